@@ -54,6 +54,27 @@ pub enum BenchCommand {
     Vectors(VectorsArguments),
 }
 
+/// The node of a benchmark.
+#[derive(Args, Clone, Debug)]
+pub struct NodeArguments {
+    /// Directory of the node's files; it must not exist, and is removed at the end
+    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
+    pub workdir: PathBuf,
+}
+
+/// The repetition of a benchmark.
+#[derive(Args, Clone, Debug)]
+pub struct RepeatedArguments {
+    /// Number of rounds; the lowest of each figure is printed
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 3,
+        value_parser = value_parser!(u32).range(1..=1000)
+    )]
+    pub rounds: u32,
+}
+
 /// The arguments of `espalier bench scan`.
 #[derive(Args, Clone, Debug)]
 pub struct ScanArguments {
@@ -73,20 +94,15 @@ pub struct ScanArguments {
         value_parser = value_parser!(u64).range(1..=1 << 31)
     )]
     pub width: u64,
-    /// Number of rounds; the lowest of each figure is printed
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 3,
-        value_parser = value_parser!(u32).range(1..=1000)
-    )]
-    pub rounds: u32,
+    /// The rounds
+    #[command(flatten)]
+    pub repeated: RepeatedArguments,
     /// Memory for cached pages and rows
     #[arg(long, value_name = "BYTES", default_value_t = 2 << 30)]
     pub page_cache_bytes: u64,
-    /// Directory of the node's files; it must not exist, and is removed at the end
-    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
-    pub workdir: PathBuf,
+    /// The node
+    #[command(flatten)]
+    pub node: NodeArguments,
 }
 
 /// The arguments of `espalier bench vectors`.
@@ -131,9 +147,9 @@ pub struct VectorsArguments {
         value_parser = value_parser!(u32).range(0..=100)
     )]
     pub min_recall: u32,
-    /// Directory of the node's files; it must not exist, and is removed at the end
-    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
-    pub workdir: PathBuf,
+    /// The node
+    #[command(flatten)]
+    pub node: NodeArguments,
 }
 
 /// The arguments of `espalier bench cache`.
@@ -193,9 +209,9 @@ pub struct CacheArguments {
         hide_possible_values = true
     )]
     pub skip: Vec<String>,
-    /// Directory of the node's files; it must not exist, and is removed at the end
-    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
-    pub workdir: PathBuf,
+    /// The node
+    #[command(flatten)]
+    pub node: NodeArguments,
 }
 
 /// The arguments of `espalier bench compaction`.
@@ -221,9 +237,9 @@ pub struct CompactionArguments {
     /// program can compact the same
     #[arg(long, value_name = "DIR")]
     pub inputs: Option<PathBuf>,
-    /// Directory of the node's files; it must not exist, and is removed at the end
-    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
-    pub workdir: PathBuf,
+    /// The node
+    #[command(flatten)]
+    pub node: NodeArguments,
 }
 
 /// The arguments of `espalier bench deletions`.
@@ -237,17 +253,12 @@ pub struct DeletionsArguments {
         value_parser = value_parser!(u64).range(1..=1 << 32)
     )]
     pub rows: u64,
-    /// Number of rounds; the lowest of each figure is printed
-    #[arg(
-        long,
-        value_name = "N",
-        default_value_t = 3,
-        value_parser = value_parser!(u32).range(1..=1000)
-    )]
-    pub rounds: u32,
-    /// Directory of the node's files; it must not exist, and is removed at the end
-    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
-    pub workdir: PathBuf,
+    /// The rounds
+    #[command(flatten)]
+    pub repeated: RepeatedArguments,
+    /// The node
+    #[command(flatten)]
+    pub node: NodeArguments,
 }
 
 /// The arguments of `espalier bench memtable`.
@@ -344,9 +355,9 @@ pub struct MemtableArguments {
     /// Seed of the order of the reads
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
-    /// Directory of the node's files; it must not exist, and is removed at the end
-    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
-    pub workdir: PathBuf,
+    /// The node
+    #[command(flatten)]
+    pub node: NodeArguments,
 }
 
 /// A part of the measurement.

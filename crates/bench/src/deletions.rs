@@ -56,7 +56,7 @@ impl Way {
 /// Every failure of the engine, and a read that returns other rows than those left.
 pub fn run(arguments: &DeletionsArguments) -> Result<(), BenchError> {
     block_on(async {
-        let node = Rc::new(InProcessNode::open(&arguments.workdir, 1 << 40).await?);
+        let node = Rc::new(InProcessNode::open(&arguments.node.workdir, 1 << 40).await?);
         let mut progress = Progress::new();
         let outcome = Box::pin(measure(&node, arguments, &mut progress)).await;
         progress.clear();
@@ -92,7 +92,7 @@ async fn measure(
     for way in Way::ALL {
         for is_flushed in [false, true] {
             let mut least: Option<Figures> = None;
-            for _ in 0..arguments.rounds {
+            for _ in 0..arguments.repeated.rounds {
                 let table = Deleted::create(node, way, is_flushed).await?;
                 let round = table.measure(rows, progress).await?;
                 least = Some(least.map_or(round, |least| least.least(round)));
@@ -107,7 +107,7 @@ async fn measure(
         "\"its stall\" and \"stall\": the longest time for which a task held the core while \
          deleting, and in a flush after it\n\
          each the least of {} rounds, as the system interrupts any task now and then",
-        arguments.rounds
+        arguments.repeated.rounds
     ))
 }
 

@@ -34,7 +34,7 @@ const TEXT_BYTES: usize = 16;
 /// Every failure of the engine, and a statement that returns other rows than those written.
 pub fn run(arguments: &ScanArguments) -> Result<(), BenchError> {
     block_on(async {
-        let node = Rc::new(open(&arguments.workdir, arguments.page_cache_bytes).await?);
+        let node = Rc::new(open(&arguments.node.workdir, arguments.page_cache_bytes).await?);
         let mut progress = Progress::new();
         let outcome = Box::pin(measure(&node, arguments, &mut progress)).await;
         progress.clear();
@@ -75,7 +75,7 @@ async fn measure(
         table.rows, table.width
     ))?;
     print_line(format_args!("{:<40} {:>10} {:>14} {:>12}", "", "memtable", "first pass", "again"))?;
-    let in_memory = table.laps(arguments.rounds, progress).await?;
+    let in_memory = table.laps(arguments.repeated.rounds, progress).await?;
     node.database().flush("bench_scan", None).await?;
     node.database().drop_caches().await;
     let mut first = Vec::new();
@@ -83,7 +83,7 @@ async fn measure(
         node.database().drop_caches().await;
         first.push(table.lap(statement).await?);
     }
-    let again = table.laps(arguments.rounds, progress).await?;
+    let again = table.laps(arguments.repeated.rounds, progress).await?;
     progress.clear();
     for (index, statement) in Statement::ALL.into_iter().enumerate() {
         let ns = |laps: &[Lap]| {

@@ -28,7 +28,7 @@ const ROW_BYTES: usize = 8;
 /// Every failure of the engine, and a search that finds too few of the nearest rows.
 pub fn run(arguments: &VectorsArguments) -> Result<(), BenchError> {
     block_on(async {
-        let node = InProcessNode::open(&arguments.workdir, 1 << 40).await?;
+        let node = InProcessNode::open(&arguments.node.workdir, 1 << 40).await?;
         let mut progress = Progress::new();
         let outcome = Box::pin(measure(&node, arguments, &mut progress)).await;
         progress.clear();

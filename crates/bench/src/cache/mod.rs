@@ -25,8 +25,8 @@ use super::{
 /// Measures and prints.
 pub fn run(arguments: &CacheArguments) -> Result<(), BenchError> {
     block_on(async {
-        if FileSystem::real().exists(&arguments.workdir).await? {
-            return Err(BenchError::Exists(arguments.workdir.clone()));
+        if FileSystem::real().exists(&arguments.node.workdir).await? {
+            return Err(BenchError::Exists(arguments.node.workdir.clone()));
         }
         let mut progress = Progress::new();
         let (mut of_stalls, mut verdicts) = (Ok(()), Verdicts::default());
@@ -77,8 +77,8 @@ async fn open(
     arguments: &CacheArguments,
     cache_bytes: usize,
 ) -> Result<Rc<InProcessNode>, BenchError> {
-    let mut configuration = StorageConfiguration::new(&arguments.workdir);
-    configuration.data_directory.clone_from(&arguments.workdir);
+    let mut configuration = StorageConfiguration::new(&arguments.node.workdir);
+    configuration.data_directory.clone_from(&arguments.node.workdir);
     configuration.memtable_bytes = 1 << 40;
     configuration.memtable_cleanup_threshold = 1.0;
     configuration.autocompaction = false;

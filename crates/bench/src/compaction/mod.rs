@@ -41,7 +41,7 @@ const MEGA: f64 = 1e6;
 /// Measures and prints.
 pub fn run(arguments: &CompactionArguments) -> Result<(), BenchError> {
     block_on(async {
-        let node = Rc::new(InProcessNode::open(&arguments.workdir, 4 << 30).await?);
+        let node = Rc::new(InProcessNode::open(&arguments.node.workdir, 4 << 30).await?);
         let mut progress = Progress::new();
         let outcome = Box::pin(measure(&node, arguments, &mut progress)).await;
         progress.clear();

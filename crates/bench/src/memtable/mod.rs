@@ -63,7 +63,7 @@ struct Bench<'a> {
 const MEMTABLE_BYTES: usize = 1 << 40;
 
 async fn measure(arguments: &MemtableArguments) -> Result<Record, BenchError> {
-    let node = Rc::new(InProcessNode::open(&arguments.workdir, MEMTABLE_BYTES).await?);
+    let node = Rc::new(InProcessNode::open(&arguments.node.workdir, MEMTABLE_BYTES).await?);
     // Reads of SSTables must not be answered by the row cache.
     node.database().set_row_cache_limit(0);
     let (record, progress) = (Record::default(), Progress::new());

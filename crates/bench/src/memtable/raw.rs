@@ -41,7 +41,7 @@ impl Bench<'_> {
             self.record.add("raw", "trie", Measure::RawGet, get);
             if let Some(program) = &program {
                 self.progress.step(format!("db_bench, round {round} of {}", arguments.rounds), 1);
-                let directory = arguments.workdir.join("rocksdb");
+                let directory = arguments.node.workdir.join("rocksdb");
                 let theirs =
                     rocksdb::run(program, &directory, arguments.partitions, arguments.reads)?;
                 self.record.add("raw", ROCKSDB, Measure::RawPut, theirs.put);

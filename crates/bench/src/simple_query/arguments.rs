@@ -6,6 +6,8 @@ use std::path::PathBuf;
 use clap::{Args, ValueEnum, builder::BoolishValueParser, value_parser};
 use espalier_commands::units::parse_memory;
 
+use crate::arguments::NodeArguments;
+
 /// The statements, the data and the node of a measurement.
 #[derive(Args, Clone, Debug)]
 pub struct SimpleQueryArguments {
@@ -141,9 +143,9 @@ pub struct SimpleQueryArguments {
     /// Write the figures of all iterations to a JSON file
     #[arg(long, value_name = "FILE")]
     pub json_result: Option<PathBuf>,
-    /// Directory of the node's files; it must not exist, and is removed at the end
-    #[arg(long, value_name = "DIR", default_value = "espalier-bench")]
-    pub workdir: PathBuf,
+    /// The node
+    #[command(flatten)]
+    pub node: NodeArguments,
 }
 
 /// Compressors, by the names of the table option.

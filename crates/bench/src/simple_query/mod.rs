@@ -74,7 +74,7 @@ pub fn run(arguments: &SimpleQueryArguments) -> Result<(), BenchError> {
 fn configuration(arguments: &SimpleQueryArguments) -> Result<StorageConfiguration, BenchError> {
     let budget = MemoryBudget::new(arguments.memory, total_bytes());
     let budget = budget.map_err(|error| BenchError::Refused(error.to_string()))?;
-    let mut storage = StorageConfiguration::new(&arguments.workdir);
+    let mut storage = StorageConfiguration::new(&arguments.node.workdir);
     let to_usize = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
     storage.page_cache_bytes = to_usize(arguments.file_cache_size.unwrap_or(budget.page_cache));
     storage.row_cache_bytes =
@@ -97,7 +97,7 @@ async fn run_shard(
     shared: Shared,
     machine: Machine,
 ) -> Result<(), BenchError> {
-    let directory = shared.arguments.workdir.clone();
+    let directory = shared.arguments.node.workdir.clone();
     // The directory is removed at the end, with everything in it. No shard creates it before this
     // check.
     if context.index == 0 && FileSystem::real().exists(&directory).await? {

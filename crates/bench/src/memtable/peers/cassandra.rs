@@ -65,7 +65,7 @@ impl Bench<'_> {
                 return Ok(None);
             }
         };
-        let directory = self.arguments.workdir.join("cassandra");
+        let directory = self.arguments.node.workdir.join("cassandra");
         let cassandra = Cassandra { jars, agent, directory };
         match cassandra.prepare().await {
             Ok(()) => Ok(Some(cassandra)),
