@@ -82,13 +82,13 @@ impl MemtableBudget {
         if shard::loop_report().is_none() {
             return;
         }
-        let spare = self.shared.chunk_pool.clone();
-        spare.promise_one();
+        let pool = self.shared.chunk_pool.clone();
+        pool.promise_one();
         let make = move || {
-            spare.make_one();
-            while spare.is_one_wanted() {
-                spare.promise_one();
-                spare.make_one();
+            pool.make_one();
+            while pool.is_one_wanted() {
+                pool.promise_one();
+                pool.make_one();
             }
         };
         spawn_local(spawn_blocking(make)).detach();

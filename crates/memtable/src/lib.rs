@@ -40,12 +40,12 @@ mod range_tombstones;
 mod reader;
 mod row_format;
 mod rows_in_place;
-mod run_ahead;
 mod scan;
 mod statistics;
 mod store;
 #[cfg(test)]
 mod tests;
+mod tombstone_run;
 mod tombstone_runs;
 mod vectors;
 mod walk;

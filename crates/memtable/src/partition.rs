@@ -19,8 +19,8 @@ use espalier_runtime::maybe_yield;
 use super::{
     Memtable,
     content::Boundary,
-    run_ahead::TombstoneRunAhead,
     store::StoreSnapshot,
+    tombstone_run::NextTombstoneRun,
     walk::{At, View},
 };
 use crate::MemtableError;
@@ -55,7 +55,7 @@ pub struct MemtablePartition {
     /// True if the memtable had any boundary then, and any tombstone run.
     has_boundaries: bool,
     has_runs: bool,
-    run: TombstoneRunAhead,
+    run: NextTombstoneRun,
     pub(super) buffer: VecDeque<Unfiltered>,
     next_fill: usize,
     /// Bytes of the rows that the present fill has read.
@@ -119,7 +119,7 @@ impl MemtablePartition {
             snapshot: None,
             has_boundaries: memtable.has_boundaries.get(),
             has_runs: memtable.has_runs.get(),
-            run: TombstoneRunAhead::default(),
+            run: NextTombstoneRun::default(),
             buffer: VecDeque::new(),
             next_fill: wanted_rows.saturating_add(1).clamp(MIN_FILL, MAX_FILL),
             filled_bytes: 0,

@@ -32,6 +32,6 @@ mod vector_component;
 pub(crate) use build::run as run_builder;
 pub(crate) use component::write_memtable;
 pub(crate) use failures::IndexFailures;
-pub(crate) use range::DearRanges;
+pub(crate) use range::CostlyRanges;
 pub(crate) use read::{Indexed, read_indexed};
 pub use search::{FormBound, IndexSearch, IndexTerm, IndexValues};

@@ -6,7 +6,7 @@
 //! as many, up to [`MAX_KEPT_BYTES`]. That bounds the memory (`kept`).
 //!
 //! A pass counts the remaining places. If the remaining passes and look-ups cost more than a scan
-//! of the table, the read scans the table. The table's view remembers the range ([`DearRanges`]),
+//! of the table, the read scans the table. The table's view remembers the range ([`CostlyRanges`]),
 //! so that later pages scan at once.
 //!
 //! If the range has many rows, a scan for few rows ends early. So a pass gives up when it has read
@@ -39,24 +39,24 @@ const ROWS_PER_LOOK_UP: u64 = 4;
 const UNEVENNESS: u64 = 2;
 
 /// Maximum number of ranges that a view remembers.
-const MAX_DEAR_RANGES: usize = 64;
+const MAX_COSTLY_RANGES: usize = 64;
 
 /// The searches for ranges that cost more than a scan. A table remembers them while its files stay.
 #[derive(Default)]
-pub(crate) struct DearRanges(RefCell<VecDeque<(IndexTerm, u64)>>);
+pub(crate) struct CostlyRanges(RefCell<VecDeque<(IndexTerm, u64)>>);
 
-impl DearRanges {
+impl CostlyRanges {
     /// Returns whether a search is known to cost more than a scan of `rows` rows. The knowledge
     /// expires when the table has doubled.
     pub(super) fn have(&self, term: &IndexTerm, rows: u64) -> bool {
-        self.0.borrow().iter().any(|(dear, then)| dear == term && rows / 2 <= *then)
+        self.0.borrow().iter().any(|(costly, then)| costly == term && rows / 2 <= *then)
     }
 
     /// Records a search that costs more than a scan of `rows` rows.
     pub(super) fn record(&self, term: &IndexTerm, rows: u64) {
         let mut ranges = self.0.borrow_mut();
-        ranges.retain(|(dear, _)| dear != term);
-        ranges.truncate(MAX_DEAR_RANGES - 1);
+        ranges.retain(|(costly, _)| costly != term);
+        ranges.truncate(MAX_COSTLY_RANGES - 1);
         ranges.push_front((term.clone(), rows));
     }
 }
@@ -139,7 +139,7 @@ impl RangeSearch {
     }
 
     /// Returns whether the remaining passes and look-ups cost more than a scan.
-    fn is_dear(&self) -> bool {
+    fn is_costly(&self) -> bool {
         let passes = self.pass.passes_left(self.most.unwrap_or(FIRST_PLACES));
         let look_ups = self.pass.wanted.saturating_sub(self.pass.kept as u64);
         let rows_of_passes = passes.saturating_mul(self.pass.passed) / ENTRIES_PER_ROW;
@@ -192,7 +192,7 @@ impl RangeSearch {
             }
         }
         (self.pass.kept, self.pass.kept_bytes) = (kept.finish(), kept.memory_bytes());
-        if kept.is_cut() && self.is_dear() {
+        if kept.is_cut() && self.is_costly() {
             return Ok(Found::Scan { of_any_rows: true });
         }
         let mut places = Vec::with_capacity(self.pass.kept);

@@ -68,7 +68,7 @@ pub(crate) async fn read_indexed(
     let view = access.view;
     if first.is_of_range()
         && (matches!(command.target, ReadTarget::Partition(_))
-            || view.dear_ranges.have(first.term(), view.rows()))
+            || view.costly_ranges.have(first.term(), view.rows()))
     {
         return Ok(Indexed::SCAN);
     }
@@ -82,7 +82,7 @@ pub(crate) async fn read_indexed(
         Ok(Walked::ToEnd) => {}
         Ok(Walked::IsDear { of_any_rows }) => {
             if of_any_rows {
-                view.dear_ranges.record(first.term(), view.rows());
+                view.costly_ranges.record(first.term(), view.rows());
             }
             *remaining = before;
             return Ok(Indexed::Scan { passed_entries });

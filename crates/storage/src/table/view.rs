@@ -7,7 +7,7 @@ use espalier_memtable::{Memtable, NextInMemory};
 use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
 use espalier_sstable::{SSTable, SSTableSet};
 
-use crate::{StorageError, index::DearRanges};
+use crate::{StorageError, index::CostlyRanges};
 
 /// The memtables and SSTables of a table.
 #[derive(Clone)]
@@ -19,13 +19,13 @@ pub(crate) struct TableView {
     /// SSTables in descending order of their greatest write timestamp.
     pub(crate) sstables: Rc<[Rc<SSTable>]>,
     /// Searches by indexes that cost more than a scan of these memtables and SSTables.
-    pub(crate) dear_ranges: Rc<DearRanges>,
+    pub(crate) costly_ranges: Rc<CostlyRanges>,
 }
 
 impl TableView {
     pub(crate) fn new(memtable: Rc<Memtable>) -> Self {
-        let dear_ranges = Rc::default();
-        Self { memtable, flushing: Rc::new([]), sstables: Rc::new([]), dear_ranges }
+        let costly_ranges = Rc::default();
+        Self { memtable, flushing: Rc::new([]), sstables: Rc::new([]), costly_ranges }
     }
 
     /// Returns all memtables; the first one takes writes.
@@ -78,21 +78,21 @@ impl TableView {
 
     pub(super) fn with_frozen_memtable(&self, fresh: Rc<Memtable>) -> Self {
         let flushing = self.flushing.iter().chain([&self.memtable]).cloned().collect();
-        let (sstables, dear_ranges) = (self.sstables.clone(), Rc::default());
-        Self { memtable: fresh, flushing, sstables, dear_ranges }
+        let (sstables, costly_ranges) = (self.sstables.clone(), Rc::default());
+        Self { memtable: fresh, flushing, sstables, costly_ranges }
     }
 
     /// Returns a view with older memtables that a truncation had set aside.
     pub(super) fn with_memtables_back(&self, older: &[Rc<Memtable>]) -> Self {
         let flushing = older.iter().chain(self.flushing.iter()).cloned().collect();
-        Self { flushing, dear_ranges: Rc::default(), ..self.clone() }
+        Self { flushing, costly_ranges: Rc::default(), ..self.clone() }
     }
 
     /// Returns a view with additional SSTables.
     pub(crate) fn with_sstables(&self, more: impl IntoIterator<Item = Rc<SSTable>>) -> Self {
         let mut sstables: Vec<Rc<SSTable>> = self.sstables.iter().cloned().chain(more).collect();
         sstables.sort_by_key(|sstable| std::cmp::Reverse(sstable.maximum_timestamp()));
-        Self { sstables: sstables.into(), dear_ranges: Rc::default(), ..self.clone() }
+        Self { sstables: sstables.into(), costly_ranges: Rc::default(), ..self.clone() }
     }
 
     /// Returns a view without the given SSTables and flushing memtables.
@@ -103,7 +103,7 @@ impl TableView {
             memtable: self.memtable.clone(),
             flushing: self.flushing.iter().filter(stays).cloned().collect(),
             sstables: self.sstables.iter().filter(|sstable| !gone.has(sstable)).cloned().collect(),
-            dear_ranges: Rc::default(),
+            costly_ranges: Rc::default(),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::{
 
 /// The tombstone run of a walk. It takes one look-up for each run that the walk passes.
 #[derive(Default)]
-pub(super) struct TombstoneRunAhead {
+pub(super) struct NextTombstoneRun {
     /// The run's start and end, in clustering order; `None` before the first look-up.
     run: Option<Option<Run>>,
     /// True if the row that was read last is in the run.
@@ -18,7 +18,7 @@ pub(super) struct TombstoneRunAhead {
     fragments_before: usize,
 }
 
-impl TombstoneRunAhead {
+impl NextTombstoneRun {
     /// Records that the walk read a row, with `fragments_before` fragments before it that were not
     /// returned yet.
     #[inline]
