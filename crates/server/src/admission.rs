@@ -10,13 +10,15 @@ use std::net::IpAddr;
 use std::rc::Rc;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use espalier_runtime::net::client_network;
 use espalier_runtime::time::Instant;
 use hashbrown::HashMap;
 
-/// Limits of the connections whose clients have not logged in, of the node and from one address.
-/// Arbitrary: each holds some KiB, with TLS some tens of KiB, for at most 20 s.
+/// Limits of the connections whose clients have not logged in, of the node and from one network
+/// (see [`client_network`]). Arbitrary: each holds some KiB, with TLS some tens of KiB, for at most
+/// 20 s.
 const MAX_BEFORE_LOGIN: usize = 16 * 1024;
-const MAX_BEFORE_LOGIN_PER_ADDRESS: usize = 4 * 1024;
+const MAX_BEFORE_LOGIN_PER_NETWORK: usize = 4 * 1024;
 
 /// Limits of `native_transport_max_concurrent_connections[_per_ip]`; `None` is no limit.
 #[derive(Clone, Copy, Debug, Default)]
@@ -37,15 +39,10 @@ pub struct ConnectionCounter {
 #[derive(Debug)]
 struct OpenConnections {
     by_shard: Vec<usize>,
-    by_address: HashMap<IpAddr, OfAddress>,
+    by_address: HashMap<IpAddr, usize>,
     before_login: usize,
-}
-
-/// The connections from one address.
-#[derive(Clone, Copy, Debug, Default)]
-struct OfAddress {
-    open: usize,
-    before_login: usize,
+    /// The connections before the log-in.
+    by_network: HashMap<IpAddr, usize>,
 }
 
 /// A connection that is counted for a shard; dropping it ends the count.
@@ -60,8 +57,9 @@ pub struct ConnectionSlot {
 impl ConnectionCounter {
     /// Creates a counter for `shards` shards without a connection.
     pub fn new(limits: ConnectionLimits, shards: usize) -> Arc<Self> {
-        let (by_shard, by_address) = (vec![0; shards.max(1)], HashMap::new());
-        let open = OpenConnections { by_shard, by_address, before_login: 0 };
+        let by_shard = vec![0; shards.max(1)];
+        let (by_address, by_network) = (HashMap::new(), HashMap::new());
+        let open = OpenConnections { by_shard, by_address, before_login: 0, by_network };
         Arc::new(Self { limits, open: Mutex::new(open) })
     }
 
@@ -82,12 +80,14 @@ impl ConnectionCounter {
         if self.limits.total.is_some_and(|limit| open.by_shard.iter().sum::<usize>() >= limit) {
             return Err("native_transport_max_concurrent_connections");
         }
-        let known = open.by_address.get(&address).copied().unwrap_or_default();
-        if self.limits.per_address.is_some_and(|limit| known.open >= limit) {
+        let of_address = open.by_address.get(&address).copied().unwrap_or_default();
+        if self.limits.per_address.is_some_and(|limit| of_address >= limit) {
             return Err("native_transport_max_concurrent_connections_per_ip");
         }
-        let is_full = open.before_login >= MAX_BEFORE_LOGIN
-            || known.before_login >= MAX_BEFORE_LOGIN_PER_ADDRESS;
+        let network = client_network(address);
+        let of_network = open.by_network.get(&network).copied().unwrap_or_default();
+        let is_full =
+            open.before_login >= MAX_BEFORE_LOGIN || of_network >= MAX_BEFORE_LOGIN_PER_NETWORK;
         if awaits_login && is_full {
             return Err("connections that have not logged in");
         }
@@ -96,10 +96,9 @@ impl ConnectionCounter {
         if let Some(of_shard) = open.by_shard.get_mut(shard) {
             *of_shard += 1;
         }
-        let of_address = open.by_address.entry(address).or_default();
-        of_address.open += 1;
+        *open.by_address.entry(address).or_default() += 1;
         if awaits_login {
-            of_address.before_login += 1;
+            *open.by_network.entry(network).or_default() += 1;
             open.before_login += 1;
         }
         let (counter, awaits_login) = (Arc::clone(self), Cell::new(awaits_login));
@@ -126,9 +125,7 @@ impl ConnectionSlot {
         }
         let mut open = self.counter.open.lock().unwrap_or_else(PoisonError::into_inner);
         open.before_login -= 1;
-        if let Some(of_address) = open.by_address.get_mut(&self.address) {
-            of_address.before_login -= 1;
-        }
+        take_one(&mut open.by_network, client_network(self.address));
     }
 }
 
@@ -139,11 +136,16 @@ impl Drop for ConnectionSlot {
         if let Some(of_shard) = open.by_shard.get_mut(self.shard) {
             *of_shard -= 1;
         }
-        if let Some(of_address) = open.by_address.get_mut(&self.address) {
-            of_address.open -= 1;
-            if of_address.open == 0 {
-                open.by_address.remove(&self.address);
-            }
+        take_one(&mut open.by_address, self.address);
+    }
+}
+
+/// Takes one off a count, and forgets the count at zero.
+fn take_one(counts: &mut HashMap<IpAddr, usize>, of: IpAddr) {
+    if let Some(count) = counts.get_mut(&of) {
+        *count -= 1;
+        if *count == 0 {
+            counts.remove(&of);
         }
     }
 }
@@ -335,7 +337,7 @@ mod tests {
         let counter = ConnectionCounter::new(ConnectionLimits::default(), 2);
         let enter = |last| counter.enter(address(last), None, true);
         let waiting: Vec<_> =
-            (0..MAX_BEFORE_LOGIN_PER_ADDRESS).map(|_| enter(1).unwrap()).collect();
+            (0..MAX_BEFORE_LOGIN_PER_NETWORK).map(|_| enter(1).unwrap()).collect();
         assert!(enter(1).unwrap_err().contains("not logged in"));
         counter.enter(address(1), None, false).unwrap();
         enter(2).unwrap();
@@ -347,6 +349,19 @@ mod tests {
         enter(1).unwrap();
         drop(waiting);
         assert_eq!(counter.open(), 0);
+        assert!(counter.open.lock().unwrap().by_network.is_empty());
+    }
+
+    #[test]
+    fn addresses_of_one_network_share_the_limit_before_the_login() {
+        let counter = ConnectionCounter::new(ConnectionLimits::default(), 1);
+        let enter = |address: String| counter.enter(address.parse().unwrap(), None, true);
+        let host = |number: usize| format!("2001:db8:0:1::{number:x}");
+        let _waiting: Vec<_> =
+            (0..MAX_BEFORE_LOGIN_PER_NETWORK).map(|last| enter(host(last)).unwrap()).collect();
+        assert!(enter("2001:db8:0:1:ffff::".into()).unwrap_err().contains("not logged in"));
+        enter("2001:db8:0:2::1".into()).unwrap();
+        enter("::ffff:10.0.0.1".into()).unwrap();
     }
 
     #[test]

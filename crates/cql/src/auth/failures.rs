@@ -1,6 +1,7 @@
 //! Counts failed log-ins by address, and slows down an address that guesses passwords.
 //!
-//! An address may fail [`BURST`] times at once, and then once in [`REFILL`]. At the limit, the node
+//! All IPv6 addresses of one network count as one address ([`client_network`]): a host has 2^64 of
+//! them. An address may fail [`BURST`] times at once, and then once in [`REFILL`]. At the limit, the node
 //! refuses the address's log-ins without a check of the password. During its check, a password
 //! counts as a failure, so that parallel guesses gain nothing. If only such checks reach the limit,
 //! a further log-in waits for them, because they may all be right.
@@ -11,6 +12,7 @@ use std::net::IpAddr;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use espalier_runtime::net::client_network;
 use espalier_runtime::time::{self, Instant};
 use hashbrown::HashMap;
 
@@ -30,6 +32,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 /// The failures of all addresses of the node.
 #[derive(Debug, Default)]
 pub struct FailedLogins {
+    /// The keys are networks of clients.
     by_address: Mutex<HashMap<IpAddr, Failures>>,
 }
 
@@ -74,7 +77,9 @@ impl FailedLogins {
     /// Returns whether `address` may try to log in at the moment.
     pub fn may_try(&self, address: IpAddr, now: Instant) -> bool {
         let by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
-        by_address.get(&address).is_none_or(|failures| failures.at(now).count < BURST)
+        by_address
+            .get(&client_network(address))
+            .is_none_or(|failures| failures.at(now).count < BURST)
     }
 
     /// Waits until the node may check the password of a log-in. Returns `None` if the address has
@@ -90,6 +95,7 @@ impl FailedLogins {
     }
 
     fn begin(&self, address: IpAddr, now: Instant) -> Begun<'_> {
+        let address = client_network(address);
         let mut by_address = self.by_address.lock().unwrap_or_else(PoisonError::into_inner);
         if by_address.len() >= MAX_ADDRESSES && !by_address.contains_key(&address) {
             by_address.retain(|_, failures| failures.trying > 0 || failures.at(now).count > 0);
@@ -165,6 +171,25 @@ mod tests {
         assert!(failures.may_try(one, now + REFILL));
         drop(begin(&failures, one, now + REFILL).unwrap());
         assert!(!failures.may_try(one, now + REFILL));
+    }
+
+    #[test]
+    fn addresses_of_one_network_fail_together() {
+        let failures = FailedLogins::default();
+        let now = Instant::now();
+        let address = |text: &str| text.parse::<IpAddr>().unwrap();
+        for host in 0..BURST {
+            let host = address(&format!("2001:db8:0:1::{host:x}"));
+            drop(begin(&failures, host, now).unwrap());
+        }
+        assert!(!failures.may_try(address("2001:db8:0:1:abcd::7"), now));
+        assert!(begin(&failures, address("2001:db8:0:1:abcd::7"), now).is_none());
+        assert!(failures.may_try(address("2001:db8:0:2::1"), now));
+        for _ in 0..BURST {
+            drop(begin(&failures, address("::ffff:10.0.0.1"), now).unwrap());
+        }
+        assert!(!failures.may_try(address("10.0.0.1"), now));
+        assert!(failures.may_try(address("::ffff:10.0.0.2"), now));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A listening socket and its options.
 
 use super::TcpStream;
+use super::network::canonical;
 use rustix::net::{AddressFamily, SocketFlags, SocketType, sockopt};
 use std::io;
 use std::net::SocketAddr;
@@ -70,14 +71,15 @@ impl TcpListener {
     }
 
     /// Waits for the next connection and returns it with the address of its peer. The connection
-    /// belongs to the calling shard; see [`TcpStream::detach`] for handing it to another one.
+    /// belongs to the calling shard; see [`TcpStream::detach`] for handing it to another one. The
+    /// address of an IPv4 peer is an IPv4 address, also on a listener for both families.
     ///
     /// # Errors
     /// Fails if the kernel cannot accept, for example for lack of file descriptors.
     pub async fn accept(&self) -> io::Result<(TcpStream, SocketAddr)> {
         loop {
             match self.inner.accept().await {
-                Ok((stream, peer)) => return Ok((TcpStream::wrap(stream), peer)),
+                Ok((stream, peer)) => return Ok((TcpStream::wrap(stream), canonical(peer))),
                 // The peer closed the connection before it was accepted.
                 Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}

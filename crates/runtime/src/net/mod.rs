@@ -5,10 +5,12 @@
 //! that stops waiting must close the connection.
 
 mod listener;
+mod network;
 mod stream;
 pub mod tls;
 
 pub use listener::{ListenOptions, TcpListener, probe_address};
+pub use network::client_network;
 pub use stream::{DetachedStream, ReadHalf, Shutdown, TcpStream, WriteHalf};
 
 pub use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};

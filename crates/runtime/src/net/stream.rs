@@ -1,5 +1,6 @@
 //! A TCP connection, plain or encrypted, whole or split into its halves.
 
+use super::network::canonical;
 use super::tls::{ClientCertificate, Session, TlsDescription};
 use crate::file::{Filling, IoBytes, Sending, SendingVectored};
 use crate::preempt::maybe_yield;
@@ -252,7 +253,7 @@ impl TcpStream {
     /// # Errors
     /// Fails if the connection is broken.
     pub fn peer_address(&self) -> io::Result<SocketAddr> {
-        self.inner.peer_addr()
+        Ok(canonical(self.inner.peer_addr()?))
     }
 
     /// Returns the address of this end.

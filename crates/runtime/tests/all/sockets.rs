@@ -120,3 +120,17 @@ fn each_shard_listens_on_the_same_address() {
         assert_eq!(alone.err().unwrap().kind(), std::io::ErrorKind::AddrInUse);
     });
 }
+
+#[test]
+fn an_ipv4_peer_has_an_ipv4_address_on_a_listener_for_both_families() {
+    block_on(async {
+        let both = "[::]:0".parse().unwrap();
+        // A machine without IPv6 has no such listener.
+        let Ok(listener) = TcpListener::bind(both, ListenOptions::default()) else { return };
+        let port = listener.local_address().unwrap().port();
+        let client = TcpStream::connect(SocketAddr::from(([127, 0, 0, 1], port))).await.unwrap();
+        let (stream, peer) = listener.accept().await.unwrap();
+        assert_eq!(peer, client.local_address().unwrap());
+        assert_eq!(stream.peer_address().unwrap(), peer);
+    });
+}
