@@ -23,6 +23,7 @@ mod driver;
 mod event_loop;
 pub mod file;
 pub mod heap;
+pub mod log_limit;
 pub mod mailbox;
 pub mod memory;
 pub mod net;

@@ -49,10 +49,13 @@ pub(crate) async fn accept_all(server: Rc<ShardServer>, listener: TcpListener, p
         match listener.accept().await {
             Ok((stream, peer)) => place(&server, stream, peer, port),
             Err(error) => {
-                tracing::warn!(
-                    %error,
-                    "accepting a connection failed, trying again in 0.1 s; a limit of open files may be too low"
-                );
+                if let Some(left_out) = server.log_limit.due("accepting a connection") {
+                    tracing::warn!(
+                        %error,
+                        left_out,
+                        "accepting a connection failed, trying again in 0.1 s; a limit of open files may be too low"
+                    );
+                }
                 time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -69,11 +72,14 @@ fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, port: Po
         Ok(slot) => slot,
         Err(limit) => {
             server.metrics.connections_refused.increment();
-            tracing::warn!(
-                %peer,
-                limit,
-                "refused a connection: the limit is reached, raise it to admit more"
-            );
+            if let Some(left_out) = server.log_limit.due("refused connection") {
+                tracing::warn!(
+                    %peer,
+                    limit,
+                    left_out,
+                    "refused a connection: the limit is reached, raise it to admit more"
+                );
+            }
             return;
         }
     };
@@ -86,16 +92,30 @@ fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, port: Po
             let client = Client { peer, slot, handshake: port.handshake };
             let arrive = move || async move {
                 if let Err(error) = arrive(stream, client) {
-                    tracing::warn!(
-                        %peer,
-                        %error,
-                        "moving a connection to its shard failed, it is closed"
-                    );
+                    let server = ShardServer::current();
+                    let due = server.and_then(|server| server.log_limit.due("moved connection"));
+                    if let Some(left_out) = due {
+                        tracing::warn!(
+                            %peer,
+                            %error,
+                            left_out,
+                            "moving a connection to its shard failed, it is closed"
+                        );
+                    }
                 }
             };
             spawn_local(submit_to(target, arrive)).detach();
         }
-        Err(error) => tracing::warn!(%peer, %error, "detaching a connection failed, it is closed"),
+        Err(error) => {
+            if let Some(left_out) = server.log_limit.due("detaching a connection") {
+                tracing::warn!(
+                    %peer,
+                    %error,
+                    left_out,
+                    "detaching a connection failed, it is closed"
+                );
+            }
+        }
     }
 }
 
@@ -137,7 +157,14 @@ fn begin(server: Rc<ShardServer>, stream: TcpStream, client: Client) {
 
 fn refused(server: &ShardServer, peer: SocketAddr, reason: &dyn std::fmt::Display) {
     server.metrics.handshakes_failed.increment();
-    tracing::warn!(%peer, %reason, "a TLS handshake failed, the connection is closed");
+    if let Some(left_out) = server.log_limit.due("TLS handshake") {
+        tracing::warn!(
+            %peer,
+            %reason,
+            left_out,
+            "a TLS handshake failed, the connection is closed"
+        );
+    }
 }
 
 fn serve(server: Rc<ShardServer>, stream: TcpStream, client: Client) {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_cql::QueryProcessor;
+use espalier_runtime::log_limit::LogLimit;
 use espalier_runtime::net::{ListenOptions, TcpListener};
 use espalier_runtime::shard::loop_report;
 use espalier_runtime::sync::{Gate, Semaphore};
@@ -44,6 +45,9 @@ const MIN_ANSWERS_OF_ADDRESS: usize = 16 << 20;
 
 /// Options of the listeners for clients: every shard listens on the same addresses.
 const SHARED: ListenOptions = ListenOptions { shared: true, backlog: 1024 };
+
+/// Lines of one kind that the clients of a shard can cause in the log in a minute. Arbitrary.
+const MAX_LOG_LINES: u32 = 10;
 
 /// Time for which a stop waits for requests under way.
 const STOP_PATIENCE: Duration = Duration::from_secs(5);
@@ -88,6 +92,8 @@ pub struct ShardServer {
     pub(crate) metrics: TransportMetrics,
     pub(crate) gate: Gate,
     pub(crate) traces: Traces,
+    /// The log lines that clients can cause.
+    pub(crate) log_limit: LogLimit,
     /// Bytes of responses that this shard's clients have not taken yet. Past the limit a client
     /// must take all its answers before it gets more rows.
     pub(crate) unsent_bytes: Cell<usize>,
@@ -133,6 +139,7 @@ impl ShardServer {
             metrics: TransportMetrics::default(),
             gate: Gate::new(),
             traces: Traces::default(),
+            log_limit: LogLimit::at_most(MAX_LOG_LINES),
             unsent_bytes: Cell::new(0),
             tasks: Cell::new(0),
             max_task_bytes: share(config.max_request_data_in_flight),

@@ -6,6 +6,7 @@
 
 use std::collections::BTreeMap;
 
+use espalier_runtime::log_limit::{LogLimit, Quoted};
 use espalier_storage::system::DATA_CENTER;
 
 use super::Context;
@@ -15,6 +16,11 @@ use crate::{Error, Result};
 const DEFAULT_FACTOR: &str = "1";
 const FACTOR: &str = "replication_factor";
 const PACKAGE: &str = "org.apache.cassandra.locator.";
+
+thread_local! {
+    /// The log lines about unknown data centers: ten a minute on each shard. Arbitrary.
+    static UNKNOWN_DATA_CENTERS: LogLimit = const { LogLimit::at_most(10) };
+}
 
 /// Checks the replication of a keyspace, and completes it.
 ///
@@ -101,12 +107,15 @@ fn check_topology(
             )));
         }
         let names = unknown.join(", ");
-        tracing::warn!(
-            keyspace,
-            data_centers = names,
-            "keyspace is replicated to unknown data centers, which has no effect here: \
-             allow_unknown_data_centers: false refuses them"
-        );
+        if let Some(left_out) = UNKNOWN_DATA_CENTERS.with(|limit| limit.due("data centers")) {
+            tracing::warn!(
+                keyspace,
+                data_centers = %Quoted(&names),
+                left_out,
+                "keyspace is replicated to unknown data centers, which has no effect here: \
+                 allow_unknown_data_centers: false refuses them"
+            );
+        }
         if let Some(guard) = context.guard() {
             guard.warn(format!(
                 "Keyspace {keyspace} is replicated to unknown data centers ({names}), which has no effect on this node"

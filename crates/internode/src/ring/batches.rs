@@ -206,7 +206,7 @@ impl RingMember {
         if is_dropped || age >= MAX_AGE_UNDECODED {
             tracing::warn!(%id, %error, "removed a left-over batch that cannot be decoded");
             self.remove_batch(id);
-        } else if self.warnings.is_due("batch of an unknown schema") {
+        } else if self.log_limit.is_due("batch of an unknown schema") {
             tracing::warn!(%id, %error, "a left-over batch cannot be decoded, keeping it");
         }
     }
@@ -255,7 +255,7 @@ impl RingMember {
 
     fn report_unknown_replicas(&self, mutation: &Mutation) {
         let keyspace = mutation.updates.first().map(|update| &*update.table.keyspace);
-        if self.warnings.is_due("batch of unknown replicas") {
+        if self.log_limit.is_due("batch of unknown replicas") {
             tracing::warn!(keyspace, "the replicas of a batch or hint are unknown, keeping it");
         }
     }

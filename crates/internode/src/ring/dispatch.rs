@@ -2,7 +2,9 @@
 
 use std::{net::SocketAddr, rc::Rc};
 
-use super::{RingMember, outbound::Queued, room::Reservation, warnings::Quoted};
+use espalier_runtime::log_limit::Quoted;
+
+use super::{RingMember, outbound::Queued, room::Reservation};
 use crate::{
     DecodeError, MessagingVersion,
     message::{Header, Message, MessageFlags, Verb},
@@ -175,7 +177,7 @@ impl RingMember {
     }
 
     fn report_stranger(&self, from: SocketAddr, syn: &GossipSyn) {
-        if self.warnings.is_due("gossip of another cluster") {
+        if self.log_limit.is_due("gossip of another cluster") {
             tracing::warn!(
                 peer = %from,
                 cluster = %Quoted(&syn.cluster),
@@ -195,7 +197,7 @@ impl RingMember {
     ) {
         self.metrics.count_refused();
         let Refusal { reason, text } = refusal;
-        if self.warnings.is_due(verb.name().unwrap_or("unknown verb")) {
+        if self.log_limit.is_due(verb.name().unwrap_or("unknown verb")) {
             tracing::warn!(
                 peer = %to,
                 %verb,

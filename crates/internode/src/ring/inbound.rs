@@ -97,13 +97,19 @@ pub(super) async fn accept_all(member: Rc<RingMember>, listener: TcpListener) {
                 Ok(slot) => spawn_local(serve(Rc::clone(&member), stream, peer, slot)).detach(),
                 Err(_) => {
                     member.metrics.count_broken();
-                    if member.warnings.is_due("too many connections") {
+                    if member.log_limit.is_due("too many connections") {
                         tracing::warn!(%peer, "refused a peer's connection, because it has many");
                     }
                 }
             },
             Err(error) => {
-                tracing::warn!(%error, "accepting a peer failed, trying again in 0.1 s");
+                if let Some(left_out) = member.log_limit.due("accepting failed") {
+                    tracing::warn!(
+                        %error,
+                        left_out,
+                        "accepting a peer failed, trying again in 0.1 s"
+                    );
+                }
                 time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -116,7 +122,7 @@ async fn serve(member: Rc<RingMember>, stream: TcpStream, peer: SocketAddr, _slo
         Err(Closed::Io(error)) => tracing::debug!(%peer, %error, "a peer's connection ended"),
         Err(reason) => {
             member.metrics.count_broken();
-            if member.warnings.is_due("closed a connection") {
+            if member.log_limit.is_due("closed a connection") {
                 tracing::warn!(
                     %peer,
                     %reason,

@@ -15,6 +15,7 @@ use std::{
 
 use espalier_runtime::{
     JoinHandle,
+    log_limit::LogLimit,
     net::{ListenOptions, TcpListener},
     random, spawn_local,
     sync::Event,
@@ -33,7 +34,6 @@ use super::{
     room::Room,
     schema::RingSchema,
     shadow::{self, JoinError, Joining},
-    warnings::Warnings,
 };
 use crate::{
     message::Verb,
@@ -70,7 +70,8 @@ pub struct RingMember {
     pub(super) schema: RefCell<RingSchema>,
     /// The state of the join, until the node has taken its place.
     pub(super) joining: RefCell<Option<Joining>>,
-    pub(super) warnings: Warnings,
+    /// The log lines that peers can cause: one a minute of each kind.
+    pub(super) log_limit: LogLimit,
     pub(super) room: Room,
     pub(super) reads: Reads,
     pub(super) requests: Requests,
@@ -106,7 +107,7 @@ impl RingMember {
             backend,
             schema: RefCell::default(),
             joining: RefCell::new(Some(Joining::default())),
-            warnings: Warnings::default(),
+            log_limit: LogLimit::at_most(1),
             room: Room::default(),
             reads: Reads::default(),
             requests: Requests::default(),
@@ -213,7 +214,7 @@ impl RingMember {
         let outcome = if self.is_peer(to) { self.queue(to, message) } else { Err("no peer") };
         if let Err(reason) = outcome {
             self.metrics.count_dropped();
-            if self.warnings.is_due("dropped a message") {
+            if self.log_limit.is_due("dropped a message") {
                 tracing::warn!(peer = %to, %verb, reason, "dropped a message to a peer");
             }
         }

@@ -17,7 +17,6 @@
 //! | [`replicas`] | the replicas of a partition |
 //! | `reads` | answers to reads |
 //! | `room` | the memory of messages in work |
-//! | `warnings` | the log lines that peers can cause |
 //! | `backend` | the interface from a member to its node |
 //!
 //! A request that a member does not understand or cannot carry out counts in [`RingMetrics`], and
@@ -45,7 +44,6 @@ mod schema;
 pub mod settings;
 mod shadow;
 mod waiting_batches;
-mod warnings;
 mod writes;
 
 pub use backend::{Backend, BatchPage, LocalFuture};

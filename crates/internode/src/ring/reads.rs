@@ -84,7 +84,7 @@ impl RingMember {
             match outcome {
                 Ok(answer) => {
                     if let Some(tombstones) = answer.many_tombstones
-                        && member.warnings.is_due("many tombstones")
+                        && member.log_limit.is_due("many tombstones")
                     {
                         tracing::warn!(
                             peer = %to,

@@ -51,7 +51,7 @@ impl RingMember {
         let grace_s = graces.fold(gc_grace_seconds, u32::min);
         let age_ms = u64::try_from(time::now_millis().saturating_sub(created_ms)).unwrap_or(0);
         if Duration::from_millis(age_ms) >= Duration::from_secs(grace_s.into()) {
-            if self.warnings.is_due("old hint") {
+            if self.log_limit.is_due("old hint") {
                 tracing::warn!(
                     peer = %to,
                     created_ms,
@@ -87,7 +87,13 @@ impl RingMember {
     /// Acknowledges a hint for a table that was dropped. Nodes deliver hints only while they agree
     /// on the schema, so the peer does not have the table either.
     pub(super) fn skip_hint(self: &Rc<Self>, to: SocketAddr, id: u64) {
-        tracing::info!(peer = %to, "skipped a hint for a table that the ring does not have");
+        if let Some(left_out) = self.log_limit.due("hint for a dropped table") {
+            tracing::info!(
+                peer = %to,
+                left_out,
+                "skipped a hint for a table that the ring does not have"
+            );
+        }
         self.send(to, Queued::new(id, Verb::HINT_RSP, Payload::None));
     }
 

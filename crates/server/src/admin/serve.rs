@@ -10,6 +10,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::{Buf, BytesMut};
+use espalier_runtime::log_limit::Quoted;
 use espalier_runtime::net::tls::Handshake;
 use espalier_runtime::net::{ListenOptions, TcpListener, TcpStream};
 use espalier_runtime::sync::Semaphore;
@@ -61,10 +62,13 @@ async fn accept_all(server: Rc<ShardServer>, listener: TcpListener) {
                 .detach();
             }
             Err(error) => {
-                tracing::warn!(
-                    %error,
-                    "accepting an admin connection failed, trying again in 0.1 s"
-                );
+                if let Some(left_out) = server.log_limit.due("accepting an admin connection") {
+                    tracing::warn!(
+                        %error,
+                        left_out,
+                        "accepting an admin connection failed, trying again in 0.1 s"
+                    );
+                }
                 time::sleep(ACCEPT_PAUSE).await;
             }
         }
@@ -102,20 +106,25 @@ async fn serve(server: &Rc<ShardServer>, stream: &TcpStream) -> io::Result<()> {
             Parsed::Request(request) => {
                 buffer.advance(request.length);
                 if let Some(refusal) = server.config.admin_access.refusal(&request) {
-                    tracing::warn!(
-                        peer = ?stream.peer_address().ok(),
-                        status = refusal.status,
-                        "an admin request was refused: its token, Host or Origin is not accepted"
-                    );
+                    if let Some(left_out) = server.log_limit.due("refused admin request") {
+                        tracing::warn!(
+                            peer = ?stream.peer_address().ok(),
+                            status = refusal.status,
+                            left_out,
+                            "an admin request was refused: its token, Host or Origin is not accepted"
+                        );
+                    }
                     return answer(stream, &refusal, false).await;
                 }
                 let response = routes::answer(server, &request).await;
                 // The client may have gone meanwhile, so the log has the failure too.
-                if let Some(reason) = response.failure() {
-                    let path = request.path.join("/");
+                if let Some(reason) = response.failure()
+                    && let Some(left_out) = server.log_limit.due("failed admin request")
+                {
                     tracing::warn!(
                         method = request.method,
-                        path,
+                        path = %Quoted(&request.path.join("/")),
+                        left_out,
                         "an admin request failed: {reason}"
                     );
                 }

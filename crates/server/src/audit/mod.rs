@@ -151,7 +151,10 @@ impl AuditLog {
     async fn write(&self, server: &ShardServer, writer: &mut Writer, last_failure: &mut String) {
         let (lines, dropped) = {
             let mut queue = self.queue();
-            (std::mem::take(&mut queue.lines), std::mem::take(&mut queue.dropped))
+            // The next line has the entries for which none is due now.
+            let is_due = queue.dropped > 0 && server.log_limit.is_due("dropped audit entries");
+            let dropped = if is_due { std::mem::take(&mut queue.dropped) } else { 0 };
+            (std::mem::take(&mut queue.lines), dropped)
         };
         if dropped > 0 {
             tracing::warn!(

@@ -271,10 +271,13 @@ impl Connection {
     /// registration.
     pub fn notify(self: &Rc<Self>, event: &Event) {
         if self.send.borrow().len() > MAX_UNSENT {
-            tracing::warn!(
-                peer = %self.peer,
-                "closing a connection: its client does not read its events"
-            );
+            if let Some(left_out) = self.server.log_limit.due("events are not read") {
+                tracing::warn!(
+                    peer = %self.peer,
+                    left_out,
+                    "closing a connection: its client does not read its events"
+                );
+            }
             return self.close();
         }
         self.send.borrow_mut().write_event(event);

@@ -50,6 +50,7 @@ pub(crate) struct TransportMetrics {
     pub connections_open: Counter,
     pub connections_refused: Counter,
     pub handshakes_failed: Counter,
+    pub logins_failed: Counter,
     pub requests_startup: Counter,
     pub requests_options: Counter,
     pub requests_query: Counter,
@@ -104,6 +105,11 @@ impl TransportMetrics {
             "espalier_transport_failed_handshakes",
             self.handshakes_failed.get(),
             "TLS handshakes that failed.",
+        );
+        samples.counter(
+            "espalier_transport_failed_logins",
+            self.logins_failed.get(),
+            "Log-ins that failed.",
         );
     }
 

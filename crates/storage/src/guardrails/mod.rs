@@ -25,7 +25,10 @@ use std::{
     },
 };
 
-use espalier_runtime::time;
+use espalier_runtime::{
+    log_limit::{LogLimit, Quoted},
+    time,
+};
 
 pub use self::{
     feature::Feature,
@@ -37,6 +40,11 @@ pub use self::{
 
 /// The stored value of a threshold that is off.
 const OFF: i64 = -1;
+
+thread_local! {
+    /// The log lines that refused statements cause: ten a minute on each shard. Arbitrary.
+    static REFUSALS: LogLimit = const { LogLimit::at_most(10) };
+}
 
 /// The guardrails of a node with their present values.
 #[derive(Debug)]
@@ -263,7 +271,9 @@ fn report(is_failure: bool, text: String, warnings: Option<&Warnings>) -> Result
         warnings.add(text.clone());
     }
     if is_failure {
-        tracing::info!("guardrail refused a statement: {text}");
+        if let Some(left_out) = REFUSALS.with(|refusals| refusals.due("refused statement")) {
+            tracing::info!(reason = %Quoted(&text), left_out, "guardrail refused a statement");
+        }
         return Err(Violation(text));
     }
     Ok(())
