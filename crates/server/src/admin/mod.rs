@@ -13,6 +13,7 @@ mod http;
 mod json;
 mod node;
 mod parameters;
+mod places;
 mod routes;
 mod scrub;
 mod serve;

@@ -2,7 +2,7 @@
 //! shards is sent to them.
 //!
 //! Memory: at most [`MAX_CONNECTIONS`] connections, each with the buffer of one request and one
-//! answer.
+//! answer. At the limit, `places` closes an idle one.
 
 use std::io;
 use std::net::SocketAddr;
@@ -13,23 +13,24 @@ use bytes::{Buf, BytesMut};
 use espalier_runtime::log_limit::Quoted;
 use espalier_runtime::net::tls::Handshake;
 use espalier_runtime::net::{ListenOptions, TcpListener, TcpStream};
-use espalier_runtime::sync::Semaphore;
 use espalier_runtime::time::{self, Instant};
 use espalier_runtime::{JoinHandle, spawn_local};
 
 use super::http::{self, HttpResponse, MAX_HEAD, Parsed};
+use super::places::{Places, Waiting};
 use super::routes;
 use crate::shard::ShardServer;
 
-/// Limit of open connections; more wait to be accepted. Arbitrary.
+/// Limit of open connections. Arbitrary.
 const MAX_CONNECTIONS: usize = 64;
 
-/// Time in which a request must arrive as a whole, and in which the client must take the answer;
-/// after it the connection is closed. Arbitrary.
-const REQUEST_LIMIT: Duration = Duration::from_secs(60);
+/// Time in which the first request of a connection must arrive as a whole, TLS handshake included.
+/// Arbitrary; clients of CQL have as much time to log in.
+const FIRST_REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
-/// Time for the TLS handshake. Arbitrary.
-const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// Time in which a further request must arrive as a whole, and in which the client must take an
+/// answer; after it the connection is closed. Arbitrary.
+const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
 /// Pause after a failed accept, which happens when the kernel has no descriptor or memory for
 /// another connection.
@@ -47,19 +48,17 @@ pub(crate) fn listen(
 }
 
 async fn accept_all(server: Rc<ShardServer>, listener: TcpListener) {
-    let places = Semaphore::new(MAX_CONNECTIONS);
+    let places = Places::new(MAX_CONNECTIONS);
     loop {
-        let place = places.acquire(1).await;
         match listener.accept().await {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
                 let server = Rc::clone(&server);
-                spawn_local(async move {
-                    if let Err(error) = secure(&server, stream).await {
-                        tracing::debug!(%error, "an admin connection failed");
+                let serve = move |connection: Rc<Waiting>| async move {
+                    if let Err(error) = secure(&server, &connection, stream).await {
+                        tracing::debug!(%peer, %error, "an admin connection failed");
                     }
-                    drop(place);
-                })
-                .detach();
+                };
+                places.begin(peer.ip(), serve).await;
             }
             Err(error) => {
                 if let Some(left_out) = server.log_limit.due("accepting an admin connection") {
@@ -76,18 +75,28 @@ async fn accept_all(server: Rc<ShardServer>, listener: TcpListener) {
 }
 
 /// Performs the TLS handshake, if there is one, and serves the connection.
-async fn secure(server: &Rc<ShardServer>, stream: TcpStream) -> io::Result<()> {
+async fn secure(
+    server: &Rc<ShardServer>,
+    connection: &Waiting,
+    stream: TcpStream,
+) -> io::Result<()> {
+    let deadline = Instant::now() + FIRST_REQUEST_LIMIT;
     let Some(acceptor) = &server.config.admin_access.acceptor else {
-        return serve(server, &stream).await;
+        return serve(server, connection, &stream, deadline).await;
     };
     let accepting = acceptor.accept(stream, Handshake::Required);
-    let accepted = time::timeout(HANDSHAKE_LIMIT, accepting).await;
-    serve(server, &accepted.map_err(|_| io::ErrorKind::TimedOut)??).await
+    let accepted = time::timeout_at(deadline, accepting).await;
+    let stream = accepted.map_err(|_| io::ErrorKind::TimedOut)??;
+    serve(server, connection, &stream, deadline).await
 }
 
-async fn serve(server: &Rc<ShardServer>, stream: &TcpStream) -> io::Result<()> {
+async fn serve(
+    server: &Rc<ShardServer>,
+    connection: &Waiting,
+    stream: &TcpStream,
+    mut deadline: Instant,
+) -> io::Result<()> {
     let mut buffer = BytesMut::new();
-    let mut deadline = Instant::now() + REQUEST_LIMIT;
     loop {
         let (response, keep_alive) = match http::parse(&buffer) {
             Parsed::Incomplete => {
@@ -116,7 +125,7 @@ async fn serve(server: &Rc<ShardServer>, stream: &TcpStream) -> io::Result<()> {
                     }
                     return answer(stream, &refusal, false).await;
                 }
-                let response = routes::answer(server, &request).await;
+                let response = connection.carry_out(routes::answer(server, &request)).await;
                 // The client may have gone meanwhile, so the log has the failure too.
                 if let Some(reason) = response.failure()
                     && let Some(left_out) = server.log_limit.due("failed admin request")

@@ -2,6 +2,7 @@
 //! implementation.
 
 mod admin_api;
+mod admin_flood;
 mod bounds;
 mod changed_columns;
 mod client;
