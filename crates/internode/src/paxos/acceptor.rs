@@ -86,6 +86,17 @@ impl AcceptorState {
     }
 }
 
+/// Returns whether two ballots differ and have one timestamp.
+pub(super) fn is_twin(ballot: Uuid, other: Uuid) -> bool {
+    ballot != other && ballot_micros(ballot) == ballot_micros(other)
+}
+
+/// Returns whether a ballot is later than another by Cassandra's order, which has units of 100 ns.
+pub(super) fn is_later(ballot: Uuid, other: Uuid) -> bool {
+    let order = |ballot: Uuid| (timeuuid::ticks(ballot.as_bytes()), ballot);
+    order(ballot) > order(other)
+}
+
 fn is_after(ballot: Uuid, other: Uuid) -> bool {
     ballot_micros(ballot) > ballot_micros(other)
 }

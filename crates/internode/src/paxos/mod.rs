@@ -38,11 +38,16 @@ use espalier_storage::{Database, StorageError, TurnDeadline, TurnKind};
 use uuid::Uuid;
 
 pub use acceptor::{AcceptorState, NO_BALLOT, Recorded, ballot_micros};
+use acceptor::{is_later, is_twin};
 use record::PaxosTable;
 
 /// Bytes by which the record of a commit may exceed that of its proposal's check: the times of the
 /// cells differ.
 const COMMIT_SPARE_BYTES: usize = 256;
+
+/// The least age of a ballot whose update the node takes for one that it has applied before.
+/// Arbitrary: no coordinator's clock is a day behind.
+const MIN_REPEATED_AGE: Duration = Duration::from_secs(24 * 3600);
 
 /// A step of a conditional write, at one replica.
 #[derive(Clone, Debug)]
@@ -130,15 +135,10 @@ struct Acceptor {
 impl Acceptor {
     async fn answer(self, request: PaxosRequest) -> Result<PaxosAnswer, String> {
         let PaxosRequest { table, key, ttl_s, ballot, step, .. } = request;
-        let times = record::Times {
+        let mut times = record::Times {
             timestamp_us: self.timestamp_us,
             now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
             ttl_s,
-        };
-        // Looked up before the turn, because it reads a file.
-        let truncated_us = match step {
-            PaxosStep::Commit(..) => self.database.truncated_at_us(table).await.map_err(text)?,
-            _ => None,
         };
         let rows = self.paxos.turn_rows(table, &key);
         let turn = self.database.take_turn_until(rows, self.deadline).await.map_err(text)?;
@@ -148,7 +148,7 @@ impl Acceptor {
         }
         // The coordinator relies on the updates that the answer shows, so they must be durable.
         let mut shown = None;
-        let (row, answer): (Row, _) = match step {
+        let (row, answer): (Option<Row>, _) = match step {
             PaxosStep::Prepare => {
                 let state = self.state(table, &key).await?.as_of(ballot);
                 let committed = state.committed.clone();
@@ -161,7 +161,7 @@ impl Acceptor {
                     shown = Some(self.database.barrier(&self.paxos.table).map_err(text)?);
                 }
                 let answer = PaxosAnswer::Promised { accepted: state.accepted, committed };
-                (self.paxos.promise(table, ballot, times), answer)
+                (Some(self.paxos.promise(table, ballot, times)), answer)
             }
             PaxosStep::Propose(update, write) => {
                 let state = self.state(table, &key).await?.as_of(ballot);
@@ -174,19 +174,32 @@ impl Acceptor {
                     return Ok(PaxosAnswer::Accepted(true));
                 }
                 let commit = self.paxos.commit(table, ballot, update.clone(), times);
-                let commit = self.mutation_of(&key, commit, Some(*write));
+                let commit = self.mutation_of(&key, Some(commit), Some(*write));
                 self.database.check_write(&commit, COMMIT_SPARE_BYTES).map_err(text)?;
                 let row = self.paxos.proposal(table, ballot, update, times);
-                (row, PaxosAnswer::Accepted(true))
+                (Some(row), PaxosAnswer::Accepted(true))
             }
             PaxosStep::Commit(update, write) => {
-                // An update that is older than a truncation would bring back truncated rows.
-                let is_truncated = truncated_us.is_some_and(|at_us| at_us >= self.timestamp_us);
-                applied = (!is_truncated).then_some(*write);
-                (self.paxos.commit(table, ballot, update, times), PaxosAnswer::Committed)
+                applied = (!self.is_repeated(ttl_s)).then_some(*write);
+                let known = self.state(table, &key).await?.committed;
+                let twin = known.filter(|known| is_twin(known.ballot, ballot));
+                // Of two records with one timestamp, that of the later ballot stays, as a whole:
+                // of cells with one timestamp, those stay that expire later.
+                let row = if twin.as_ref().is_some_and(|twin| is_later(twin.ballot, ballot)) {
+                    None
+                } else {
+                    times.expire_after(twin.map(|twin| twin.expires_s));
+                    Some(self.paxos.commit(table, ballot, update, times))
+                };
+                (row, PaxosAnswer::Committed)
             }
         };
         let mutation = self.mutation_of(&key, row, applied);
+        if mutation.updates.is_empty() {
+            drop(turn);
+            self.settle().await?;
+            return Ok(answer);
+        }
         let ticket = self.database.write_in_turn(&mutation, turn).await.map_err(text)?;
         for ticket in [Some(ticket), shown].into_iter().flatten() {
             ticket.wait().await.map_err(|error| text(error.into()))?;
@@ -198,13 +211,25 @@ impl Acceptor {
     fn mutation_of(
         &self,
         key: &DecoratedKey,
-        row: Row,
+        row: Option<Row>,
         applied: Option<PartitionUpdate>,
     ) -> Mutation {
-        let mut record = PartitionUpdate::new(self.paxos.table.id, key.clone());
-        record.rows.push(row);
+        let record = row.map(|row| {
+            let mut record = PartitionUpdate::new(self.paxos.table.id, key.clone());
+            record.rows.push(row);
+            record
+        });
         let applied = applied.filter(|update| !update.is_empty());
-        Mutation { updates: applied.into_iter().chain([record]).collect() }
+        Mutation { updates: applied.into_iter().chain(record).collect() }
+    }
+
+    /// Returns whether the node has had the time to apply and to forget a commit with this ballot.
+    /// A coordinator may send such a commit again, if its replicas keep their records for longer.
+    /// By now, tombstones that hide the update's rows may be purged.
+    fn is_repeated(&self, ttl_s: u32) -> bool {
+        let kept = Duration::from_secs(ttl_s.into()).max(MIN_REPEATED_AGE);
+        let age_us = time::now_micros().saturating_sub(self.timestamp_us);
+        u64::try_from(age_us).is_ok_and(|age_us| Duration::from_micros(age_us) >= kept)
     }
 
     async fn state(&self, table: TableId, key: &DecoratedKey) -> Result<AcceptorState, String> {

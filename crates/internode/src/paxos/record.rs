@@ -44,6 +44,13 @@ pub(super) struct Times {
 }
 
 impl Times {
+    /// Makes the cells expire after others.
+    pub fn expire_after(&mut self, others_s: Option<u32>) {
+        let ttl_s = self.ttl_s.clamp(1, MAX_TTL_SECONDS);
+        let least_s = others_s.map_or(0, |others_s| others_s.saturating_add(1));
+        self.now_s = self.now_s.max(least_s.saturating_sub(ttl_s));
+    }
+
     fn cell(self, value: Bytes) -> Cell {
         let ttl_s = self.ttl_s.clamp(1, MAX_TTL_SECONDS);
         let expires_s = self.now_s.saturating_add(ttl_s).min(NO_DELETION_TIME - 1);

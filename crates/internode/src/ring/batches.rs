@@ -20,7 +20,6 @@ use std::{
     time::Duration,
 };
 
-use espalier_mutation::DecoratedKey;
 use espalier_runtime::{maybe_yield, spawn_local, time};
 use uuid::Uuid;
 
@@ -28,7 +27,6 @@ use super::{
     RingMember,
     dispatch::Refusal,
     gossiper::Liveness,
-    replicas::TokenRing,
     requests::Reply,
     room::Reservation,
     waiting_batches::{Due, Standing, WaitingBatches},
@@ -130,7 +128,7 @@ impl RingMember {
                 maybe_yield().await;
             }
             if next.is_none() {
-                return;
+                return self.batch_log.waiting.borrow_mut().end_round();
             }
             after = next;
         }
@@ -141,7 +139,7 @@ impl RingMember {
     async fn finish(self: &Rc<Self>, batch: Batch, silent: &mut HashSet<SocketAddr>) {
         let (id, created_us) = (batch.id, batch.created_us);
         let standing = |replica| self.standing(replica, silent);
-        let due = self.batch_log.waiting.borrow().due(id, time::now_micros(), standing);
+        let due = self.batch_log.waiting.borrow_mut().due(id, time::now_micros(), standing);
         let lacking = match due {
             Due::Nothing => return,
             Due::All => None,
@@ -240,17 +238,6 @@ impl RingMember {
         }
         mutation.updates.retain(|update| !truncated.contains(&update.table.id));
         is_known
-    }
-
-    /// Returns the replicas of a write, at least one; `None` if they are unknown.
-    pub(super) fn replicas_of(&self, mutation: &Mutation) -> Option<Vec<SocketAddr>> {
-        let update = mutation.updates.first()?;
-        let token = DecoratedKey::new(update.partition.key.clone()).token;
-        let schema = self.backend.schema();
-        let keyspace = schema.keyspace(&update.table.keyspace)?;
-        let ring = TokenRing::of(&self.gossiper.borrow());
-        let replicas = ring.replicas(token, &keyspace.replication);
-        replicas.filter(|replicas| !replicas.is_empty())
     }
 
     fn report_unknown_replicas(&self, mutation: &Mutation) {

@@ -30,6 +30,7 @@ use super::{
     inbound::{self, InboundConnections},
     outbound::{Peer, Queued},
     reads::Reads,
+    replicas::TokenRing,
     requests::Requests,
     room::Room,
     schema::RingSchema,
@@ -77,6 +78,8 @@ pub struct RingMember {
     pub(super) requests: Requests,
     pub(super) batch_log: BatchLog,
     pub(super) inbound: InboundConnections,
+    /// The tokens of all nodes, until gossip may have changed them.
+    pub(super) token_ring: RefCell<Option<Rc<TokenRing>>>,
     peers: RefCell<HashMap<SocketAddr, Peer>>,
     tasks: RefCell<Vec<JoinHandle<()>>>,
     began: Instant,
@@ -113,6 +116,7 @@ impl RingMember {
             requests: Requests::default(),
             batch_log: BatchLog::default(),
             inbound: InboundConnections::default(),
+            token_ring: RefCell::default(),
             peers: RefCell::default(),
             tasks: RefCell::default(),
             began: Instant::now(),
@@ -183,6 +187,7 @@ impl RingMember {
             let now = self.now();
             let outgoing = self.gossiper.borrow_mut().tick(now, &mut below);
             self.send_all(outgoing);
+            self.token_ring.take();
             self.report_events();
             self.pull_schema();
             self.peers.borrow_mut().retain(|_, peer| !peer.is_idle());
@@ -241,6 +246,9 @@ impl RingMember {
 
     pub(super) fn report_events(&self) {
         let events = self.gossiper.borrow_mut().take_events();
+        if !events.is_empty() {
+            self.token_ring.take();
+        }
         for event in events {
             match event {
                 GossipEvent::Up(peer) => tracing::info!(%peer, "a node of the ring is up"),

@@ -36,6 +36,7 @@ impl RingMember {
             return Ok(());
         };
         writes::check_table(&commit.update.table)?;
+        self.check_replica(&commit.update)?;
         let nothing = without_content(&commit.update);
         let request = request_of(verb, commit, left)?;
         let deadline = Instant::now() + left;
@@ -56,6 +57,19 @@ impl RingMember {
         })
         .detach();
         Ok(())
+    }
+
+    /// Refuses a partition of which this node is no replica, as Cassandra does: two coordinators
+    /// with different views of the ring must not find quorums without a common replica. While the
+    /// ring changes, the node may be a future replica, and takes all.
+    fn check_replica(&self, update: &Update) -> Result<(), Refusal> {
+        let key = DecoratedKey::new(update.partition.key.clone());
+        match self.replicas_of_key(&update.table.keyspace, &key) {
+            Some(replicas) if !replicas.contains(&self.settings.broadcast) => {
+                Err(Refusal::new("this node is no replica of the partition"))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Makes the message of an answer. It waits in its encoded form, because decoded updates take

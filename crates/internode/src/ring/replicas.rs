@@ -1,6 +1,7 @@
 //! Finds the replicas of a partition by the tokens that gossip has announced.
 //!
-//! The node needs them only to finish batches of failed coordinators and to forward hints. It knows
+//! The node needs them to finish batches of failed coordinators, to forward hints, and to refuse
+//! conditional writes to partitions of which it is no replica. It knows
 //! the rules of SimpleStrategy and NetworkTopologyStrategy; other strategies, and data centres with
 //! transient replicas, have unknown replicas. While a node joins, leaves or moves, all replicas are
 //! unknown, because writes then belong to future replicas, too, which this node does not compute.
@@ -8,12 +9,13 @@
 use std::{
     collections::{BTreeMap, BTreeSet},
     net::SocketAddr,
+    rc::Rc,
 };
 
-use espalier_mutation::Token;
+use espalier_mutation::{DecoratedKey, Token};
 
-use super::Gossiper;
-use crate::payload::{ApplicationState, gossip::tokens_of};
+use super::{Gossiper, RingMember};
+use crate::payload::{ApplicationState, Mutation, gossip::tokens_of};
 
 /// A node of the ring.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,6 +112,34 @@ impl TokenRing {
             }
         }
         Some(replicas)
+    }
+}
+
+impl RingMember {
+    /// Returns the replicas of a write, at least one; `None` if they are unknown.
+    pub(super) fn replicas_of(&self, mutation: &Mutation) -> Option<Vec<SocketAddr>> {
+        let update = mutation.updates.first()?;
+        let key = DecoratedKey::new(update.partition.key.clone());
+        self.replicas_of_key(&update.table.keyspace, &key)
+    }
+
+    /// Returns the replicas of a partition, at least one; `None` if they are unknown.
+    pub(super) fn replicas_of_key(
+        &self,
+        keyspace: &str,
+        key: &DecoratedKey,
+    ) -> Option<Vec<SocketAddr>> {
+        let schema = self.backend.schema();
+        let keyspace = schema.keyspace(keyspace)?;
+        let replicas = self.tokens().replicas(key.token, &keyspace.replication);
+        replicas.filter(|replicas| !replicas.is_empty())
+    }
+
+    /// Returns the nodes by their tokens, as gossip told them at most a period of gossip ago. To
+    /// compute them for each request would cost a search tree of all tokens of the ring.
+    fn tokens(&self) -> Rc<TokenRing> {
+        let mut known = self.token_ring.borrow_mut();
+        Rc::clone(known.get_or_insert_with(|| Rc::new(TokenRing::of(&self.gossiper.borrow()))))
     }
 }
 

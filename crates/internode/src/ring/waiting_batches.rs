@@ -15,7 +15,11 @@ use uuid::Uuid;
 
 /// The batches that wait.
 #[derive(Debug, Default)]
-pub(super) struct WaitingBatches(HashMap<Uuid, Waiting>);
+pub(super) struct WaitingBatches {
+    batches: HashMap<Uuid, Waiting>,
+    /// The number of the present round over the batch log.
+    round: u64,
+}
 
 #[derive(Debug)]
 struct Waiting {
@@ -23,6 +27,8 @@ struct Waiting {
     replicas: BTreeSet<SocketAddr>,
     /// When all writes of the batch have outlived their grace, in µs since 1970.
     until_us: i64,
+    /// The last round that has seen the batch.
+    seen: u64,
 }
 
 /// The part of a batch to do now.
@@ -47,8 +53,11 @@ pub(super) enum Standing {
 
 impl WaitingBatches {
     /// Returns the part of a batch to do at a time.
-    pub fn due(&self, id: Uuid, now_us: i64, standing: impl Fn(SocketAddr) -> Standing) -> Due {
-        let Some(Waiting { replicas, until_us }) = self.0.get(&id) else { return Due::All };
+    pub fn due(&mut self, id: Uuid, now_us: i64, standing: impl Fn(SocketAddr) -> Standing) -> Due {
+        let round = self.round;
+        let Some(waiting) = self.batches.get_mut(&id) else { return Due::All };
+        waiting.seen = round;
+        let Waiting { replicas, until_us, .. } = &*waiting;
         let is = |wanted| replicas.iter().any(|replica| standing(*replica) == wanted);
         if is(Standing::Gone) || now_us >= *until_us {
             Due::All
@@ -61,12 +70,19 @@ impl WaitingBatches {
 
     /// Records that a batch waits for replicas.
     pub fn wait(&mut self, id: Uuid, replicas: BTreeSet<SocketAddr>, until_us: i64) {
-        self.0.insert(id, Waiting { replicas, until_us });
+        self.batches.insert(id, Waiting { replicas, until_us, seen: self.round });
     }
 
     /// Forgets a batch.
     pub fn end(&mut self, id: Uuid) {
-        self.0.remove(&id);
+        self.batches.remove(&id);
+    }
+
+    /// Ends a round over the batch log, and forgets the batches that it has not seen: they were
+    /// removed while the node sent them.
+    pub fn end_round(&mut self) {
+        self.batches.retain(|_, waiting| waiting.seen == self.round);
+        self.round += 1;
     }
 }
 
@@ -93,5 +109,22 @@ mod tests {
         assert_eq!(waiting.due(Uuid::from_u128(2), 99, down), Due::All);
         waiting.end(id);
         assert_eq!(waiting.due(id, 99, down), Due::All);
+    }
+
+    #[test]
+    fn a_batch_that_left_the_log_is_forgotten() {
+        let (stays, leaves) = (Uuid::from_u128(1), Uuid::from_u128(2));
+        let replica = SocketAddr::from(([127, 0, 0, 1], 7000));
+        let mut waiting = WaitingBatches::default();
+        for id in [stays, leaves] {
+            waiting.wait(id, [replica].into(), 100);
+        }
+        waiting.end_round();
+        assert_eq!(waiting.batches.len(), 2);
+        assert_eq!(waiting.due(stays, 0, |_| Standing::Down), Due::Nothing);
+        waiting.end_round();
+        assert_eq!(waiting.batches.keys().collect::<Vec<_>>(), [&stays]);
+        waiting.end_round();
+        assert!(waiting.batches.is_empty());
     }
 }

@@ -137,7 +137,7 @@ fn of_two_replicas() -> Arc<Schema> {
 }
 
 /// A keyspace with the tables of the recorded messages, on some replicas.
-fn of_replicas(count: &str) -> Arc<Schema> {
+pub fn of_replicas(count: &str) -> Arc<Schema> {
     let tables = schema().0.into_values().filter(|table| table.keyspace == "ks");
     let tables: BTreeMap<_, _> = tables.map(|table| (table.name.clone(), table)).collect();
     let options = [("class", "SimpleStrategy"), ("replication_factor", count)];

@@ -31,7 +31,7 @@ use espalier_types::{CqlType, timeuuid};
 use uuid::Uuid;
 
 use crate::{
-    member::{Node, VERSION, ring, until},
+    member::{Node, VERSION, of_replicas, ring, until},
     replica::create,
     replica_limits::database,
     sent_by_cassandra::{bodies, decode},
@@ -297,12 +297,14 @@ fn what_is_accepted_and_committed_expires_and_promises_stay() {
     });
 }
 
+/// A ballot some units of 100 ns behind a microsecond.
+fn with_flag(number: i64, flag: u64) -> Uuid {
+    let ticks = (*START_US + number) * 10 + timeuuid::UNIX_EPOCH_TICKS;
+    Uuid::from_bytes(timeuuid::from_ticks(ticks as u64 + flag, 1 << 63))
+}
+
 #[test]
 fn ballots_of_one_microsecond_do_not_overtake_each_other() {
-    let with_flag = |number: i64, flag: u64| {
-        let ticks = (*START_US + number) * 10 + timeuuid::UNIX_EPOCH_TICKS;
-        Uuid::from_bytes(timeuuid::from_ticks(ticks as u64 + flag, 1 << 63))
-    };
     let promised = Some(with_flag(5, 1));
     let state = AcceptorState { promised, ..AcceptorState::default() };
     assert!(!state.may_promise(with_flag(5, 2)) && !state.may_accept(with_flag(5, 2)));
@@ -311,28 +313,68 @@ fn ballots_of_one_microsecond_do_not_overtake_each_other() {
     assert_eq!(ballot_micros(NO_BALLOT), Some(0));
 }
 
-/// An update that was decided before a truncation does not come back, but its commit is known, so
-/// the coordinator need not send it again.
+fn at(us: i64) -> Uuid {
+    Uuid::from_bytes(timeuuid::from_unix_micros(us, 1 << 63))
+}
+
+async fn committed(database: &Database, newer: Uuid) -> Option<Uuid> {
+    let answer = ask(database, newer, PaxosStep::Prepare).await;
+    let PaxosAnswer::Promised { committed, .. } = answer else { panic!("{answer:?}") };
+    let Recorded { ballot, update, .. } = committed?;
+    assert_eq!(update, update_of(ballot), "the record of one commit");
+    Some(ballot)
+}
+
+/// The clock of a coordinator may be behind the clock of a node that truncates the table: an
+/// update that it reports as applied must not be lost.
 #[test]
-fn a_commit_before_a_truncation_is_recorded_and_not_applied() {
+fn a_commit_is_applied_also_if_its_ballot_is_older_than_a_truncation() {
     block_on(async {
         let database = open(&FileSystem::simulated(1)).await;
         create(&database, vec![table()]).await;
-        let at = |us: i64| Uuid::from_bytes(timeuuid::from_unix_micros(us, 1 << 63));
-        let before = at(time::now_micros() - 1000);
+        let behind = at(time::now_micros() - 300_000);
         database.truncate(table().id).await.unwrap();
-        assert_eq!(ask(&database, before, commit(before)).await, PaxosAnswer::Committed);
-        assert_eq!(value(&database).await, None);
-        let after = at(time::now_micros() + 1000);
-        let PaxosAnswer::Promised { committed, .. } =
-            ask(&database, after, PaxosStep::Prepare).await
-        else {
-            panic!()
-        };
-        assert_eq!(committed.unwrap().ballot, before);
-        ask(&database, after, commit(after)).await;
-        assert_eq!(value(&database).await, Some(update_of(after)));
+        assert_eq!(ask(&database, behind, commit(behind)).await, PaxosAnswer::Committed);
+        assert_eq!(value(&database).await, Some(update_of(behind)));
+        assert_eq!(committed(&database, at(time::now_micros() + 1000)).await, Some(behind));
     });
+}
+
+/// Cassandra may send a commit again whose record has expired here; its rows may have been deleted
+/// meanwhile, and the tombstones purged.
+#[test]
+fn a_commit_that_comes_again_after_its_record_has_expired_is_not_applied() {
+    block_on(async {
+        let database = open(&FileSystem::simulated(1)).await;
+        create(&database, vec![table()]).await;
+        const HOUR_US: i64 = 3_600_000_000;
+        let now_us = time::now_micros();
+        let [repeated, old, late] = [49, 47, 23].map(|hours| at(now_us - hours * HOUR_US));
+        for (ballot, ttl_s, is_applied) in
+            [(repeated, 48 * 3600, false), (old, 48 * 3600, true), (late, 1, true)]
+        {
+            let answer = ask_for(&database, ballot, commit(ballot), ttl_s).await;
+            assert_eq!(answer, PaxosAnswer::Committed);
+            let expected = is_applied.then(|| update_of(ballot));
+            assert_eq!(value(&database).await, expected, "{ballot}");
+        }
+    });
+}
+
+/// Two coordinators may draw ballots of one microsecond, and replicas of Cassandra may decide both.
+#[test]
+fn the_record_of_the_later_of_two_commits_of_one_microsecond_stays_whole() {
+    for (first, second) in [(1, 2), (2, 1)] {
+        block_on(async {
+            let database = open(&FileSystem::simulated(1)).await;
+            create(&database, vec![table()]).await;
+            for flag in [first, second, first] {
+                let ballot = with_flag(5, flag);
+                assert_eq!(ask(&database, ballot, commit(ballot)).await, PaxosAnswer::Committed);
+            }
+            assert_eq!(committed(&database, ballot(6)).await, Some(with_flag(5, 2)));
+        });
+    }
 }
 
 /// A commit writes the update twice in one record, to the table and to `system.paxos`, and must fit
@@ -475,6 +517,45 @@ fn a_coordinator_is_answered_step_by_step() {
         assert_eq!(send(V::PAXOS_PREPARE_REQ, Uuid::from_u128(4), &nothing).await, failed);
         member.stop().await;
         drop(Rc::clone(&peer));
+    });
+}
+
+/// A former replica that still promised would make quorums without a common node.
+#[test]
+fn a_partition_of_another_node_is_refused() {
+    block_on(async {
+        let node = Node::default();
+        *node.0.schema.borrow_mut() = Some(of_replicas("1"));
+        *node.0.database.borrow_mut() = Some(database().await);
+        let (peer, own, member) = ring(&node, false).await;
+        let sent = sent_update();
+        for (id, is_own, verb) in
+            [(200, true, Verb::PAXOS_PREPARE_RSP), (201, false, Verb::FAILURE_RSP)]
+        {
+            let mut keys = (0..=u8::MAX).map(|last| {
+                let mut key = sent.partition.key.to_vec();
+                *key.last_mut().unwrap() = last;
+                Bytes::from(key)
+            });
+            // The peer has the tokens above that of the member, up to its own.
+            let of_peer = |key: &Bytes| {
+                let token = DecoratedKey::new(key.clone()).token.0;
+                0 < token && token <= i64::MAX / 2
+            };
+            let key = keys.find(|key| of_peer(key) != is_own).unwrap();
+            let partition = Partition { key, is_reversed: false, content: None };
+            let update = Update { table: Arc::clone(&sent.table), partition };
+            let commit = Payload::Paxos(Box::new(Commit { ballot: ballot(5), update }));
+            peer.send(own, id, Verb::PAXOS_PREPARE_REQ, commit).await;
+            let answered = || {
+                let arrived = peer.arrived.borrow();
+                arrived
+                    .iter()
+                    .any(|(_, message)| message.header.id == id && message.header.verb == verb)
+            };
+            until("the answer", answered).await;
+        }
+        member.stop().await;
     });
 }
 
