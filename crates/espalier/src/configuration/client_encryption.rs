@@ -57,7 +57,11 @@ pub(super) fn resolve_api(draft: &Draft) -> Result<Option<TlsOptions>, Configura
     is_enabled.then(|| options("api_encryption_options", encryption)).transpose()
 }
 
-fn options(name: &str, encryption: &EncryptionDraft) -> Result<TlsOptions, ConfigurationError> {
+/// Returns the options of a section of settings, whose name errors show.
+pub(super) fn options(
+    name: &str,
+    encryption: &EncryptionDraft,
+) -> Result<TlsOptions, ConfigurationError> {
     let [certificate, key] = files(name, encryption)?;
     let client_certificates = match encryption.require_client_auth.as_deref() {
         Some("true") => ClientCertificates::Required,

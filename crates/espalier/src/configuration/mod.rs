@@ -155,7 +155,7 @@ impl Given {
             None => {
                 let known = settings::names().chain(guardrails::names());
                 let known =
-                    known.chain(known_keys::names()).chain([memtables::NAME]).chain(ring::KEYS);
+                    known.chain(known_keys::names()).chain([memtables::NAME]).chain(ring::keys());
                 let suggestion = suggestion::closest(&key, known).map(str::to_owned);
                 Err(ConfigurationError::UnknownKey { origin, key, suggestion })
             }

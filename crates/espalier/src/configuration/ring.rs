@@ -3,6 +3,8 @@
 //! They have an effect only with `join_ring: true`. A node without it is a cluster of its own and
 //! ignores them, so that a stock cassandra.yaml starts such a node.
 
+mod encryption;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
 
@@ -18,8 +20,8 @@ use super::rack::place_of;
 const JOIN: &str = "join_ring";
 /// The setting that gives the node the place and the files of a Cassandra node.
 const REPLACE: &str = "replace_in_place";
-/// All keys of this module.
-pub(super) const KEYS: [&str; 12] = [
+/// The keys of this module, besides those of TLS.
+const OWN_KEYS: [&str; 11] = [
     JOIN,
     REPLACE,
     "seed_provider",
@@ -30,11 +32,8 @@ pub(super) const KEYS: [&str; 12] = [
     "num_tokens",
     "auto_bootstrap",
     "endpoint_snitch",
-    ENCRYPTION,
     COMPRESSION,
 ];
-/// The setting that says which connections between nodes have TLS.
-const ENCRYPTION: &str = "server_encryption_options.internode_encryption";
 /// The setting that says which connections between nodes are compressed.
 const COMPRESSION: &str = "internode_compression";
 const IGNORED: &str = "one node holds the whole ring, unless join_ring is true";
@@ -46,7 +45,12 @@ pub(super) struct Given(BTreeMap<String, (Value, Origin)>);
 
 /// Returns whether the key belongs to this module.
 pub(super) fn is_key(key: &str) -> bool {
-    KEYS.contains(&key)
+    keys().any(|known| known == key)
+}
+
+/// Returns all keys of this module.
+pub(super) fn keys() -> impl Iterator<Item = &'static str> {
+    OWN_KEYS.into_iter().chain(encryption::KEYS)
 }
 
 impl Given {
@@ -82,9 +86,6 @@ impl Given {
         if broadcast.ip().is_unspecified() {
             return Err(self.bad("broadcast_address", "peers cannot connect to this address"));
         }
-        if self.text(ENCRYPTION)?.is_some_and(|text| text != "none") {
-            return Err(self.bad(ENCRYPTION, "there is no TLS between nodes yet; only none"));
-        }
         let replaces = self.replaces()?;
         if !replaces {
             self.check_bootstrap()?;
@@ -99,6 +100,7 @@ impl Given {
             data_center,
             rack,
             compression: self.compression()?,
+            encryption: self.encryption()?,
             version,
         }))
     }
@@ -238,6 +240,10 @@ fn socket_address(name: &str, port: u16) -> Result<SocketAddr, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::path::Path;
+
+    use espalier_runtime::net::tls::{ClientCertificates, Handshake, TlsVersion};
+
     use super::super::document::parse_file;
     use super::*;
 
@@ -274,6 +280,24 @@ seed_provider:
     }
 
     #[test]
+    fn connections_between_nodes_are_encrypted_as_cassandra_yaml_says() {
+        assert_eq!(resolve(MEMBER).unwrap().unwrap().encryption, None);
+        let file = format!(
+            "{MEMBER}server_encryption_options:\n  internode_encryption: all\n  keystore: n.pem\n  \
+             truststore: t.pem\n  require_client_auth: true\n  \
+             require_endpoint_verification: true\n  accepted_protocols: [TLSv1.3]\n"
+        );
+        let encryption = resolve(&file).unwrap().unwrap().encryption.unwrap();
+        assert!(encryption.verifies_addresses);
+        assert_eq!(encryption.handshake, Handshake::Required);
+        assert_eq!(encryption.options.client_certificates, ClientCertificates::Required);
+        assert_eq!(encryption.options.versions, [TlsVersion::V1_3]);
+        assert_eq!(encryption.options.key, Path::new("n.pem"));
+        let optional = resolve(&format!("{file}  optional: true\n")).unwrap().unwrap();
+        assert_eq!(optional.encryption.unwrap().handshake, Handshake::Optional);
+    }
+
+    #[test]
     fn a_node_of_its_own_ignores_all() {
         assert_eq!(resolve(&MEMBER.replace("true", "false")), Ok(None));
         assert_eq!(resolve("seed_provider: nonsense\n"), Ok(None));
@@ -301,8 +325,19 @@ seed_provider:
             ("join_ring: true", "join_ring: maybe", "expected true or false"),
             (
                 "join_ring: true",
+                "join_ring: true\nserver_encryption_options: {internode_encryption: rack}",
+                "expected all or none",
+            ),
+            (
+                "join_ring: true",
                 "join_ring: true\nserver_encryption_options: {internode_encryption: all}",
-                "no TLS between nodes",
+                "needs a keystore",
+            ),
+            (
+                "join_ring: true",
+                "join_ring: true\nserver_encryption_options: {internode_encryption: all, \
+                 keystore: n.pem}",
+                "that may sign those of nodes",
             ),
             ("join_ring: true", "join_ring: true\ninternode_compression: some", "all, dc or none"),
             ("initial_token: -5, 7", "initial_token: 7, 7", "a token is given twice"),

@@ -58,6 +58,7 @@ pub async fn join(
             let setting = "--set storage_port=";
             ServeError::Listen { purpose: "the nodes of the ring", address, error, setting }
         }
+        StartError::Tls(error) => ServeError::Tls("server_encryption_options", error),
         StartError::Join(error) => ServeError::Join(error),
     })?;
     let Some(member) = member else { return Ok(None) };

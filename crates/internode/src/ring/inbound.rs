@@ -42,6 +42,8 @@ enum Closed {
     Io(#[from] io::Error),
     #[error("{0}")]
     Bytes(#[from] DecodeError),
+    #[error("its TLS handshake failed: {0}")]
+    Tls(io::Error),
     #[error("{0}")]
     Refused(&'static str),
 }
@@ -117,7 +119,7 @@ pub(super) async fn accept_all(member: Rc<RingMember>, listener: TcpListener) {
 }
 
 async fn serve(member: Rc<RingMember>, stream: TcpStream, peer: SocketAddr, _slot: ConnectionSlot) {
-    match serve_until_closed(&member, &stream).await {
+    match serve_until_closed(&member, stream).await {
         Ok(()) => {}
         Err(Closed::Io(error)) => tracing::debug!(%peer, %error, "a peer's connection ended"),
         Err(reason) => {
@@ -133,13 +135,22 @@ async fn serve(member: Rc<RingMember>, stream: TcpStream, peer: SocketAddr, _slo
     }
 }
 
-async fn serve_until_closed(member: &Rc<RingMember>, stream: &TcpStream) -> Result<(), Closed> {
+async fn serve_until_closed(member: &Rc<RingMember>, stream: TcpStream) -> Result<(), Closed> {
     // With keepalive, the kernel notices that the peer's machine is gone.
     stream.set_keepalive(true)?;
-    let (initiate, buffer) = match time::timeout(HANDSHAKE_LIMIT, initiated(stream)).await {
-        Ok(initiated) => initiated?,
+    let beginning = async {
+        let stream = match &member.encryption {
+            Some(encryption) => encryption.accept(stream).await.map_err(Closed::Tls)?,
+            None => stream,
+        };
+        let (initiate, buffer) = initiated(&stream).await?;
+        Ok::<_, Closed>((stream, initiate, buffer))
+    };
+    let (stream, initiate, buffer) = match time::timeout(HANDSHAKE_LIMIT, beginning).await {
+        Ok(begun) => begun?,
         Err(_) => return Err(Closed::Refused("its handshake took longer than 10 s")),
     };
+    let stream = &stream;
     let version = accept(member, stream, &initiate).await?;
     let _open = member.inbound.open(initiate.from);
     tracing::debug!(peer = %initiate.from, kind = ?initiate.kind, ?version, "a peer connected");

@@ -16,7 +16,7 @@ use std::{
 use espalier_runtime::{
     JoinHandle,
     log_limit::LogLimit,
-    net::{ListenOptions, TcpListener},
+    net::{ListenOptions, TcpListener, tls::TlsError},
     random, spawn_local,
     sync::Event,
     time::{self, Instant},
@@ -26,6 +26,7 @@ use uuid::Uuid;
 use super::{
     Backend, GossipEvent, Gossiper, LocalView, RingMetrics, RingSettings,
     batches::BatchLog,
+    encryption::Encryption,
     gossiper::{MAX_ENDPOINTS, Outgoing},
     inbound::{self, InboundConnections},
     outbound::{Peer, Queued},
@@ -55,6 +56,9 @@ pub enum StartError {
     /// The node cannot listen for its peers.
     #[error(transparent)]
     Listen(#[from] io::Error),
+    /// Its certificates cannot be used.
+    #[error(transparent)]
+    Tls(#[from] TlsError),
     /// Its place in the ring is not free, or no seed answers.
     #[error(transparent)]
     Join(JoinError),
@@ -63,6 +67,8 @@ pub enum StartError {
 /// A member of a ring.
 pub struct RingMember {
     pub(super) settings: RingSettings,
+    /// The TLS of connections; `None` if they are plain.
+    pub(super) encryption: Option<Encryption>,
     pub(super) host_id: Uuid,
     pub(super) gossiper: RefCell<Gossiper>,
     pub(super) metrics: Arc<RingMetrics>,
@@ -92,18 +98,23 @@ impl RingMember {
     ///
     /// # Errors
     ///
-    /// Fails if the kernel refuses to listen on the address, if no seed answers, or if another node
-    /// of the ring has the address or a token.
+    /// Fails if the kernel refuses to listen on the address, if the certificates cannot be used, if
+    /// no seed answers, or if another node of the ring has the address or a token.
     pub async fn start(
         settings: RingSettings,
         local: LocalView,
         backend: Box<dyn Backend>,
         stop: &Event,
     ) -> Result<Option<Rc<Self>>, StartError> {
+        let encryption = match &settings.encryption {
+            Some(encryption) => Some(Encryption::load(encryption).await?),
+            None => None,
+        };
         let listener = TcpListener::bind(settings.listen, ListenOptions::default())?;
         let member = Rc::new(Self {
             gossiper: RefCell::new(settings.gossiper(&local)),
             settings,
+            encryption,
             host_id: local.host_id,
             metrics: Arc::default(),
             stopped: Event::new(),
@@ -132,7 +143,8 @@ impl RingMember {
         }
         let gossiping = spawn_local(Rc::clone(&member).gossip());
         let finishing = spawn_local(Rc::clone(&member).finish_batches());
-        *member.tasks.borrow_mut() = vec![accepting, gossiping, finishing];
+        let watching = spawn_local(Rc::clone(&member).watch_certificates());
+        *member.tasks.borrow_mut() = vec![accepting, gossiping, finishing, watching];
         Ok(Some(member))
     }
 

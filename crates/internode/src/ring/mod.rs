@@ -29,6 +29,7 @@
 mod backend;
 mod batches;
 mod dispatch;
+mod encryption;
 mod forwards;
 pub mod gossiper;
 mod inbound;
@@ -50,5 +51,5 @@ pub use backend::{Backend, BatchPage, LocalFuture};
 pub use gossiper::{GossipEvent, Gossiper, Liveness};
 pub use member::{RingMember, StartError};
 pub use metrics::RingMetrics;
-pub use settings::{Compression, LocalView, RingSettings};
+pub use settings::{Compression, LocalView, RingEncryption, RingSettings};
 pub use shadow::JoinError;

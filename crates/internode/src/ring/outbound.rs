@@ -241,6 +241,13 @@ impl Link {
     async fn connect(&self) -> io::Result<Open> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
+        let stream = match &self.member.encryption {
+            Some(encryption) => {
+                let connected = encryption.connect(stream, self.address).await;
+                connected.inspect_err(|error| self.report_tls(error))?
+            }
+            None => stream,
+        };
         let settings = &self.member.settings;
         let framing = if settings.compresses(self.data_center().as_deref()) {
             Framing::Lz4
@@ -269,6 +276,16 @@ impl Link {
         })
         .detach();
         Ok(Open { writer, version, framing, is_closed })
+    }
+
+    fn report_tls(&self, error: &io::Error) {
+        if self.member.log_limit.is_due("TLS to a peer") {
+            tracing::warn!(
+                peer = %self.address,
+                %error,
+                "a TLS handshake with a peer failed; see server_encryption_options"
+            );
+        }
     }
 
     /// Returns the data centre of the peer, as far as gossip has told it.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use espalier_mutation::Token;
+use espalier_runtime::net::tls::{Handshake, TlsOptions};
 use uuid::Uuid;
 
 use super::Gossiper;
@@ -30,6 +31,8 @@ pub struct RingSettings {
     pub rack: String,
     /// `internode_compression`: which connections of the node have frames of LZ4.
     pub compression: Compression,
+    /// `server_encryption_options`; `None` if connections between nodes are plain.
+    pub encryption: Option<RingEncryption>,
     /// The greatest version of messages. The form of some messages depends on it, so it must be the
     /// ring's version: 12, or 13 if all nodes have `storage_compatibility_mode: NONE`.
     pub version: MessagingVersion,
@@ -46,6 +49,18 @@ pub enum Compression {
     BetweenDataCenters,
     /// `all`
     All,
+}
+
+/// The encryption of all connections between nodes.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RingEncryption {
+    /// Files and choices of TLS. The node shows its certificate to both sides, and needs a
+    /// truststore.
+    pub options: TlsOptions,
+    /// Says if peers must use TLS. The node itself always does.
+    pub handshake: Handshake,
+    /// `require_endpoint_verification`: the certificate of a peer must name its address.
+    pub verifies_addresses: bool,
 }
 
 /// The facts about the node besides its settings.

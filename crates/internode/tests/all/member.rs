@@ -22,7 +22,10 @@ use espalier_internode::{
         Mutation as RingMutation, Payload, ReadCommand, VersionedValue, gossip::tokens_value,
     },
     replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits},
-    ring::{Backend, BatchPage, Compression, LocalFuture, LocalView, RingMember, RingSettings},
+    ring::{
+        Backend, BatchPage, Compression, LocalFuture, LocalView, RingEncryption, RingMember,
+        RingSettings,
+    },
 };
 use espalier_mutation::{
     DecoratedKey, Mutation, Token,
@@ -30,7 +33,10 @@ use espalier_mutation::{
 };
 use espalier_runtime::{
     block_on,
-    net::{ListenOptions, TcpListener, TcpStream},
+    net::{
+        ListenOptions, TcpListener, TcpStream,
+        tls::{Handshake, TlsAcceptor, TlsConnector},
+    },
     spawn_local,
     sync::Event,
     time,
@@ -38,6 +44,7 @@ use espalier_runtime::{
 use espalier_storage::{Database, ReadPosition};
 use uuid::Uuid;
 
+mod encrypted;
 mod writes;
 
 use writes::recorded_batch;
@@ -168,7 +175,13 @@ pub struct Peer {
     dead: Option<SocketAddr>,
     /// The answer to each write.
     refuses: bool,
+    /// The TLS of its connections.
+    tls: Option<Tls>,
 }
+
+/// Both sides of encrypted connections.
+#[derive(Clone)]
+struct Tls(Arc<TlsAcceptor>, Arc<TlsConnector>);
 
 async fn read_some(stream: &TcpStream, buffer: &mut BytesMut) -> usize {
     buffer.reserve(1 << 16);
@@ -179,14 +192,19 @@ async fn read_some(stream: &TcpStream, buffer: &mut BytesMut) -> usize {
 
 impl Peer {
     /// Begins to listen, and connects to the member once the member has connected.
-    fn start(member: SocketAddr, refuses: bool, dead: Option<SocketAddr>) -> Rc<Self> {
+    fn start(
+        member: SocketAddr,
+        refuses: bool,
+        dead: Option<SocketAddr>,
+        tls: Option<Tls>,
+    ) -> Rc<Self> {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = TcpListener::bind(any, ListenOptions::default()).unwrap();
         let address = listener.local_address().unwrap();
         let (arrived, out) = (RefCell::default(), RefCell::default());
         let sends = Cell::new(ConnectionKind::Small);
         let flags = Cell::new(MessageFlags::CALL_BACK_ON_FAILURE);
-        let peer = Rc::new(Self { address, arrived, out, sends, flags, dead, refuses });
+        let peer = Rc::new(Self { address, arrived, out, sends, flags, dead, refuses, tls });
         let accepting = Rc::clone(&peer);
         spawn_local(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -198,6 +216,13 @@ impl Peer {
     }
 
     async fn serve(self: Rc<Self>, stream: TcpStream, member: SocketAddr) {
+        let stream = match &self.tls {
+            None => stream,
+            Some(Tls(acceptor, _)) => {
+                let accepted = acceptor.accept(stream, Handshake::Required).await;
+                accepted.expect("a TLS handshake of the member")
+            }
+        };
         let mut buffer = BytesMut::new();
         let initiate = loop {
             if let Some((initiate, length)) =
@@ -286,7 +311,13 @@ impl Peer {
         let stream = match open {
             Some(stream) => stream,
             None => {
-                let stream = Rc::new(TcpStream::connect(member).await.unwrap());
+                let stream = TcpStream::connect(member).await.unwrap();
+                let stream = Rc::new(match &self.tls {
+                    None => stream,
+                    Some(Tls(_, connector)) => {
+                        connector.connect(stream, member.ip()).await.unwrap()
+                    }
+                });
                 let mut bytes = Vec::new();
                 let (kind, framing) = (self.sends.get(), Framing::Crc);
                 let from = self.address;
@@ -345,9 +376,20 @@ async fn ring_with(
     refuses: bool,
     dead: Option<SocketAddr>,
 ) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
+    ring_over(node, refuses, dead, None).await
+}
+
+/// As [`ring_with`], with the TLS of the peer and of the member.
+async fn ring_over(
+    node: &Node,
+    refuses: bool,
+    dead: Option<SocketAddr>,
+    tls: Option<(Tls, RingEncryption)>,
+) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
+    let (of_peer, of_member) = tls.unzip();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let own = espalier_runtime::net::probe_address(any).unwrap();
-    let peer = Peer::start(own, refuses, dead);
+    let peer = Peer::start(own, refuses, dead, of_peer);
     let settings = RingSettings {
         cluster_name: "ring".into(),
         listen: own,
@@ -357,6 +399,7 @@ async fn ring_with(
         data_center: "datacenter1".into(),
         rack: "rack1".into(),
         compression: Compression::default(),
+        encryption: of_member,
         version: VERSION,
     };
     let local = LocalView {

@@ -12,5 +12,6 @@ mod shards;
 mod sockets;
 mod stop_signal;
 mod tls;
+mod tls_between_nodes;
 mod traces;
 mod waiting;

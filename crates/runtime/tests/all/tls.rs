@@ -20,13 +20,13 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 /// A certificate authority and the files that it signed.
-struct Authority {
+pub struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     directory: PathBuf,
 }
 
 impl Authority {
-    fn new(directory: &Path) -> Self {
+    pub fn new(directory: &Path) -> Self {
         let mut parameters = CertificateParams::new(Vec::new()).unwrap();
         parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
         let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap());
@@ -42,7 +42,7 @@ impl Authority {
     }
 
     /// Writes a key with its certificate into one file.
-    fn sign(&self, name: &str) -> PathBuf {
+    pub fn sign(&self, name: &str) -> PathBuf {
         let key = KeyPair::generate().unwrap();
         let parameters = CertificateParams::new(vec!["localhost".into()]).unwrap();
         let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
@@ -50,7 +50,7 @@ impl Authority {
     }
 }
 
-fn options(pem: PathBuf) -> TlsOptions {
+pub fn options(pem: PathBuf) -> TlsOptions {
     TlsOptions {
         certificate: pem.clone(),
         key: pem,

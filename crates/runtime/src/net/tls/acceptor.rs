@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::io;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::sync::Arc;
 
 use bytes::BytesMut;
 use rustls::ServerConfig;
 
 use super::configuration::{Contents, TlsOptions};
+use super::reloading::Reloading;
 use super::{Session, TlsError, TlsState};
 use crate::net::TcpStream;
 
@@ -18,12 +19,7 @@ const HANDSHAKE_RECORD: u8 = 22;
 const FIRST_BYTES: usize = 512;
 
 /// Makes accepted connections encrypted. All shards share it.
-pub struct TlsAcceptor {
-    options: TlsOptions,
-    current: RwLock<Arc<ServerConfig>>,
-    /// The files of the present configuration, to tell whether they changed.
-    contents: Mutex<Contents>,
-}
+pub struct TlsAcceptor(Reloading<ServerConfig>);
 
 /// Says if a connection must be encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -40,14 +36,12 @@ impl TlsAcceptor {
     /// # Errors
     /// Fails if a file cannot be read or used, or if an option is unknown; see [`TlsError`].
     pub async fn load(options: TlsOptions) -> Result<Arc<Self>, TlsError> {
-        let contents = Contents::read(&options).await?;
-        let current = RwLock::new(contents.build(&options)?);
-        Ok(Arc::new(TlsAcceptor { options, current, contents: Mutex::new(contents) }))
+        Ok(Arc::new(Self(Reloading::load(options, Box::new(Contents::build)).await?)))
     }
 
     /// Returns the options.
     pub fn options(&self) -> &TlsOptions {
-        &self.options
+        self.0.options()
     }
 
     /// Reads the files again. If they changed, later handshakes use them; open connections do not.
@@ -56,14 +50,7 @@ impl TlsAcceptor {
     /// # Errors
     /// Fails as [`Self::load`]; the acceptor then keeps the certificates that it has.
     pub async fn reload(&self) -> Result<bool, TlsError> {
-        let contents = Contents::read(&self.options).await?;
-        if *self.contents.lock().unwrap_or_else(PoisonError::into_inner) == contents {
-            return Ok(false);
-        }
-        let built = contents.build(&self.options)?;
-        *self.current.write().unwrap_or_else(PoisonError::into_inner) = built;
-        *self.contents.lock().unwrap_or_else(PoisonError::into_inner) = contents;
-        Ok(true)
+        self.0.reload().await
     }
 
     /// Performs the handshake of a new connection and returns the connection. With
@@ -81,9 +68,7 @@ impl TlsAcceptor {
         if handshake == Handshake::Optional && first[0] != HANDSHAKE_RECORD {
             return Ok(stream.with_received(first));
         }
-        let configuration =
-            Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner));
-        let state = TlsState::new(configuration, first)?;
+        let state = TlsState::new(self.0.current(), first)?;
         let session = Session::negotiate(state, &stream).await?;
         Ok(stream.encrypted(session))
     }
@@ -93,7 +78,7 @@ impl fmt::Debug for TlsAcceptor {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter
             .debug_struct("TlsAcceptor")
-            .field("options", &self.options)
+            .field("options", self.0.options())
             .finish_non_exhaustive()
     }
 }

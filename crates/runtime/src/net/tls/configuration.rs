@@ -1,16 +1,18 @@
-//! Builds the configuration of rustls from PEM files and options.
+//! Builds the configurations of rustls from PEM files and options.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use rustls::client::WebPkiServerVerifier;
 use rustls::crypto::{CryptoProvider, aws_lc_rs};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::WebPkiClientVerifier;
 use rustls::server::danger::ClientCertVerifier;
-use rustls::{RootCertStore, ServerConfig, SupportedProtocolVersion, version};
+use rustls::{ClientConfig, RootCertStore, ServerConfig, SupportedProtocolVersion, version};
 
 use super::TlsError;
+use super::connector::AnyName;
 use crate::file::FileSystem;
 
 /// A version of TLS.
@@ -34,7 +36,7 @@ pub enum ClientCertificates {
     Required,
 }
 
-/// The files and choices of an acceptor.
+/// The files and choices of an acceptor or connector.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsOptions {
     /// A PEM file with the node's certificate, then the intermediate certificates.
@@ -92,7 +94,7 @@ impl Contents {
             path: options.certificate.clone(),
             reason: error.to_string(),
         };
-        let versions: Vec<_> = options.versions.iter().map(|version| supported(*version)).collect();
+        let versions = versions(options);
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions)
             .map_err(|error| rejected(&error))?;
@@ -105,6 +107,60 @@ impl Contents {
         Ok(Arc::new(configuration))
     }
 
+    /// Builds the configuration for connections to other nodes.
+    ///
+    /// # Errors
+    /// Fails as [`Self::build`], or if there is no truststore.
+    pub(super) fn build_client(
+        &self,
+        options: &TlsOptions,
+        verifies_addresses: bool,
+    ) -> Result<Arc<ClientConfig>, TlsError> {
+        let provider = Arc::new(provider(&options.cipher_suites)?);
+        let chain = certificates(&options.certificate, &self.certificate)?;
+        let key = private_key(&options.key, &self.key)?;
+        let rejected = |error: &dyn std::fmt::Display| TlsError::Rejected {
+            path: options.certificate.clone(),
+            reason: error.to_string(),
+        };
+        let (path, roots) = self.authorities(options)?;
+        let verifier =
+            WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
+        let verifier = verifier.build().map_err(|error| TlsError::Rejected {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
+        let builder = ClientConfig::builder_with_provider(provider)
+            .with_protocol_versions(&versions(options))
+            .map_err(|error| rejected(&error))?;
+        let builder = if verifies_addresses {
+            builder.with_webpki_verifier(verifier)
+        } else {
+            builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName(verifier)))
+        };
+        let configuration =
+            builder.with_client_auth_cert(chain, key).map_err(|error| rejected(&error))?;
+        Ok(Arc::new(configuration))
+    }
+
+    /// Returns the certificates of the truststore, with its path.
+    fn authorities<'o>(
+        &self,
+        options: &'o TlsOptions,
+    ) -> Result<(&'o Path, RootCertStore), TlsError> {
+        let (Some(path), Some(content)) = (&options.truststore, &self.truststore) else {
+            return Err(TlsError::NoTruststore);
+        };
+        let mut roots = RootCertStore::empty();
+        for certificate in certificates(path, content)? {
+            roots.add(certificate).map_err(|error| TlsError::Rejected {
+                path: path.to_owned(),
+                reason: error.to_string(),
+            })?;
+        }
+        Ok((path, roots))
+    }
+
     fn client_verifier(
         &self,
         options: &TlsOptions,
@@ -113,20 +169,16 @@ impl Contents {
         if options.client_certificates == ClientCertificates::NotAsked {
             return Ok(None);
         }
-        let (Some(path), Some(content)) = (&options.truststore, &self.truststore) else {
-            return Err(TlsError::NoTruststore);
-        };
-        let rejected = |reason: String| TlsError::Rejected { path: path.to_owned(), reason };
-        let mut roots = RootCertStore::empty();
-        for certificate in certificates(path, content)? {
-            roots.add(certificate).map_err(|error| rejected(error.to_string()))?;
-        }
+        let (path, roots) = self.authorities(options)?;
         let builder = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
         let builder = match options.client_certificates {
             ClientCertificates::Required => builder,
             _ => builder.allow_unauthenticated(),
         };
-        builder.build().map(Some).map_err(|error| rejected(error.to_string()))
+        builder.build().map(Some).map_err(|error| TlsError::Rejected {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })
     }
 }
 
@@ -134,6 +186,10 @@ impl Contents {
 pub fn provide_cryptography() {
     // An error says that the process has one already.
     let _ = aws_lc_rs::default_provider().install_default();
+}
+
+fn versions(options: &TlsOptions) -> Vec<&'static SupportedProtocolVersion> {
+    options.versions.iter().map(|version| supported(*version)).collect()
 }
 
 fn supported(version: TlsVersion) -> &'static SupportedProtocolVersion {

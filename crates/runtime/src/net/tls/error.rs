@@ -39,8 +39,10 @@ pub enum TlsError {
         /// The missing part.
         what: &'static str,
     },
-    /// Certificates of clients are asked for without a truststore.
-    #[error("no truststore says which authority may sign the certificates of clients")]
+    /// Certificates of clients or of other nodes are to be checked without a truststore.
+    #[error(
+        "no truststore says which authority may sign the certificates of clients or other nodes"
+    )]
     NoTruststore,
     /// A cipher suite is unknown.
     #[error("cipher suite {name} is unknown or not offered; these are offered: {known}")]

@@ -1,6 +1,7 @@
-//! TLS on accepted connections, by rustls: versions 1.2 and 1.3.
+//! TLS by rustls, on accepted connections and on those to other nodes: versions 1.2 and 1.3.
 //!
-//! [`TlsAcceptor`] holds the certificates and makes a [`super::TcpStream`] encrypted. From then on,
+//! [`TlsAcceptor`] holds the certificates and makes a [`super::TcpStream`] encrypted, and so does
+//! [`TlsConnector`] for the other side. From then on,
 //! reads and writes of that stream have the same contract as those of a plain one. The ciphertext
 //! goes through the same socket operations as plain bytes.
 //!
@@ -10,13 +11,16 @@
 mod acceptor;
 mod certificate;
 mod configuration;
+mod connector;
 mod error;
+mod reloading;
 mod session;
 mod state;
 
 pub use acceptor::{Handshake, TlsAcceptor};
 pub use certificate::ClientCertificate;
 pub use configuration::{ClientCertificates, TlsOptions, TlsVersion, provide_cryptography};
+pub use connector::TlsConnector;
 pub use error::TlsError;
 pub(super) use session::Session;
 pub use session::TlsDescription;

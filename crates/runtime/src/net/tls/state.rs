@@ -4,7 +4,8 @@ use std::io::{self, BufRead as _, Write as _};
 use std::sync::Arc;
 
 use bytes::{Buf as _, BytesMut};
-use rustls::{ServerConfig, ServerConnection};
+use rustls::pki_types::ServerName;
+use rustls::{ClientConfig, ClientConnection, Connection, ServerConfig, ServerConnection};
 
 /// Maximum plaintext to encrypt between two writes to the socket. It bounds the ciphertext in
 /// memory, and the time on the core to some tens of microseconds.
@@ -12,19 +13,31 @@ const CHUNK_BYTES: usize = 48 * 1024;
 
 /// The node's side of an encrypted connection.
 pub struct TlsState {
-    pub(super) connection: ServerConnection,
+    pub(super) connection: Connection,
     /// Ciphertext that the socket delivered and rustls has not taken.
     pub(super) received: BytesMut,
 }
 
 impl TlsState {
-    /// Begins a connection. `received` holds the first bytes of the client.
+    /// Begins an accepted connection. `received` holds the first bytes of the client.
     ///
     /// # Errors
     /// Fails if rustls does not take the configuration.
     pub fn new(configuration: Arc<ServerConfig>, received: BytesMut) -> io::Result<Self> {
         let connection = ServerConnection::new(configuration).map_err(io::Error::other)?;
-        Ok(Self { connection, received })
+        Ok(Self { connection: connection.into(), received })
+    }
+
+    /// Begins a connection to another node.
+    ///
+    /// # Errors
+    /// Fails if rustls does not take the configuration.
+    pub(super) fn of_client(
+        configuration: Arc<ClientConfig>,
+        name: ServerName<'static>,
+    ) -> io::Result<Self> {
+        let connection = ClientConnection::new(configuration, name).map_err(io::Error::other)?;
+        Ok(Self { connection: connection.into(), received: BytesMut::new() })
     }
 
     /// Adds ciphertext that the socket delivered.

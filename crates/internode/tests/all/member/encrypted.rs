@@ -1,0 +1,82 @@
+//! A member whose connections have TLS: it joins, takes a write, and refuses strangers.
+#![allow(clippy::disallowed_methods, reason = "certificates are written before anything runs")]
+
+use std::path::Path;
+
+use espalier_runtime::net::tls::{ClientCertificates, TlsOptions, TlsVersion};
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+
+use super::*;
+
+/// Makes an authority and two certificates in a directory, and returns the options of TLS with each
+/// of them.
+fn certificates(directory: &Path) -> [TlsOptions; 2] {
+    let mut parameters = CertificateParams::new(Vec::new()).unwrap();
+    parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+    let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
+    let truststore = directory.join("authority.pem");
+    std::fs::write(&truststore, issuer.pem()).unwrap();
+    ["one.pem", "two.pem"].map(|name| {
+        let (key, path) = (KeyPair::generate().unwrap(), directory.join(name));
+        let parameters = CertificateParams::new(vec!["node".into()]).unwrap();
+        let signed = parameters.signed_by(&key, &issuer).unwrap();
+        std::fs::write(&path, format!("{}{}", key.serialize_pem(), signed.pem())).unwrap();
+        TlsOptions {
+            certificate: path.clone(),
+            key: path,
+            truststore: Some(truststore.clone()),
+            client_certificates: ClientCertificates::Required,
+            versions: vec![TlsVersion::V1_2, TlsVersion::V1_3],
+            cipher_suites: Vec::new(),
+        }
+    })
+}
+
+async fn both_sides(options: TlsOptions) -> Tls {
+    let acceptor = TlsAcceptor::load(options.clone()).await.unwrap();
+    Tls(acceptor, TlsConnector::load(options, false).await.unwrap())
+}
+
+/// Returns whether the member answers the handshake of messages.
+async fn is_taken(stream: &TcpStream, from: SocketAddr) -> bool {
+    let (kind, framing) = (ConnectionKind::Small, Framing::Crc);
+    let mut bytes = Vec::new();
+    Initiate { min_version: 12, max_version: 13, kind, framing, from }.encode(&mut bytes);
+    stream.write_all(bytes).await.0.is_ok() && {
+        let mut buffer = BytesMut::new();
+        // An alert of TLS is no answer.
+        read_some(stream, &mut buffer).await > 0
+            && Accept::decode(&Bytes::copy_from_slice(&buffer)).is_ok_and(|found| found.is_some())
+    }
+}
+
+#[test]
+fn a_member_with_tls_takes_writes_of_its_ring_alone() {
+    let [ours, foreign] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let ([one, two], [stranger, _]) = (certificates(ours.path()), certificates(foreign.path()));
+    block_on(async {
+        let node = Node::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let encryption = RingEncryption {
+            options: one.clone(),
+            handshake: Handshake::Required,
+            verifies_addresses: false,
+        };
+        let tls = both_sides(two).await;
+        let (peer, own, member) = ring_over(&node, false, None, Some((tls, encryption))).await;
+        let batch = Payload::BatchStore(recorded_batch());
+        peer.send(own, 7, Verb::BATCH_STORE_REQ, batch).await;
+        until("the answer", || peer.count(Verb::BATCH_STORE_RSP) == 1).await;
+        assert_eq!(node.0.batches.borrow().len(), 1);
+        let plain = TcpStream::connect(own).await.unwrap();
+        assert!(!is_taken(&plain, peer.address).await);
+        let trusted = TlsOptions { truststore: one.truststore, ..stranger };
+        let Tls(_, connector) = both_sides(trusted).await;
+        let stream = TcpStream::connect(own).await.unwrap();
+        // With TLS 1.3, the client learns with its first read that its certificate is refused.
+        if let Ok(stream) = connector.connect(stream, own.ip()).await {
+            assert!(!is_taken(&stream, peer.address).await);
+        }
+        member.stop().await;
+    });
+}
