@@ -45,6 +45,7 @@ use espalier_storage::{Database, ReadPosition};
 use uuid::Uuid;
 
 mod encrypted;
+mod hostile;
 mod writes;
 
 use writes::recorded_batch;

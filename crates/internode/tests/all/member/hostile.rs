@@ -1,0 +1,253 @@
+//! A hostile peer: messages of each kind with each byte cut, flipped and repeated, over a socket.
+//! The member does not panic, acknowledges no write that it has not stored as decoded, and keeps no
+//! memory.
+
+use std::collections::BTreeMap;
+
+use espalier_internode::{
+    DecodeError,
+    payload::{Commit, Partition, Update},
+};
+use espalier_runtime::memory::resident_bytes;
+
+use super::*;
+
+/// Limit of the growth of the process while the peer sends, in bytes: its answers, and the member's.
+const MAX_GROWTH: u64 = 512 << 20;
+
+/// Returns a body of each kind; in the gate, a short one.
+fn kinds() -> Vec<(Verb, Vec<u8>)> {
+    let mut kinds: BTreeMap<u32, (Verb, Vec<u8>)> = BTreeMap::new();
+    let mut sent = bodies();
+    // Bodies about tables that the member has come first.
+    let schema = of_two_replicas();
+    sent.sort_by_key(|(verb, body)| {
+        (Payload::decode(*verb, VERSION, body, &*schema).is_err(), body.len())
+    });
+    let mut update = None;
+    for (verb, body) in &sent {
+        if *verb == Verb::MUTATION_REQ
+            && let Payload::Mutation(mutation) = decode(*verb, body)
+            && mutation.updates[0].table.keyspace == "ks"
+        {
+            update.get_or_insert(mutation.updates[0].clone());
+        }
+        kinds.entry(verb.0).or_insert_with(|| (*verb, body.to_vec()));
+    }
+    let update: Update = update.unwrap();
+    let key = update.partition.key.clone();
+    let nothing = Partition { key, is_reversed: false, content: None };
+    let nothing = Update { table: Arc::clone(&update.table), partition: nothing };
+    let ballot =
+        Uuid::from_bytes(espalier_types::timeuuid::from_unix_micros(time::now_micros(), 1 << 63));
+    let paxos =
+        |update: &Update| Payload::Paxos(Box::new(Commit { ballot, update: update.clone() }));
+    let truncate = Payload::Truncate { keyspace: "ks".into(), table: "t".into() };
+    let made = [
+        (Verb::PAXOS_PREPARE_REQ, paxos(&nothing)),
+        (Verb::PAXOS_PROPOSE_REQ, paxos(&update)),
+        (Verb::PAXOS_COMMIT_REQ, paxos(&update)),
+        (Verb::TRUNCATE_REQ, truncate),
+        (Verb::ECHO_REQ, Payload::None),
+        (Verb::MUTATION_RSP, Payload::None),
+        (Verb::FAILURE_RSP, Payload::Failure(FailureReason::Timeout)),
+    ];
+    for (verb, payload) in made {
+        let mut body = Vec::new();
+        payload.encode(VERSION, &mut body).unwrap();
+        kinds.insert(verb.0, (verb, body));
+    }
+    if espalier_testing::runs_all() {
+        kinds
+            .into_values()
+            .chain(sent.into_iter().map(|(verb, body)| (verb, body.to_vec())))
+            .collect()
+    } else {
+        kinds.into_values().filter(|(_, body)| body.len() < 400).collect()
+    }
+}
+
+/// Returns the bytes with each one cut, flipped and repeated.
+fn changes(bytes: &[u8]) -> Vec<Vec<u8>> {
+    let mut changes = Vec::new();
+    for place in 0..bytes.len() {
+        changes.push(bytes[..place].to_vec());
+        for bits in [0x01, 0x80, 0xFF] {
+            let mut flipped = bytes.to_vec();
+            flipped[place] ^= bits;
+            changes.push(flipped);
+        }
+        let mut repeated = bytes.to_vec();
+        repeated.insert(place, bytes[place]);
+        changes.push(repeated);
+    }
+    changes
+}
+
+fn message(id: u64, verb: Verb, body: Vec<u8>) -> Vec<u8> {
+    let header = Header {
+        id,
+        created_ms: time::now_millis() as u32,
+        expires_in_ms: 60_000,
+        verb,
+        flags: MessageFlags::CALL_BACK_ON_FAILURE,
+        parameters: Vec::new(),
+    };
+    let mut bytes = Vec::new();
+    Message { header, payload: body.into() }.encode(&mut bytes);
+    bytes
+}
+
+/// Returns the bytes of a message in a frame.
+fn framed(message: &[u8]) -> Vec<u8> {
+    let (mut scratch, mut frames) = (Vec::new(), Vec::new());
+    put_message(false, &mut scratch, &mut frames, |out| {
+        out.extend_from_slice(message);
+        Ok::<_, String>(())
+    })
+    .unwrap();
+    frames
+}
+
+/// Opens a connection to the member. The member may refuse it while it still closes others.
+async fn connect(peer: &Peer, member: SocketAddr) -> TcpStream {
+    for _ in 0..1000 {
+        let stream = TcpStream::connect(member).await.unwrap();
+        let mut bytes = Vec::new();
+        let (kind, framing, from) = (ConnectionKind::Small, Framing::Crc, peer.address);
+        Initiate { min_version: 12, max_version: 13, kind, framing, from }.encode(&mut bytes);
+        let mut buffer = BytesMut::new();
+        if stream.write_all(bytes).await.0.is_ok() && read_some(&stream, &mut buffer).await > 0 {
+            return stream;
+        }
+        time::sleep(Duration::from_millis(2)).await;
+    }
+    panic!("the member takes no connection");
+}
+
+/// The requests that have one answer each, of success or of failure.
+const ANSWERED: [Verb; 10] = [
+    Verb::MUTATION_REQ,
+    Verb::READ_REPAIR_REQ,
+    Verb::HINT_REQ,
+    Verb::BATCH_STORE_REQ,
+    Verb::READ_REQ,
+    Verb::RANGE_REQ,
+    Verb::PAXOS_PREPARE_REQ,
+    Verb::PAXOS_PROPOSE_REQ,
+    Verb::PAXOS_COMMIT_REQ,
+    Verb::TRUNCATE_REQ,
+];
+
+/// The answers that say that a write is stored.
+const ACKNOWLEDGED: [Verb; 4] =
+    [Verb::MUTATION_RSP, Verb::READ_REPAIR_RSP, Verb::HINT_RSP, Verb::BATCH_STORE_RSP];
+
+#[test]
+fn a_hostile_peer_gets_no_false_acknowledgement() {
+    block_on(async {
+        let node = Node::default();
+        let database = database().await;
+        let schema = of_two_replicas();
+        *node.0.schema.borrow_mut() = Some(Arc::clone(&schema));
+        *node.0.database.borrow_mut() = Some(database);
+        let (peer, own, member) = ring(&node, false).await;
+        let before = resident_bytes();
+        let mut next = 1_000_000;
+        for (verb, body) in kinds() {
+            // The body is changed, and the header is sound: each request has one answer.
+            let stream = connect(&peer, own).await;
+            let mut acknowledged = 0;
+            for some in changes(&body).chunks(500) {
+                let mut sent = BTreeMap::new();
+                for body in some {
+                    next += 1;
+                    let frames = framed(&message(next, verb, body.clone()));
+                    stream.write_all(frames).await.0.unwrap();
+                    sent.insert(next, Bytes::copy_from_slice(body));
+                }
+                acknowledged += check_answers(&peer, &node, verb, &sent, &schema).await;
+            }
+            let must_be_some = matches!(verb, Verb::MUTATION_REQ | Verb::BATCH_STORE_REQ);
+            assert!(acknowledged > 0 || !must_be_some, "no change of a {verb} is a sound one");
+        }
+        let in_gate = [Verb::MUTATION_REQ, Verb::READ_REQ, Verb::PAXOS_COMMIT_REQ];
+        let all = espalier_testing::runs_all();
+        for (verb, body) in kinds().into_iter().filter(|(verb, _)| all || in_gate.contains(verb)) {
+            // The header, and the frame.
+            let whole = message(7, verb, body);
+            let (head, rest) = whole.split_at(whole.len().min(24));
+            let of_headers = changes(head).into_iter().map(|head| framed(&[&head, rest].concat()));
+            let frames = framed(&whole);
+            let of_frames = changes(&frames[..12]).into_iter();
+            let of_frames = of_frames.map(|head| [&head, &frames[12..]].concat());
+            for bytes in of_headers.chain(of_frames) {
+                let stream = connect(&peer, own).await;
+                let _ = stream.write_all(bytes).await.0;
+            }
+        }
+        time::sleep(Duration::from_millis(100)).await;
+        let stored = peer.count(Verb::MUTATION_RSP) + peer.count(Verb::READ_REPAIR_RSP);
+        assert!(stored <= node.0.stored.borrow().len());
+        let grown = resident_bytes().saturating_sub(before);
+        assert!(grown < MAX_GROWTH, "{grown} bytes");
+        peer.arrived.borrow_mut().clear();
+        // The member is sound, and has all its room.
+        let stream = connect(&peer, own).await;
+        let (_, sound) = kinds().into_iter().find(|(verb, _)| *verb == Verb::MUTATION_REQ).unwrap();
+        for id in 1..=2000 {
+            let frames = framed(&message(id, Verb::MUTATION_REQ, sound.clone()));
+            stream.write_all(frames).await.0.unwrap();
+        }
+        until("the answers to sound writes", || peer.count(Verb::MUTATION_RSP) == 2000).await;
+        member.stop().await;
+    });
+}
+
+/// Checks the answers to changed bodies, and forgets them. Returns the number of acknowledgements.
+async fn check_answers(
+    peer: &Peer,
+    node: &Node,
+    verb: Verb,
+    sent: &BTreeMap<u64, Bytes>,
+    schema: &Schema,
+) -> usize {
+    if ANSWERED.contains(&verb) {
+        until(&format!("an answer to each {verb}"), || {
+            let arrived = peer.arrived.borrow();
+            arrived.iter().filter(|(_, answer)| sent.contains_key(&answer.header.id)).count()
+                == sent.len()
+        })
+        .await;
+    } else {
+        time::sleep(Duration::from_millis(50)).await;
+    }
+    let stored = std::mem::take(&mut *node.0.stored.borrow_mut());
+    let batches = std::mem::take(&mut *node.0.batches.borrow_mut());
+    let mut acknowledged = 0;
+    for (_, answer) in std::mem::take(&mut *peer.arrived.borrow_mut()) {
+        let Some(body) = sent.get(&answer.header.id) else { continue };
+        assert_ne!(answer.header.verb, Verb::TRUNCATE_RSP, "{verb}");
+        if !ACKNOWLEDGED.contains(&answer.header.verb) {
+            continue;
+        }
+        acknowledged += 1;
+        match Payload::decode(verb, VERSION, body, schema) {
+            Ok(Payload::Mutation(write)) => {
+                let write = write.into_mutation().unwrap();
+                assert!(stored.contains(&write), "{verb} was acknowledged and not stored");
+            }
+            Ok(Payload::BatchStore(batch)) => {
+                assert!(batches.contains(&batch), "a batch was acknowledged and not kept");
+            }
+            // The recorded hint is older than gc_grace_seconds.
+            Ok(Payload::Hint(_)) => {}
+            Err(DecodeError::UnknownTable(_)) if verb == Verb::HINT_REQ => {}
+            other => panic!("{verb} was acknowledged: {other:?}"),
+        }
+    }
+    if verb == Verb::MUTATION_REQ {
+        assert_eq!(acknowledged, stored.len());
+    }
+    acknowledged
+}
