@@ -13,7 +13,8 @@ use crate::error::{DecodeError, Result};
 pub(crate) struct Input<'a> {
     /// The position, for the parts that rows of SSTables have too.
     pub(crate) data: DataInput<'a>,
-    bytes: &'a Bytes,
+    /// The message.
+    pub(crate) bytes: &'a Bytes,
 }
 
 impl<'a> Input<'a> {
@@ -80,7 +81,8 @@ impl<'a> Input<'a> {
     }
 
     pub(crate) fn take(&mut self, length: usize) -> Result<Bytes> {
-        Ok(self.data.take(length)?)
+        let (start, end) = self.data.span(length)?;
+        Ok(self.bytes.slice(start..end))
     }
 
     /// Reads bytes after their vint length.

@@ -38,7 +38,7 @@ fn read_values(
     let types = &table.comparator().types;
     let forms: Vec<_> = types.iter().map(|(column_type, _)| ValueForm::of(column_type)).collect();
     let spans = read_spans(&mut input.data, &forms, count)?;
-    Ok(to_values(input.data.bytes(), &spans))
+    Ok(to_values(input.bytes, &spans))
 }
 
 /// Appends values of the first clustering columns.

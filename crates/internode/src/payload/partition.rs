@@ -317,7 +317,8 @@ fn read_static_row(
     check_row_flags(flags)?;
     let columns = columns.encoded().columns();
     let clustering = Clustering::empty();
-    Ok(read_row_body(&mut input.data, baselines, (flags, 0), clustering, columns, None)?)
+    let input = (input.bytes, &mut input.data);
+    Ok(read_row_body(input, baselines, (flags, 0), clustering, columns, None)?)
 }
 
 /// Reads the next row or marker; `None` at the end of the partition.
@@ -355,8 +356,8 @@ fn read_unfiltered(
     check_row_flags(flags)?;
     let clustering = read_clustering(input, table)?;
     let columns = columns.encoded().columns();
-    let heads = (flags, extended);
-    let row = read_row_body(&mut input.data, baselines, heads, clustering, columns, None)?;
+    let (input, flags) = ((input.bytes, &mut input.data), (flags, extended));
+    let row = read_row_body(input, baselines, flags, clustering, columns, None)?;
     Ok(Some(Unfiltered::Row(row)))
 }
 

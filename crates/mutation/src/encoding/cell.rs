@@ -1,6 +1,5 @@
 //! Cells. Format: docs/formats/data.md.
 
-use bytes::Bytes;
 use espalier_types::vint;
 
 use super::{
@@ -8,26 +7,106 @@ use super::{
     flags::{
         CELL_DELETED, CELL_EMPTY, CELL_EXPIRING, CELL_FLAGS, CELL_ROW_TIMESTAMP, CELL_ROW_TTL,
     },
-    input::{DataInput, Decoded, MAX_VALUE_LENGTH, Malformed},
-    value::{ValueForm, write_value},
+    input::{DataInput, Decoded, MAX_VALUE_LENGTH, Malformed, Span},
+    value::{ValueForm, read_value, write_value},
 };
-use crate::{Cell, CellRef, Liveness, NO_DELETION_TIME};
+use crate::{CellRef, Liveness, NO_DELETION_TIME};
 
-/// Reads a cell. Returns its path separately, if it belongs to a complex column.
+/// A cell in place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CellSpan {
+    /// The index of the column in the header.
+    pub column: usize,
+    /// The write timestamp (µs).
+    pub timestamp: i64,
+    /// The time to live in seconds; 0 if the cell does not expire.
+    pub ttl: u32,
+    /// The second of the deletion or of the expiry.
+    pub local_deletion_time: u32,
+    /// The range of the value.
+    pub value: Span,
+}
+
+impl CellSpan {
+    /// Returns whether the cell is a tombstone.
+    #[inline]
+    pub fn is_tombstone(&self) -> bool {
+        self.ttl == 0 && self.local_deletion_time != NO_DELETION_TIME
+    }
+
+    /// Returns whether the cell was written together with the row.
+    #[inline]
+    pub fn is_like(&self, liveness: &Liveness) -> bool {
+        self.timestamp == liveness.timestamp
+            && self.ttl == liveness.ttl
+            && self.local_deletion_time == liveness.local_expiration
+            && !self.is_tombstone()
+    }
+}
+
+/// Returns whether the flags are those of a cell of a uniform row: it has the row's timestamp, and
+/// neither expires nor is deleted.
+#[inline(always)]
+fn is_uniform(flags: u8) -> bool {
+    flags & !CELL_EMPTY == CELL_ROW_TIMESTAMP
+}
+
+/// Reads a cell without a path, of the column with this index. If `must_be_uniform`, refuses a
+/// cell that no uniform row has; see [`RowVisitor`](super::walk::RowVisitor).
+///
+/// # Errors
+///
+/// Fails if the bytes end inside the cell or do not follow the format.
+#[inline(always)]
+pub(super) fn read_cell(
+    input: &mut DataInput<'_>,
+    baselines: &Baselines,
+    row: &Liveness,
+    (column, form): (usize, ValueForm),
+    must_be_uniform: bool,
+) -> Decoded<CellSpan> {
+    let flags = input.u8()?;
+    // Most cells are written together with the row.
+    let times = if is_uniform(flags) && !row.is_none() {
+        (row.timestamp, 0, NO_DELETION_TIME)
+    } else if must_be_uniform {
+        return Err(Malformed::Wrong("a cell that is not uniform with its row"));
+    } else {
+        read_times(input, baselines, row, flags)?
+    };
+    let value = read_cell_value(input, flags, form, must_be_uniform)?;
+    let (timestamp, ttl, local_deletion_time) = times;
+    Ok(CellSpan { column, timestamp, ttl, local_deletion_time, value })
+}
+
+/// Reads a cell of a complex column. Returns the range of its path beside it.
 ///
 /// # Errors
 ///
 /// Fails if the bytes end inside the cell or do not follow the format.
 #[inline]
-pub fn read_cell(
+pub(super) fn read_element(
     input: &mut DataInput<'_>,
     baselines: &Baselines,
     row: &Liveness,
-    form: ValueForm,
-    has_path: bool,
-    is_wanted: bool,
-) -> Decoded<(Bytes, Cell)> {
+    column: usize,
+) -> Decoded<(Span, CellSpan)> {
     let flags = input.u8()?;
+    let (timestamp, ttl, local_deletion_time) = read_times(input, baselines, row, flags)?;
+    let length = input.value_length(false)?;
+    let path = input.span(length)?;
+    let value = read_cell_value(input, flags, ValueForm::Prefixed, false)?;
+    Ok((path, CellSpan { column, timestamp, ttl, local_deletion_time, value }))
+}
+
+/// Reads timestamp, TTL and second of deletion or expiry of a cell with these flags.
+#[inline]
+fn read_times(
+    input: &mut DataInput<'_>,
+    baselines: &Baselines,
+    row: &Liveness,
+    flags: u8,
+) -> Decoded<(i64, u32, u32)> {
     if flags & !CELL_FLAGS != 0 {
         return Err(Malformed::Wrong("unknown flags of a cell"));
     }
@@ -36,12 +115,12 @@ pub fn read_cell(
     if is_deleted && is_expiring {
         return Err(Malformed::Wrong("a cell is both deleted and expiring"));
     }
-    let timestamp = match flags & CELL_ROW_TIMESTAMP != 0 {
-        true if row.is_none() => {
-            return Err(Malformed::Wrong("a cell has the timestamp of no row"));
-        }
-        true => row.timestamp,
-        false => baselines.read_timestamp(input)?,
+    let timestamp = if flags & CELL_ROW_TIMESTAMP == 0 {
+        baselines.read_timestamp(input)?
+    } else if row.is_none() {
+        return Err(Malformed::Wrong("a cell has the timestamp of no row"));
+    } else {
+        row.timestamp
     };
     let (mut local_deletion_time, mut ttl) = (NO_DELETION_TIME, 0);
     if flags & CELL_ROW_TTL != 0 {
@@ -58,25 +137,20 @@ pub fn read_cell(
     if is_deleted && local_deletion_time == NO_DELETION_TIME {
         return Err(Malformed::Wrong("a deleted cell without a deletion time"));
     }
-    let path = if has_path {
-        let length = input.value_length()?;
-        input.take(length)?
-    } else {
-        Bytes::new()
-    };
-    let mut value = Bytes::new();
-    if flags & CELL_EMPTY == 0 {
-        let length = match form {
-            ValueForm::Fixed(length) => length,
-            ValueForm::Prefixed => input.value_length()?,
-        };
-        if is_wanted {
-            value = input.take(length)?;
-        } else {
-            input.span(length)?;
-        }
+    Ok((timestamp, ttl, local_deletion_time))
+}
+
+#[inline(always)]
+fn read_cell_value(
+    input: &mut DataInput<'_>,
+    flags: u8,
+    form: ValueForm,
+    is_exact: bool,
+) -> Decoded<Span> {
+    if flags & CELL_EMPTY != 0 {
+        return Ok((input.offset(), input.offset()));
     }
-    Ok((path, Cell { timestamp, ttl, local_deletion_time, value }))
+    read_value(input, form, is_exact)
 }
 
 /// Reads a ttl, and rejects a ttl that is not positive. A ttl of 0 would turn a value into a

@@ -7,8 +7,8 @@ use espalier_types::{CqlType, vint};
 use smallvec::SmallVec;
 
 use super::{
-    input::{DataInput, Decoded, Malformed},
-    value::{ValueForm, write_value},
+    input::{DataInput, Decoded, Malformed, Span},
+    value::{ValueForm, read_value, write_value},
 };
 
 /// The number of values in a group.
@@ -19,7 +19,57 @@ pub const EMPTY: u64 = 1;
 pub const NULL: u64 = 2;
 
 /// The ranges of the values in the bytes from which they were read; `None` is null.
-pub type ValueSpans = SmallVec<[Option<(usize, usize)>; 4]>;
+pub type ValueSpans = SmallVec<[Option<Span>; 4]>;
+
+/// Reads the values of a clustering or of a bound in place, one after another.
+#[derive(Clone, Debug)]
+pub struct ClusteringReader<'a> {
+    forms: &'a [ValueForm],
+    index: usize,
+    /// The header of the current group: two bits for each value.
+    header: u64,
+}
+
+impl<'a> ClusteringReader<'a> {
+    /// Begins before the first value. There is a value for each of the forms.
+    #[inline]
+    pub fn new(forms: &'a [ValueForm]) -> Self {
+        Self { forms, index: 0, header: 0 }
+    }
+
+    /// Returns the number of values that were not read yet.
+    #[inline]
+    pub fn left(&self) -> usize {
+        self.forms.len() - self.index
+    }
+
+    /// Reads the next value, and returns its range; `None` is null. If `is_exact`, refuses numbers
+    /// that are longer than a writer makes them, and an empty value without its bits.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before or do not follow the format.
+    #[inline(always)]
+    pub fn read(&mut self, input: &mut DataInput<'_>, is_exact: bool) -> Decoded<Option<Span>> {
+        let Some(&form) = self.forms.get(self.index) else { return Ok(None) };
+        if self.index.is_multiple_of(GROUP) {
+            self.header = input.number(is_exact)?;
+            let left = self.left();
+            if left < GROUP && self.header >> (2 * left) != 0 {
+                let reason = "a clustering header has bits for values that are not there";
+                return Err(Malformed::Wrong(reason));
+            }
+        }
+        let bits = self.header >> (2 * (self.index % GROUP)) & 3;
+        self.index += 1;
+        match bits {
+            0 => read_value(input, form, is_exact).map(Some),
+            EMPTY => Ok(Some((input.offset(), input.offset()))),
+            NULL => Ok(None),
+            _ => Err(Malformed::Wrong("a clustering value is both empty and null")),
+        }
+    }
+}
 
 /// Reads `count` values of the first clustering columns.
 ///
@@ -32,39 +82,23 @@ pub fn read_spans(
     forms: &[ValueForm],
     count: usize,
 ) -> Decoded<ValueSpans> {
-    let forms =
-        forms.get(..count).ok_or(Malformed::Wrong("more values than clustering columns"))?;
+    let forms = forms.get(..count).ok_or(TOO_MANY_VALUES)?;
     let mut spans = ValueSpans::with_capacity(count);
-    for group in forms.chunks(GROUP) {
-        let header = input.vint()?;
-        if group.len() < GROUP && header >> (2 * group.len()) != 0 {
-            return Err(Malformed::Wrong(
-                "a clustering header has bits for values that are not there",
-            ));
-        }
-        for (index, form) in group.iter().enumerate() {
-            spans.push(match header >> (2 * index) & 3 {
-                0 => {
-                    let length = match form {
-                        ValueForm::Fixed(length) => *length,
-                        ValueForm::Prefixed => input.value_length()?,
-                    };
-                    Some(input.span(length)?)
-                }
-                EMPTY => Some((input.offset(), input.offset())),
-                NULL => None,
-                _ => return Err(Malformed::Wrong("a clustering value is both empty and null")),
-            });
-        }
+    let mut values = ClusteringReader::new(forms);
+    while values.left() > 0 {
+        spans.push(values.read(input, false)?);
     }
     Ok(spans)
 }
+
+/// A position has more values than the table has clustering columns.
+pub const TOO_MANY_VALUES: Malformed = Malformed::Wrong("more values than clustering columns");
 
 /// Returns the values as slices of `bytes`.
 #[inline]
 pub fn values_in<'a>(
     bytes: &'a [u8],
-    spans: &'a [Option<(usize, usize)>],
+    spans: &'a [Option<Span>],
 ) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone {
     spans.iter().map(|span| span.map(|(start, end)| bytes.get(start..end).unwrap_or_default()))
 }
@@ -76,7 +110,7 @@ pub fn borrowed(values: &[Option<Bytes>]) -> impl ExactSizeIterator<Item = Optio
 }
 
 /// Returns the values as owned slices that share the memory of `bytes`.
-pub fn to_values(bytes: &Bytes, spans: &ValueSpans) -> Box<[Option<Bytes>]> {
+pub fn to_values(bytes: &Bytes, spans: &[Option<Span>]) -> Box<[Option<Bytes>]> {
     spans.iter().map(|span| span.map(|(start, end)| bytes.slice(start..end))).collect()
 }
 

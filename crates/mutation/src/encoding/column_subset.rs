@@ -10,7 +10,8 @@ use smallvec::SmallVec;
 
 use super::input::{DataInput, Decoded, Malformed};
 
-const BITMAP_LIMIT: usize = 64;
+/// The number of columns from which on the set is a list.
+pub(super) const BITMAP_LIMIT: usize = 64;
 
 /// The columns of a row, as ascending indices into the header's list.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,14 +32,10 @@ impl ColumnSubset {
     /// Fails if the bytes end inside the subset or do not follow the format.
     #[inline]
     pub fn read(input: &mut DataInput<'_>, count: usize) -> Decoded<Self> {
-        let first = input.vint()?;
         if count < BITMAP_LIMIT {
-            let all = (1u64 << count) - 1;
-            return match first & !all {
-                0 => Ok(Self::Bits(!first & all)),
-                _ => Err(Malformed::Wrong("a column is missing that the header does not have")),
-            };
+            return Self::read_bits(input, count, false).map(Self::Bits);
         }
+        let first = input.vint()?;
         let missing = usize::try_from(first).ok().filter(|&missing| missing <= count);
         let missing = missing.ok_or(Malformed::Wrong("more columns are missing than there are"))?;
         let present = count - missing;
@@ -65,6 +62,29 @@ impl ColumnSubset {
             indices.extend(next..count as u32);
         }
         Ok(Self::Indices(indices))
+    }
+
+    /// Reads the subset of `count` columns, fewer than 64, as the bits of the columns that are
+    /// present. If `is_exact`, refuses a subset that a writer does not write, as that of all.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end inside the subset or do not follow the format.
+    #[inline(always)]
+    pub(super) fn read_bits(
+        input: &mut DataInput<'_>,
+        count: usize,
+        is_exact: bool,
+    ) -> Decoded<u64> {
+        let all = (1u64 << count) - 1;
+        let missing = input.number(is_exact)?;
+        if missing & !all != 0 {
+            return Err(Malformed::Wrong("a column is missing that the header does not have"));
+        }
+        if is_exact && missing == 0 {
+            return Err(Malformed::Wrong("a subset of all columns without its flag"));
+        }
+        Ok(!missing & all)
     }
 
     /// Iterates over the indices.

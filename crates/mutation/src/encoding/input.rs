@@ -1,9 +1,8 @@
-//! Reads rows out of consecutive bytes in memory. Values are slices of the bytes, not copies.
+//! Reads rows out of consecutive bytes in memory. Values are ranges of the bytes.
 //!
 //! The bytes may end inside a row, because the next chunk is not loaded yet: [`Malformed::Ended`]
 //! distinguishes that from malformed bytes.
 
-use bytes::Bytes;
 use espalier_types::vint;
 
 /// The reason why a read failed.
@@ -40,24 +39,21 @@ pub const MAX_ROW_LENGTH: u64 = i32::MAX as u64;
 /// longer than [`MAX_ROW_LENGTH`].
 pub const MAX_WRITTEN_ROW_LENGTH: u64 = MAX_ROW_LENGTH - 2 * 9;
 
+/// A range of bytes: the offset of its first byte and the offset after its last.
+pub type Span = (usize, usize);
+
 /// A reading position in `bytes`.
 #[derive(Clone, Debug)]
 pub struct DataInput<'a> {
-    bytes: &'a Bytes,
+    bytes: &'a [u8],
     offset: usize,
 }
 
 impl<'a> DataInput<'a> {
-    /// Starts at `offset`.
+    /// Starts at `offset`, which may lie after the bytes.
     #[inline]
-    pub fn new(bytes: &'a Bytes, offset: usize) -> Self {
-        Self { bytes, offset: offset.min(bytes.len()) }
-    }
-
-    /// Returns the bytes, from their start.
-    #[inline]
-    pub fn bytes(&self) -> &'a Bytes {
-        self.bytes
+    pub fn new(bytes: &'a [u8], offset: usize) -> Self {
+        Self { bytes, offset }
     }
 
     /// Returns the offset of the next byte.
@@ -130,10 +126,49 @@ impl<'a> DataInput<'a> {
     /// Fails if the bytes end before.
     #[inline]
     pub fn vint(&mut self) -> Decoded<u64> {
+        let first = *self.bytes.get(self.offset).ok_or(Malformed::Ended)?;
+        if first < 0x80 {
+            self.offset += 1;
+            return Ok(u64::from(first));
+        }
+        // If eight more bytes exist, this reads all further bytes of the number at once.
+        match self.bytes.get(self.offset + 1..).and_then(|rest| rest.first_chunk::<8>()) {
+            Some(rest) => {
+                let extra = first.leading_ones();
+                let low = u64::from_be_bytes(*rest) >> (64 - 8 * extra);
+                let high = match extra {
+                    7 | 8 => 0,
+                    _ => u64::from(first & (0x7F >> extra)) << (8 * extra),
+                };
+                self.offset += 1 + extra as usize;
+                Ok(high | low)
+            }
+            None => self.last_vint(),
+        }
+    }
+
+    #[cold]
+    fn last_vint(&mut self) -> Decoded<u64> {
         let mut rest = self.rest();
         let before = rest.len();
         let value = vint::read_unsigned(&mut rest).map_err(|_| Malformed::Ended)?;
         self.offset += before - rest.len();
+        Ok(value)
+    }
+
+    /// Reads an unsigned vint. If `is_exact`, refuses one that is longer than a writer makes it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the bytes end before, or if the number is refused.
+    #[inline(always)]
+    pub fn number(&mut self, is_exact: bool) -> Decoded<u64> {
+        let start = self.offset;
+        let value = self.vint()?;
+        let length = self.offset - start;
+        if is_exact && !(value < 0x80 && length == 1 || length == vint::unsigned_length(value)) {
+            return Err(Malformed::Wrong("a number that is longer than it must be"));
+        }
         Ok(value)
     }
 
@@ -143,7 +178,7 @@ impl<'a> DataInput<'a> {
     ///
     /// Fails if the bytes end before.
     #[inline]
-    pub fn span(&mut self, length: usize) -> Decoded<(usize, usize)> {
+    pub fn span(&mut self, length: usize) -> Decoded<Span> {
         let start = self.offset;
         let end = start.checked_add(length).ok_or(Malformed::Ended)?;
         if end > self.bytes.len() {
@@ -153,27 +188,45 @@ impl<'a> DataInput<'a> {
         Ok((start, end))
     }
 
-    /// Takes the next `length` bytes, sharing the memory.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the bytes end before.
-    #[inline]
-    pub fn take(&mut self, length: usize) -> Decoded<Bytes> {
-        let (start, end) = self.span(length)?;
-        Ok(self.bytes.slice(start..end))
-    }
-
-    /// Reads the length of the value that follows.
+    /// Reads the length of the value that follows. If `is_exact`, refuses a length that is longer
+    /// than a writer makes it.
     ///
     /// # Errors
     ///
     /// Fails if the bytes end before, or if the value is longer than [`MAX_VALUE_LENGTH`].
-    #[inline]
-    pub fn value_length(&mut self) -> Decoded<usize> {
-        match self.vint()? {
+    #[inline(always)]
+    pub fn value_length(&mut self, is_exact: bool) -> Decoded<usize> {
+        match self.number(is_exact)? {
             length if length <= MAX_VALUE_LENGTH => Ok(length as usize),
             _ => Err(Malformed::Wrong("a value is longer than 256 MiB")),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_are_those_of_the_format() {
+        for bits in 0..64 {
+            for value in [1u64 << bits, (1 << bits) - 1, u64::MAX >> bits] {
+                for behind in [0, 1, 8, 20] {
+                    let mut bytes = vec![7];
+                    vint::write_unsigned(value, &mut bytes);
+                    let length = bytes.len();
+                    bytes.resize(length + behind, 0xA5);
+                    let mut input = DataInput::new(&bytes, 1);
+                    assert_eq!(input.number(true), Ok(value));
+                    assert_eq!(input.offset(), length);
+                    let mut cut = DataInput::new(&bytes[..length - 1], 1);
+                    assert_eq!(cut.vint(), Err(Malformed::Ended));
+                }
+            }
+        }
+        let long = [0x80, 5, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(DataInput::new(&long, 0).vint(), Ok(5));
+        assert!(matches!(DataInput::new(&long, 0).number(true), Err(Malformed::Wrong(_))));
+        assert_eq!(DataInput::new(&long, 11).vint(), Err(Malformed::Ended));
     }
 }

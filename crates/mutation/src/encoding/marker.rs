@@ -17,7 +17,21 @@ pub fn read_marker_body(
     baselines: &Baselines,
     position: ClusteringBound,
 ) -> Decoded<RangeTombstoneMarker> {
-    let kind: BoundKind = position.kind;
+    let (before, after) = read_marker_deletions(input, baselines, position.kind)?;
+    Ok(RangeTombstoneMarker { position, before, after })
+}
+
+/// Reads the body of a marker, and returns the deletions before and after it.
+///
+/// # Errors
+///
+/// Fails if the bytes end inside the body, or if the marker begins or ends no deletion.
+#[inline]
+pub fn read_marker_deletions(
+    input: &mut DataInput<'_>,
+    baselines: &Baselines,
+    kind: BoundKind,
+) -> Decoded<(DeletionTime, DeletionTime)> {
     let first = baselines.read_deletion(input)?;
     let (before, after) = if kind.is_boundary() {
         // A boundary stores the deletion that ends here before the one that begins here.
@@ -30,7 +44,7 @@ pub fn read_marker_body(
     if first.is_live() || (kind.is_boundary() && after.is_live()) {
         return Err(Malformed::Wrong("a marker without a deletion"));
     }
-    Ok(RangeTombstoneMarker { position, before, after })
+    Ok((before, after))
 }
 
 /// Appends the body of a marker.

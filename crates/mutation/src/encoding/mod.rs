@@ -13,6 +13,7 @@
 //! | [`flags`] | bits of rows, markers and cells |
 //! | [`column`], [`column_subset`] | the header's columns, and the subset that a row has |
 //! | [`value`], [`clustering_values`], [`cell`] | the parts of a row |
+//! | [`walk`] | the walk over the body of a row, for visitors |
 //! | [`row`], [`marker`] | the bodies of rows and markers |
 //! | [`body`] | parts of the commit log's records |
 //!
@@ -31,3 +32,4 @@ pub mod marker;
 pub mod row;
 pub mod stats;
 pub mod value;
+pub mod walk;

@@ -1,28 +1,30 @@
 //! Bodies of rows: liveness, deletion, subset of columns, cells. Format: docs/formats/data.md.
 
+use bytes::Bytes;
 use espalier_types::vint;
 use smallvec::SmallVec;
 
 use super::{
     baselines::Baselines,
-    cell::{read_cell, read_positive_ttl, write_cell},
+    cell::{CellSpan, write_cell},
     column::{EncodedColumn, EncodedColumns},
-    column_subset::{self, ColumnSubset, SubsetIterator},
+    column_subset,
     flags::{
-        EXTENDED_SHADOWABLE, EXTENDED_SHADOWABLE_FOLLOWS, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION,
-        HAS_DELETION, HAS_TIMESTAMP, HAS_TTL,
+        EXTENDED_SHADOWABLE, HAS_ALL_COLUMNS, HAS_COMPLEX_DELETION, HAS_DELETION, HAS_TIMESTAMP,
+        HAS_TTL,
     },
-    input::{DataInput, Decoded, Malformed},
+    input::{DataInput, Decoded, Span},
     value::ValueForm,
+    walk::{RowStart, RowVisitor, walk_row_body},
 };
 use crate::{
-    Clustering, ColumnData, ColumnRef, ComplexColumn, DeletionTime, Liveness, NO_DELETION_TIME,
-    Row, RowContent, counter,
+    Cell, Clustering, ColumnData, ColumnRef, ComplexColumn, DeletionTime, Liveness, Row,
+    RowContent, counter,
 };
 
 /// Reads the body of a row, after its clustering and the lengths of an SSTable. `flags` and
-/// `extended` are the flags of its head. The row is empty if all its cells belong to dropped
-/// columns.
+/// `extended` are the flags of its head. Values share the memory of `bytes`, in which `input`
+/// stands. The row is empty if all its cells belong to dropped columns.
 ///
 /// `wanted` says for each column whether the reader wants the values; `None` wants all.
 ///
@@ -31,52 +33,17 @@ use crate::{
 /// Fails if the bytes end inside the body or do not follow the format.
 #[inline]
 pub fn read_row_body(
-    input: &mut DataInput<'_>,
+    (bytes, input): (&Bytes, &mut DataInput<'_>),
     baselines: &Baselines,
-    (flags, extended): (u8, u8),
+    flags: (u8, u8),
     clustering: Clustering,
     columns: &[EncodedColumn],
     wanted: Option<&[bool]>,
 ) -> Decoded<Row> {
     let mut row = Row::empty(clustering);
-    if flags & HAS_TIMESTAMP != 0 {
-        row.liveness = Liveness::live(baselines.read_timestamp(input)?);
-        if flags & HAS_TTL != 0 {
-            row.liveness.ttl = read_positive_ttl(input, baselines)?;
-            row.liveness.local_expiration = baselines.read_local_deletion_time(input)?;
-        }
-    }
-    if flags & HAS_DELETION != 0 {
-        row.deletion = baselines.read_deletion(input)?;
-    }
-    if extended != 0 {
-        read_shadowable_deletion(input, baselines, extended, &mut row)?;
-    }
-    let subset;
-    let indices = if flags & HAS_ALL_COLUMNS != 0 {
-        row.columns.reserve_exact(columns.len());
-        SubsetIterator::Range(0, columns.len())
-    } else {
-        subset = ColumnSubset::read(input, columns.len())?;
-        subset.iter()
-    };
-    let has_complex_deletion = flags & HAS_COMPLEX_DELETION != 0;
-    for index in indices {
-        let Some(column) = columns.get(index) else { break };
-        let is_wanted = match wanted {
-            None => column.target.is_some(),
-            Some(wanted) => wanted.get(index).copied().unwrap_or_default(),
-        };
-        let live = &row.liveness;
-        let data = if column.is_complex {
-            read_complex(input, baselines, column, live, has_complex_deletion, is_wanted)?
-        } else {
-            read_simple(input, baselines, column, live, is_wanted)?
-        };
-        if let (Some(id), Some(data)) = (column.target, data) {
-            row.columns.push((id, data));
-        }
-    }
+    let count = columns.len();
+    let mut builder = RowBuilder { bytes, wanted, count, row: &mut row, cells: Vec::new() };
+    walk_row_body(input, baselines, flags, columns, &mut builder)?;
     // A header orders columns by name, a row by id.
     if !row.columns.is_sorted_by_key(|(id, _)| *id) {
         row.columns.sort_unstable_by_key(|(id, _)| *id);
@@ -84,72 +51,85 @@ pub fn read_row_body(
     Ok(row)
 }
 
-#[inline]
-fn read_simple(
-    input: &mut DataInput<'_>,
-    baselines: &Baselines,
-    column: &EncodedColumn,
-    row: &Liveness,
-    is_wanted: bool,
-) -> Decoded<Option<ColumnData>> {
-    let (_, mut cell) = read_cell(input, baselines, row, column.form, false, is_wanted)?;
-    if column.is_counter {
-        cell.value = counter::sorted(cell.value);
-    }
-    Ok((!column.has_dropped(cell.timestamp)).then_some(ColumnData::Simple(cell)))
+/// The visitor that makes a [`Row`].
+struct RowBuilder<'a> {
+    bytes: &'a Bytes,
+    wanted: Option<&'a [bool]>,
+    /// The number of the header's columns.
+    count: usize,
+    row: &'a mut Row,
+    /// The cells of the complex column so far. The vector grows as cells are read: their number
+    /// alone allocates nothing.
+    cells: Vec<(Bytes, Cell)>,
 }
 
-#[inline]
-fn read_complex(
-    input: &mut DataInput<'_>,
-    baselines: &Baselines,
-    column: &EncodedColumn,
-    row: &Liveness,
-    has_deletion: bool,
-    is_wanted: bool,
-) -> Decoded<Option<ColumnData>> {
-    let mut deletion = DeletionTime::LIVE;
-    if has_deletion {
-        deletion = baselines.read_deletion(input)?;
-        if !deletion.is_live() && deletion.local_deletion_time == NO_DELETION_TIME {
-            return Err(Malformed::Wrong("a collection's deletion without a time"));
+impl RowBuilder<'_> {
+    #[inline]
+    fn cell_of(&self, column: &EncodedColumn, cell: &CellSpan) -> Cell {
+        let is_wanted = match self.wanted {
+            None => column.target.is_some(),
+            Some(wanted) => wanted.get(cell.column).copied().unwrap_or_default(),
+        };
+        let value = if is_wanted { self.slice(cell.value) } else { Bytes::new() };
+        let &CellSpan { timestamp, ttl, local_deletion_time, .. } = cell;
+        Cell { timestamp, ttl, local_deletion_time, value }
+    }
+
+    #[inline]
+    fn slice(&self, (start, end): Span) -> Bytes {
+        self.bytes.slice(start..end)
+    }
+}
+
+impl RowVisitor for RowBuilder<'_> {
+    #[inline]
+    fn begin(&mut self, start: &RowStart) -> Decoded<usize> {
+        self.row.liveness = start.liveness;
+        self.row.deletion = start.deletion;
+        self.row.shadowable_deletion = start.shadowable_deletion;
+        if start.flags & HAS_ALL_COLUMNS != 0 {
+            self.row.columns.reserve_exact(self.count);
         }
+        Ok(usize::MAX)
+    }
+
+    #[inline]
+    fn cell(&mut self, column: &EncodedColumn, cell: CellSpan) -> Decoded<()> {
+        let Some(id) = column.target.filter(|_| !column.has_dropped(cell.timestamp)) else {
+            return Ok(());
+        };
+        let mut cell = self.cell_of(column, &cell);
+        if column.is_counter {
+            cell.value = counter::sorted(cell.value);
+        }
+        self.row.columns.push((id, ColumnData::Simple(cell)));
+        Ok(())
+    }
+
+    #[inline]
+    fn begin_complex(&mut self) -> Decoded<()> {
+        Ok(())
+    }
+
+    #[inline]
+    fn element(&mut self, column: &EncodedColumn, path: Span, cell: CellSpan) {
+        if column.target.is_some() && !column.has_dropped(cell.timestamp) {
+            self.cells.push((self.slice(path), self.cell_of(column, &cell)));
+        }
+    }
+
+    #[inline]
+    fn end_complex(&mut self, column: &EncodedColumn, mut deletion: DeletionTime) {
         if column.has_dropped(deletion.marked_for_delete_at) {
             deletion = DeletionTime::LIVE;
         }
-    }
-    let count = input.vint()?;
-    // The vector grows as cells are read: the count alone allocates nothing.
-    let mut cells = Vec::new();
-    for _ in 0..count {
-        let (path, cell) = read_cell(input, baselines, row, ValueForm::Prefixed, true, is_wanted)?;
-        if column.target.is_some() && !column.has_dropped(cell.timestamp) {
-            cells.push((path, cell));
+        let cells = std::mem::take(&mut self.cells);
+        let is_empty = deletion.is_live() && cells.is_empty();
+        if let Some(id) = column.target.filter(|_| !is_empty || column.keeps_empty) {
+            let data = ColumnData::Complex(ComplexColumn { deletion, cells });
+            self.row.columns.push((id, data));
         }
     }
-    let is_empty = deletion.is_live() && cells.is_empty();
-    let data = ColumnData::Complex(ComplexColumn { deletion, cells });
-    Ok((!is_empty || column.keeps_empty).then_some(data))
-}
-
-/// Reads a shadowable deletion, which a newer liveness of the row cancels. Cassandra's flag says
-/// that the row deletion, which was read before, is the shadowable one. ScyllaDB's flag says that a
-/// shadowable deletion follows.
-#[cold]
-fn read_shadowable_deletion(
-    input: &mut DataInput<'_>,
-    baselines: &Baselines,
-    extended: u8,
-    row: &mut Row,
-) -> Decoded<()> {
-    if extended & EXTENDED_SHADOWABLE != 0 {
-        row.shadowable_deletion = std::mem::take(&mut row.deletion);
-    }
-    if extended & EXTENDED_SHADOWABLE_FOLLOWS != 0 {
-        let deletion = baselines.read_deletion(input)?;
-        row.shadowable_deletion = row.shadowable_deletion.max(deletion);
-    }
-    Ok(())
 }
 
 /// The forms in which the row deletion and the shadowable deletion are written.

@@ -4,6 +4,8 @@
 
 use espalier_types::{CqlType, vint};
 
+use super::input::{DataInput, Decoded, Malformed, Span};
+
 /// The form of a value that is not empty.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ValueForm {
@@ -22,6 +24,24 @@ impl ValueForm {
             None => Self::Prefixed,
         }
     }
+}
+
+/// Steps over a value that is not empty, and returns its range. If `is_exact`, refuses an empty
+/// value and a length that is longer than a writer makes it.
+///
+/// # Errors
+///
+/// Fails if the bytes end before, or if the value is refused or too long.
+#[inline(always)]
+pub fn read_value(input: &mut DataInput<'_>, form: ValueForm, is_exact: bool) -> Decoded<Span> {
+    let length = match form {
+        ValueForm::Fixed(length) => length,
+        ValueForm::Prefixed => input.value_length(is_exact)?,
+    };
+    if is_exact && length == 0 {
+        return Err(Malformed::Wrong("an empty value without its flag"));
+    }
+    input.span(length)
 }
 
 /// Appends a value that is not empty.

@@ -9,6 +9,7 @@ use crate::versions::{DeletionTimeForm, LocalDeletionTimes, VersionFeatures};
 
 const LIVE: u8 = 0x80;
 
+#[inline]
 pub(crate) fn read(input: &mut DataInput<'_>, form: DeletionTimeForm) -> Decoded<DeletionTime> {
     match form {
         // The timestamp alone decides whether it is live; the seconds are ignored.

@@ -11,8 +11,7 @@
 //! | module | content |
 //! | --- | --- |
 //! | `espalier_mutation::encoding` | the parts of rows and markers, shared with messages |
-//! | [`decode`], [`encode`] | rows and markers |
-//! | [`cursor`] | a reading position without checks for each byte |
+//! | [`decode`], [`encode`] | rows and markers, read by one walk |
 //! | [`ranking`] | numbers that tell most rows apart |
 //! | [`column_map`], `compatible_types` | the mapping from a file's columns to the table's |
 //! | [`file`], `chunk_table`, [`stream`] | chunks of the file, their table, bytes across chunks |
@@ -22,7 +21,6 @@
 pub(crate) mod chunk_table;
 pub(crate) mod column_map;
 pub(crate) mod compatible_types;
-pub(crate) mod cursor;
 pub(crate) mod decode;
 pub(crate) mod deletion_time;
 pub(crate) mod encode;

@@ -15,9 +15,9 @@ use crate::{
         column_map::{ColumnSelection, FileLayout},
         decode::{
             HeadKind, RowDecoder, RowRef, read_head, read_marker, read_partition_head,
-            read_static_head,
+            walk_static_head,
         },
-        input::{DataInput, Malformed},
+        input::{DataInput, Decoded, Malformed},
     },
     error::{FileName, Result, SSTableError},
     reader::{DataReader, RowBatch, SSTableReader},
@@ -114,12 +114,12 @@ impl Lines {
                 SSTableError::corrupt(&self.name, batch.position + at as u64, reason)
             };
             if !is_inside {
-                let (mut header, length) = self
+                let (mut header, end) = self
                     .read_header(bytes, at)
                     .map_err(|(at, malformed)| error(at, malformed.reason()))?;
                 if last.as_ref().is_some_and(|last| *last >= header.key) {
                     let reason = "a partition is out of key order";
-                    return Err(error(at + length, reason));
+                    return Err(error(end, reason));
                 }
                 let layout = &self.decoder.layout;
                 // In a compact table the static row is the one row of the partition.
@@ -130,7 +130,7 @@ impl Lines {
                 }
                 last = Some(header.key);
                 (is_inside, open) = (true, DeletionTime::LIVE);
-                at += length;
+                at = end;
             } else if flags == crate::data::layout::END_OF_PARTITION {
                 if !open.is_live() {
                     return Err(error(at, "a range deletion is open at the end"));
@@ -172,7 +172,7 @@ impl Lines {
         Ok(())
     }
 
-    /// Reads the header and returns its length, or the place and reason of a fault.
+    /// Reads the header and returns the offset after it, or the place and reason of a fault.
     fn read_header(
         &self,
         bytes: &Bytes,
@@ -181,35 +181,27 @@ impl Lines {
         let mut input = DataInput::new(bytes, start);
         let layout = &self.decoder.layout;
         let head = read_partition_head(&mut input, layout).map_err(|wrong| (start, wrong))?;
-        let mut length = head.length;
-        let mut static_row = None;
+        let (mut end, mut static_row) = (head.end, None);
         if !layout.statics.is_empty() {
-            let at = start + length;
-            let place = |wrong| (at, wrong);
-            let head = read_static_head(&mut input).map_err(place)?;
-            let row = self.decoder.read_static_row(bytes, at, &head).map_err(place)?;
-            length += head.length + head.body_length as usize;
+            let place = |wrong| (head.end, wrong);
+            let row_head = walk_static_head(&mut input).map_err(place)?;
+            let row = self.decoder.read_static_row(bytes, &row_head).map_err(place)?;
+            end = row_head.end;
             static_row = (!row.is_empty()).then_some(row);
         }
-        let key = DecoratedKey::new(head.key);
-        Ok((PartitionHeader { key, deletion: head.deletion, static_row }, length))
+        let key = DecoratedKey::new(bytes.slice(head.key.0..head.key.1));
+        Ok((PartitionHeader { key, deletion: head.deletion, static_row }, end))
     }
 
-    fn read_unfiltered(
-        &self,
-        bytes: &Bytes,
-        start: usize,
-    ) -> std::result::Result<(Unfiltered, usize), Malformed> {
+    fn read_unfiltered(&self, bytes: &Bytes, start: usize) -> Decoded<(Unfiltered, usize)> {
         let layout = &self.decoder.layout;
         let head = read_head(&mut DataInput::new(bytes, start), layout)?;
         let head = head.ok_or(Malformed::Wrong("the end of a partition in its middle"))?;
-        let unfiltered = match head.kind {
-            HeadKind::Row => Unfiltered::Row(self.decoder.read_row(bytes, start, &head)?),
-            HeadKind::Marker(kind) => {
-                Unfiltered::Marker(read_marker(bytes, start, &head, kind, layout)?)
-            }
+        let unfiltered = match head.head.kind {
+            HeadKind::Row => Unfiltered::Row(self.decoder.read_row(bytes, &head)?),
+            HeadKind::Marker(kind) => Unfiltered::Marker(read_marker(bytes, &head, kind, layout)?),
         };
-        Ok((unfiltered, start + head.length + head.body_length as usize))
+        Ok((unfiltered, head.head.end))
     }
 }
 

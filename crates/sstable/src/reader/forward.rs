@@ -242,7 +242,7 @@ impl ForwardRows {
     }
 
     async fn step_over(&mut self, head: UnfilteredHead) -> Result<()> {
-        match head.kind {
+        match head.head.kind {
             HeadKind::Row => self.source.skip(&head),
             HeadKind::Marker(_) => {
                 let marker = self.source.take_marker(head).await?;
@@ -334,9 +334,8 @@ impl ForwardRows {
         self.source.stream.seek(partition_start.saturating_add(previous_offset));
         match self.source.head().await {
             Ok(Some(head)) => {
-                let length = (head.length as u64).saturating_add(head.body_length);
                 let is_before = self.source.compare(&head, to).is_le();
-                Ok(length == previous && is_before)
+                Ok(head.length() as u64 == previous && is_before)
             }
             Ok(None) | Err(SSTableError::Corrupt { .. }) => Ok(false),
             Err(error) => Err(error),

@@ -178,8 +178,8 @@ impl SSTableReader {
         stream.fill(2 + usize::from(length)).await?;
         let mut input = DataInput::new(stream.window(), stream.offset() + 2);
         let key =
-            input.take(usize::from(length)).map_err(|wrong| stream.corrupt(wrong.reason()))?;
-        Ok((DecoratedKey::new(key), stream))
+            input.span(usize::from(length)).map_err(|wrong| stream.corrupt(wrong.reason()))?;
+        Ok((DecoratedKey::new(stream.window().slice(key.0..key.1)), stream))
     }
 
     /// Resolves an entry of the index to a position in Data.db and a key.

@@ -425,7 +425,7 @@ impl ReverseRows {
             if self.entries.is_empty() && end.is_some() {
                 first = Some(head.to_position(self.source.stream.window()));
             }
-            match head.kind {
+            match head.head.kind {
                 HeadKind::Row => {
                     self.source.skip(&head);
                     self.entries.push(Entry::Row(position));

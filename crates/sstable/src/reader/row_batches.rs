@@ -17,16 +17,14 @@ use super::{row_source::RowSource, sstable_reader::SSTableReader};
 use crate::{
     data::{
         column_map::{ColumnSelection, FileLayout},
-        cursor::Cursor,
-        decode::{NoStep, RowDecoder, Step, step},
+        decode::{RowDecoder, Step, read_partition_head, step, walk_static_head},
         file::DataFile,
-        input::MAX_ROW_LENGTH,
+        input::{DataInput, Decoded, Malformed},
         read_ahead::ReadAhead,
         stream::DataStream,
     },
     error::{Result, SSTableError},
     page_cache::Caching,
-    versions::DeletionTimeForm,
 };
 
 /// A batch of consecutive, whole items: heads of partitions, rows and markers.
@@ -147,8 +145,8 @@ impl RowBatches {
             match self.advance(at) {
                 Ok(Some(end)) => at = end,
                 Ok(None) => break self.check_end(),
-                Err(NoStep::Odd) => break State::Failed(self.report(at).await),
-                Err(NoStep::Short) => match self.fill().await {
+                Err(Malformed::Wrong(_)) => break State::Failed(self.report(at).await),
+                Err(Malformed::Ended) => match self.fill().await {
                     Ok(true) => {}
                     Ok(false) => break State::Failed(self.report(at).await),
                     Err(error) => break State::Failed(error),
@@ -170,14 +168,14 @@ impl RowBatches {
     }
 
     /// Returns the offset after the item at `at` of the buffer; `None` at the end of the range.
-    fn advance(&mut self, at: usize) -> std::result::Result<Option<usize>, NoStep> {
+    fn advance(&mut self, at: usize) -> Decoded<Option<usize>> {
         if !self.is_inside {
             if self.position + at as u64 >= self.file.length() {
                 return Ok(None);
             }
             return self.enter(at);
         }
-        let (end, open) = match step(&self.buffer, at, &self.decoder.layout)? {
+        let (end, open) = match step(&self.buffer, at, &self.decoder.layout, |_| ())? {
             Step::Row(end) => (end, self.open),
             Step::Marker(end, open, _) => (end, open),
             Step::End => {
@@ -185,45 +183,34 @@ impl RowBatches {
                 return Ok(Some(at + 1));
             }
         };
-        if end > self.buffer.len() {
-            let is_in_file = self.position + end as u64 <= self.file.length();
-            return Err(if is_in_file { NoStep::Short } else { NoStep::Odd });
-        }
+        self.check_buffered(end)?;
         self.open = open;
         Ok(Some(end))
     }
 
-    /// Steps over the head of a partition and its static row.
-    fn enter(&mut self, at: usize) -> std::result::Result<Option<usize>, NoStep> {
-        let layout = &self.decoder.layout;
-        let mut cursor = Cursor::new(&self.buffer, at);
-        let mut head = || {
-            let length = cursor.u16()?;
-            let key = cursor.span(usize::from(length))?;
-            // A live deletion takes a single byte, if the form has a short one.
-            let first = cursor.u8()?;
-            let rest = match layout.deletion_time {
-                DeletionTimeForm::Unsigned if first & 0x80 != 0 => 0,
-                DeletionTimeForm::Unsigned | DeletionTimeForm::Legacy => 11,
-            };
-            cursor.span(rest)?;
-            Some(key)
-        };
-        let (start, end) = head().ok_or(NoStep::Short)?;
-        if !layout.statics.is_empty() {
-            let mut row = || {
-                cursor.span(2)?; // flags, which the decoder looks at
-                cursor.vint()
-            };
-            let length = row().ok_or(NoStep::Short)?;
-            let left = self.file.length().saturating_sub(self.position + cursor.at as u64);
-            if length > left.min(MAX_ROW_LENGTH) {
-                return Err(NoStep::Odd);
-            }
-            cursor.span(length as usize).ok_or(NoStep::Short)?;
+    /// Returns an error if the item that ends at this offset is not wholly in the buffer.
+    fn check_buffered(&self, end: usize) -> Decoded<()> {
+        if end <= self.buffer.len() {
+            Ok(())
+        } else if self.position + end as u64 <= self.file.length() {
+            Err(Malformed::Ended)
+        } else {
+            Err(Malformed::Wrong("a row or marker ends after the file"))
         }
-        let behind = cursor.at;
-        let key = Bytes::copy_from_slice(self.buffer.get(start..end).ok_or(NoStep::Odd)?);
+    }
+
+    /// Steps over the head of a partition and its static row.
+    fn enter(&mut self, at: usize) -> Decoded<Option<usize>> {
+        let layout = &self.decoder.layout;
+        let mut input = DataInput::new(&self.buffer, at);
+        let head = read_partition_head(&mut input, layout)?;
+        let mut behind = head.end;
+        if !layout.statics.is_empty() {
+            behind = walk_static_head(&mut input)?.end;
+            self.check_buffered(behind)?;
+        }
+        let key = self.buffer.get(head.key.0..head.key.1).unwrap_or_default();
+        let key = Bytes::copy_from_slice(key);
         if !matches!(self.end, KeyBound::Unbounded) {
             let range = KeyRange { start: KeyBound::Unbounded, end: self.end.clone() };
             if range.ends_before(&DecoratedKey::new(key.clone())) {

@@ -12,10 +12,10 @@ use crate::{
     data::{
         column_map::FileLayout,
         decode::{
-            HeadKind, RowDecoder, RowRef, UnfilteredHead, UniformRow, UniformStep, read_head,
-            read_marker, read_partition_head, read_static_head, row_ref::partition_head,
+            Head, HeadKind, RowDecoder, RowRef, UnfilteredHead, UniformRow, UniformStep, read_head,
+            read_marker, read_partition_head, walk_static_head,
         },
-        input::{MAX_ROW_LENGTH, Malformed},
+        input::{DataInput, Malformed},
         layout::END_OF_PARTITION,
         stream::DataStream,
     },
@@ -60,15 +60,16 @@ impl RowSource {
                 Err(Malformed::Wrong(reason)) => return Err(self.corrupt(reason)),
             }
         };
-        self.stream.skip(head.length as u64);
-        let mut length = head.length as u64;
+        let (from, to) = head.key;
+        let key = DecoratedKey::new(self.stream.window().slice(from..to));
+        let mut length = (head.end - self.stream.offset()) as u64;
+        self.stream.skip(length);
         let mut static_row = None;
         if self.has_static_columns() {
             let (row, row_length) = self.read_static_row().await?;
             length += row_length;
             static_row = (!row.is_empty()).then_some(row);
         }
-        let key = DecoratedKey::new(head.key);
         Ok((PartitionHeader { key, deletion: head.deletion, static_row }, length))
     }
 
@@ -79,9 +80,9 @@ impl RowSource {
         if self.has_static_columns() || window.get(start) != Some(&END_OF_PARTITION) {
             return None;
         }
-        let ((from, to), deletion, end) =
-            partition_head(window, start + 1, &self.decoder.layout).ok()?;
-        deletion.is_live().then(|| (window.slice(from..to), end))
+        let mut input = DataInput::new(window, start + 1);
+        let head = read_partition_head(&mut input, &self.decoder.layout).ok()?;
+        head.deletion.is_live().then(|| (window.slice(head.key.0..head.key.1), head.end))
     }
 
     /// Returns whether the byte that ends a partition comes next and is in memory.
@@ -91,22 +92,20 @@ impl RowSource {
 
     async fn read_static_row(&mut self) -> Result<(Row, u64)> {
         let mut head = self.static_head().await?;
-        let length = self.check_length(&head)?;
+        let length = head.end - self.stream.offset();
         if self.stream.available() < length {
             self.stream.fill(length).await?;
             head = self.static_head().await?;
         }
-        let row = self
-            .decoder
-            .read_static_row(self.stream.window(), self.stream.offset(), &head)
-            .map_err(|wrong| self.corrupt(wrong.reason()))?;
+        let row = self.decoder.read_static_row(self.stream.window(), &head);
+        let row = row.map_err(|wrong| self.corrupt(wrong.reason()))?;
         self.stream.skip(length as u64);
         Ok((row, length as u64))
     }
 
-    async fn static_head(&mut self) -> Result<UnfilteredHead> {
+    async fn static_head(&mut self) -> Result<Head> {
         loop {
-            match read_static_head(&mut self.stream.input()) {
+            match walk_static_head(&mut self.stream.input()) {
                 Ok(head) => return Ok(head),
                 Err(Malformed::Ended) => self.stream.fill_more().await?,
                 Err(Malformed::Wrong(reason)) => return Err(self.corrupt(reason)),
@@ -138,7 +137,7 @@ impl RowSource {
 
     async fn look_closely(&mut self, view: &mut RowRef) -> Result<(Ahead, usize)> {
         let Some(head) = self.head().await? else { return Ok((Ahead::End, 0)) };
-        if head.kind != HeadKind::Row {
+        if head.head.kind != HeadKind::Row {
             return Ok((Ahead::Other, 0));
         }
         self.with_body(head).await?;
@@ -183,14 +182,15 @@ impl RowSource {
     /// empty.
     pub(crate) async fn take(&mut self, head: UnfilteredHead) -> Result<Unfiltered> {
         let head = self.with_body(head).await?;
-        let (window, start) = (self.stream.window(), self.stream.offset());
-        let unfiltered = match head.kind {
+        let window = self.stream.window();
+        let unfiltered = match head.head.kind {
             HeadKind::Row if self.is_static_compact() => {
                 return Err(self.corrupt("a compact table has rows besides the static row"));
             }
-            HeadKind::Row => self.decoder.read_row(window, start, &head).map(Unfiltered::Row),
-            HeadKind::Marker(kind) => read_marker(window, start, &head, kind, &self.decoder.layout)
-                .map(Unfiltered::Marker),
+            HeadKind::Row => self.decoder.read_row(window, &head).map(Unfiltered::Row),
+            HeadKind::Marker(kind) => {
+                read_marker(window, &head, kind, &self.decoder.layout).map(Unfiltered::Marker)
+            }
         };
         let unfiltered = unfiltered.map_err(|wrong| self.corrupt(wrong.reason()))?;
         self.skip(&head);
@@ -210,27 +210,19 @@ impl RowSource {
 
     /// Steps over the row or marker of `head`, which was read here.
     pub(crate) fn skip(&mut self, head: &UnfilteredHead) {
-        self.stream.skip((head.length as u64).saturating_add(head.body_length));
+        self.stream.skip(head.length() as u64);
     }
 
     /// Reads the body of `head` into the window, and returns the head with valid spans.
     async fn with_body(&mut self, head: UnfilteredHead) -> Result<UnfilteredHead> {
-        let length = self.check_length(&head)?;
-        if self.stream.available() >= length {
+        if self.stream.available() >= head.length() {
             return Ok(head);
         }
-        self.stream.fill(length).await?;
+        self.stream.fill(head.length()).await?;
         // Spans refer to the window, and `fill` has replaced it.
         match self.head().await? {
             Some(head) => Ok(head),
             None => Err(self.corrupt("a row that was read before is missing")),
-        }
-    }
-
-    fn check_length(&self, head: &UnfilteredHead) -> Result<usize> {
-        match head.body_length {
-            length if length <= MAX_ROW_LENGTH => Ok(head.length + length as usize),
-            length => Err(self.corrupt(format!("a row of {length} bytes"))),
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The head of a row or marker: the part before the body, which suffices to place the item and to
-//! step over it.
+//! step over it. All readers of Data.db read it by [`walk_head`].
 
 use std::cmp::Ordering;
 
@@ -7,9 +7,9 @@ use bytes::Bytes;
 use espalier_mutation::{BoundKind, ClusteringComparator, PositionRef};
 
 use super::super::{
-    clustering_values::{ValueSpans, read_spans, to_values, values_in},
+    clustering_values::{ClusteringReader, TOO_MANY_VALUES, ValueSpans, to_values, values_in},
     column_map::FileLayout,
-    input::{DataInput, Decoded, Malformed},
+    input::{DataInput, Decoded, MAX_ROW_LENGTH, Malformed, Span},
     layout::{
         END_OF_PARTITION, EXTENDED_SHADOWABLE, EXTENDED_SHADOWABLE_FOLLOWS, EXTENDED_STATIC,
         EXTENSION, HAS_TIMESTAMP, HAS_TTL, IS_MARKER,
@@ -23,25 +23,131 @@ pub(crate) enum HeadKind {
     Marker(BoundKind),
 }
 
-/// The head of a row or marker. Spans are offsets into the bytes from which it was read.
-#[derive(Clone, Debug)]
-pub(crate) struct UnfilteredHead {
+/// The head of a row or marker, without the values of its position. Offsets are those of the bytes
+/// from which it was read.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
     pub(crate) kind: HeadKind,
     pub(crate) flags: u8,
     /// The extended flags; 0 without [`EXTENSION`].
     pub(crate) extended: u8,
+    /// The offset after the values.
+    pub(crate) values_end: usize,
+    /// The offset of the body.
+    pub(crate) body: usize,
+    /// The offset after the body, which may lie after the bytes.
+    pub(crate) end: usize,
+}
+
+impl Head {
+    /// Returns an error unless the body ends at `offset`, where its reader stands.
+    #[inline]
+    pub(crate) fn check_end(&self, offset: usize) -> Decoded<()> {
+        if offset == self.end {
+            return Ok(());
+        }
+        Err(Malformed::Wrong(match self.kind {
+            HeadKind::Row => "a row's body has another length than announced",
+            HeadKind::Marker(_) => "a marker's body has another length than announced",
+        }))
+    }
+}
+
+/// Reads the head of a row or marker after the static row, up to its body; `None` is the end of the
+/// partition. Passes the ranges of the position's values to `each`. If `is_exact`, refuses numbers
+/// in these values that are longer than a writer makes them.
+#[inline(always)]
+pub(crate) fn walk_head(
+    input: &mut DataInput<'_>,
+    layout: &FileLayout,
+    is_exact: bool,
+    mut each: impl FnMut(Option<Span>),
+) -> Decoded<Option<Head>> {
+    let flags = input.u8()?;
+    let (mut kind, mut extended) = (HeadKind::Row, 0);
+    let mut forms = layout.clustering.as_slice();
+    if flags & (END_OF_PARTITION | IS_MARKER | EXTENSION) != 0 {
+        if flags & END_OF_PARTITION != 0 {
+            return match flags {
+                END_OF_PARTITION => Ok(None),
+                _ => Err(Malformed::Wrong("other flags besides the end of the partition")),
+            };
+        }
+        if flags & IS_MARKER != 0 {
+            if flags != IS_MARKER {
+                return Err(Malformed::Wrong("a marker with the flags of a row"));
+            }
+            let number = BoundKind::from_number(input.u8()?);
+            kind = HeadKind::Marker(number.ok_or(Malformed::Wrong("a marker of unknown kind"))?);
+            forms = forms.get(..usize::from(input.u16()?)).ok_or(TOO_MANY_VALUES)?;
+        } else {
+            extended = input.u8()?;
+            check_extension(extended, false)?;
+        }
+    }
+    if flags & (HAS_TTL | HAS_TIMESTAMP) == HAS_TTL {
+        return Err(Malformed::Wrong("a row with a ttl and no timestamp"));
+    }
+    let mut values = ClusteringReader::new(forms);
+    while values.left() > 0 {
+        each(values.read(input, is_exact)?);
+    }
+    read_length(input, kind, flags, extended).map(Some)
+}
+
+/// Reads the head of a static row, which exists if the header has static columns.
+pub(crate) fn walk_static_head(input: &mut DataInput<'_>) -> Decoded<Head> {
+    let flags = input.u8()?;
+    if flags & EXTENSION == 0 || flags & (END_OF_PARTITION | IS_MARKER) != 0 {
+        return Err(Malformed::Wrong("the static row is missing"));
+    }
+    check_extension(input.u8()?, true)?;
+    read_length(input, HeadKind::Row, flags, 0)
+}
+
+#[inline(always)]
+fn read_length(
+    input: &mut DataInput<'_>,
+    kind: HeadKind,
+    flags: u8,
+    extended: u8,
+) -> Decoded<Head> {
+    let values_end = input.offset();
+    let length = input.vint()?;
+    if length > MAX_ROW_LENGTH {
+        return Err(Malformed::Wrong("a row is longer than 2 GiB"));
+    }
+    let body = input.offset();
+    Ok(Head { kind, flags, extended, values_end, body, end: body + length as usize })
+}
+
+fn check_extension(extended: u8, is_static: bool) -> Decoded<()> {
+    const SHADOWABLE: u8 = EXTENDED_SHADOWABLE | EXTENDED_SHADOWABLE_FOLLOWS;
+    match (extended, is_static) {
+        (EXTENDED_STATIC, true) => Ok(()),
+        (_, false) if extended & !SHADOWABLE == 0 => Ok(()),
+        (EXTENDED_STATIC, false) => Err(Malformed::Wrong("a static row after other rows")),
+        _ => Err(Malformed::Wrong("unknown extended flags")),
+    }
+}
+
+/// The head of a row or marker with the values of its position.
+#[derive(Clone, Debug)]
+pub(crate) struct UnfilteredHead {
+    pub(crate) head: Head,
     pub(crate) spans: ValueSpans,
-    /// Bytes from the first flag to the body.
-    pub(crate) length: usize,
-    /// Bytes of the body.
-    pub(crate) body_length: u64,
+    /// The offset of the first flag.
+    start: usize,
     /// Distance in bytes from the start of the preceding item. It is the first number of the body.
     pub(crate) previous: u64,
-    /// Bytes from the first flag to the rest of the body.
-    pub(crate) content: usize,
 }
 
 impl UnfilteredHead {
+    /// Returns the length of the item in bytes.
+    pub(crate) fn length(&self) -> usize {
+        self.head.end - self.start
+    }
+
     /// Returns a copy of the position. The position of a row is its clustering.
     pub(crate) fn to_position(&self, bytes: &Bytes) -> HeadPosition {
         HeadPosition { values: to_values(bytes, &self.spans), weight: self.weight() }
@@ -49,7 +155,7 @@ impl UnfilteredHead {
 
     /// Returns −1 if the item lies before rows with equal values, +1 if behind them, 0 for a row.
     pub(crate) fn weight(&self) -> i8 {
-        match self.kind {
+        match self.head.kind {
             HeadKind::Row => 0,
             HeadKind::Marker(kind) => kind.weight(),
         }
@@ -80,72 +186,15 @@ impl HeadPosition {
     }
 }
 
-/// Reads a head after the static row; `None` is the end of the partition.
+/// Reads a head after the static row, with the values of its position; `None` is the end of the
+/// partition.
 pub(crate) fn read_head(
     input: &mut DataInput<'_>,
     layout: &FileLayout,
 ) -> Decoded<Option<UnfilteredHead>> {
-    let start = input.offset();
-    let flags = input.u8()?;
-    if flags & END_OF_PARTITION != 0 {
-        return match flags {
-            END_OF_PARTITION => Ok(None),
-            _ => Err(Malformed::Wrong("other flags besides the end of the partition")),
-        };
-    }
-    let mut extended = 0;
-    let (kind, count) = if flags & IS_MARKER != 0 {
-        if flags != IS_MARKER {
-            return Err(Malformed::Wrong("a marker with the flags of a row"));
-        }
-        let kind = BoundKind::from_number(input.u8()?)
-            .ok_or(Malformed::Wrong("a marker of unknown kind"))?;
-        (HeadKind::Marker(kind), usize::from(input.u16()?))
-    } else {
-        if flags & EXTENSION != 0 {
-            extended = input.u8()?;
-            check_extension(extended, false)?;
-        }
-        (HeadKind::Row, layout.clustering.len())
+    let (start, mut spans) = (input.offset(), ValueSpans::new());
+    let Some(head) = walk_head(input, layout, false, |span| spans.push(span))? else {
+        return Ok(None);
     };
-    if flags & (HAS_TTL | HAS_TIMESTAMP) == HAS_TTL {
-        return Err(Malformed::Wrong("a row with a ttl and no timestamp"));
-    }
-    let spans = read_spans(input, &layout.clustering, count)?;
-    Ok(Some(UnfilteredHead { extended, ..read_lengths(input, start, kind, flags, spans)? }))
-}
-
-/// Reads the head of a static row, which exists if the header has static columns.
-pub(crate) fn read_static_head(input: &mut DataInput<'_>) -> Decoded<UnfilteredHead> {
-    let start = input.offset();
-    let flags = input.u8()?;
-    if flags & EXTENSION == 0 || flags & (END_OF_PARTITION | IS_MARKER) != 0 {
-        return Err(Malformed::Wrong("the static row is missing"));
-    }
-    check_extension(input.u8()?, true)?;
-    read_lengths(input, start, HeadKind::Row, flags, ValueSpans::new())
-}
-
-fn read_lengths(
-    input: &mut DataInput<'_>,
-    start: usize,
-    kind: HeadKind,
-    flags: u8,
-    spans: ValueSpans,
-) -> Decoded<UnfilteredHead> {
-    let body_length = input.vint()?;
-    let length = input.offset() - start;
-    let previous = input.vint()?;
-    let content = input.offset() - start;
-    Ok(UnfilteredHead { kind, flags, extended: 0, spans, length, body_length, previous, content })
-}
-
-fn check_extension(extended: u8, is_static: bool) -> Decoded<()> {
-    const SHADOWABLE: u8 = EXTENDED_SHADOWABLE | EXTENDED_SHADOWABLE_FOLLOWS;
-    match (extended, is_static) {
-        (EXTENDED_STATIC, true) => Ok(()),
-        (_, false) if extended & !SHADOWABLE == 0 => Ok(()),
-        (EXTENDED_STATIC, false) => Err(Malformed::Wrong("a static row after other rows")),
-        _ => Err(Malformed::Wrong("unknown extended flags")),
-    }
+    Ok(Some(UnfilteredHead { head, spans, start, previous: input.vint()? }))
 }

@@ -1,33 +1,76 @@
-//! Decodes the body of a range tombstone marker. Format: docs/formats/data.md.
+//! Decodes the body of a range tombstone marker, and steps over rows and markers. Format:
+//! docs/formats/data.md.
 
 use bytes::Bytes;
 use espalier_mutation::{
-    BoundKind, ClusteringBound, RangeTombstoneMarker, encoding::marker::read_marker_body,
+    BoundKind, ClusteringBound, DeletionTime, RangeTombstoneMarker,
+    encoding::marker::read_marker_deletions,
 };
 
 use super::{
     super::{
         clustering_values::to_values,
         column_map::FileLayout,
-        input::{DataInput, Decoded, Malformed},
+        input::{DataInput, Decoded, Malformed, Span},
     },
-    UnfilteredHead,
+    Head, HeadKind, UnfilteredHead, walk_head,
 };
 
-/// Reads the marker that begins at `start` of `bytes`. `head` is its head, which the caller has
-/// read.
+/// Reads the marker of `head`, which the caller has read from `bytes`.
 pub(crate) fn read_marker(
     bytes: &Bytes,
-    start: usize,
     head: &UnfilteredHead,
     kind: BoundKind,
     layout: &FileLayout,
 ) -> Decoded<RangeTombstoneMarker> {
-    let mut input = DataInput::new(bytes, start + head.content);
+    let (before, after) = read_body(bytes, &head.head, kind, layout)?;
     let position = ClusteringBound { kind, values: to_values(bytes, &head.spans) };
-    let marker = read_marker_body(&mut input, &layout.baselines, position)?;
-    if input.offset() as u64 != (start + head.length) as u64 + head.body_length {
-        return Err(Malformed::Wrong("a marker's body has another length than announced"));
+    Ok(RangeTombstoneMarker { position, before, after })
+}
+
+/// Reads the deletions before and after the marker of `head`.
+#[inline]
+fn read_body(
+    bytes: &[u8],
+    head: &Head,
+    kind: BoundKind,
+    layout: &FileLayout,
+) -> Decoded<(DeletionTime, DeletionTime)> {
+    let mut input = DataInput::new(bytes, head.body);
+    input.vint()?; // the length of the preceding item
+    let deletions = read_marker_deletions(&mut input, &layout.baselines, kind)?;
+    head.check_end(input.offset())?;
+    Ok(deletions)
+}
+
+/// The item at a place after a partition's head, as far as a reader needs it to step over the item.
+pub(crate) enum Step {
+    /// A row that ends at this offset.
+    Row(usize),
+    /// A marker that ends at this offset, the deletion that is open after it, and its kind.
+    Marker(usize, DeletionTime, BoundKind),
+    /// The byte that ends the partition.
+    End,
+}
+
+/// Takes the step at `start`, and passes the ranges of the position's values to `each`. A row may
+/// end after the bytes; a marker must lie wholly in them.
+#[inline]
+pub(crate) fn step(
+    bytes: &[u8],
+    start: usize,
+    layout: &FileLayout,
+    each: impl FnMut(Option<Span>),
+) -> Decoded<Step> {
+    let head = walk_head(&mut DataInput::new(bytes, start), layout, false, each)?;
+    let Some(head) = head else { return Ok(Step::End) };
+    let HeadKind::Marker(kind) = head.kind else { return Ok(Step::Row(head.end)) };
+    if head.end > bytes.len() {
+        return Err(Malformed::Ended);
     }
-    Ok(marker)
+    match read_body(bytes, &head, kind, layout) {
+        Ok((_, open)) => Ok(Step::Marker(head.end, open, kind)),
+        // All bytes of the marker are here, so more of them would not help.
+        Err(malformed) => Err(Malformed::Wrong(malformed.reason())),
+    }
 }

@@ -1,19 +1,34 @@
-//! Decoding of partition heads, rows and markers from bytes in memory.
+//! Reads partition heads, rows and markers from bytes in memory.
+//!
+//! One walk knows the format: [`walk_head`] reads the head of a row or marker, [`walk_row`] the body
+//! of a row, for one of the visitors; see [`espalier_mutation::encoding::walk`] and decision 0045.
+//!
+//! | reader | result |
+//! | --- | --- |
+//! | [`RowDecoder`] | a row as an object, with the reason if it is damaged |
+//! | [`RowRef`] | ranges of a row's cells, to pack, copy, scan or print it |
+//! | [`UniformRow`] | the ranges of a row that a copy takes over |
+//! | [`step`] | the end of a row or marker |
 
 mod head;
 mod marker;
 mod partition;
 mod row;
 mod row_content;
-pub(crate) mod row_ref;
+mod row_ref;
+#[cfg(test)]
+mod tests;
 mod uniform;
 
-pub(crate) use head::{HeadKind, HeadPosition, UnfilteredHead, read_head, read_static_head};
-pub(crate) use marker::read_marker;
+pub(crate) use espalier_mutation::encoding::{cell::CellSpan, input::Span};
+pub(crate) use head::{
+    Head, HeadKind, HeadPosition, UnfilteredHead, read_head, walk_head, walk_static_head,
+};
+pub(crate) use marker::{Step, read_marker, step};
 pub(crate) use partition::read_partition_head;
-pub(crate) use row::RowDecoder;
+pub(crate) use row::{RowDecoder, walk_row};
 pub(crate) use row_content::{RawRowContent, target_of};
-pub(crate) use row_ref::{CellSpan, NoStep, RowRef, Span, Step, step};
+pub(crate) use row_ref::RowRef;
 pub(crate) use uniform::{
     UniformOrder, UniformPlace, UniformRow, UniformStep, may_have_uniform_rows,
 };

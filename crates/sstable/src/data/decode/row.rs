@@ -1,17 +1,24 @@
-//! Decodes the body of a row. Format: docs/formats/data.md.
+//! Reads rows: as objects, or for a visitor. Format: docs/formats/data.md.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
-use espalier_mutation::{Clustering, Row, encoding::row::read_row_body, schema::ColumnId};
+use espalier_mutation::{
+    Clustering, Row,
+    encoding::{
+        row::read_row_body,
+        walk::{RowVisitor, walk_row_body},
+    },
+    schema::ColumnId,
+};
 
 use super::{
     super::{
         clustering_values::to_values,
         column_map::{ColumnSelection, FileColumn, FileLayout},
-        input::{DataInput, Decoded, Malformed},
+        input::{DataInput, Decoded},
     },
-    UnfilteredHead,
+    Head, UnfilteredHead,
 };
 
 /// Decodes rows of a file as rows of a table, for one read.
@@ -53,50 +60,52 @@ impl RowDecoder {
         self.wanted_statics.is_none() && self.wanted_regulars.is_none()
     }
 
-    /// Reads the row that begins at `start` of `bytes`, from which the head was read. The row is
-    /// empty if all its cells belong to dropped columns.
-    pub(crate) fn read_row(
-        &self,
-        bytes: &Bytes,
-        start: usize,
-        head: &UnfilteredHead,
-    ) -> Decoded<Row> {
+    /// Reads the row of `head`, which was read from `bytes`. The row is empty if all its cells
+    /// belong to dropped columns.
+    pub(crate) fn read_row(&self, bytes: &Bytes, head: &UnfilteredHead) -> Decoded<Row> {
         let clustering = Clustering { values: to_values(bytes, &head.spans) };
-        self.read_body(bytes, start, head, clustering, &self.layout.regulars, &self.wanted_regulars)
+        let columns = (self.layout.regulars.as_slice(), &self.wanted_regulars);
+        self.read_body(bytes, &head.head, clustering, columns)
     }
 
     /// Reads a static row, as [`Self::read_row`] reads a row.
-    pub(crate) fn read_static_row(
-        &self,
-        bytes: &Bytes,
-        start: usize,
-        head: &UnfilteredHead,
-    ) -> Decoded<Row> {
-        let clustering = Clustering::empty();
-        self.read_body(bytes, start, head, clustering, &self.layout.statics, &self.wanted_statics)
+    pub(crate) fn read_static_row(&self, bytes: &Bytes, head: &Head) -> Decoded<Row> {
+        let columns = (self.layout.statics.as_slice(), &self.wanted_statics);
+        self.read_body(bytes, head, Clustering::empty(), columns)
     }
 
     fn read_body(
         &self,
         bytes: &Bytes,
-        start: usize,
-        head: &UnfilteredHead,
+        head: &Head,
         clustering: Clustering,
-        columns: &[FileColumn],
-        wanted: &Wanted,
+        (columns, wanted): (&[FileColumn], &Wanted),
     ) -> Decoded<Row> {
-        let mut input = DataInput::new(bytes, start + head.content);
-        let row = read_row_body(
-            &mut input,
-            &self.layout.baselines,
-            (head.flags, head.extended),
-            clustering,
-            columns,
-            wanted.as_deref(),
-        )?;
-        if input.offset() as u64 != (start + head.length) as u64 + head.body_length {
-            return Err(Malformed::Wrong("a row's body has another length than announced"));
-        }
+        let mut input = DataInput::new(bytes, head.body);
+        input.vint()?; // the length of the preceding item
+        let (baselines, flags) = (&self.layout.baselines, (head.flags, head.extended));
+        let wanted = wanted.as_deref();
+        let row =
+            read_row_body((bytes, &mut input), baselines, flags, clustering, columns, wanted)?;
+        head.check_end(input.offset())?;
         Ok(row)
     }
+}
+
+/// Walks over the regular columns of the row of `head`, with `input` at the row's body. Succeeds
+/// only if all of the row is there.
+#[inline(always)]
+pub(crate) fn walk_row(
+    input: &mut DataInput<'_>,
+    head: &Head,
+    layout: &FileLayout,
+    visitor: &mut impl RowVisitor,
+) -> Decoded<()> {
+    input.vint()?; // the length of the preceding item
+    let flags = (head.flags, head.extended);
+    if !walk_row_body(input, &layout.baselines, flags, &layout.regulars, visitor)? {
+        // The visitor leaves out the rest.
+        input.span(head.end.saturating_sub(input.offset()))?;
+    }
+    head.check_end(input.offset())
 }

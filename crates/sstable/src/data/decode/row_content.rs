@@ -2,7 +2,7 @@
 
 use espalier_mutation::{CellRef, ColumnRef, DeletionTime, Liveness, RowContent, schema::ColumnId};
 
-use super::row_ref::{CellSpan, RowRef};
+use super::{CellSpan, RowRef};
 use crate::data::column_map::FileLayout;
 
 /// The row that `view` has read from `bytes`. Its columns have the order of the view's cells.

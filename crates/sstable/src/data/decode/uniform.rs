@@ -13,22 +13,21 @@
 use std::cmp::Ordering;
 
 use bytes::Bytes;
-use espalier_mutation::{ClusteringComparator, Liveness};
-use espalier_types::vint::unsigned_length;
+use espalier_mutation::{
+    ClusteringComparator,
+    encoding::walk::{REFUSED, RowStart, RowVisitor},
+};
 
 use super::{
     super::{
-        clustering_values::{EMPTY, GROUP, NULL},
+        clustering_values::ClusteringReader,
         column_map::{FileColumn, FileLayout},
-        cursor::Cursor,
-        input::MAX_VALUE_LENGTH,
-        layout::{
-            CELL_EMPTY, CELL_ROW_TIMESTAMP, END_OF_PARTITION, HAS_ALL_COLUMNS, HAS_TIMESTAMP,
-        },
+        input::{DataInput, Decoded, Span},
+        layout::{END_OF_PARTITION, HAS_ALL_COLUMNS, HAS_TIMESTAMP},
         ranking::Ranking,
         values::ValueForm,
     },
-    row_ref::Span,
+    CellSpan, walk_head, walk_row,
 };
 
 /// Maximum number of columns in a file with uniform rows. Columns are the bits of an integer, one
@@ -96,47 +95,25 @@ impl UniformRow {
         start: usize,
         layout: &FileLayout,
     ) -> Option<UniformStep> {
-        let mut cursor = Cursor::new(bytes, start);
-        let flags = cursor.u8()?;
+        let flags = *bytes.get(start)?;
         if flags & !HAS_ALL_COLUMNS != HAS_TIMESTAMP {
             return (flags == END_OF_PARTITION).then_some(UniformStep::End);
         }
-        let first = pass_clustering(&mut cursor, &layout.clustering)?;
+        let mut input = DataInput::new(bytes, start);
+        let (mut first, mut is_first) = (None, true);
+        let note_first = |span: Option<Span>| {
+            if std::mem::take(&mut is_first) {
+                first = span.filter(|(from, to)| from < to);
+            }
+        };
+        let head = walk_head(&mut input, layout, true, note_first).ok()??;
         let rank = first
             .and_then(|(from, to)| bytes.get(from..to))
             .and_then(|first| layout.ranking.rank(first));
-        let clustering_end = cursor.at;
-        let body_length = usize::try_from(cursor.vint()?).ok()?;
-        let end = cursor.at.checked_add(body_length)?;
-        cursor.vint()?; // the length of the preceding item
-        let timestamp = layout.baselines.timestamp(cursor.vint()?);
-        if Liveness::live(timestamp).is_none() {
-            return None;
-        }
-        let rest = cursor.at;
-        let all = (1u64 << layout.regulars.len()) - 1;
-        let (mut columns, mut cells) = (all, layout.regulars.len() as u32);
-        if flags & HAS_ALL_COLUMNS != 0 {
-            for column in &layout.regulars {
-                pass_cell(&mut cursor, column)?;
-            }
-        } else {
-            let missing = shortest_vint(&mut cursor)?;
-            if missing == 0 || missing & !all != 0 {
-                return None;
-            }
-            columns &= !missing;
-            cells = columns.count_ones();
-            let mut present = columns;
-            while present != 0 {
-                pass_cell(&mut cursor, layout.regulars.get(present.trailing_zeros() as usize)?)?;
-                present &= present - 1;
-            }
-        }
-        if cursor.at != end {
-            return None;
-        }
-        let (start, rest) = ((start, clustering_end), (rest, end));
+        let mut copied = Copied { timestamp: 0, columns: 0, cells: 0, start: 0 };
+        walk_row(&mut input, &head, layout, &mut copied).ok()?;
+        let Copied { timestamp, columns, cells, start: rest } = copied;
+        let (start, rest) = ((start, head.values_end), (rest, head.end));
         *self = Self { timestamp, columns, cells, rank, start, rest };
         Some(UniformStep::Row)
     }
@@ -182,8 +159,8 @@ impl<'a> UniformPlace<'a> {
     /// The values, in place.
     #[inline]
     pub(crate) fn values(&self) -> UniformValues<'a> {
-        let cursor = Cursor::new(self.bytes, self.clustering.0);
-        UniformValues { cursor, bytes: self.bytes, forms: self.forms, index: 0, header: 0 }
+        let input = DataInput::new(self.bytes, self.clustering.0);
+        UniformValues { bytes: self.bytes, input, reader: ClusteringReader::new(self.forms) }
     }
 
     /// The values, sharing the memory.
@@ -225,12 +202,9 @@ impl<'a> UniformPlace<'a> {
 /// The clustering values of a checked row. Reading them cannot fail.
 #[derive(Clone, Debug)]
 pub(crate) struct UniformValues<'a> {
-    cursor: Cursor<'a>,
     bytes: &'a [u8],
-    forms: &'a [ValueForm],
-    index: usize,
-    /// The header of the current group: two bits for each value.
-    header: u64,
+    input: DataInput<'a>,
+    reader: ClusteringReader<'a>,
 }
 
 impl<'a> Iterator for UniformValues<'a> {
@@ -238,88 +212,49 @@ impl<'a> Iterator for UniformValues<'a> {
 
     #[inline]
     fn next(&mut self) -> Option<Self::Item> {
-        let form = *self.forms.get(self.index)?;
-        if self.index.is_multiple_of(GROUP) {
-            self.header = self.cursor.vint().unwrap_or_default();
+        if self.reader.left() == 0 {
+            return None;
         }
-        let kind = self.header >> (2 * (self.index % GROUP)) & 3;
-        self.index += 1;
-        Some(match kind {
-            0 => {
-                let span = pass_value(&mut self.cursor, form);
-                span.and_then(|(from, to)| self.bytes.get(from..to))
-            }
-            EMPTY => Some(self.bytes.get(self.cursor.at..self.cursor.at).unwrap_or_default()),
-            _ => None,
-        })
+        let span = self.reader.read(&mut self.input, false).ok().flatten();
+        Some(span.and_then(|(from, to)| self.bytes.get(from..to)))
     }
 
     #[inline]
     fn size_hint(&self) -> (usize, Option<usize>) {
-        let left = self.forms.len() - self.index;
-        (left, Some(left))
+        (self.reader.left(), Some(self.reader.left()))
     }
 }
 
 impl ExactSizeIterator for UniformValues<'_> {}
 
-/// Steps over the values of a clustering. Returns the range of the first value, unless it is empty
-/// or null.
-#[inline]
-fn pass_clustering(cursor: &mut Cursor<'_>, forms: &[ValueForm]) -> Option<Option<Span>> {
-    let (mut rest, mut first) = (forms, None);
-    while !rest.is_empty() {
-        let (group, behind) = rest.split_at(rest.len().min(GROUP));
-        let header = shortest_vint(cursor)?;
-        if group.len() < GROUP && header >> (2 * group.len()) != 0 {
-            return None;
+/// The visitor that reads a uniform row.
+struct Copied {
+    timestamp: i64,
+    columns: u64,
+    cells: u32,
+    /// The offset after the timestamp.
+    start: usize,
+}
+
+impl RowVisitor for Copied {
+    const IS_UNIFORM: bool = true;
+
+    #[inline(always)]
+    fn begin(&mut self, row: &RowStart) -> Decoded<usize> {
+        if row.liveness.is_none() {
+            return Err(REFUSED);
         }
-        for (index, form) in group.iter().enumerate() {
-            match header >> (2 * index) & 3 {
-                0 => {
-                    let span = pass_value(cursor, *form)?;
-                    if index == 0 && rest.len() == forms.len() {
-                        first = Some(span);
-                    }
-                }
-                EMPTY | NULL => {}
-                _ => return None,
-            }
-        }
-        rest = behind;
+        (self.timestamp, self.start) = (row.liveness.timestamp, row.end);
+        Ok(usize::MAX)
     }
-    Some(first)
-}
 
-#[inline(always)]
-fn pass_cell(cursor: &mut Cursor<'_>, column: &FileColumn) -> Option<()> {
-    match cursor.u8()? {
-        CELL_ROW_TIMESTAMP => pass_value(cursor, column.form).map(|_| ()),
-        flags => (flags == CELL_ROW_TIMESTAMP | CELL_EMPTY).then_some(()),
+    #[inline(always)]
+    fn subset(&mut self, present: u64, count: u32) {
+        (self.columns, self.cells) = (present, count);
     }
-}
 
-/// Steps over a value that is not empty; a flag stands for an empty one.
-#[inline(always)]
-fn pass_value(cursor: &mut Cursor<'_>, form: ValueForm) -> Option<Span> {
-    let length = match form {
-        ValueForm::Fixed(length) => length,
-        ValueForm::Prefixed => match shortest_vint(cursor)? {
-            length if length <= MAX_VALUE_LENGTH => length as usize,
-            _ => return None,
-        },
-    };
-    if length == 0 {
-        return None;
+    #[inline(always)]
+    fn cell(&mut self, _: &FileColumn, _: CellSpan) -> Decoded<()> {
+        Ok(())
     }
-    cursor.span(length)
-}
-
-/// Reads an integer that has its shortest form, as a writer would write it.
-#[inline(always)]
-fn shortest_vint(cursor: &mut Cursor<'_>) -> Option<u64> {
-    let start = cursor.at;
-    let value = cursor.vint()?;
-    (value < 0x80 && cursor.at == start + 1 || cursor.at - start == unsigned_length(value))
-        .then_some(value)
 }

@@ -27,7 +27,7 @@ pub use self::lookup::PointLookup;
 use self::{lookup::Step, window::Window};
 use super::sstable_reader::SSTableReader;
 use crate::{
-    data::decode::row_ref::{RowRef, Span},
+    data::decode::{RowRef, Span},
     page_cache::CachedPages,
 };
 

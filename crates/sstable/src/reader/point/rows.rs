@@ -8,11 +8,8 @@ use espalier_mutation::{DecoratedKeyRef, DeletionTime, pack_row};
 use super::{CachedRow, PointRow, index::Place, window::Window};
 use crate::data::{
     column_map::FileLayout,
-    decode::{
-        RawRowContent,
-        row_ref::{NoStep, RowRef, Span, Step, partition_head, step_noting},
-        target_of,
-    },
+    decode::{RawRowContent, RowRef, Span, Step, read_partition_head, step, target_of},
+    input::{DataInput, Malformed},
 };
 
 /// The maximum number of rows and markers of a block that a look-up steps over, because it does not
@@ -51,16 +48,16 @@ impl Walk<'_> {
             self.spans.clear();
             let spans = &mut *self.spans;
             let bytes = self.window.bytes();
-            let step = step_noting(bytes, self.window.at, self.layout, |span| spans.push(span));
+            let step = step(bytes, self.window.at, self.layout, |span| spans.push(span));
             let (end, weight) = match step {
                 Ok(Step::End) => return Some(found(open, false)),
                 Ok(Step::Row(end)) => (end, None),
                 Ok(Step::Marker(end, after, kind)) => (end, Some((kind.weight(), after))),
-                Err(NoStep::Short) => {
+                Err(Malformed::Ended) => {
                     self.window.grow()?;
                     continue;
                 }
-                Err(NoStep::Odd) => return None,
+                Err(Malformed::Wrong(_)) => return None,
             };
             let order = self.compare(weight.map_or(0, |(weight, _)| weight), clustering);
             match (order, weight) {
@@ -87,16 +84,17 @@ impl Walk<'_> {
     fn enter_partition(&mut self, key: DecoratedKeyRef<'_>) -> Option<Option<DeletionTime>> {
         loop {
             let bytes = self.window.bytes();
-            match partition_head(bytes, self.window.at, self.layout) {
-                Ok(((start, end), deletion, behind)) => {
-                    if bytes.get(start..end)? != key.key {
+            let mut input = DataInput::new(bytes, self.window.at);
+            match read_partition_head(&mut input, self.layout) {
+                Ok(head) => {
+                    if bytes.get(head.key.0..head.key.1)? != key.key {
                         return Some(None);
                     }
-                    self.window.go_to(behind)?;
-                    return Some(Some(deletion));
+                    self.window.go_to(head.end)?;
+                    return Some(Some(head.deletion));
                 }
-                Err(NoStep::Short) => self.window.grow()?,
-                Err(NoStep::Odd) => return None,
+                Err(Malformed::Ended) => self.window.grow()?,
+                Err(Malformed::Wrong(_)) => return None,
             }
         }
     }
