@@ -14,8 +14,8 @@ use crate::{
     data::{
         column_map::{ColumnSelection, FileLayout},
         decode::{
-            HeadKind, RowDecoder, RowRef, read_head, read_marker, read_partition_head,
-            walk_static_head,
+            HeadKind, RawRowContent, RowDecoder, RowRef, read_head, read_marker,
+            read_partition_head, walk_static_head,
         },
         input::{DataInput, Decoded, Malformed},
     },
@@ -55,15 +55,11 @@ impl Lines {
 
     fn of(descriptor: &Descriptor, layout: Arc<FileLayout>, raw: bool, full_values: bool) -> Self {
         let table = layout.table.clone();
-        let mut form = if raw {
+        let form = if raw {
             Form::Raw(RawDump::new(table, full_values))
         } else {
             Form::Readable(ReadableDump::new(table, full_values))
         };
-        match &mut form {
-            Form::Raw(dump) => dump.prepare_views(&layout),
-            Form::Readable(dump) => dump.prepare_views(&layout),
-        }
         Self {
             form,
             name: descriptor.name_in_errors(&Component::Data),
@@ -141,9 +137,11 @@ impl Lines {
                 && let Some(end) = self.view.read(bytes, at, &self.decoder.layout)
             {
                 if !self.view.is_empty() {
+                    let (view, layout) = (&self.view, &*self.decoder.layout);
+                    let row = RawRowContent { view, bytes, layout };
                     match &mut self.form {
-                        Form::Raw(dump) => dump.write_view(&self.view, bytes, out),
-                        Form::Readable(dump) => dump.write_view(&self.view, bytes, out),
+                        Form::Raw(dump) => dump.write_raw(&row, out),
+                        Form::Readable(dump) => dump.write_raw(&row, out),
                     }
                 }
                 at = end;

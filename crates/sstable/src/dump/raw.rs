@@ -12,20 +12,16 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use espalier_mutation::{
-    BoundKind, Cell, ColumnData, DeletionTime, Liveness, PartitionHeader, RangeTombstoneMarker,
-    Row, Unfiltered,
+    BoundKind, CellRef, ColumnRef, DeletionTime, Liveness, PartitionHeader, RangeTombstoneMarker,
+    Row, RowContent, Unfiltered,
     schema::{ColumnDefinition, ColumnId, TableMetadata},
 };
 use smallvec::SmallVec;
 
 use super::text::{Remembered, push_hex, push_i64, push_u64};
 use crate::{
-    data::{
-        column_map::{FileColumn, FileLayout},
-        decode::{RowRef, Span},
-    },
+    data::{clustering_values::values_in, decode::RawRowContent},
     statistics::serialization_header::compare_names,
 };
 
@@ -41,18 +37,6 @@ pub struct Dump<'table> {
     /// True if values longer than [`MAX_SHOWN`] are shown in full.
     pub full_values: bool,
 }
-
-/// The parts of a cell that are printed.
-struct Written<'a> {
-    timestamp: i64,
-    /// The time to live in seconds; 0 if the cell does not expire.
-    ttl: u32,
-    local_deletion_time: u32,
-    /// The value; `None` for a tombstone.
-    value: Option<&'a [u8]>,
-}
-
-type Column<'a> = (Option<&'a ColumnDefinition>, &'a ColumnData);
 
 impl Dump<'_> {
     /// Returns the line of a partition and the line of its static row, if it has one.
@@ -96,28 +80,69 @@ impl Dump<'_> {
         if is_static {
             out.extend_from_slice(b"{\"kind\":\"static\"");
         } else {
-            out.extend_from_slice(b"{\"kind\":\"row\",");
-            self.clustering(row.clustering.values.iter().map(Option::as_deref), out);
+            self.row_start(row.clustering.values.iter().map(Option::as_deref), out);
         }
-        write_liveness(&row.liveness, push_i64, out);
-        if !row.deletion.is_live() {
-            write_deletion("deleted", row.deletion, out);
+        let mut columns: SmallVec<[(ColumnId, ColumnRef<'_>); 8]> = row.columns().collect();
+        // Files have multi-cell columns last. A table that was made from the file has this order
+        // itself.
+        let compare = |(left, _): &(ColumnId, _), (right, _): &(ColumnId, _)| match (
+            self.table.column_by_id(*left),
+            self.table.column_by_id(*right),
+        ) {
+            (Some(left), Some(right)) => file_order(left, right),
+            (left, right) => left.is_some().cmp(&right.is_some()),
+        };
+        if !columns.is_sorted_by(|left, right| compare(left, right).is_le()) {
+            columns.sort_by(compare);
         }
-        write_shadowable_deletion(row, out);
+        let open = |id, out: &mut Vec<u8>| {
+            open_cell(self.table.column_by_id(id).map_or("?", |column| &column.name), out);
+        };
+        self.content(row, columns.into_iter(), open, &mut push_i64, out);
+    }
+
+    fn row_start<'a>(&self, values: impl Iterator<Item = Option<&'a [u8]>>, out: &mut Vec<u8>) {
+        out.extend_from_slice(b"{\"kind\":\"row\",");
+        self.clustering(values, out);
+    }
+
+    /// Appends the parts of a row behind its clustering. `open` begins the entry of a cell, and
+    /// `push` prints a timestamp.
+    fn content<'a>(
+        &self,
+        row: &impl RowContent,
+        columns: impl Iterator<Item = (ColumnId, ColumnRef<'a>)>,
+        open: impl Fn(ColumnId, &mut Vec<u8>),
+        push: &mut impl FnMut(i64, &mut Vec<u8>),
+        out: &mut Vec<u8>,
+    ) {
+        write_liveness(&row.liveness(), &mut *push, out);
+        write_row_deletions(row, out);
         out.extend_from_slice(b",\"cells\":[");
         let start = out.len();
-        for (column, data) in self.in_file_order(row) {
-            let name = column.map_or("?", |column| &column.name);
+        let begin = |id, out: &mut Vec<u8>| {
+            if out.len() > start {
+                out.push(b',');
+            }
+            open(id, out);
+        };
+        for (id, data) in columns {
             match data {
-                ColumnData::Simple(cell) => self.cell(name, None, cell, start, out),
-                ColumnData::Complex(column) => {
+                ColumnRef::Simple(cell) => {
+                    begin(id, out);
+                    self.cell(cell, push, out);
+                }
+                ColumnRef::Complex(column) => {
                     if !column.deletion.is_live() {
-                        open_cell(name, start, out);
+                        begin(id, out);
                         write_deletion("deleted", column.deletion, out);
                         out.push(b'}');
                     }
                     for (path, cell) in &column.cells {
-                        self.cell(name, Some(path), cell, start, out);
+                        begin(id, out);
+                        out.extend_from_slice(b",\"p\":");
+                        self.value(path, out);
+                        self.cell(cell.into(), push, out);
                     }
                 }
             }
@@ -125,55 +150,19 @@ impl Dump<'_> {
         out.extend_from_slice(b"]}\n");
     }
 
-    /// Returns the columns in the order of files: multi-cell columns come last. A table that was
-    /// made from the file has this order itself.
-    fn in_file_order<'a>(&'a self, row: &'a Row) -> SmallVec<[Column<'a>; 8]> {
-        let mut columns: SmallVec<[Column<'a>; 8]> =
-            row.columns.iter().map(|(id, data)| (self.column(*id), data)).collect();
-        let compare = |(left, _): &Column<'_>, (right, _): &Column<'_>| match (left, right) {
-            (Some(left), Some(right)) => file_order(left, right),
-            _ => left.is_some().cmp(&right.is_some()),
-        };
-        if !columns.is_sorted_by(|left, right| compare(left, right).is_le()) {
-            columns.sort_by(compare);
-        }
-        columns
-    }
-
-    fn cell(&self, name: &str, path: Option<&Bytes>, cell: &Cell, start: usize, out: &mut Vec<u8>) {
-        open_cell(name, start, out);
-        if let Some(path) = path {
-            out.extend_from_slice(b",\"p\":");
-            self.value(path, out);
-        }
-        let written = Written {
-            timestamp: cell.timestamp,
-            ttl: cell.ttl,
-            local_deletion_time: cell.local_deletion_time,
-            value: (!cell.is_tombstone()).then_some(&cell.value),
-        };
-        self.cell_body(&written, push_i64, out);
-    }
-
     /// Appends the part of a cell that follows its name and path.
-    fn cell_body(
-        &self,
-        cell: &Written<'_>,
-        mut push_timestamp: impl FnMut(i64, &mut Vec<u8>),
-        out: &mut Vec<u8>,
-    ) {
-        match cell.value {
-            Some(value) => {
-                out.extend_from_slice(b",\"v\":");
-                self.value(value, out);
-            }
-            None => out.extend_from_slice(b",\"dead\":true"),
+    fn cell(&self, cell: CellRef<'_>, push: &mut impl FnMut(i64, &mut Vec<u8>), out: &mut Vec<u8>) {
+        if cell.is_tombstone() {
+            out.extend_from_slice(b",\"dead\":true");
+        } else {
+            out.extend_from_slice(b",\"v\":");
+            self.value(cell.value, out);
         }
         out.extend_from_slice(b",\"ts\":");
-        push_timestamp(cell.timestamp, out);
-        if cell.ttl != 0 {
+        push(cell.timestamp, out);
+        if cell.is_expiring() {
             write_expiry(cell.ttl, cell.local_deletion_time, out);
-        } else if cell.value.is_none() {
+        } else if cell.is_tombstone() {
             out.extend_from_slice(b",\"ldt\":");
             push_u64(cell.local_deletion_time.into(), out);
         }
@@ -211,10 +200,6 @@ impl Dump<'_> {
         push_hex(value, out);
         out.push(b'"');
     }
-
-    fn column(&self, id: ColumnId) -> Option<&ColumnDefinition> {
-        self.table.column_by_id(id)
-    }
 }
 
 /// A [`Dump`] that owns its table and also prints raw rows.
@@ -222,7 +207,7 @@ impl Dump<'_> {
 pub(crate) struct RawDump {
     table: Arc<TableMetadata>,
     full_values: bool,
-    /// `{"n":"name"` of the file's regular columns.
+    /// `{"n":"name"` of each column, by id.
     openings: Vec<Vec<u8>>,
     /// The timestamp that was printed last, since most cells have that of their row.
     timestamp: Remembered,
@@ -230,49 +215,30 @@ pub(crate) struct RawDump {
 
 impl RawDump {
     pub(super) fn new(table: Arc<TableMetadata>, full_values: bool) -> Self {
-        Self { table, full_values, openings: Vec::new(), timestamp: Remembered::default() }
+        let mut openings = Vec::new();
+        for column in table.columns() {
+            let index = column.id.0 as usize;
+            if openings.len() <= index {
+                openings.resize(index + 1, Vec::new());
+            }
+            open_cell(&column.name, &mut openings[index]);
+        }
+        Self { table, full_values, openings, timestamp: Remembered::default() }
     }
 
     pub(super) fn as_dump(&self) -> Dump<'_> {
         Dump { table: &self.table, full_values: self.full_values }
     }
 
-    pub(super) fn prepare_views(&mut self, layout: &FileLayout) {
-        let opening = |column: &FileColumn| {
-            let definition = column.target.and_then(|id| self.table.column_by_id(id));
-            let mut opening = Vec::new();
-            open_first_cell(definition.map_or("?", |column| &column.name), &mut opening);
-            opening
+    /// Appends the line of a raw row.
+    pub(super) fn write_raw(&mut self, row: &RawRowContent<'_>, out: &mut Vec<u8>) {
+        let Self { table, full_values, openings, timestamp } = self;
+        let dump = Dump { table, full_values: *full_values };
+        dump.row_start(values_in(row.bytes, &row.view.clustering), out);
+        let open = |id: ColumnId, out: &mut Vec<u8>| {
+            out.extend_from_slice(openings.get(id.0 as usize).map_or(b"", Vec::as_slice));
         };
-        self.openings = layout.regulars.iter().map(opening).collect();
-    }
-
-    /// Appends the line of a raw row, which was read from `bytes`.
-    pub(super) fn write_view(&mut self, row: &RowRef, bytes: &[u8], out: &mut Vec<u8>) {
-        let dump = Dump { table: &self.table, full_values: self.full_values };
-        let timestamp = &mut self.timestamp;
-        let value = |(start, end): Span| bytes.get(start..end).unwrap_or_default();
-        out.extend_from_slice(b"{\"kind\":\"row\",");
-        dump.clustering(row.clustering.iter().map(|span| span.map(value)), out);
-        write_liveness(&row.liveness, |value, out| timestamp.push(value, out), out);
-        if !row.deletion.is_live() {
-            write_deletion("deleted", row.deletion, out);
-        }
-        out.extend_from_slice(b",\"cells\":[");
-        for (index, cell) in row.cells.iter().enumerate() {
-            if index > 0 {
-                out.push(b',');
-            }
-            out.extend_from_slice(self.openings.get(cell.column).map_or(b"", Vec::as_slice));
-            let written = Written {
-                timestamp: cell.timestamp,
-                ttl: cell.ttl,
-                local_deletion_time: cell.local_deletion_time,
-                value: (!cell.is_tombstone()).then(|| value(cell.value)),
-            };
-            dump.cell_body(&written, |value, out| timestamp.push(value, out), out);
-        }
-        out.extend_from_slice(b"]}\n");
+        dump.content(row, row.columns(), open, &mut |at, out| timestamp.push(at, out), out);
     }
 }
 
@@ -291,14 +257,8 @@ pub(super) fn file_order(left: &ColumnDefinition, right: &ColumnDefinition) -> s
     by_kind.then_with(|| compare_names(&left.name, &right.name))
 }
 
-fn open_cell(name: &str, start: usize, out: &mut Vec<u8>) {
-    if out.len() > start {
-        out.push(b',');
-    }
-    open_first_cell(name, out);
-}
-
-fn open_first_cell(name: &str, out: &mut Vec<u8>) {
+/// Begins the entry of a cell.
+fn open_cell(name: &str, out: &mut Vec<u8>) {
     out.extend_from_slice(b"{\"n\":\"");
     let is_plain = |byte: &u8| (0x20..0x7F).contains(byte) && *byte != b'"' && *byte != b'\\';
     if name.as_bytes().iter().all(is_plain) {
@@ -346,17 +306,21 @@ pub(super) fn write_marker_deletions(marker: &RangeTombstoneMarker, out: &mut Ve
     }
 }
 
-/// Appends a shadowable deletion: marked as such in place of the row's deletion, and under a name
-/// of its own beside an ordinary one.
-pub(super) fn write_shadowable_deletion(row: &Row, out: &mut Vec<u8>) {
-    if row.shadowable_deletion.is_live() {
+/// Appends the deletion of a row and its shadowable deletion. The latter is marked as such in place
+/// of the former, and has a name of its own beside it.
+pub(super) fn write_row_deletions(row: &impl RowContent, out: &mut Vec<u8>) {
+    let (deletion, shadowable) = (row.deletion(), row.shadowable_deletion());
+    if !deletion.is_live() {
+        write_deletion("deleted", deletion, out);
+    }
+    if shadowable.is_live() {
         return;
     }
-    if row.deletion.is_live() {
-        write_deletion("deleted", row.shadowable_deletion, out);
+    if deletion.is_live() {
+        write_deletion("deleted", shadowable, out);
         out.extend_from_slice(b",\"shadowable\":true");
     } else {
-        write_deletion("shadowable_deleted", row.shadowable_deletion, out);
+        write_deletion("shadowable_deleted", shadowable, out);
     }
 }
 

@@ -19,8 +19,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, ColumnData, ComplexColumn, Liveness, NO_DELETION_TIME, PartitionHeader,
-    RangeTombstoneMarker, Row, Unfiltered, counter,
+    Cell, CellRef, ColumnRef, ComplexColumn, Liveness, PartitionHeader, RangeTombstoneMarker,
+    RowContent, Unfiltered, counter,
     schema::{ColumnDefinition, ColumnId, TableMetadata},
     split_composite,
 };
@@ -29,15 +29,12 @@ use espalier_types::CqlType;
 use super::{
     raw::{
         MAX_SHOWN, bound_name, write_deletion, write_expiry, write_length_and_checksum,
-        write_liveness, write_marker_deletions, write_shadowable_deletion,
+        write_liveness, write_marker_deletions, write_row_deletions,
     },
     text::{push_i64, push_u64},
     value::{write_field_name, write_json, write_key},
 };
-use crate::data::{
-    column_map::{FileColumn, FileLayout},
-    decode::{RowRef, Span},
-};
+use crate::data::{clustering_values::values_in, decode::RawRowContent};
 
 /// Prints lines of a table's content, partition after partition.
 #[derive(Clone, Debug)]
@@ -50,8 +47,6 @@ pub struct ReadableDump {
     key: Vec<u8>,
     /// `{"kind":"row"` with the key.
     row_start: Vec<u8>,
-    /// `"name":` and type of the file's regular columns, for printing raw rows.
-    viewed: Vec<(Vec<u8>, CqlType)>,
 }
 
 impl ReadableDump {
@@ -66,14 +61,7 @@ impl ReadableDump {
             }
             write_field_name(&column.name, &mut names[index]);
         }
-        Self {
-            table,
-            full_values,
-            names,
-            key: Vec::new(),
-            row_start: Vec::new(),
-            viewed: Vec::new(),
-        }
+        Self { table, full_values, names, key: Vec::new(), row_start: Vec::new() }
     }
 
     /// Appends the line of a partition, to which the following lines belong, and the line of its
@@ -99,14 +87,20 @@ impl ReadableDump {
         }
         out.extend_from_slice(b"}\n");
         if let Some(row) = &header.static_row {
-            self.row(row, true, out);
+            out.extend_from_slice(b"{\"kind\":\"static\"");
+            out.extend_from_slice(&self.key);
+            self.content(row, out);
         }
     }
 
     /// Appends the line of a row or marker of the last partition.
     pub fn write_unfiltered(&self, unfiltered: &Unfiltered, out: &mut Vec<u8>) {
         match unfiltered {
-            Unfiltered::Row(row) => self.row(row, false, out),
+            Unfiltered::Row(row) => {
+                out.extend_from_slice(&self.row_start);
+                self.clustering(row.clustering.values.iter().map(Option::as_deref), out);
+                self.content(row, out);
+            }
             Unfiltered::Marker(marker) => self.marker(marker, out),
         }
     }
@@ -135,9 +129,9 @@ impl ReadableDump {
         self.key = text;
     }
 
-    fn columns<'a>(
+    fn columns<'c, 'v>(
         &self,
-        columns: impl Iterator<Item = (&'a ColumnDefinition, Option<&'a [u8]>)>,
+        columns: impl Iterator<Item = (&'c ColumnDefinition, Option<&'v [u8]>)>,
         out: &mut Vec<u8>,
     ) {
         out.push(b'{');
@@ -154,116 +148,65 @@ impl ReadableDump {
         out.push(b'}');
     }
 
-    fn clustering(&self, values: &[Option<Bytes>], out: &mut Vec<u8>) {
+    /// Appends the line of a raw row.
+    pub(super) fn write_raw(&self, row: &RawRowContent<'_>, out: &mut Vec<u8>) {
+        out.extend_from_slice(&self.row_start);
+        self.clustering(values_in(row.bytes, &row.view.clustering), out);
+        self.content(row, out);
+    }
+
+    fn clustering<'a>(&self, values: impl Iterator<Item = Option<&'a [u8]>>, out: &mut Vec<u8>) {
         if self.table.clustering_columns().is_empty() {
             return;
         }
         out.extend_from_slice(b",\"clustering\":");
-        let columns = self.table.clustering_columns().iter();
-        self.columns(columns.zip(values.iter().map(Option::as_deref)), out);
+        self.columns(self.table.clustering_columns().iter().zip(values), out);
     }
 
-    fn row(&self, row: &Row, is_static: bool, out: &mut Vec<u8>) {
-        if is_static {
-            out.extend_from_slice(b"{\"kind\":\"static\"");
-            out.extend_from_slice(&self.key);
-        } else {
-            out.extend_from_slice(&self.row_start);
-            self.clustering(&row.clustering.values, out);
-        }
-        write_liveness(&row.liveness, push_i64, out);
-        if !row.deletion.is_live() {
-            write_deletion("deleted", row.deletion, out);
-        }
-        write_shadowable_deletion(row, out);
+    /// Appends the parts of a row behind its clustering.
+    fn content(&self, row: &impl RowContent, out: &mut Vec<u8>) {
+        let liveness = row.liveness();
+        write_liveness(&liveness, push_i64, out);
+        write_row_deletions(row, out);
         let mut are_plain = true;
         let mut object = Object::open("values");
-        for (id, data) in &row.columns {
-            are_plain &= is_plain(data, &row.liveness);
-            let Some(column) = self.table.column_by_id(*id) else { continue };
+        for (id, data) in row.columns() {
+            are_plain &= is_plain(&data, &liveness);
+            let Some(column) = self.table.column_by_id(id) else { continue };
             match data {
-                ColumnData::Simple(cell) if cell.is_tombstone() => {}
-                ColumnData::Simple(cell) => {
-                    object.member(self.name(*id), out);
-                    self.cell_value(&column.column_type, &cell.value, out);
+                ColumnRef::Simple(cell) if cell.is_tombstone() => {}
+                ColumnRef::Simple(cell) => {
+                    object.member(self.name(id), out);
+                    self.cell_value(&column.column_type, cell.value, out);
                 }
-                ColumnData::Complex(complex) if complex.cells.iter().all(is_dead) => {}
-                ColumnData::Complex(complex) => {
-                    object.member(self.name(*id), out);
+                ColumnRef::Complex(complex) if complex.cells.iter().all(is_dead) => {}
+                ColumnRef::Complex(complex) => {
+                    object.member(self.name(id), out);
                     self.complex_value(&column.column_type, complex, out);
                 }
             }
         }
         object.close(out);
         if !are_plain {
-            self.cells(row, out);
-        }
-        out.extend_from_slice(b"}\n");
-    }
-
-    /// Prepares [`ReadableDump::write_view`] for the rows of a file.
-    pub(super) fn prepare_views(&mut self, layout: &FileLayout) {
-        let view = |column: &FileColumn| {
-            let definition = column.target.and_then(|id| self.table.column_by_id(id));
-            match definition {
-                Some(column) => (self.name(column.id).to_vec(), column.column_type.clone()),
-                None => (Vec::new(), CqlType::Blob),
-            }
-        };
-        self.viewed = layout.regulars.iter().map(view).collect();
-    }
-
-    /// Appends the line of a raw row, which was read from `bytes`.
-    pub(super) fn write_view(&self, row: &RowRef, bytes: &[u8], out: &mut Vec<u8>) {
-        let value = |(start, end): Span| bytes.get(start..end).unwrap_or_default();
-        out.extend_from_slice(&self.row_start);
-        if !self.table.clustering_columns().is_empty() {
-            out.extend_from_slice(b",\"clustering\":");
-            let columns = self.table.clustering_columns().iter();
-            self.columns(columns.zip(row.clustering.iter().map(|span| span.map(value))), out);
-        }
-        write_liveness(&row.liveness, push_i64, out);
-        if !row.deletion.is_live() {
-            write_deletion("deleted", row.deletion, out);
-        }
-        let mut object = Object::open("values");
-        for cell in row.cells.iter().filter(|cell| !cell.is_tombstone()) {
-            let Some((name, column_type)) = self.viewed.get(cell.column) else { continue };
-            object.member(name, out);
-            self.cell_value(column_type, value(cell.value), out);
-        }
-        object.close(out);
-        if !row.is_plain {
-            let mut object = Object::open("cells");
-            for cell in row.cells.iter().filter(|cell| !cell.is_like(&row.liveness)) {
-                let Some((name, _)) = self.viewed.get(cell.column) else { continue };
-                object.member(name, out);
-                out.push(b'{');
-                write_written_at(cell.timestamp, cell.ttl, cell.local_deletion_time, out);
-                out.push(b'}');
-            }
-            object.close(out);
+            self.cells(row, &liveness, out);
         }
         out.extend_from_slice(b"}\n");
     }
 
     /// Appends the cells that differ from the row's liveness.
-    fn cells(&self, row: &Row, out: &mut Vec<u8>) {
+    fn cells(&self, row: &impl RowContent, liveness: &Liveness, out: &mut Vec<u8>) {
         let mut object = Object::open("cells");
-        for (id, data) in &row.columns {
-            if is_plain(data, &row.liveness) {
-                continue;
-            }
-            let Some(column) = self.table.column_by_id(*id) else { continue };
-            object.member(self.name(*id), out);
+        for (id, data) in row.columns().filter(|(_, data)| !is_plain(data, liveness)) {
+            let Some(column) = self.table.column_by_id(id) else { continue };
+            object.member(self.name(id), out);
             match data {
-                ColumnData::Simple(cell) => {
+                ColumnRef::Simple(cell) => {
                     out.push(b'{');
                     write_written(cell, out);
                     out.push(b'}');
                 }
-                ColumnData::Complex(complex) => {
-                    self.complex_cells(&column.column_type, complex, &row.liveness, out);
+                ColumnRef::Complex(complex) => {
+                    self.complex_cells(&column.column_type, complex, liveness, out);
                 }
             }
         }
@@ -284,7 +227,8 @@ impl ReadableDump {
             out.remove(start); // the comma before it
         }
         let mut is_open = false;
-        for (path, cell) in complex.cells.iter().filter(|(_, cell)| !is_like(cell, liveness)) {
+        for (path, cell) in complex.cells.iter().filter(|(_, cell)| !is_like(cell.into(), liveness))
+        {
             let between: &[u8] = match (is_open, out.len() > start) {
                 (true, _) => b",{\"path\":",
                 (false, true) => b",\"cells\":[{\"path\":",
@@ -294,7 +238,7 @@ impl ReadableDump {
             out.extend_from_slice(between);
             write_path(ty, path, out);
             out.push(b',');
-            write_written(cell, out);
+            write_written(cell.into(), out);
             out.push(b'}');
         }
         out.extend_from_slice(if is_open { b"]}" } else { b"}" });
@@ -346,7 +290,7 @@ impl ReadableDump {
         out.extend_from_slice(b",\"bound\":\"");
         out.extend_from_slice(bound_name(marker.position.kind).as_bytes());
         out.push(b'"');
-        self.clustering(&marker.position.values, out);
+        self.clustering(marker.position.values.iter().map(Option::as_deref), out);
         write_marker_deletions(marker, out);
         out.extend_from_slice(b"}\n");
     }
@@ -409,40 +353,34 @@ fn is_dead((_, cell): &(Bytes, Cell)) -> bool {
 }
 
 /// Returns whether a cell was written together with the row.
-fn is_like(cell: &Cell, liveness: &Liveness) -> bool {
+fn is_like(cell: CellRef<'_>, liveness: &Liveness) -> bool {
     !cell.is_tombstone()
         && cell.timestamp == liveness.timestamp
         && cell.ttl == liveness.ttl
         && cell.local_deletion_time == liveness.local_expiration
 }
 
-fn is_plain(data: &ColumnData, liveness: &Liveness) -> bool {
+fn is_plain(data: &ColumnRef<'_>, liveness: &Liveness) -> bool {
     match data {
-        ColumnData::Simple(cell) => is_like(cell, liveness),
-        ColumnData::Complex(complex) => {
+        ColumnRef::Simple(cell) => is_like(*cell, liveness),
+        ColumnRef::Complex(complex) => {
             complex.deletion.is_live()
-                && complex.cells.iter().all(|(_, cell)| is_like(cell, liveness))
+                && complex.cells.iter().all(|(_, cell)| is_like(cell.into(), liveness))
         }
     }
 }
 
-fn write_written(cell: &Cell, out: &mut Vec<u8>) {
-    write_written_at(cell.timestamp, cell.ttl, cell.local_deletion_time, out);
-}
-
-/// A deletion time without a ttl is that of a tombstone.
-fn write_written_at(timestamp: i64, ttl: u32, deletion_time: u32, out: &mut Vec<u8>) {
-    let is_tombstone = ttl == 0 && deletion_time != NO_DELETION_TIME;
-    if is_tombstone {
+fn write_written(cell: CellRef<'_>, out: &mut Vec<u8>) {
+    if cell.is_tombstone() {
         out.extend_from_slice(b"\"dead\":true,");
     }
     out.extend_from_slice(b"\"ts\":");
-    push_i64(timestamp, out);
-    if ttl != 0 {
-        write_expiry(ttl, deletion_time, out);
-    } else if is_tombstone {
+    push_i64(cell.timestamp, out);
+    if cell.is_expiring() {
+        write_expiry(cell.ttl, cell.local_deletion_time, out);
+    } else if cell.is_tombstone() {
         out.extend_from_slice(b",\"ldt\":");
-        push_u64(deletion_time.into(), out);
+        push_u64(cell.local_deletion_time.into(), out);
     }
 }
 
