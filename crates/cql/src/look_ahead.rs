@@ -36,7 +36,7 @@ pub fn look_ahead(database: &Database, rows: &[Ahead<'_>], buffer: &mut Vec<u8>)
         }
         let mut group = from_here.iter().filter(|row| row.goes_with(first)).peekable();
         while group.peek().is_some() {
-            let Some(mut ahead) = database.look_ahead(first.table) else { break };
+            let Some(mut ahead) = database.store().look_ahead(first.table) else { break };
             for row in group.by_ref() {
                 let Some(key) = row.key.partition(row.values, buffer) else { continue };
                 let Some(clustering) = row.key.clustering(row.values) else { continue };

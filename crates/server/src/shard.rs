@@ -213,7 +213,7 @@ impl ShardServer {
         let shard = self.shard.index;
         let mut samples = Vec::new();
         self.metrics.samples(shard, &mut samples);
-        storage_samples(&self.processor.database().metrics(), shard, &mut samples);
+        storage_samples(&self.processor.database().store().metrics(), shard, &mut samples);
         let mut push = |name, help, kind, value: u64| {
             let labels = format!("shard=\"{shard}\"");
             samples.push(Sample { name, suffix: "", help, kind, labels, value: value as f64 });

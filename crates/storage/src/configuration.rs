@@ -4,9 +4,10 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use espalier_commitlog::{CommitLogSync, ReplayPolicy};
 use espalier_memtable::{MAX_TRIE_BYTES, MemtableConfigurations};
+use espalier_mutation::schema::TableMetadata;
 use espalier_sstable::{VectorLimits, versions::VersionFeatures};
 
-use crate::guardrails::Guardrails;
+use crate::{TurnDeadline, TurnKind, guardrails::Guardrails};
 
 /// Settings of the whole node. Limits that shards share are divided by their number.
 #[derive(Clone, Debug)]
@@ -97,6 +98,18 @@ pub struct Timeouts {
     pub counter_write: Duration,
 }
 
+impl Timeouts {
+    /// Returns the deadline of a statement that begins to wait for its turn now.
+    pub fn turn_deadline(&self, kind: TurnKind) -> TurnDeadline {
+        let wait = match kind {
+            TurnKind::Conditional | TurnKind::SerialRead => self.cas_contention,
+            TurnKind::Counter => self.counter_write,
+            TurnKind::Write => self.write,
+        };
+        TurnDeadline::after(kind, wait)
+    }
+}
+
 impl Default for Timeouts {
     fn default() -> Self {
         Self {
@@ -120,6 +133,11 @@ impl StorageConfiguration {
     pub fn first_block_size(&self, features: &VersionFeatures) -> u32 {
         let is_ours_to_choose = features.has_trie_index() && self.column_index_bytes.is_none();
         if is_ours_to_choose { 4096 } else { 0 }
+    }
+
+    /// Returns the directory for the files of a table that has none yet.
+    pub(crate) fn directory_of(&self, table: &TableMetadata) -> PathBuf {
+        self.data_directory.join(&table.keyspace).join(table.directory_name())
     }
 
     /// Returns the defaults, with directories below a working directory.

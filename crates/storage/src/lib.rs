@@ -19,20 +19,21 @@ mod metrics;
 mod read;
 mod recovery;
 mod replacement;
+mod shard;
 mod shared;
 pub mod system;
 mod table;
 #[cfg(test)]
 mod test_database;
+mod turn_deadline;
 mod turn_kind;
 mod turns;
 pub mod units;
 
 pub use configuration::{StorageConfiguration, Timeouts};
 pub use database::{
-    ClientEncryption, ClientSession, ConnectedClient, Database, FirstFailure, Imported, LookAhead,
-    Orphan, PastCompaction, SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
-    TurnDeadline,
+    ClientEncryption, ClientSession, ConnectedClient, Database, FirstFailure, Imported, Orphan,
+    PastCompaction, SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
 };
 pub use error::StorageError;
 pub use espalier_cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
@@ -53,6 +54,8 @@ pub use read::{
 };
 pub use recovery::read_segments;
 pub use replacement::{ReplacedNode, take_files};
+pub use shard::{LookAhead, Routing, ShardStore};
 pub use shared::SharedDatabase;
+pub use turn_deadline::TurnDeadline;
 pub use turn_kind::TurnKind;
-pub use turns::{Turn, TurnRows};
+pub use turns::{Turn, TurnRows, Turns};

@@ -37,11 +37,11 @@ pub(crate) async fn create(database: &Database, metadata: TableMetadata) -> Arc<
         Ok(Some(Schema::new(keyspaces, uuid_v4())))
     };
     database.change_schema(change).await.unwrap().unwrap();
-    database.schema().table("ks", &name).unwrap().clone()
+    database.store().schema().table("ks", &name).unwrap().clone()
 }
 
 /// Returns this shard's part of a table.
 pub(crate) fn table(database: &Database, metadata: &TableMetadata) -> Rc<Table> {
-    let mut tables = database.tables_here().into_iter();
+    let mut tables = database.store().tables.all().into_iter();
     tables.find(|table| table.metadata().id == metadata.id).unwrap()
 }

@@ -34,6 +34,8 @@ use espalier_runtime::{
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
+use crate::{StorageError, TurnDeadline};
+
 /// Units of one key's semaphore. An exclusive turn takes all units, a shared turn takes one.
 const ALL_UNITS: usize = u32::MAX as usize;
 
@@ -139,7 +141,7 @@ fn hash(path: &[u8]) -> u64 {
 
 /// The turns of a shard. A clone is another handle.
 #[derive(Clone, Default)]
-pub(crate) struct Turns {
+pub struct Turns {
     keys: Rc<RefCell<HashMap<u64, Semaphore, foldhash::fast::FixedState>>>,
 }
 
@@ -152,8 +154,9 @@ pub struct Turn {
 }
 
 impl Turns {
-    /// Waits for a turn on `rows`. Dropping the future leaves the queues.
-    pub(crate) async fn take(&self, rows: TurnRows) -> Turn {
+    /// Waits for a turn on rows of a partition that this shard owns. Dropping the future leaves the
+    /// queues.
+    pub async fn take(&self, rows: TurnRows) -> Turn {
         let mut turn = Turn { turns: self.clone(), held: SmallVec::new() };
         for (key, units) in rows.into_keys() {
             maybe_yield().await;
@@ -173,6 +176,34 @@ impl Turns {
             }
         }
         turn
+    }
+
+    /// Waits for a turn on rows of a partition that this shard owns.
+    ///
+    /// # Errors
+    /// [`StorageError::TurnTimedOut`] at the deadline.
+    pub async fn take_until(
+        &self,
+        rows: TurnRows,
+        deadline: TurnDeadline,
+    ) -> Result<Turn, StorageError> {
+        deadline.limit(self.take(rows)).await
+    }
+
+    /// Returns whether a statement that does not yield needs no turn of its own on the row with
+    /// these clustering values, because no other statement of this shard has a turn on it.
+    #[inline]
+    pub fn is_row_free(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKeyRef<'_>,
+        clustering: &[Option<&[u8]>],
+    ) -> bool {
+        self.is_empty() || {
+            let mut rows = TurnRows::new(table, key);
+            rows.add_row_at(table, clustering);
+            self.are_free(rows)
+        }
     }
 
     /// Waits until all present turns, held or awaited, have ended. The caller holds no turn.

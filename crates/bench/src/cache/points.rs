@@ -56,7 +56,7 @@ pub(super) async fn measure(
     }
     node.database().compact("bench_cache", None, true).await?;
     let mut step = progress.step("each row is read once", rows);
-    let (resident, pages) = (resident_bytes(), node.database().metrics().page_cache_bytes);
+    let (resident, pages) = (resident_bytes(), node.database().store().metrics().page_cache_bytes);
     let mut first = Round::default();
     let watch = Watch::start();
     for number in 0..rows {
@@ -65,9 +65,9 @@ pub(super) async fn measure(
         step.at(number);
     }
     first.add(rows, &watch);
-    let metrics = node.database().row_cache_metrics();
+    let metrics = node.database().store().row_cache().metrics();
     // Pages take the same memory with and without the row cache.
-    let (now, all_pages) = (resident_bytes(), node.database().metrics().page_cache_bytes);
+    let (now, all_pages) = (resident_bytes(), node.database().store().metrics().page_cache_bytes);
     let grown = |since: u64, pages: u64| now.saturating_sub(since).saturating_sub(pages);
     let grown_bytes = grown(resident, all_pages.saturating_sub(pages));
     let grown_in_all_bytes = grown(empty, all_pages);
@@ -87,7 +87,7 @@ pub(super) async fn measure(
         best = best.max(round.per_core_s());
     }
     let reads_ahead_s = measure_ahead(node, arguments, &select, progress).await?;
-    let after = node.database().row_cache_metrics();
+    let after = node.database().store().row_cache().metrics();
     let hits = after.reads_without_misses - metrics.reads_without_misses;
     let all = 2 * u64::from(arguments.rounds) * reads;
     Ok(Figures {

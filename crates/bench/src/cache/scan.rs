@@ -60,13 +60,13 @@ pub(super) async fn measure(
     for partition in HOT / WIDTH..(HOT + HELD) / WIDTH {
         node.page(&select_all, &[bigint(partition)], WIDTH as i32 + 1, None).await?;
     }
-    let metrics = node.database().row_cache_metrics();
+    let metrics = node.database().store().row_cache().metrics();
     let limit = (metrics.used_bytes * HELD / metrics.rows.max(1)) as usize;
     node.database().forget_cached_rows().await;
-    while node.database().row_cache_metrics().rows > 0 {
+    while node.database().store().row_cache().metrics().rows > 0 {
         espalier_runtime::time::sleep(std::time::Duration::from_millis(1)).await;
     }
-    node.database().set_row_cache_limit(limit);
+    node.database().store().row_cache().set_limit(limit);
 
     let mut random = Generator::from_seed(7);
     // Zipf's law with exponent 1, by inversion: the n-th of HOT is read in proportion to 1 / n.
@@ -92,7 +92,7 @@ pub(super) async fn measure(
         *rate = 100.0 * hit_rate(node, &read, &mut hot, 5 * HOT, &beside).await?;
     }
     let [hits_alone, hits_beside_keys, hits_beside_scan] = rates;
-    let evictions = node.database().row_cache_metrics().row_evictions;
+    let evictions = node.database().store().row_cache().metrics().row_evictions;
     Ok(Figures { limit_bytes: limit, hits_alone, hits_beside_keys, hits_beside_scan, evictions })
 }
 
@@ -142,9 +142,9 @@ async fn hit_rate(
     let (mut misses, mut next, mut rows) = (0, 0, 0);
     let mut paging: Option<Vec<u8>> = None;
     for number in 0..reads {
-        let before = node.database().row_cache_metrics().reads_with_misses;
+        let before = node.database().store().row_cache().metrics().reads_with_misses;
         read(scattered(hot())).await?;
-        misses += node.database().row_cache_metrics().reads_with_misses - before;
+        misses += node.database().store().row_cache().metrics().reads_with_misses - before;
         while next < pages && next * reads < number * pages {
             let page = match beside {
                 Beside::Nothing => break,

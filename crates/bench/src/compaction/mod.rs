@@ -148,14 +148,14 @@ async fn compact(node: &InProcessNode) -> Result<Compaction, BenchError> {
     heap::return_unused();
     // The stall of `return_unused` is not the compaction's either.
     yield_now().await;
-    let before = node.database().metrics();
+    let before = node.database().store().metrics();
     take_stall_report();
     let (started, worked) = (Instant::now(), process_time());
     node.database().compact(KEYSPACE, Some(TABLE), false).await?;
     let elapsed_s = started.elapsed().as_secs_f64();
     let core_s = (process_time() - worked).as_secs_f64();
     let stall_us = take_stall_report().longest_us;
-    let after = node.database().metrics();
+    let after = node.database().store().metrics();
     let stored_bytes_in = after.compacted_bytes_in - before.compacted_bytes_in;
     let stored_bytes_out = after.compacted_bytes_out - before.compacted_bytes_out;
     if after.compactions != before.compactions + 1 || stored_bytes_out == 0 {
@@ -170,11 +170,11 @@ async fn write_alone(
     files: &FileSystem,
     output: &Descriptor,
 ) -> Result<writing::Speeds, BenchError> {
-    let table = node.database().schema().table(KEYSPACE, TABLE).cloned();
+    let table = node.database().store().schema().table(KEYSPACE, TABLE).cloned();
     let Some(table) = table else {
         return Err(BenchError::Wrong("the table is not there any more".into()));
     };
-    let (configuration, features) = (node.database().configuration(), output.features()?);
+    let (configuration, features) = (node.database().store().configuration(), output.features()?);
     let blocks =
         (configuration.column_index_size(features), configuration.first_block_size(features));
     let original = writing::Original { descriptor: output.clone(), table, blocks };

@@ -90,7 +90,7 @@ impl Format {
             let definition = population.definition();
             let options = format!("compression = {compression}");
             node.query(&format!("CREATE TABLE {KEYSPACE}.t ({definition}) WITH {options}")).await?;
-            let table = node.database().schema().table(KEYSPACE, "t").cloned();
+            let table = node.database().store().schema().table(KEYSPACE, "t").cloned();
             table.ok_or_else(|| BenchError::Wrong("a table that was made is not there".into()))
         };
         let table = created.await;
@@ -148,7 +148,7 @@ impl Contender {
 
     /// Returns the resources that this thread and the node have used so far.
     pub fn cost(&self) -> Cost {
-        let metrics = self.node.database().metrics();
+        let metrics = self.node.database().store().metrics();
         Cost {
             began: Instant::now(),
             clock: Duration::ZERO,

@@ -65,7 +65,7 @@ const MEMTABLE_BYTES: usize = 1 << 40;
 async fn measure(arguments: &MemtableArguments) -> Result<Record, BenchError> {
     let node = Rc::new(InProcessNode::open(&arguments.node.workdir, MEMTABLE_BYTES).await?);
     // Reads of SSTables must not be answered by the row cache.
-    node.database().set_row_cache_limit(0);
+    node.database().store().row_cache().set_limit(0);
     let (record, progress) = (Record::default(), Progress::new());
     let mut bench = Bench { arguments, node, record, progress, tables_made: 0 };
     let outcome = Box::pin(bench.all()).await;
@@ -129,15 +129,15 @@ impl Bench<'_> {
         let mut random = Generator::from_seed(arguments.seed);
         let table = self.table(kind, population).await?;
         let (node, record, progress) = (&self.node, &mut self.record, &mut self.progress);
-        let (resident, flushes) = (resident_bytes(), node.database().metrics().flushes);
+        let (resident, flushes) = (resident_bytes(), node.database().store().metrics().flushes);
 
         let mut step = progress.step(what("write"), count);
         let written = points::write(node, &table, &data, &mut step).await?;
         record.add(keys, kind, Measure::Write, written);
         let resident_bytes = resident_bytes().saturating_sub(resident);
-        let memory = node.database().memtable_memory(tables::KEYSPACE, &table.name);
+        let memory = node.database().store().memtable_memory(tables::KEYSPACE, &table.name);
         let memory = memory.unwrap_or_default();
-        if node.database().metrics().flushes > flushes {
+        if node.database().store().metrics().flushes > flushes {
             let reason = format!(
                 "{count} entries are too many: a {kind} memtable came near its own limit and was \
                  flushed"

@@ -128,7 +128,7 @@ impl Shard {
     /// Runs one iteration of this shard.
     pub async fn iterate(self: Rc<Self>, seed: u64) -> Result<Iteration, BenchError> {
         let tasks = u64::from(self.arguments.concurrency);
-        let pages = self.node.database().metrics();
+        let pages = self.node.database().store().metrics();
         let allocations = thread_allocations();
         let instructions = self.instructions.as_ref().and_then(InstructionCounter::read);
         let watch = Watch::start();
@@ -148,7 +148,7 @@ impl Shard {
         }
         let lap = watch.lap();
         let counted = self.instructions.as_ref().and_then(InstructionCounter::read);
-        let after = self.node.database().metrics();
+        let after = self.node.database().store().metrics();
         Ok(Iteration {
             operations,
             clock: lap.clock,

@@ -28,7 +28,7 @@ pub type Row = Vec<Option<Bytes>>;
 /// # Errors
 /// The storage fails.
 pub async fn read(database: &Database, text: &str, values: &[&str]) -> Result<Vec<Row>> {
-    let prepared = planner::plan(text, None, &database.schema())?;
+    let prepared = planner::plan(text, None, &database.store().schema())?;
     let Plan::Select(select) = &prepared.plan else { return Err(not_a(text)) };
     let values = bound(values);
     let now_us = time::now_micros();
@@ -97,7 +97,7 @@ impl Change {
     /// # Errors
     /// The storage fails.
     pub async fn apply(self, database: &Database) -> Result<()> {
-        let schema = database.schema();
+        let schema = database.store().schema();
         let now_us = time::next_timestamp_micros();
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(u32::MAX - 3);
         let clocks = Clocks { timestamp_us: now_us, now_s };

@@ -80,7 +80,7 @@ pub fn execute<'a>(
         let (text, keyspace) = (text.to_string(), keyspace.map(str::to_string));
         let node = NodeSettings {
             is_exempt: guard.is_exempt,
-            ..NodeSettings::of(database.configuration())
+            ..NodeSettings::of(database.store().configuration())
         };
         let report = Arc::new(Mutex::new(Report::default()));
         let reported = report.clone();

@@ -39,7 +39,7 @@ impl From<Violation> for Error {
 impl<'a> Guard<'a> {
     /// Returns the guardrails of the node for one request.
     pub fn of(database: &'a Database, options: &QueryOptions<'a>) -> Self {
-        let guardrails = &database.configuration().guardrails;
+        let guardrails = &database.store().configuration().guardrails;
         Self { guardrails, warnings: options.warnings, is_exempt: options.is_exempt }
     }
 

@@ -147,6 +147,6 @@ impl PlannedModification {
             deletion: if point.deletes_row { times.deletion() } else { DeletionTime::LIVE },
             cells: &cells,
         };
-        Some(database.try_write_row(&self.table, key, clustering, &row))
+        Some(database.store().try_write_row(&self.table, key, clustering, &row))
     }
 }

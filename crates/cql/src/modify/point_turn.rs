@@ -121,9 +121,9 @@ impl PlannedModification {
         let turn = self.point_turn.as_ref()?;
         let key = turn.write.key.partition(values, buffer)?;
         let clustering = turn.write.key.clustering(values)?;
-        let is_fast_path_safe = database.is_row_free(&self.table, key, &clustering)
-            && database.is_later_than_all(self.table.id, clocks.timestamp_us)
-            && database.check_log(&self.table).is_ok();
+        let is_fast_path_safe = database.store().turns().is_row_free(&self.table, key, &clustering)
+            && database.store().is_later_than_all(self.table.id, clocks.timestamp_us)
+            && database.store().check_log(&self.table).is_ok();
         if !is_fast_path_safe
             || !self.condition_holds(turn, database, key, &clustering, values, clocks.now_s)?
         {
@@ -158,6 +158,6 @@ impl PlannedModification {
                 }
             }
         };
-        database.try_read_row(&self.table, key, clustering, true, test_conditions)?
+        database.store().try_read_row(&self.table, key, clustering, true, test_conditions)?
     }
 }

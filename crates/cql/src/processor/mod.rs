@@ -105,7 +105,7 @@ impl QueryProcessor {
             return Ok(prepared);
         }
         trace_event!("Prepared statement not found in the cache");
-        let guardrails = &self.inner.database.configuration().guardrails;
+        let guardrails = &self.inner.database.store().configuration().guardrails;
         let guard = Guard { guardrails, warnings: None, is_exempt: is_exempt(client) };
         let prepared = self.plan_guarded(text, keyspace, guard)?;
         self.keep(&prepared);
@@ -118,7 +118,7 @@ impl QueryProcessor {
         keyspace: Option<&str>,
         guard: Guard<'_>,
     ) -> Result<Arc<Prepared>> {
-        let planned = planner::plan(text, keyspace, &self.inner.database.schema());
+        let planned = planner::plan(text, keyspace, &self.inner.database.store().schema());
         let prepared = planned.map_err(|error| guard::explain_filtering(error, guard))?;
         guard::check_prepared(&prepared.plan, guard)?;
         Ok(Arc::new(prepared))
@@ -143,7 +143,7 @@ impl QueryProcessor {
         let id: [u8; 16] = id.try_into().ok()?;
         let local = self.inner.local.borrow();
         let is_fresh = |prepared: &&Arc<Prepared>| {
-            self.inner.database.with_schema(|schema| prepared.is_fresh(schema))
+            self.inner.database.store().with_schema(|schema| prepared.is_fresh(schema))
         };
         local.get(&id).filter(is_fresh).cloned()
     }
@@ -156,7 +156,7 @@ impl QueryProcessor {
         }
         let id: [u8; 16] = id.try_into().ok()?;
         trace_event!("Prepared statement not found in the cache of this shard");
-        let schema = self.inner.database.schema();
+        let schema = self.inner.database.store().schema();
         let prepared = self.inner.shared.get(&id)?;
         if prepared.is_fresh(&schema) {
             self.inner.local.borrow_mut().insert(prepared.clone());
@@ -344,7 +344,8 @@ impl QueryProcessor {
                 result
             }
             Plan::Describe => {
-                let (schema, cluster) = (database.schema(), Box::pin(self.cluster_name()).await);
+                let (schema, cluster) =
+                    (database.store().schema(), Box::pin(self.cluster_name()).await);
                 describe::execute(&schema, cluster, &prepared.text, keyspace.as_deref(), options)
             }
         }
@@ -368,7 +369,7 @@ impl QueryProcessor {
     /// Returns whether masks hide columns of a table from a client.
     pub(super) fn masks_table(&self, table: &TableMetadata, login: Option<&Login>) -> bool {
         table.has_masks()
-            && self.inner.database.configuration().dynamic_data_masking_enabled
+            && self.inner.database.store().configuration().dynamic_data_masking_enabled
             && login.is_some_and(|login| !login.unmasks(table))
     }
 
@@ -382,7 +383,7 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
         let database = &self.inner.database;
-        let before = database.schema();
+        let before = database.store().schema();
         let guard = Guard::of(database, options);
         let result = ddl::execute(database, text, keyspace, guard).await?;
         if let QueryResult::SchemaChange(change) = &result {
@@ -395,7 +396,7 @@ impl QueryProcessor {
 
     async fn truncate(&self, id: TableId) -> Result<QueryResult> {
         let database = &self.inner.database;
-        let schema = database.schema();
+        let schema = database.store().schema();
         if let Some(table) = schema.table_by_id(id).filter(|table| is_virtual(&table.keyspace)) {
             let TableMetadata { keyspace, name, .. } = &**table;
             return Err(Error::invalid(format!(
@@ -411,7 +412,7 @@ impl QueryProcessor {
     async fn cluster_name(&self) -> Option<String> {
         const TEXT: &str = "SELECT cluster_name FROM system.local WHERE key = 'local'";
         let database = &self.inner.database;
-        let planned = planner::plan(TEXT, None, &database.schema()).ok()?;
+        let planned = planner::plan(TEXT, None, &database.store().schema()).ok()?;
         let Plan::Select(select) = &planned.plan else { return None };
         let evaluation = Evaluation { values: &[], now_us: time::now_micros(), references: &[] };
         let options = QueryOptions::default();

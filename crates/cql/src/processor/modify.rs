@@ -75,8 +75,8 @@ impl QueryProcessor {
         let key = request.key()?;
         let database = &self.inner.database;
         let Some(first) = request.statements.first() else { return Ok(QueryResult::Void) };
-        let shard = database.shard_of(&first.modification()?.table, &key);
-        let deadline = database.turn_deadline(request.kind());
+        let shard = database.store().routing().shard_of(&first.modification()?.table, &key);
+        let deadline = database.store().configuration().timeouts.turn_deadline(request.kind());
         let execute = move |database: Database| async move {
             turn::execute(&database, &request, key, deadline).await
         };
@@ -153,7 +153,7 @@ impl QueryProcessor {
         if mutation.updates.is_empty() {
             return Ok(());
         }
-        let schema = self.inner.database.schema();
+        let schema = self.inner.database.store().schema();
         if kind == BatchKind::Unlogged {
             batch::warn_of_partitions(&mutation, &schema, guard);
         }
@@ -180,7 +180,7 @@ impl QueryProcessor {
         client: &ClientState,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
-        let schema = self.inner.database.schema();
+        let schema = self.inner.database.store().schema();
         let keyspace = options.keyspace.or(client.keyspace.as_deref());
         let mut planned = Vec::with_capacity(batch.statements.len());
         for statement in &batch.statements {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{Mutation, schema::TableMetadata};
 use espalier_runtime::time;
-use espalier_storage::{CommitTicket, StorageError};
+use espalier_storage::{CommitTicket, LookAhead, StorageError};
 use smallvec::SmallVec;
 
 use super::{QueryProcessor, clocks, now_s_or};
@@ -64,7 +64,7 @@ impl QueryProcessor {
         if let Err(error) = consistency::check(&prepared.plan, options) {
             return Now::Done(Err(error));
         }
-        let guardrails = &self.inner.database.configuration().guardrails;
+        let guardrails = &self.inner.database.store().configuration().guardrails;
         if prepared.timeout.is_some() {
             return Now::MustWait;
         }
@@ -93,8 +93,8 @@ impl QueryProcessor {
 
     /// Returns whether [`QueryProcessor::look_ahead`] can help an execution of this statement.
     pub fn can_look_ahead(&self, prepared: &Prepared) -> bool {
-        row_ahead(prepared)
-            .is_some_and(|(table, ..)| self.inner.database.is_worth_looking_ahead(table))
+        let store = self.inner.database.store();
+        row_ahead(prepared).is_some_and(|(table, ..)| LookAhead::is_worthwhile(store, table))
     }
 
     /// Prefetches the memory that single-row statements will need, for a caller with several to
@@ -203,7 +203,7 @@ impl QueryProcessor {
         if updates.is_empty() {
             return Now::Done(Ok(QueryResult::Void));
         }
-        match self.inner.database.try_apply(&Mutation { updates }) {
+        match self.inner.database.store().try_apply(&Mutation { updates }) {
             None => Now::MustWait,
             Some(outcome) => acknowledged(outcome),
         }

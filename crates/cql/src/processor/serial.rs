@@ -66,11 +66,12 @@ impl QueryProcessor {
         if table.has_static_columns() {
             rows.share_static_row();
         }
-        let deadline = database.turn_deadline(TurnKind::SerialRead);
+        let deadline =
+            database.store().configuration().timeouts.turn_deadline(TurnKind::SerialRead);
         let take = move |database: Database| async move {
-            database.take_turn_until(rows, deadline).await.map(drop)
+            database.store().turns().take_until(rows, deadline).await.map(drop)
         };
-        let shard = database.shard_of(table, key);
+        let shard = database.store().routing().shard_of(table, key);
         Ok(database.call_in_turn(shard, deadline, take).await??)
     }
 }

@@ -101,7 +101,7 @@ pub fn execute_point(
     let key = point.key.partition(values, buffer)?;
     let clustering = point.key.clustering(values)?;
     let may_use_caches = !select.bypass_cache;
-    database.try_read_row(&select.table, key, &clustering, may_use_caches, |lookup| {
+    database.store().try_read_row(&select.table, key, &clustering, may_use_caches, |lookup| {
         encode(&lookup, select, &point.columns, values, now_s, row)
     })
 }
@@ -121,7 +121,7 @@ pub async fn execute_point_with_waits(
     let point = select.point.as_ref().filter(|_| !select.bypass_cache && !trace::is_on())?;
     let (mut buffer, mut content) = (Vec::new(), Vec::new());
     let key = point.key.partition(values, &mut buffer)?;
-    if let Some(owner) = database.other_owner(&select.table, key.token) {
+    if let Some(owner) = database.store().routing().other_owner(&select.table, key.token) {
         let (statement, values) = (statement.clone(), values.to_vec());
         let there = database.on_shard(owner, move |database| async move {
             // Boxed, because the future of this function contains itself.
@@ -130,7 +130,7 @@ pub async fn execute_point_with_waits(
         return there.await;
     }
     let clustering = point.key.clustering(values)?;
-    let found = database.read_row(&select.table, key, &clustering, |lookup| {
+    let found = database.store().read_row(&select.table, key, &clustering, |lookup| {
         encode(&lookup, select, &point.columns, values, now_s, &mut content)
     });
     let row_count = match found.await? {

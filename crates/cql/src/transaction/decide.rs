@@ -83,7 +83,7 @@ impl Decision {
         let timestamp_us = later_than(database, &replaced).await?;
         let clocks = Clocks { timestamp_us, now_s: request.now_s };
         // A transaction answers without warnings.
-        let guardrails = &database.configuration().guardrails;
+        let guardrails = &database.store().configuration().guardrails;
         let guard = Guard { guardrails, warnings: None, is_exempt: request.is_exempt };
         let mut updates = BatchUpdates::default();
         let mut tables: HashMap<TableId, &TableMetadata> = HashMap::new();

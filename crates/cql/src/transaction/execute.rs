@@ -74,7 +74,7 @@ pub async fn execute(database: &Database, request: TransactionRequest) -> Result
         TransactionRows::of(database, request.plan()?, &evaluation, request.now_s).await?;
     let turns: VecDeque<(usize, TurnRows)> = std::mem::take(&mut named.turns).into_iter().collect();
     let shards: Vec<usize> = turns.iter().map(|(shard, _)| *shard).collect();
-    let deadline = database.turn_deadline(TurnKind::Conditional);
+    let deadline = database.store().configuration().timeouts.turn_deadline(TurnKind::Conditional);
     let call = database.begin_turn_call(&shards, deadline).await?;
     let bound = Arc::new(BoundTransaction { request, named, shards });
     let transaction = within_turns(database.clone(), bound.clone(), turns, deadline);
@@ -121,7 +121,7 @@ fn within_turns(
             return Err(Error::invalid("Transaction contains no reads or writes"));
         };
         let next = move |database: Database| async move {
-            let turn = database.take_turn_until(rows, deadline).await?;
+            let turn = database.store().turns().take_until(rows, deadline).await?;
             if !turns.is_empty() {
                 let outcome = within_turns(database, bound, turns, deadline).await;
                 drop(turn);
@@ -144,7 +144,7 @@ async fn run(database: &Database, bound: &BoundTransaction, turn: Turn) -> Resul
         // The commit log makes records durable in their order: the rows that the transaction read
         // are durable before its writes, unless a sync has failed.
         for command in named.reads.iter().chain(&named.others) {
-            database.check_log(&command.table)?;
+            database.store().check_log(&command.table)?;
         }
         database.write_in_turn(&mutation, turn).await?.wait().await?;
     } else {
@@ -163,7 +163,7 @@ async fn wait_until_durable(database: &Database, named: &TransactionRows) -> Res
     let mut waited = Vec::new();
     for command in named.reads.iter().chain(&named.others) {
         let ReadTarget::Partition(key) = &command.target else { continue };
-        let shard = database.shard_of(&command.table, key);
+        let shard = database.store().routing().shard_of(&command.table, key);
         if !waited.contains(&shard) {
             waited.push(shard);
             database.wait_until_durable(&command.table, Some(key)).await?;

@@ -89,7 +89,7 @@ impl TransactionRows {
             if table.has_static_columns() {
                 turn.share_static_row();
             }
-            self.add_turn(database.shard_of(table, &key), turn);
+            self.add_turn(database.store().routing().shard_of(table, &key), turn);
             let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
             let direction =
                 if select.is_reversed { Direction::Reverse } else { Direction::Forward };
@@ -122,7 +122,7 @@ impl TransactionRows {
             if update.operations.iter().any(|(kind, _)| *kind == ColumnKind::Static) {
                 turn.add_static_row();
             }
-            self.add_turn(database.shard_of(table, key), turn);
+            self.add_turn(database.store().routing().shard_of(table, key), turn);
             let rows = if is_static_alone { 0 } else { usize::MAX };
             let limits = ReadLimits { rows, ..ReadLimits::NONE };
             let target = ReadTarget::Partition(key.clone());

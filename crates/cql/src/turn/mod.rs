@@ -158,7 +158,7 @@ pub fn execute<'a>(
 ) -> LocalBoxFuture<'a, (Result<QueryResult>, Vec<String>)> {
     Box::pin(async move {
         let warnings = Warnings::default();
-        let guardrails = &database.configuration().guardrails;
+        let guardrails = &database.store().configuration().guardrails;
         let is_exempt = request.is_exempt;
         let guard = Guard { guardrails, warnings: Some(&warnings), is_exempt };
         let outcome = run(database, request, key, deadline, guard).await;
@@ -174,7 +174,7 @@ async fn run(
     guard: Guard<'_>,
 ) -> Result<QueryResult> {
     let mut plan = TurnPlan::of(request, key).await?;
-    let turn = database.take_turn_until(plan.turn_rows(), deadline).await?;
+    let turn = database.store().turns().take_until(plan.turn_rows(), deadline).await?;
     let mut clocks = request.clocks;
     if !request.has_own_now {
         // The request may have waited for the turn. Rows may have expired since, and a TTL begins
@@ -195,13 +195,13 @@ async fn run(
         // The next read serves only the answer and may take long, so other turns may begin.
         drop(turn);
         read.find_marked_row(database, &plan).await?;
-        let schema = Some(database.schema()).filter(|_| request.applies_masks);
+        let schema = Some(database.store().schema()).filter(|_| request.applies_masks);
         let answer = answer::not_applied(&plan, &read, schema.as_deref(), request.now_us).await?;
-        database.barrier(plan.table)?.wait().await?;
+        database.store().barrier(plan.table)?.wait().await?;
         return Ok(QueryResult::Rows(answer));
     }
     trace_event!("The condition holds");
-    database.check_log(plan.table)?;
+    database.store().check_log(plan.table)?;
     let timestamp_us = later_than(database, &[plan.timestamp_read()]).await?;
     let clocks = Clocks { timestamp_us, ..clocks };
     let mut mutation = updates(request, &plan, &read, clocks, guard).await?;
@@ -210,7 +210,7 @@ async fn run(
     }
     let ticket = if mutation.updates.is_empty() {
         drop(turn);
-        database.barrier(plan.table)?
+        database.store().barrier(plan.table)?
     } else {
         database.write_in_turn(&mutation, turn).await?
     };

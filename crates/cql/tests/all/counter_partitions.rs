@@ -17,9 +17,9 @@ fn partitions_of_one_statement_share_syncs() {
         }
         let keys: Vec<_> = (0..128).map(|key| key.to_string()).collect();
         let update = format!("UPDATE ks.t SET n = n + 1 WHERE k IN ({})", keys.join(", "));
-        let before = database.metrics().commit_log.sync_batches;
+        let before = database.store().metrics().commit_log.sync_batches;
         execute(&processor, &update).await.unwrap();
-        let batches = database.metrics().commit_log.sync_batches - before;
+        let batches = database.store().metrics().commit_log.sync_batches - before;
         assert!(batches < 64, "{batches} syncs for 128 partitions");
         let batch = format!("BEGIN COUNTER BATCH {update}; {update}; APPLY BATCH");
         execute(&processor, &batch).await.unwrap();

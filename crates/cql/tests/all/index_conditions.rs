@@ -89,14 +89,14 @@ fn a_write_with_too_many_bytes_of_entries_is_refused_before_it_is_logged() {
             let elements: Vec<String> = (0..elements).map(|element| element.to_string()).collect();
             format!("INSERT INTO k.t (k, s) VALUES (0x{key}, {{{}}}){tail}", elements.join(", "))
         };
-        let logged = database.metrics().commit_log.bytes_appended;
+        let logged = database.store().metrics().commit_log.bytes_appended;
         for tail in ["", " IF NOT EXISTS"] {
             let refused = execute(&processor, &insert(2000, tail)).await.unwrap_err();
             let expected = "this cannot be stored: the entries of this write in the secondary \
                             indexes of k.t take";
             assert!(refused.starts_with(expected), "{refused}");
         }
-        assert_eq!(database.metrics().commit_log.bytes_appended, logged);
+        assert_eq!(database.store().metrics().commit_log.bytes_appended, logged);
         execute(&processor, &insert(100, "")).await.unwrap();
         let found = rows(&processor, "SELECT k FROM k.t WHERE s CONTAINS 99", None).await;
         assert_eq!(found.0, 1);
@@ -115,7 +115,7 @@ fn a_copy_of_a_table_has_its_indexes_on_request() {
         ] {
             execute(&processor, statement).await.unwrap();
         }
-        let schema = processor.database().schema();
+        let schema = processor.database().store().schema();
         let names = |table: &str| -> Vec<String> {
             let indexes = &schema.table("k", table).unwrap().indexes;
             indexes.iter().map(|index| index.name.clone()).collect()

@@ -42,7 +42,7 @@ async fn wait_until(condition: impl AsyncFn() -> bool) {
 }
 
 async fn is_built(database: &Database) -> bool {
-    let table = database.schema().table("k", "t").cloned().unwrap();
+    let table = database.store().schema().table("k", "t").cloned().unwrap();
     database.has_built_indexes(&table).await
 }
 
@@ -60,20 +60,20 @@ fn a_damaged_component_is_left_out_and_built_again() {
             ["SELECT k FROM k.t WHERE v = 3", "SELECT k FROM k.t WHERE v > 8 ALLOW FILTERING"]
         {
             wait_until(async || is_built(&database).await).await;
-            let before = database.metrics();
+            let before = database.store().metrics();
             assert_eq!((before.damaged_indexes, before.failed_index_builds), (0, 0));
             let damage = Fault::always(Operation::Read, Effect::FlipBit);
             disk.inject(damage.on_path("SecondaryIndex_"));
             let (count, _) = rows(&processor, query, Some(7)).await;
             assert_eq!(count, 20, "{query}");
             disk.clear_faults();
-            assert_eq!(database.metrics().index_reads, before.index_reads, "{query}");
-            assert!(!is_built(&database).await || database.metrics().damaged_indexes == 0);
+            assert_eq!(database.store().metrics().index_reads, before.index_reads, "{query}");
+            assert!(!is_built(&database).await || database.store().metrics().damaged_indexes == 0);
             wait_until(async || is_built(&database).await).await;
-            assert_eq!(database.metrics().damaged_indexes, 0);
+            assert_eq!(database.store().metrics().damaged_indexes, 0);
             let (count, _) = rows(&processor, query, None).await;
             assert_eq!(count, 20, "{query}");
-            assert_eq!(database.metrics().index_reads, before.index_reads + 1, "{query}");
+            assert_eq!(database.store().metrics().index_reads, before.index_reads + 1, "{query}");
             // The next query must meet pages that are not cached.
             database.compact("k", None, false).await.unwrap();
         }
@@ -104,7 +104,7 @@ fn a_file_that_cannot_be_indexed_does_not_stop_the_others() {
             count
         };
         wait_until(async || components().await == 2).await;
-        wait_until(async || database.metrics().failed_index_builds == 1).await;
+        wait_until(async || database.store().metrics().failed_index_builds == 1).await;
         assert!(!is_built(&database).await);
         let waiting = "SELECT * FROM system_views.sstable_tasks
             WHERE kind = 'index build failed, waiting' ALLOW FILTERING";
@@ -114,7 +114,7 @@ fn a_file_that_cannot_be_indexed_does_not_stop_the_others() {
         disk.clear_faults();
         database.compact("k", None, false).await.unwrap();
         assert!(is_built(&database).await);
-        assert_eq!(database.metrics().failed_index_builds, 0);
+        assert_eq!(database.store().metrics().failed_index_builds, 0);
         assert_eq!(rows(&processor, waiting, None).await.0, 0);
         assert_eq!(rows(&processor, "SELECT k FROM k.t WHERE v = 3", None).await.0, 6);
     });

@@ -327,7 +327,7 @@ async fn answer(
 /// Waits until the background task has indexed all files.
 async fn wait_for_indexes(database: &Database) {
     for _ in 0..1000 {
-        let table = database.schema().table("ix", "indexed").cloned().unwrap();
+        let table = database.store().schema().table("ix", "indexed").cloned().unwrap();
         if database.has_built_indexes(&table).await {
             return;
         }
@@ -370,7 +370,7 @@ impl Node {
 
     /// Ends the node without notice, and starts it again with the bytes that were synced.
     async fn crash(&mut self, seed: u64) {
-        self.by_index += self.database.metrics().index_reads;
+        self.by_index += self.database.store().metrics().index_reads;
         let disk = self.file_system.simulated_disk().unwrap().crash(seed);
         self.file_system = FileSystem::on(disk);
         (self.database, self.processor) = open(&self.file_system).await;
@@ -495,7 +495,7 @@ async fn run(seed: u64, steps: u64) -> (u64, u64) {
     if !node.is_doomed {
         node.database.shutdown().await.unwrap();
     }
-    (queries, node.by_index + node.database.metrics().index_reads)
+    (queries, node.by_index + node.database.store().metrics().index_reads)
 }
 
 #[test]

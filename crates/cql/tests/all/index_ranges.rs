@@ -32,10 +32,10 @@ fn a_range_is_passed_a_few_times_or_the_table_is_scanned() {
             }
         }
         let query = async |condition: &str, page_size: i32| {
-            let before = database.metrics();
+            let before = database.store().metrics();
             let query = format!("SELECT k FROM k.t WHERE {condition} ALLOW FILTERING");
             let (count, _) = rows(&processor, &query, Some(page_size)).await;
-            let after = database.metrics();
+            let after = database.store().metrics();
             let passed = after.index_entries_passed - before.index_entries_passed;
             (count, passed, after.index_reads - before.index_reads)
         };

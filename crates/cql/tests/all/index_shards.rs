@@ -77,13 +77,13 @@ fn a_query_by_index_unites_the_shards() {
             assert!(time::Instant::now() < deadline, "the indexes are not recorded as built");
             time::sleep(Duration::from_millis(1)).await;
         }
-        let table = database.schema().table("k", "indexed").cloned().unwrap();
+        let table = database.store().schema().table("k", "indexed").cloned().unwrap();
         assert!(database.has_built_indexes(&table).await);
-        let before = database.metrics().index_reads;
+        let before = database.store().metrics().index_reads;
         compare(&processor).await;
         write_rows(&processor).await;
         compare(&processor).await;
-        database.metrics().index_reads - before
+        database.store().metrics().index_reads - before
     });
     assert!(by_index > 20, "{by_index} reads of the first shard by index");
 }

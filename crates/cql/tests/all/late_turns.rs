@@ -29,7 +29,7 @@ async fn open_table() -> (Database, QueryProcessor, TurnRows) {
     ] {
         execute(&processor, statement).await.unwrap();
     }
-    let table = database.schema().table("ks", "t").unwrap().clone();
+    let table = database.store().schema().table("ks", "t").unwrap().clone();
     let key = DecoratedKey::new(Bytes::copy_from_slice(&7i64.to_be_bytes()));
     let mut rows = TurnRows::new(&table, key.borrowed());
     rows.add_row(&table, &Clustering::empty());
@@ -43,7 +43,7 @@ fn a_time_to_live_begins_after_the_wait_for_the_turn() {
         let (database, processor, rows) = open_table().await;
         let clock = ManualClock::new(time::now_micros());
         let _installed = clock.install();
-        let turn = database.take_turn(rows).await;
+        let turn = database.store().turns().take(rows).await;
         let lease = spawn_local(async move {
             let text = "INSERT INTO ks.t (k, v) VALUES (7, 1) IF NOT EXISTS USING TTL 1";
             execute(&processor, text).await.unwrap();
@@ -65,7 +65,7 @@ fn a_statement_does_not_wait_for_its_turn_for_ever() {
         let (database, processor, rows) = open_table().await;
         let clock = ManualClock::new(time::now_micros());
         let _installed = clock.install();
-        let turn = database.take_turn(rows).await;
+        let turn = database.store().turns().take(rows).await;
         let insert = "INSERT INTO ks.t (k, v) VALUES (7, 1)";
         let conditional = format!("{insert} IF NOT EXISTS");
         let transaction = format!("BEGIN TRANSACTION {insert}; COMMIT TRANSACTION");

@@ -181,7 +181,7 @@ async fn run(processor: &QueryProcessor, text: &str) -> Result<QueryResult, Stri
 /// Returns the keyspaces of users, without the exact times of drops: the schema tables keep
 /// milliseconds.
 fn schema_of(database: &Database, with_dropped: bool) -> String {
-    let schema = database.schema();
+    let schema = database.store().schema();
     let mut text = String::new();
     let keyspaces = schema.keyspaces.values().filter(|keyspace| !keyspace.name.starts_with("sys"));
     for keyspace in keyspaces {
@@ -255,7 +255,7 @@ fn insert(table: &TableMetadata) -> Option<String> {
 
 /// Inserts a row into each table. The node may refuse large values and counters.
 async fn insert_rows(database: &Database, processor: &QueryProcessor) -> usize {
-    let schema = database.schema();
+    let schema = database.store().schema();
     let tables = schema.tables().filter(|table| !table.keyspace.starts_with("sys"));
     let mut written = 0;
     for statement in tables.filter_map(|table| insert(table)) {
@@ -265,7 +265,7 @@ async fn insert_rows(database: &Database, processor: &QueryProcessor) -> usize {
 }
 
 async fn flush(database: &Database) {
-    let schema = database.schema();
+    let schema = database.store().schema();
     for keyspace in schema
         .keyspaces
         .keys()
@@ -276,7 +276,7 @@ async fn flush(database: &Database) {
 }
 
 async fn count_rows(database: &Database, processor: &QueryProcessor) -> Vec<i32> {
-    let schema = database.schema();
+    let schema = database.store().schema();
     let mut counts = Vec::new();
     for table in schema.tables().filter(|table| !table.keyspace.starts_with("sys")) {
         let (keyspace, name) = (quote_if_needed(&table.keyspace), quote_if_needed(&table.name));

@@ -18,9 +18,9 @@ thread_local! {
 /// Returns a key of the table that shard 1 owns.
 fn key_of_shard_1(processor: &QueryProcessor) -> i64 {
     let database = processor.database();
-    let table = database.schema().table("ks", "t").unwrap().clone();
+    let table = database.store().schema().table("ks", "t").unwrap().clone();
     let mut keys = 0..;
-    keys.find(|key| database.shard_of(&table, &encode(*key)) == 1).unwrap()
+    keys.find(|key| database.store().routing().shard_of(&table, &encode(*key)) == 1).unwrap()
 }
 
 fn encode(key: i64) -> DecoratedKey {
@@ -30,10 +30,10 @@ fn encode(key: i64) -> DecoratedKey {
 /// Holds the turn on a row of shard 1 until it is released, for at most 10 s.
 async fn hold(processor: &QueryProcessor, key: i64) {
     let hold = processor.database().on_shard(1, move |database| async move {
-        let table = database.schema().table("ks", "t").unwrap().clone();
+        let table = database.store().schema().table("ks", "t").unwrap().clone();
         let mut rows = TurnRows::new(&table, encode(key).borrowed());
         rows.add_row(&table, &Clustering::empty());
-        let turn = database.take_turn(rows).await;
+        let turn = database.store().turns().take(rows).await;
         spawn_local(async move {
             let released = RELEASED.with(Event::clone);
             let _ = time::timeout(Duration::from_secs(10), released.wait()).await;

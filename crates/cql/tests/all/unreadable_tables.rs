@@ -59,7 +59,7 @@ fn a_start_leaves_out_what_it_cannot_read() {
         let (database, processor) = open(&file_system).await;
         assert_eq!(run(&processor, "SELECT * FROM ks.good").await, Ok(1));
         assert!(run(&processor, "SELECT * FROM ks.bad").await.is_err());
-        let schema = database.schema();
+        let schema = database.store().schema();
         let reason = &schema.keyspace("ks").unwrap().unreadable.tables["bad"].reason;
         assert!(reason.contains("2^31-1 bytes"), "{reason}");
         for statement in [
@@ -83,7 +83,9 @@ fn a_start_leaves_out_what_it_cannot_read() {
     });
     block_on(async {
         let (database, processor) = open(&file_system).await;
-        assert!(database.schema().keyspace("ks").unwrap().unreadable.tables.contains_key("bad"));
+        assert!(
+            database.store().schema().keyspace("ks").unwrap().unreadable.tables.contains_key("bad")
+        );
         assert!(file_system.exists(files).await.unwrap());
         // The operator can drop the table: its definition goes, its files stay.
         run(&processor, "DROP TABLE ks.bad").await.unwrap();
@@ -93,7 +95,10 @@ fn a_start_leaves_out_what_it_cannot_read() {
     });
     block_on(async {
         let (database, processor) = open(&file_system).await;
-        assert_eq!(database.schema().keyspace("ks").unwrap().unreadable, Default::default());
+        assert_eq!(
+            database.store().schema().keyspace("ks").unwrap().unreadable,
+            Default::default()
+        );
         assert_eq!(run(&processor, "SELECT * FROM ks.bad").await, Ok(0));
         assert_eq!(run(&processor, "SELECT * FROM ks.good").await, Ok(1));
     });

@@ -26,7 +26,7 @@ const ROWS: i32 = 150;
 
 async fn wait_until_built(database: &Database) {
     for _ in 0..2000 {
-        let table = database.schema().table("k", "t").cloned().unwrap();
+        let table = database.store().schema().table("k", "t").cloned().unwrap();
         if database.has_built_indexes(&table).await {
             return;
         }
@@ -65,16 +65,16 @@ fn a_damaged_component_of_vectors_is_left_out_and_built_again() {
             database.flush("k", None).await.unwrap();
             for _ in 0..2 {
                 wait_until_built(&database).await;
-                let before = database.metrics();
+                let before = database.store().metrics();
                 let damage = Fault::always(Operation::Read, Effect::FlipBit);
                 disk.inject(damage.on_path("SecondaryIndex_"));
                 assert_eq!(nearest(&processor).await, [68, 69, 70, 71, 72]);
                 disk.clear_faults();
-                assert_eq!(database.metrics().index_reads, before.index_reads);
+                assert_eq!(database.store().metrics().index_reads, before.index_reads);
                 wait_until_built(&database).await;
-                assert_eq!(database.metrics().damaged_indexes, 0);
+                assert_eq!(database.store().metrics().damaged_indexes, 0);
                 assert_eq!(nearest(&processor).await, [68, 69, 70, 71, 72]);
-                assert_eq!(database.metrics().index_reads, before.index_reads + 1);
+                assert_eq!(database.store().metrics().index_reads, before.index_reads + 1);
                 // The next query must meet pages that are not cached.
                 database.compact("k", None, false).await.unwrap();
             }

@@ -104,7 +104,7 @@ impl Node {
 
     /// Ends the node without notice, and starts it again with the bytes that were synced.
     async fn crash(&mut self, seed: u64) {
-        self.by_index += self.database.metrics().index_reads;
+        self.by_index += self.database.store().metrics().index_reads;
         let disk = self.file_system.simulated_disk().unwrap().crash(seed);
         self.file_system = FileSystem::on(disk);
         (self.database, self.processor) = open(&self.file_system, self.limits).await;
@@ -240,7 +240,7 @@ async fn run(seed: u64, steps: u64, limits: VectorLimits) -> (Hits, u64, u64) {
             }
         }
     }
-    let by_index = node.by_index + node.database.metrics().index_reads;
+    let by_index = node.by_index + node.database.store().metrics().index_reads;
     node.database.shutdown().await.unwrap();
     (hits, queries, by_index)
 }

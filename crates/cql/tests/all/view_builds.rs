@@ -75,7 +75,7 @@ async fn count(processor: &QueryProcessor, table: &str) -> i32 {
 
 async fn take_snapshot(processor: &QueryProcessor) {
     let database = processor.database();
-    let id = database.schema().table("k", "t").unwrap().id;
+    let id = database.store().schema().table("k", "t").unwrap().id;
     let tables = vec![SnapshotTable { id, describe: |_, _| String::new() }];
     database.take_snapshot("s".into(), tables, true).await.unwrap();
 }
@@ -147,9 +147,9 @@ fn a_rebuild_removes_older_columns_than_the_base_row() {
 async fn flushed(processor: &QueryProcessor) -> Vec<String> {
     let database = processor.database();
     database.flush("k", None).await.unwrap();
-    let view = database.schema().table("k", "v").unwrap().directory_name();
-    let directory = database.configuration().data_directory.join("k").join(view);
-    let entries = database.file_system().read_dir(directory).await.unwrap();
+    let view = database.store().schema().table("k", "v").unwrap().directory_name();
+    let directory = database.store().configuration().data_directory.join("k").join(view);
+    let entries = database.store().file_system().read_dir(directory).await.unwrap();
     let names = entries.iter().filter_map(|entry| entry.name.strip_suffix("-Data.db"));
     names.map(str::to_owned).collect()
 }

@@ -396,7 +396,7 @@ async fn snapshot_or_restore(database: &Database, history: &mut History, seed: u
     if history.snapshots == 0 || history.one_in(2) {
         history.snapshots += 1;
         let _ = writeln!(history.log, "snapshot {}", history.snapshots);
-        let id = database.schema().table("ks", "base").unwrap().id;
+        let id = database.store().schema().table("ks", "base").unwrap().id;
         let tables = vec![SnapshotTable { id, describe: |_, _| String::new() }];
         let tag = format!("s{}", history.snapshots);
         database.take_snapshot(tag, tables, true).await.unwrap();
@@ -546,10 +546,13 @@ fn run(seed: u64, steps: u64) -> (u64, u64) {
                         query(&processor, statement, taken.now_s).await.unwrap();
                     }
                 }
-                let _ =
-                    writeln!(taken.log, "a node of {} shards", processor.database().shard().count);
+                let _ = writeln!(
+                    taken.log,
+                    "a node of {} shards",
+                    processor.database().store().shard().count
+                );
                 // A statement before the crash may or may not have taken effect.
-                let schema = processor.database().schema();
+                let schema = processor.database().store().schema();
                 taken.views.retain(|view| schema.table("ks", &view.name).is_some());
                 taken.views.iter_mut().for_each(|view| view.is_built = false);
                 let is_lost = |table: &&Arc<TableMetadata>| {

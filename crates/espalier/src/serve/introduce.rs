@@ -39,11 +39,11 @@ pub async fn introduce(
     let is_member = leadership.ring.is_some();
     let generation_s = if is_member { now_s.max(former.saturating_add(1)) } else { now_s };
     let local = LocalNode {
-        host_id: database.host_id(),
+        host_id: database.store().host_id(),
         cluster_name: leadership.cluster_name.clone(),
         rpc_address: leadership.broadcast_address,
         rpc_port: leadership.addresses.cql.port(),
-        schema_version: database.schema().version,
+        schema_version: database.store().schema().version,
         generation_s,
         data_center: leadership.ring.as_ref().map_or(DATA_CENTER, |it| &it.data_center).to_owned(),
         rack: leadership.ring.as_ref().map_or(RACK, |it| &it.rack).to_owned(),
@@ -65,7 +65,7 @@ pub async fn introduce(
 
 /// Returns the row of `system.local`, if there is one.
 async fn stored(database: &Database, now_s: u32) -> Result<Option<Row>, StorageError> {
-    let schema = database.schema();
+    let schema = database.store().schema();
     let Some(table) = schema.table("system", "local") else { return Ok(None) };
     let target = ReadTarget::Partition(local_key());
     let command = ReadCommand::of_all(Arc::clone(table), target, now_s);

@@ -43,7 +43,7 @@ pub async fn join(
     let Some(settings) = leadership.ring.clone() else { return Ok(None) };
     let native = SocketAddr::new(leadership.broadcast_address, leadership.addresses.cql.port());
     let local = LocalView {
-        host_id: node.database.host_id(),
+        host_id: node.database.store().host_id(),
         saved_tokens: introduced.saved_tokens,
         generation: i32::try_from(introduced.generation).unwrap_or(i32::MAX),
         release_version: RELEASE_VERSION.to_owned(),
@@ -76,7 +76,7 @@ struct Node(Database);
 
 impl Backend for Node {
     fn schema(&self) -> Arc<Schema> {
-        self.0.schema()
+        self.0.store().schema()
     }
 
     fn take_schema(&self, rows: Vec<RingMutation>) -> LocalFuture<Result<usize, String>> {
@@ -164,7 +164,7 @@ impl Backend for Node {
     }
 
     fn tombstone_limits(&self) -> TombstoneLimits {
-        let guardrails = &self.0.configuration().guardrails;
+        let guardrails = &self.0.store().configuration().guardrails;
         let limit = |level| {
             let threshold = guardrails.threshold(Limit::Tombstones, level);
             threshold.and_then(|threshold| u64::try_from(threshold).ok())

@@ -94,7 +94,7 @@ pub async fn page(database: &Database, after: Option<ReadPosition>) -> Result<Ba
 }
 
 fn table(database: &Database) -> Result<Arc<TableMetadata>, String> {
-    let schema = database.schema();
+    let schema = database.store().schema();
     let table = schema.table(TABLE.0, TABLE.1).cloned();
     table.ok_or_else(|| "there is no table system.batches".to_owned())
 }

@@ -107,11 +107,16 @@ pub enum PaxosAnswer {
 /// Fails if the ballot is no UUID of version 1, if a row of `system.paxos` is damaged, or if
 /// storage fails.
 pub async fn answer(database: &Database, request: PaxosRequest) -> Result<PaxosAnswer, String> {
-    let paxos = PaxosTable::of(&database.schema())?;
+    let paxos = PaxosTable::of(&database.store().schema())?;
     let timestamp_us = ballot_micros(request.ballot);
     let timestamp_us = timestamp_us.ok_or("the ballot is not a UUID of version 1")?;
-    let shard = database.shard_of(&paxos.table, &request.key);
-    let deadline = database.turn_deadline(TurnKind::Conditional).within(request.left);
+    let shard = database.store().routing().shard_of(&paxos.table, &request.key);
+    let deadline = database
+        .store()
+        .configuration()
+        .timeouts
+        .turn_deadline(TurnKind::Conditional)
+        .within(request.left);
     let expiry = Instant::now() + request.left;
     let answering = move |database: Database| async move {
         let here = Acceptor { database, paxos, timestamp_us, deadline, expiry };
@@ -141,7 +146,8 @@ impl Acceptor {
             ttl_s,
         };
         let rows = self.paxos.turn_rows(table, &key);
-        let turn = self.database.take_turn_until(rows, self.deadline).await.map_err(text)?;
+        let turn =
+            self.database.store().turns().take_until(rows, self.deadline).await.map_err(text)?;
         let mut applied = None;
         if Instant::now() >= self.expiry {
             return Err("the coordinator gave up before the node had the turn".into());
@@ -158,7 +164,7 @@ impl Acceptor {
                     return Ok(PaxosAnswer::Refused { newest, committed });
                 }
                 if state.accepted.is_some() || committed.is_some() {
-                    shown = Some(self.database.barrier(&self.paxos.table).map_err(text)?);
+                    shown = Some(self.database.store().barrier(&self.paxos.table).map_err(text)?);
                 }
                 let answer = PaxosAnswer::Promised { accepted: state.accepted, committed };
                 (Some(self.paxos.promise(table, ballot, times)), answer)
@@ -175,7 +181,7 @@ impl Acceptor {
                 }
                 let commit = self.paxos.commit(table, ballot, update.clone(), times);
                 let commit = self.mutation_of(&key, Some(commit), Some(*write));
-                self.database.check_write(&commit, COMMIT_SPARE_BYTES).map_err(text)?;
+                self.database.store().check_write(&commit, COMMIT_SPARE_BYTES).map_err(text)?;
                 let row = self.paxos.proposal(table, ballot, update, times);
                 (Some(row), PaxosAnswer::Accepted(true))
             }
@@ -240,7 +246,7 @@ impl Acceptor {
 
     /// Waits until the state that the request has read is durable.
     async fn settle(&self) -> Result<(), String> {
-        let ticket = self.database.barrier(&self.paxos.table).map_err(text)?;
+        let ticket = self.database.store().barrier(&self.paxos.table).map_err(text)?;
         ticket.wait().await.map_err(|error| text(error.into()))
     }
 }

@@ -444,7 +444,7 @@ fn a_large_answer_has_a_connection_of_its_own() {
         let node = Node::default();
         let (database, read) = (database().await, whole_partition());
         write(&database, &read, 5000, 0).await;
-        *node.0.schema.borrow_mut() = Some(database.schema());
+        *node.0.schema.borrow_mut() = Some(database.store().schema());
         *node.0.database.borrow_mut() = Some(database);
         let (peer, own, member) = ring(&node, false).await;
         let command = Payload::Read(Box::new(read.clone()));

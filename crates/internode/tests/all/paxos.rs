@@ -105,7 +105,7 @@ async fn ask(database: &Database, ballot: Uuid, step: PaxosStep) -> PaxosAnswer 
 
 /// Returns the value of the row.
 async fn value(database: &Database) -> Option<Bytes> {
-    let table = database.schema().table("ks", "t").unwrap().clone();
+    let table = database.store().schema().table("ks", "t").unwrap().clone();
     let target = ReadTarget::Partition(key());
     let command = ReadCommand::of_all(Arc::clone(&table), target, 1_795_000_000);
     let read = database.read(command).await.unwrap();
@@ -458,7 +458,7 @@ fn a_coordinator_is_answered_step_by_step() {
     block_on(async {
         let node = Node::default();
         let database = database().await;
-        let schema = database.schema();
+        let schema = database.store().schema();
         *node.0.schema.borrow_mut() = Some(Arc::clone(&schema));
         *node.0.database.borrow_mut() = Some(database);
         let (peer, own, member) = ring(&node, false).await;

@@ -122,7 +122,7 @@ async fn check(
     version: MessagingVersion,
     (command, response, digest): (&Bytes, &Bytes, &Bytes),
 ) -> Result<bool, String> {
-    let schema = database.schema();
+    let schema = database.store().schema();
     let decode = |verb, bytes| {
         let payload = Payload::decode(verb, version, bytes, &*schema);
         payload.unwrap_or_else(|error| panic!("{verb}: {error}: {}", to_hex(bytes)))
@@ -195,7 +195,7 @@ fn answers_and_digests_are_those_of_cassandra() {
             match vector {
                 Vector::Write(body) => {
                     let version = MessagingVersion::V13;
-                    let schema = database.schema();
+                    let schema = database.store().schema();
                     let write = Payload::decode(Verb::MUTATION_REQ, version, body, &*schema);
                     let Payload::Mutation(write) = write.unwrap() else { panic!() };
                     database.apply(write.into_mutation().unwrap()).await.unwrap();

@@ -284,7 +284,7 @@ fn commands_of_cassandra_are_answered_with_matching_digests() {
 fn commands_with_a_wrong_byte_cause_no_panic() {
     block_on(async {
         let database = database().await;
-        let schema = database.schema();
+        let schema = database.store().schema();
         write(&database, &whole_partition(), 20, 3).await;
         let mut answered = 0;
         let is_read = |verb: &Verb| matches!(*verb, Verb::READ_REQ | Verb::RANGE_REQ);

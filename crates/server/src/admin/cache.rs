@@ -23,7 +23,7 @@ pub(super) async fn explain(
         return HttpResponse::error(400, "This needs ?cf=TABLE&key=KEY");
     };
     let database = server.processor.database();
-    let schema = database.schema();
+    let schema = database.store().schema();
     let Some(table) = schema.table(keyspace, name) else {
         return HttpResponse::error(400, &format!("Column family '{keyspace}:{name}' not found"));
     };

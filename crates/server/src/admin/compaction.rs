@@ -121,7 +121,7 @@ fn unknown_table(
     keyspace: &str,
     request: &HttpRequest,
 ) -> Option<HttpResponse> {
-    let schema = database.schema();
+    let schema = database.store().schema();
     let unknown =
         names(request, "cf").into_iter().find(|name| schema.table(keyspace, name).is_none());
     unknown.map(|table| {

@@ -10,7 +10,7 @@ use super::{http::HttpRequest, http::HttpResponse};
 /// Answers `GET /storage_service/guardrails`: an object of all settings and their values.
 pub(super) fn get(database: &Database) -> HttpResponse {
     let settings: BTreeMap<_, _> =
-        database.configuration().guardrails.settings().into_iter().collect();
+        database.store().configuration().guardrails.settings().into_iter().collect();
     HttpResponse::json(&settings)
 }
 
@@ -32,7 +32,7 @@ pub(super) fn set(database: &Database, request: &HttpRequest) -> HttpResponse {
     let Some(changes) = changes else {
         return refuse(&format!("There is no guardrail {name:?} with such values"));
     };
-    if let Err(error) = database.configuration().guardrails.set(&changes) {
+    if let Err(error) = database.store().configuration().guardrails.set(&changes) {
         return refuse(&format!("{name}: {error}"));
     }
     for (setting, value) in changes {

@@ -25,7 +25,7 @@ async fn view_build_status(
     keyspace: &str,
     view: &str,
 ) -> HttpResponse {
-    if database.schema().table(keyspace, view).is_none_or(|table| !table.is_view()) {
+    if database.store().schema().table(keyspace, view).is_none_or(|table| !table.is_view()) {
         let message = format!("There is no materialized view {keyspace}.{view}");
         return HttpResponse::error(400, &message);
     }
@@ -43,11 +43,11 @@ pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpRespo
     match path {
         ["storage_service", "load"] => HttpResponse::json(&load(database).await),
         ["storage_service", "load_map"] => pair(&address, load(database).await),
-        ["storage_service", "host_id"] => pair(&address, database.host_id().to_string()),
+        ["storage_service", "host_id"] => pair(&address, database.store().host_id().to_string()),
         ["storage_service", "tokens"] => HttpResponse::json(&[TOKEN]),
         ["storage_service", "tokens_endpoint"] => pair(TOKEN, &address),
         ["storage_service", "ownership", keyspace]
-            if database.schema().keyspace(keyspace).is_none() =>
+            if database.store().schema().keyspace(keyspace).is_none() =>
         {
             HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"))
         }
@@ -87,7 +87,8 @@ async fn load(database: &Database) -> u64 {
 /// Returns the row cache's metrics, summed over all shards.
 async fn row_cache() -> RowCacheMetrics {
     let metrics = submit_to_all(|_| async {
-        ShardServer::current().map(|server| server.processor.database().row_cache_metrics())
+        ShardServer::current()
+            .map(|server| server.processor.database().store().row_cache().metrics())
     });
     let mut sum = RowCacheMetrics::default();
     metrics.await.into_iter().flatten().for_each(|of_shard| sum.add(&of_shard));

@@ -176,7 +176,7 @@ fn node_state(server: &ShardServer, what: &str) -> HttpResponse {
         "operation_mode" => HttpResponse::json("NORMAL"),
         "release_version" => HttpResponse::json(env!("CARGO_PKG_VERSION")),
         "schema_version" => {
-            HttpResponse::json(&server.processor.database().schema().version.to_string())
+            HttpResponse::json(&server.processor.database().store().schema().version.to_string())
         }
         "keyspaces" => keyspaces(server),
         _ => unanswered("GET", &["storage_service", what]),
@@ -200,7 +200,7 @@ async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
 
 /// Answers a cleanup, which has nothing to remove: all tokens belong to this node.
 fn cleanup(server: &ShardServer, request: &HttpRequest, keyspace: &str) -> HttpResponse {
-    let schema = server.processor.database().schema();
+    let schema = server.processor.database().store().schema();
     let Some(known) = schema.keyspace(keyspace) else {
         return HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"));
     };
@@ -257,18 +257,18 @@ fn not_found() -> HttpResponse {
 }
 
 fn host_id(server: &ShardServer) -> HttpResponse {
-    let id = server.processor.database().host_id();
+    let id = server.processor.database().store().host_id();
     HttpResponse::json(&id.to_string())
 }
 
 fn keyspaces(server: &ShardServer) -> HttpResponse {
-    let schema = server.processor.database().schema();
+    let schema = server.processor.database().store().schema();
     let names: Vec<_> = schema.keyspaces.keys().filter(|name| !is_virtual(name)).collect();
     HttpResponse::json(&names)
 }
 
 fn tables(server: &ShardServer) -> HttpResponse {
-    let schema = server.processor.database().schema();
+    let schema = server.processor.database().store().schema();
     let stored = schema.tables().filter(|table| !is_virtual(&table.keyspace));
     let names = stored.map(|table| format!("{}:{}", table.keyspace, table.name));
     HttpResponse::json(&names.collect::<Vec<_>>())
@@ -277,7 +277,7 @@ fn tables(server: &ShardServer) -> HttpResponse {
 /// Flushes a keyspace, or some of its tables, which `tables` lists with commas.
 async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> HttpResponse {
     let database = server.processor.database();
-    let schema = database.schema();
+    let schema = database.store().schema();
     let Some(metadata) = schema.keyspace(keyspace) else {
         return HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"));
     };
@@ -338,7 +338,7 @@ async fn import(
 
 async fn flush_all(server: &ShardServer) -> HttpResponse {
     let database = server.processor.database();
-    let schema = database.schema();
+    let schema = database.store().schema();
     let stored = schema.keyspaces.keys().filter(|name| !is_virtual(name));
     flush_each(database, stored.map(|name| (name.as_str(), None)).collect()).await
 }

@@ -23,7 +23,7 @@ pub(super) async fn scrub(
         Ok(mode) => mode,
         Err(reason) => return HttpResponse::error(400, &reason),
     };
-    let schema = database.schema();
+    let schema = database.store().schema();
     let tables = match tables_wanted(&schema, &[keyspace], &names(request, "cf")) {
         Ok(tables) => tables,
         Err(reason) => return HttpResponse::error(400, &reason),

@@ -104,7 +104,7 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
             "This needs ?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; GET /storage_service/snapshots lists them",
         );
     };
-    let schema = database.schema();
+    let schema = database.store().schema();
     let Some(known) = schema.keyspace(keyspace) else {
         return HttpResponse::error(
             400,
@@ -161,7 +161,7 @@ async fn take_snapshot(database: &Database, request: &HttpRequest) -> HttpRespon
     let Some(tag) = request.parameter("tag").filter(|tag| !tag.is_empty()) else {
         return HttpResponse::error(400, "You must supply a snapshot name: ?tag=NAME");
     };
-    let schema = database.schema();
+    let schema = database.store().schema();
     match tables_wanted(&schema, &names(request, "kn"), &names(request, "cf")) {
         Ok(tables) => {
             let with_memtables = !flag(request, "sf", false);

@@ -166,7 +166,7 @@ impl AuditLog {
             return;
         }
         let bytes = lines.len();
-        let files = server.processor.database().file_system();
+        let files = server.processor.database().store().file_system();
         match writer.append(files, &self.options(), lines).await {
             Ok(()) => last_failure.clear(),
             Err(error) => {

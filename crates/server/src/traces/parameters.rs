@@ -83,7 +83,7 @@ pub(super) fn describe(
 /// Returns whether the table of a bind marker has masks. A marker may be of an element or of
 /// several columns, so a mask hides all values of its table.
 fn has_masks(connection: &Connection, marker: &BindColumn) -> bool {
-    connection.server.processor.database().with_schema(|schema| {
+    connection.server.processor.database().store().with_schema(|schema| {
         schema.table(&marker.keyspace, &marker.table).is_some_and(|table| table.has_masks())
     })
 }

@@ -64,7 +64,7 @@ async fn write(server: &ShardServer, request: &TracedRequest) -> Result<(), Stor
     let config = &server.config;
     let node = (config.broadcast_address, config.listen.port());
     let started_at_us = request.started_at_us;
-    let schema = database.schema();
+    let schema = database.store().schema();
     let writer = TraceWriter::new(&schema, request.id, started_at_us, node, config.trace_ttl_s);
     let Some(mut writer) = writer else { return Ok(()) };
     let log = request.trace.take_log();

@@ -6,16 +6,17 @@
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
+use espalier_commitlog::DiscardedIntervalsFile;
 use espalier_compaction::{
     CommitFailure, CompactionKind, CompactionOutcome, Merged, Running, RunningGuard, Scrub,
     Transaction, merge, strategy::Split,
 };
-use espalier_mutation::schema::TableMetadata;
+use espalier_mutation::{LogPosition, schema::TableMetadata};
 use espalier_runtime::time::Instant;
 use espalier_sstable::{Descriptor, SSTable, WrittenSSTable};
 
 use super::surroundings::context_of;
-use crate::{Database, StorageError, table::Table};
+use crate::{ShardStore, StorageError, shard::split_parts, table::Table};
 
 /// The plan of a compaction.
 pub(crate) struct Job {
@@ -36,14 +37,14 @@ pub(super) enum Outcome {
 
 /// Runs the compaction.
 pub(super) async fn run(
-    database: &Database,
+    store: &Rc<ShardStore>,
     table: &Rc<Table>,
     job: Job,
 ) -> Result<Outcome, StorageError> {
     let Job { guard, level, split, scrub } = job;
     let (running, started, metadata) = (&*guard.running, Instant::now(), table.metadata());
-    let task = Task { database, table, metadata, running, scrub, started };
-    let context = context_of(database, table, &task.metadata);
+    let task = Task { store, table, metadata, running, scrub, started };
+    let context = context_of(store, table, &task.metadata);
     let merged = merge(context, running, level, split, task.scrub.as_deref()).await?;
     let Some(merged) = merged else { return Ok(Outcome::Stopped) };
     let Merged { written, transaction, discarded, partitions } = merged;
@@ -52,7 +53,7 @@ pub(super) async fn run(
     let aborted = 'abort: {
         if !discarded.is_empty()
             && written.is_ok()
-            && let Err(error) = database.record_discarded(table, &discarded).await
+            && let Err(error) = record_discarded(store, table, &discarded).await
         {
             break 'abort Err(error);
         }
@@ -86,7 +87,7 @@ pub(super) async fn run(
 
 /// A running compaction.
 struct Task<'a> {
-    database: &'a Database,
+    store: &'a Rc<ShardStore>,
     table: &'a Rc<Table>,
     metadata: Arc<TableMetadata>,
     running: &'a Running,
@@ -110,7 +111,7 @@ impl Task<'_> {
             self.stage(&written).await?;
             Vec::new()
         } else {
-            open(self.database, &self.metadata, &written).await?
+            open(self.store, &self.metadata, &written).await?
         };
         let is_stopped = self.running.is_stopped() || self.table.is_dropped();
         Ok((!is_stopped).then_some((written, opened)))
@@ -119,12 +120,20 @@ impl Task<'_> {
     /// Opens the parts of a split file on the shards that own them.
     async fn stage(&self, written: &[WrittenSSTable]) -> Result<(), StorageError> {
         let parts: Vec<Descriptor> = written.iter().map(|part| part.descriptor.clone()).collect();
-        self.database.stage_everywhere(self.metadata.id, self.running.id, parts).await
+        let (id, split) = (self.metadata.id, self.running.id);
+        match self.store.peers() {
+            Some(peers) => peers.stage(id, split, parts).await,
+            None => split_parts::stage(self.store, id, split, parts).await,
+        }
     }
 
     async fn unstage(&self) {
         if self.is_split() {
-            self.database.unstage_everywhere(self.metadata.id, self.running.id).await;
+            let (id, split) = (self.metadata.id, self.running.id);
+            match self.store.peers() {
+                Some(peers) => peers.unstage(id, split).await,
+                None => split_parts::unstage(self.store, id, split),
+            }
         }
     }
 
@@ -170,7 +179,10 @@ impl Task<'_> {
         let has_left_out = self.scrub.as_ref().is_some_and(|scrub| scrub.has_left_out());
         let exchanged = if self.is_split() {
             let (id, split) = (self.metadata.id, self.running.id);
-            self.database.exchange_everywhere(id, split, removed.to_vec(), has_left_out).await
+            match self.store.peers() {
+                Some(peers) => peers.exchange(id, split, removed.to_vec(), has_left_out).await,
+                None => split_parts::exchange(self.store, id, split, removed, has_left_out),
+            }
         } else {
             self.table.exchange(&self.running.inputs, opened, has_left_out)
         };
@@ -184,13 +196,13 @@ impl Task<'_> {
 }
 
 async fn open(
-    database: &Database,
+    store: &ShardStore,
     metadata: &Arc<TableMetadata>,
     written: &[WrittenSSTable],
 ) -> Result<Vec<Rc<SSTable>>, StorageError> {
     let mut opened = Vec::with_capacity(written.len());
     for output in written {
-        opened.push(database.open_sstable(metadata, output.descriptor.clone()).await?);
+        opened.push(store.open_sstable(metadata, output.descriptor.clone()).await?);
     }
     Ok(opened)
 }
@@ -199,4 +211,19 @@ async fn finish(transaction: Transaction, removed: &[Descriptor]) {
     if let Err(error) = transaction.finish(removed).await {
         tracing::warn!(%error, "compaction: cannot remove its inputs; the next start removes them");
     }
+}
+
+/// Records intervals of a table's commit log that no SSTable accounts for any more, because their
+/// mutations were purged. The record is durable when this returns.
+async fn record_discarded(
+    store: &ShardStore,
+    table: &Table,
+    intervals: &[(LogPosition, LogPosition)],
+) -> Result<(), StorageError> {
+    let directory = &store.configuration.commitlog_directory;
+    let note = DiscardedIntervalsFile::new(directory, store.shard().index, store.host_id());
+    let id = table.borrow_metadata().id;
+    let oldest = |id| store.logs.oldest_segment_of(&*store.tables.get(id).ok()?);
+    let _lock = store.logs.discarded_lock.acquire(1).await;
+    Ok(note.add(&store.file_system, id, intervals, oldest).await?)
 }

@@ -6,20 +6,26 @@
 //! | `scheduler` | asks the strategies after every flush, and begins their picks |
 //! | `exchange` | one compaction: merge, then exchange of the files |
 //! | `surroundings` | the table and the shard, as a compaction sees them |
+//! | `backlog` | how far the compactions are behind |
+//! | `room` | disk space for compactions |
 //! | `history` | `system.compaction_history` |
 //!
 //! Each shard compacts its own files.
 
+mod backlog;
 mod exchange;
 mod history;
+mod room;
 mod scheduler;
 mod surroundings;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use backlog::{backlog, flush_pause, pending_of, progress, running};
 pub(crate) use exchange::Job;
 pub(crate) use history::history_update;
+pub(crate) use room::{bytes_for_compactions, check_room, device_of, reserved_bytes};
 pub(crate) use scheduler::{
-    RESERVED_BYTES, candidates_of, pending, perform, rewrite_plan, run as run_scheduler, split_plan,
+    TableCandidates, candidates_of, perform, rewrite_plan, run as run_scheduler, split_plan,
 };
 pub(crate) use surroundings::load_of;

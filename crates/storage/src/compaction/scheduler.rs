@@ -10,16 +10,19 @@ use espalier_compaction::{
     },
 };
 use espalier_mutation::{purge::PurgeLimits, schema::TableId};
-use espalier_sstable::{Droppable, SSTable, SSTableSet};
-
 use espalier_runtime::{
     spawn_local,
     time::{self, Instant},
     token_range_of_shard,
 };
+use espalier_sstable::{Droppable, SSTable, SSTableSet};
 
-use super::exchange::{self, Job, Outcome};
-use crate::{Database, StorageError, table::Table};
+use super::{
+    backlog::running,
+    exchange::{self, Job, Outcome},
+    room::{bytes_for_compactions, check_room, device_of},
+};
+use crate::{ShardStore, StorageError, shard::add, table::Table};
 
 /// Interval of the periodic check.
 const TICK: Duration = Duration::from_secs(60);
@@ -38,17 +41,17 @@ const MIN_FILES_OF_PART: usize = 4;
 /// Bytes that stay free on the disk, for flushes and the commit log.
 pub(crate) const RESERVED_BYTES: u64 = 64 << 20;
 
-/// Starts compactions until the database closes.
-pub(crate) async fn run(database: Database) {
+/// Starts compactions until the store closes.
+pub(crate) async fn run(store: Rc<ShardStore>) {
     loop {
-        if database.is_closing() {
+        if store.is_closing() {
             return;
         }
-        begin_wanted(&database).await;
-        let tables = database.tables_here().into_iter();
+        begin_wanted(&store).await;
+        let tables = store.tables.all().into_iter();
         let retries = tables.filter_map(|table| table.compactions.until_retry());
         let pause = retries.min().unwrap_or(TICK).min(TICK);
-        let _ = time::timeout(pause, database.compaction_wanted().notified()).await;
+        let _ = time::timeout(pause, store.wakers.compaction.notified()).await;
     }
 }
 
@@ -63,10 +66,10 @@ struct Room<'a> {
 }
 
 /// Returns how many bytes the next compaction of the shard may read; `None` if none may begin.
-fn max_bytes_of_next(database: &Database) -> Option<u64> {
-    let running = database.running_compactions();
+fn max_bytes_of_next(store: &ShardStore) -> Option<u64> {
+    let running = running(store);
     match running.len() {
-        _ if database.is_closing() => None,
+        _ if store.is_closing() => None,
         ..CONCURRENT => Some(u64::MAX),
         CONCURRENT..CONCURRENT_WITH_SHORT => {
             let bytes = running.iter().map(|(_, running)| running.total_stored_bytes());
@@ -78,17 +81,17 @@ fn max_bytes_of_next(database: &Database) -> Option<u64> {
 
 /// Returns the free bytes on the disk of each table that has files. There may be several disks;
 /// each is queried once.
-async fn available_by_table(database: &Database) -> HashMap<TableId, u64> {
+async fn available_by_table(store: &ShardStore) -> HashMap<TableId, u64> {
     let mut of_devices: HashMap<u64, u64> = HashMap::new();
     let mut of_tables = HashMap::new();
-    for table in database.tables_here() {
+    for table in store.tables.all() {
         if table.borrow_view().sstables.is_empty() {
             continue;
         }
-        let device = database.device_of(&table).await;
+        let device = device_of(store, &table).await;
         let available = match of_devices.get(&device) {
             Some(available) => *available,
-            None => database.bytes_for_compactions(&table).await,
+            None => bytes_for_compactions(store, &table).await,
         };
         of_devices.insert(device, available);
         of_tables.insert(table.borrow_metadata().id, available);
@@ -96,27 +99,27 @@ async fn available_by_table(database: &Database) -> HashMap<TableId, u64> {
     of_tables
 }
 
-async fn begin_wanted(database: &Database) {
+async fn begin_wanted(store: &Rc<ShardStore>) {
     // Determining the free space takes a message to every shard, so check first.
-    while max_bytes_of_next(database).is_some() {
-        let available = available_by_table(database).await;
+    while max_bytes_of_next(store).is_some() {
+        let available = available_by_table(store).await;
         // Check again after the wait.
-        let Some(max_bytes) = max_bytes_of_next(database) else { return };
+        let Some(max_bytes) = max_bytes_of_next(store) else { return };
         // A table that was created meanwhile is missing in the map, and has next to no data.
         let available =
             |table: &Table| available.get(&table.borrow_metadata().id).copied().unwrap_or_default();
         let room = Room { available: &available, max_bytes };
-        let Some((table, job)) = next_job(database, room) else { return };
+        let Some((table, job)) = next_job(store, room) else { return };
         // Other shards may have begun compactions meanwhile.
-        if let Err(error) = database.check_room(&table, &job.guard.running).await {
+        if let Err(error) = check_room(store, &table, &job.guard.running).await {
             warn_of_room(&table, &error.to_string());
             table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
             continue;
         }
-        let database = database.clone();
+        let store = store.clone();
         spawn_local(async move {
             let inputs = job.guard.running.inputs.clone();
-            if let Err(error) = perform(&database, &table, job).await {
+            if let Err(error) = perform(&store, &table, job).await {
                 let name = &table.metadata().name;
                 let is_suspect = |input: &&Rc<SSTable>| match &error {
                     StorageError::SSTable(error) => input.suspect(error),
@@ -144,7 +147,7 @@ async fn begin_wanted(database: &Database) {
                     );
                 }
             }
-            database.compaction_wanted().notify_one();
+            store.wakers.compaction.notify_one();
         })
         .detach();
     }
@@ -152,12 +155,12 @@ async fn begin_wanted(database: &Database) {
 
 /// Runs a compaction and records its outcome. Returns false if it was stopped.
 pub(crate) async fn perform(
-    database: &Database,
+    store: &Rc<ShardStore>,
     table: &Rc<Table>,
     job: Job,
 ) -> Result<bool, StorageError> {
     // Boxed because the future is large and rarely created.
-    let outcome = Box::pin(exchange::run(database, table, job)).await;
+    let outcome = Box::pin(exchange::run(store, table, job)).await;
     match &outcome {
         Ok(Outcome::Done(outcome)) => {
             tracing::debug!(
@@ -171,29 +174,32 @@ pub(crate) async fn perform(
                 duration_ms = outcome.duration.as_millis(),
                 "compaction finished"
             );
-            database.record_compaction(outcome);
+            store.counters.compactions.count(outcome);
+            if let Some(peers) = store.peers() {
+                peers.record_compaction(outcome);
+            }
         }
-        Ok(Outcome::Stopped) => database.count_stopped_compaction(),
-        Err(_) => database.count_failed_compaction(),
+        Ok(Outcome::Stopped) => add(&store.counters.compactions.stopped, 1),
+        Err(_) => add(&store.counters.compactions.failed, 1),
     }
     outcome.map(|outcome| matches!(outcome, Outcome::Done(_)))
 }
 
 /// Returns the most urgent compaction of all tables, with its files reserved.
-fn next_job(database: &Database, room: Room<'_>) -> Option<(Rc<Table>, Job)> {
-    let mut tables = database.tables_here();
+fn next_job(store: &ShardStore, room: Room<'_>) -> Option<(Rc<Table>, Job)> {
+    let mut tables = store.tables.all();
     tables.retain(|table| {
         let waits = table.compactions.until_retry().is_some();
         !waits && !table.is_dropped() && !table.borrow_view().sstables.is_empty()
     });
     let candidate_sets = tables.into_iter().map(|table| {
-        let candidates = candidates_of(database, &table).without_suspects();
-        (backlog(database, &table, &candidates), table, candidates)
+        let candidates = candidates_of(store, &table).without_suspects();
+        (backlog(store, &table, &candidates), table, candidates)
     });
     let mut candidate_sets: Vec<_> = candidate_sets.collect();
     candidate_sets.sort_by_key(|(backlog, ..)| std::cmp::Reverse(*backlog));
     candidate_sets.into_iter().find_map(|(_, table, candidates)| {
-        let job = next_of(database, &table, &candidates, room)?;
+        let job = next_of(store, &table, &candidates, room)?;
         Some((table, job))
     })
 }
@@ -201,8 +207,8 @@ fn next_job(database: &Database, room: Room<'_>) -> Option<(Rc<Table>, Job)> {
 /// Returns the score of a table: how much its reads and flushes suffer from pending compactions.
 /// The number of files, or of overlapping files, says little: some strategies leave thousands side
 /// by side, and some leave one for each day.
-fn backlog(database: &Database, table: &Table, candidates: &TableCandidates) -> usize {
-    let (view, tokens) = (table.borrow_view(), tokens_of(database, table));
+fn backlog(store: &ShardStore, table: &Table, candidates: &TableCandidates) -> usize {
+    let (view, tokens) = (table.borrow_view(), tokens_of(store, table));
     let to_split = view.sstables.iter().filter(|sstable| !is_inside(sstable, tokens));
     let to_split = depth(to_split.map(|sstable| sstable.tokens()));
     let (strategy, facts) = (table.compaction_strategy(), candidates.facts());
@@ -210,7 +216,7 @@ fn backlog(database: &Database, table: &Table, candidates: &TableCandidates) -> 
 }
 
 fn next_of(
-    database: &Database,
+    store: &ShardStore,
     table: &Rc<Table>,
     candidates: &TableCandidates,
     room: Room<'_>,
@@ -223,7 +229,7 @@ fn next_of(
     if !strategy.is_enabled() {
         return None;
     }
-    if let Some(job) = split_job(database, table, room) {
+    if let Some(job) = split_job(store, table, room) {
         return Some(job);
     }
     let limits = PurgeLimits::at(&table.metadata(), time::now_seconds());
@@ -280,7 +286,7 @@ fn warn_of_room(table: &Table, what: &str) {
 
 /// Returns the split of a file that spans several shards, if this shard leads one for which the
 /// disk has room.
-fn split_job(database: &Database, table: &Rc<Table>, room: Room<'_>) -> Option<Job> {
+fn split_job(store: &ShardStore, table: &Rc<Table>, room: Room<'_>) -> Option<Job> {
     let (view, available_bytes) = (table.view(), (room.available)(table));
     let has_room = |sstable: &SSTable| {
         let needed_bytes = sstable.bytes_rewritten();
@@ -292,7 +298,7 @@ fn split_job(database: &Database, table: &Rc<Table>, room: Room<'_>) -> Option<J
         needed_bytes <= available_bytes
     };
     let (sstable, (level, split)) = view.sstables.iter().find_map(|sstable| {
-        let plan = split_plan(database, table, sstable).filter(|_| is_free(table, sstable))?;
+        let plan = split_plan(store, table, sstable).filter(|_| is_free(table, sstable))?;
         let is_short = sstable.reader().bytes_on_disk() <= room.max_bytes;
         (is_short && has_room(sstable)).then_some((sstable, plan))
     })?;
@@ -308,7 +314,7 @@ fn is_free(table: &Table, sstable: &Rc<SSTable>) -> bool {
 /// Returns the number of pending compactions of a table on this shard: picks of its strategy, and
 /// splits. `candidates` holds the candidates.
 pub(crate) fn pending(
-    database: &Database,
+    store: &ShardStore,
     table: &Rc<Table>,
     candidates: &TableCandidates,
 ) -> usize {
@@ -318,7 +324,7 @@ pub(crate) fn pending(
     }
     let view = table.borrow_view();
     let is_to_split = |sstable: &&Rc<SSTable>| {
-        is_free(table, sstable) && split_plan(database, table, sstable).is_some()
+        is_free(table, sstable) && split_plan(store, table, sstable).is_some()
     };
     strategy.pending(&candidates.facts()) + view.sstables.iter().filter(is_to_split).count()
 }
@@ -326,16 +332,16 @@ pub(crate) fn pending(
 /// Returns how a file that spans several shards is split, if this shard leads the split. The shard
 /// that owns the first partition does.
 pub(crate) fn split_plan(
-    database: &Database,
+    store: &ShardStore,
     table: &Table,
     sstable: &SSTable,
 ) -> Option<(u32, Split)> {
-    let own = database.own_tokens();
+    let own = store.routing.own_tokens();
     let (first, last) = sstable.tokens();
     if table.is_schema() || !(own.0..=own.1).contains(&first) || last <= own.1 {
         return None;
     }
-    let count = database.shard().count;
+    let count = store.shard().count;
     let ends = (0..count).map(|shard| token_range_of_shard(shard, count).1);
     let split = Split::Tokens(ends.filter(|end| (first..last).contains(end)).collect());
     Some((sstable.level(), split))
@@ -418,24 +424,24 @@ impl TableCandidates {
 
 /// Returns level and split for rewriting a file; `None` if it spans several shards.
 pub(crate) fn rewrite_plan(
-    database: &Database,
+    store: &ShardStore,
     table: &Table,
     sstable: &SSTable,
 ) -> Option<(u32, Split)> {
     let rewrite = || table.compaction_strategy().rewrite(sstable.level());
-    is_inside(sstable, tokens_of(database, table)).then(rewrite)
+    is_inside(sstable, tokens_of(store, table)).then(rewrite)
 }
 
 /// Returns the token range of this shard for a table.
-fn tokens_of(database: &Database, table: &Table) -> (i64, i64) {
-    if table.is_schema() { (i64::MIN, i64::MAX) } else { database.own_tokens() }
+fn tokens_of(store: &ShardStore, table: &Table) -> (i64, i64) {
+    if table.is_schema() { (i64::MIN, i64::MAX) } else { store.routing.own_tokens() }
 }
 
 /// Collects the candidates of a table. Files that span several shards are excluded until they are
 /// split.
-pub(crate) fn candidates_of(database: &Database, table: &Rc<Table>) -> TableCandidates {
+pub(crate) fn candidates_of(store: &ShardStore, table: &Rc<Table>) -> TableCandidates {
     let view = table.view();
-    let tokens = tokens_of(database, table);
+    let tokens = tokens_of(store, table);
     let limits = PurgeLimits::at(&table.metadata(), time::now_seconds());
     let mut candidates = TableCandidates {
         idle: Vec::new(),
@@ -443,7 +449,7 @@ pub(crate) fn candidates_of(database: &Database, table: &Rc<Table>) -> TableCand
         busy_info: Vec::new(),
         suspect_info: Vec::new(),
         tokens,
-        shards: if table.is_schema() { 1 } else { database.shard().count },
+        shards: if table.is_schema() { 1 } else { store.shard().count },
         flush_bytes: table.flush_bytes(),
     };
     for sstable in view.sstables.iter().filter(|sstable| is_inside(sstable, tokens)) {

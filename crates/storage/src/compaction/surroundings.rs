@@ -11,34 +11,35 @@ use espalier_runtime::time;
 use espalier_sstable::{Descriptor, SSTable, WriterOptions};
 use futures_util::future::LocalBoxFuture;
 
-use crate::{Database, table::Table};
+use super::backlog::{backlog, read_ahead_bytes, running};
+use crate::{ShardStore, table::Table};
 
 /// Returns the surroundings of a compaction of a table.
 pub(super) fn context_of(
-    database: &Database,
+    store: &Rc<ShardStore>,
     table: &Rc<Table>,
     metadata: &Arc<TableMetadata>,
 ) -> CompactionContext {
-    let outputs = Outputs { database: database.clone(), table: table.clone() };
+    let outputs = Outputs { store: store.clone(), table: table.clone() };
     CompactionContext {
-        file_system: database.file_system().clone(),
+        file_system: store.file_system().clone(),
         metadata: metadata.clone(),
         directory: table.directory.clone(),
-        version: database.sstable_features(table).version,
-        host: database.host_id(),
-        oldest_segment: database.oldest_segment_for(table),
+        version: store.tables.features_of(table).version,
+        host: store.host_id(),
+        oldest_segment: store.logs.oldest_segment_of(table),
         limits: PurgeLimits::at(metadata, time::now_seconds()),
-        read_ahead_bytes: database.read_ahead_bytes(),
-        vector_limits: database.configuration().vector_limits,
+        read_ahead_bytes: read_ahead_bytes(store),
+        vector_limits: store.configuration().vector_limits,
         table: table.clone(),
         outputs: Rc::new(outputs),
-        load: load_of(database),
+        load: load_of(store),
     }
 }
 
 /// Returns the load of the shard, which sets the pace of its compactions.
-pub(crate) fn load_of(database: &Database) -> Rc<dyn ShardLoad> {
-    Rc::new(database.clone())
+pub(crate) fn load_of(store: &Rc<ShardStore>) -> Rc<dyn ShardLoad> {
+    store.clone()
 }
 
 impl TableData for Table {
@@ -59,7 +60,7 @@ impl TableData for Table {
 
 /// Makes the outputs of a table's compactions.
 struct Outputs {
-    database: Database,
+    store: Rc<ShardStore>,
     table: Rc<Table>,
 }
 
@@ -70,14 +71,14 @@ impl OutputFactory for Outputs {
         has_old_timestamps: bool,
     ) -> LocalBoxFuture<'a, Result<WriterOptions, CompactionError>> {
         Box::pin(async move {
-            let mut features = self.database.sstable_features(&self.table);
+            let mut features = self.store.tables.features_of(&self.table);
             if has_old_timestamps && !features.has_room_for_negative_deletions() {
                 features = features.with_room_for_negative_deletions();
             }
             let named = |id| Descriptor::new(self.table.directory.clone(), features, id);
-            let descriptor = self.database.next_descriptor(metadata.id, named).await?;
+            let descriptor = self.store.next_descriptor(metadata.id, named).await?;
             let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;
-            let configuration = self.database.configuration();
+            let configuration = self.store.configuration();
             options.column_index_size = configuration.column_index_size(features);
             options.first_block_size = configuration.first_block_size(features);
             options.summary_ratio = configuration.sstable_summary_ratio;
@@ -86,25 +87,25 @@ impl OutputFactory for Outputs {
     }
 }
 
-impl ShardLoad for Database {
+impl ShardLoad for ShardStore {
     fn backlog(&self) -> CompactionBacklog {
-        self.compaction_backlog_here()
+        backlog(self)
     }
 
     fn running_compactions(&self) -> usize {
-        Database::running_compactions(self).len()
+        running(self).len()
     }
 
     fn is_flushing(&self) -> bool {
-        Database::is_flushing(self)
+        self.memtables.is_flushing()
     }
 
     fn is_flush_urgent(&self) -> bool {
-        Database::is_flush_urgent(self)
+        self.memtables.is_flush_urgent()
     }
 
     fn throughput(&self) -> &Throughput {
-        self.compaction_throughput()
+        &self.compactions.throughput
     }
 
     fn shard_count(&self) -> usize {

@@ -50,7 +50,7 @@ impl Database {
     }
 
     async fn clear_in_turn(&self, wanted: &Wanted) -> Result<(), StorageError> {
-        let file_system = self.file_system();
+        let file_system = self.store().file_system();
         let mut directories = self.table_directories().await?;
         self.check_names(wanted, &directories)?;
         directories.retain(|found| wanted.has_table(&found.keyspace, &found.name));
@@ -83,7 +83,7 @@ impl Database {
         wanted: &Wanted,
         directories: &[NamedDirectory],
     ) -> Result<(), StorageError> {
-        let schema = self.schema();
+        let schema = self.store().schema();
         for name in &wanted.keyspaces {
             let is_left = directories.iter().any(|found| found.keyspace == *name);
             if !is_left && schema.keyspace(name).is_none() {

@@ -16,6 +16,7 @@ use crate::{
 
 /// Maximum entries; older ones are left out. Arbitrary: some megabytes, and more than a user reads.
 const MAX_ENTRIES: usize = 10_000;
+
 /// Rows of a page. Few, because the rows of a page are processed without a yield.
 const PAGE_ROWS: usize = 100;
 

@@ -13,9 +13,9 @@ use espalier_mutation::{
 };
 use espalier_runtime::{maybe_yield, time};
 
-use super::{Database, turn_deadline::TurnDeadline};
+use super::Database;
 use crate::{
-    StorageError, TurnKind,
+    StorageError, TurnDeadline, TurnKind,
     read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
     turns::TurnRows,
 };
@@ -30,12 +30,12 @@ impl Database {
     /// `counter_write_request_timeout`, or with the errors of a read or a write.
     pub async fn apply_counters(&self, update: PartitionUpdate) -> Result<(), StorageError> {
         let shard = {
-            let schema = self.inner.schema.borrow();
+            let schema = self.store().tables.schema.borrow();
             let table =
                 schema.table_by_id(update.table).ok_or(StorageError::UnknownTable(update.table))?;
-            self.shard_of(table, &update.key)
+            self.store().routing.shard_of(table, &update.key)
         };
-        let deadline = self.turn_deadline(TurnKind::Counter);
+        let deadline = self.store().configuration.timeouts.turn_deadline(TurnKind::Counter);
         let add =
             move |database: Database| async move { database.add_here(update, deadline).await };
         self.call_in_turn(shard, deadline, add).await?
@@ -46,12 +46,12 @@ impl Database {
         mut update: PartitionUpdate,
         deadline: TurnDeadline,
     ) -> Result<(), StorageError> {
-        let table = self.table(update.table)?.metadata();
+        let table = self.store().tables.get(update.table)?.metadata();
         let comparator = table.comparator();
         join_rows(comparator, &mut update.rows);
         let ticket = {
-            let turn = self.take_turn_until(rows_of(&table, &update), deadline).await?;
-            let host = *self.host_id().as_bytes();
+            let turn = self.store().turns.take_until(rows_of(&table, &update), deadline).await?;
+            let host = *self.store().host_id().as_bytes();
             let old_static = self.present_static_row(&update).await?;
             let present = self.present_rows(&update).await?;
             // Later than the clock of every share before, unless the node's clock has gone back.
@@ -82,7 +82,7 @@ impl Database {
         if update.rows.is_empty() {
             return Ok(Vec::new());
         }
-        let table = self.table(update.table)?.metadata();
+        let table = self.store().tables.get(update.table)?.metadata();
         let rows = update.rows.iter();
         let slices = rows.map(|row| ClusteringSlice::prefix(row.clustering.values.clone()));
         let slices = ClusteringSlices::normalise(slices.collect(), table.comparator());
@@ -97,7 +97,7 @@ impl Database {
         if update.static_row.is_none() {
             return Ok(None);
         }
-        let table = self.table(update.table)?.metadata();
+        let table = self.store().tables.get(update.table)?.metadata();
         // A read returns it with the first row of the partition, or alone.
         let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
         let present = self.present(table, update, ClusteringSlices::all(), limits).await?;
@@ -115,7 +115,7 @@ impl Database {
         let target = ReadTarget::Partition(update.key.clone());
         let slices = Arc::new(slices);
         let command = ReadCommand { slices, limits, ..ReadCommand::of_all(table, target, now_s) };
-        Ok(self.read_here(&command).await?.partitions)
+        Ok(self.store().read(&command).await?.partitions)
     }
 }
 

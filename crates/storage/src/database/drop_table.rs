@@ -10,12 +10,10 @@ use espalier_mutation::{
 };
 use espalier_runtime::time;
 
-use super::{
-    Database,
-    open::{FoundTable, FoundTables},
-};
+use super::Database;
 use crate::{
     StorageError,
+    shard::{FoundTable, FoundTables},
     table::{DROPPED_FILE_NAME, TruncationRecord, remove_dropped_directory},
 };
 
@@ -23,12 +21,12 @@ impl Database {
     /// Removes a table that the schema has lost. Failures are only logged, because the table is
     /// gone either way.
     pub(super) async fn drop_table(&self, old: &Schema, id: TableId) {
-        self.inner.shared.record_dropped(id);
-        let directory = match self.table(id) {
+        self.store().shared.record_dropped(id);
+        let directory = match self.store().tables.get(id) {
             Ok(table) => table.directory.clone(),
             Err(_) => return,
         };
-        let file_system = &self.inner.file_system;
+        let file_system = &self.store().file_system;
         let has_files = file_system.exists(&directory).await.unwrap_or(true);
         if has_files
             && let Err(error) =
@@ -52,14 +50,14 @@ impl Database {
 
     /// Removes a table from this shard, after a flush of it that may be under way.
     async fn forget_table(&self, id: TableId) {
-        let Ok(table) = self.table(id) else { return };
+        let Ok(table) = self.store().tables.get(id) else { return };
         table.set_dropped();
         let _pause = table.compactions.pause().await;
-        let _awaiting = self.await_flush();
+        let _awaiting = self.store().memtables.await_flush();
         let _turn = table.flush_lock.acquire(1).await;
-        self.inner.tables.borrow_mut().remove(&id);
+        self.store().tables.by_id.borrow_mut().remove(&id);
         table.clear();
-        self.reclaim_log();
+        self.store().logs.reclaim(&self.store().tables);
     }
 
     /// At start, warns of directories without a table in the schema.
@@ -72,8 +70,8 @@ impl Database {
                 None => {
                     tracing::warn!(%path, "directory belongs to no table, it is not read");
                 }
-                Some(table) if self.directory_of(table) != directory.path => {
-                    let used = self.directory_of(table).display().to_string();
+                Some(table) if self.store().configuration.directory_of(table) != directory.path => {
+                    let used = self.store().configuration.directory_of(table).display().to_string();
                     tracing::warn!(
                         %path,
                         %used,
@@ -121,11 +119,11 @@ impl Database {
         &self,
         table: &TableMetadata,
     ) -> Result<(), StorageError> {
-        if self.inner.shared.is_new_id(table.id) {
+        if self.store().shared.is_new_id(table.id) {
             return Ok(());
         }
-        let file_system = &self.inner.file_system;
-        let directory = self.directory_of(table);
+        let file_system = &self.store().file_system;
+        let directory = self.store().configuration.directory_of(table);
         let mark = directory.join(DROPPED_FILE_NAME);
         if file_system.exists(&mark).await? {
             remove_dropped_directory(file_system, &directory).await?;
@@ -136,7 +134,7 @@ impl Database {
             }
         }
         let positions = self.on_all_shards(|database| async move {
-            let log = database.inner.log.get();
+            let log = database.store().logs.data.get();
             log.map_or(LogPosition::NONE, |log| log.truncation_position())
         });
         let positions = positions.await;

@@ -25,7 +25,10 @@ use espalier_sstable::{
 use futures_util::future::LocalBoxFuture;
 
 use super::Database;
-use crate::{StorageError, system::is_virtual, table::Table};
+use crate::{
+    StorageError, compaction::bytes_for_compactions, shard::make_directory, system::is_virtual,
+    table::Table,
+};
 
 /// Directory below a table's directory in which ScyllaDB looks for files to load.
 const UPLOAD: &str = "upload";
@@ -70,7 +73,7 @@ impl Database {
                 keyspace: keyspace.to_owned(),
                 table: table.to_owned(),
             };
-            let id = self.schema().table(keyspace, table).ok_or_else(unknown)?.id;
+            let id = self.store().schema().table(keyspace, table).ok_or_else(unknown)?.id;
             if is_virtual(keyspace) {
                 let reason = format!("{keyspace}.{table} is a virtual table, which stores no data");
                 return Err(StorageError::NotImportable(reason));
@@ -89,8 +92,8 @@ impl Database {
     ) -> Result<Imported, StorageError> {
         // The table is not dropped, altered or truncated meanwhile.
         let _lock = self.inner.schema_lock.acquire(1).await;
-        let table = self.table(id)?;
-        let (metadata, file_system) = (table.metadata(), self.file_system().clone());
+        let table = self.store().tables.get(id)?;
+        let (metadata, file_system) = (table.metadata(), self.store().file_system().clone());
         let is_upload = directory.is_none();
         let source = directory.unwrap_or_else(|| table.directory.join(UPLOAD));
         if !file_system.exists(&source).await.unwrap_or(true) {
@@ -144,10 +147,10 @@ impl Database {
     ) -> Result<(), StorageError> {
         let mut bytes = 0;
         for descriptor in found {
-            let files = files_found(self.file_system(), descriptor).await?;
+            let files = files_found(self.store().file_system(), descriptor).await?;
             bytes += files.values().map(|file| file.length).sum::<u64>();
         }
-        let available = self.bytes_for_compactions(table).await;
+        let available = bytes_for_compactions(self.store(), table).await;
         if bytes > available {
             Err(StorageError::NotImportable(format!(
                 "the files have {bytes} bytes, and the disk has room for {available} bytes more"
@@ -178,15 +181,15 @@ impl Database {
         found: &[Descriptor],
         becoming: Becoming,
     ) -> Result<Imported, StorageError> {
-        let (id, file_system) = (table.metadata().id, self.file_system());
-        self.make_directory(table).await?;
+        let (id, file_system) = (table.metadata().id, self.store().file_system());
+        make_directory(&self.store().file_system, table).await?;
         let mut imported = Imported::default();
         let mut copies = Vec::new();
         for descriptor in found {
             let named =
                 |id| Descriptor { id, directory: table.directory.clone(), ..descriptor.clone() };
             let copied = async {
-                let copy = self.next_descriptor(id, named).await?;
+                let copy = self.store().next_descriptor(id, named).await?;
                 let bytes = match becoming {
                     Becoming::Copies => copy_sstable(file_system, descriptor, &copy).await?,
                     Becoming::Links => link_sstable(file_system, descriptor, &copy).await?,
@@ -218,7 +221,7 @@ impl Database {
         // all.
         let ended = self.for_tables(vec![id], |database, table| async move {
             table.end_pending_import();
-            database.compaction_wanted().notify_one();
+            database.store().wakers.compaction.notify_one();
             Ok(())
         });
         ended.await?;
@@ -250,8 +253,8 @@ impl Database {
         let metadata = table.metadata();
         let mut sstables = Vec::new();
         for descriptor in added {
-            let sstable = self.open_sstable(&metadata, descriptor.clone()).await?;
-            if self.may_own_part(&metadata, &sstable) {
+            let sstable = self.store().open_sstable(&metadata, descriptor.clone()).await?;
+            if self.store().routing.may_own_part(&metadata, &sstable) {
                 sstables.push(sstable);
             }
         }
@@ -265,7 +268,7 @@ impl Database {
         table: &Arc<TableMetadata>,
         descriptor: &Descriptor,
     ) -> Result<u64, StorageError> {
-        let report = verify(self.file_system(), descriptor).await;
+        let report = verify(self.store().file_system(), descriptor).await;
         let report = report.map_err(|error| refused(error.into()))?;
         if let Some(problem) = report.problems.iter().find(|p| p.severity == Severity::Failure) {
             return Err(StorageError::NotImportable(format!(
@@ -274,7 +277,8 @@ impl Database {
                 problem.what
             )));
         }
-        let sstable = self.open_sstable(table, descriptor.clone()).await.map_err(refused)?;
+        let sstable =
+            self.store().open_sstable(table, descriptor.clone()).await.map_err(refused)?;
         let statistics = descriptor.path(&Component::Statistics);
         compare_keys(table, &sstable.reader().statistics().header).map_err(|reason| {
             let file = statistics.display();

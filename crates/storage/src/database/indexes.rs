@@ -1,15 +1,12 @@
-//! Gives entries of secondary indexes to the files of a table that lack them.
+//! Records which secondary indexes all shards have built.
 
 use std::{rc::Rc, sync::Arc};
 
-use espalier_compaction::CompactionKind;
 use espalier_mutation::{
     Mutation,
     schema::{Schema, TableMetadata},
 };
 use espalier_runtime::time;
-use espalier_sstable::SSTable;
-
 use uuid::Uuid;
 
 use super::Database;
@@ -26,76 +23,10 @@ pub(super) struct FailedIndexBuild {
 }
 
 impl Database {
-    /// Builds the missing entries of a table on this shard: flushes frozen memtables with the
-    /// entries of other indexes, and rewrites SSTables without entries.
-    pub(crate) async fn build_indexes(&self, table: &Rc<Table>) -> Result<(), StorageError> {
-        let has_none = table.borrow_metadata().indexes.is_empty();
-        if table.is_dropped() || (has_none && table.borrow_view().flushing.is_empty()) {
-            return Ok(());
-        }
-        if table.has_frozen_without_entries() {
-            self.flush_in_background(table).await?;
-        }
-        let missing = table.unindexed();
-        table.index_failures.retain(&missing);
-        let now = time::Instant::now();
-        // Another shard may lead for a file that several share. It wakes this one when the file is
-        // split.
-        let may_try = |sstable: &&Rc<SSTable>| {
-            self.may_take(table, sstable) && table.index_failures.may_try(sstable, now)
-        };
-        let missing: Vec<Rc<SSTable>> = missing.iter().filter(may_try).cloned().collect();
-        if missing.is_empty() {
-            return Ok(());
-        }
-        let seen = self.stop_requests().await;
-        let (metadata, mut has_built) = (table.metadata(), false);
-        tracing::info!(
-            keyspace = metadata.keyspace,
-            table = metadata.name,
-            sstables = missing.len(),
-            "building secondary indexes: rewriting the SSTables that lack their entries"
-        );
-        for sstable in missing {
-            match self.compact_one(table, &sstable, CompactionKind::IndexBuild, &seen).await {
-                Ok(()) => has_built = true,
-                Err(
-                    error @ (StorageError::ShuttingDown
-                    | StorageError::CompactionStopped(_)
-                    | StorageError::CompactionUndecided(_)),
-                ) => return Err(error),
-                Err(error) => {
-                    let pause = table.index_failures.record(&sstable, time::Instant::now());
-                    tracing::error!(
-                        %error,
-                        sstable = %sstable.descriptor(),
-                        retry_after_s = pause.as_secs(),
-                        "building secondary indexes of an SSTable failed, going on with others; \
-                         queries by the indexes read all rows until it is done, check the file \
-                         and the disk"
-                    );
-                }
-            }
-        }
-        if has_built {
-            // A file that several shards share was split, so that they may be done, too.
-            self.on_all_shards(|database| async move { database.index_wanted().notify_one() })
-                .await;
-        }
-        if table.unindexed().is_empty() {
-            tracing::info!(
-                keyspace = metadata.keyspace,
-                table = metadata.name,
-                "secondary indexes built on this shard"
-            );
-        }
-        Ok(())
-    }
-
     /// Returns the SSTables of all shards for which the last build of their index entries failed.
     pub(super) async fn failed_index_builds(&self) -> Vec<FailedIndexBuild> {
         let all = self.on_all_shards(|database| async move {
-            let tables = database.tables_here();
+            let tables = database.store().tables.all();
             let failures = tables.iter().flat_map(|table| {
                 let metadata = table.metadata();
                 table.index_failures.all().into_iter().map(move |(id, sstable)| FailedIndexBuild {
@@ -122,10 +53,12 @@ impl Database {
         if names.is_empty() {
             return Ok(());
         }
-        if self.shard().index != 0 {
+        if self.store().shard().index != 0 {
             if table.has_entries_of(&metadata) {
-                self.on_shard(0, |database| async move { database.index_wanted().notify_one() })
-                    .await;
+                let wake = |database: Database| async move {
+                    database.store().wakers.indexes.notify_one()
+                };
+                self.on_shard(0, wake).await;
                 table.record_indexes(names);
             }
             return Ok(());
@@ -169,7 +102,8 @@ impl Database {
         let shards = self.on_all_shards(move |database| {
             let wanted = wanted.clone();
             async move {
-                database.table(wanted.id).is_ok_and(|table| table.has_entries_of(&wanted))
+                let table = database.store().tables.get(wanted.id);
+                table.is_ok_and(|table| table.has_entries_of(&wanted))
             }
         });
         shards.await.into_iter().all(|is_built| is_built)

@@ -33,14 +33,16 @@ use futures_util::future::LocalBoxFuture;
 use hashbrown::HashMap;
 use uuid::Uuid;
 
-use super::{Database, storable::check_storable};
+use super::Database;
 use crate::{
     StorageError,
     read::{ReadCommand, ReadTarget},
+    shard::{check_index_entries, check_storable},
     table::TruncationRecord,
 };
 
 const TABLE: (&str, &str) = ("system", "batches");
+
 const CONTENT_COLUMN: &str = "mutations";
 
 /// Pause before the failed parts of a batch are retried.
@@ -60,6 +62,7 @@ const MIN_GRACE: Duration = Duration::from_secs(3600);
 /// it, because the number of failing batches has no other bound while a disk fails or a shard is
 /// overloaded. The encoded bytes count; many small rows take several times as much memory.
 const MAX_UNFINISHED_BYTES: usize = 16 << 20;
+
 /// Bytes counted for a retry besides its mutation.
 const UNFINISHED_BYTES: usize = 1 << 10;
 
@@ -123,7 +126,7 @@ impl Database {
         if bytes > MAX_UNFINISHED_BYTES {
             return Err(StorageError::TooManyUnfinishedBatches { bytes });
         }
-        let schema = self.schema();
+        let schema = self.store().schema();
         // A batch with an entry is retried until it succeeds. A mutation that a table would refuse
         // never succeeds, so it is refused before the entry is written.
         let mut stores = Vec::with_capacity(mutation.updates.len());
@@ -131,11 +134,12 @@ impl Database {
             if schema.table_by_id(update.table).is_none() {
                 return Err(StorageError::UnknownTable(update.table));
             }
-            let store = self.table(update.table)?;
-            check_storable(&store, self.sstable_features(&store), update)?;
+            let store = self.store().tables.get(update.table)?;
+            check_storable(&store, self.store().tables.features_of(&store), update)?;
             stores.push(store);
         }
-        self.check_index_entries(stores.iter().map(|store| &**store).zip(&mutation.updates))?;
+        let updates = stores.iter().map(|store| &**store).zip(&mutation.updates);
+        check_index_entries(self.store(), updates)?;
         self.check_view_keys(mutation)?;
         let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {
             return Err(StorageError::NotSupported(
@@ -167,7 +171,7 @@ impl Database {
     /// down, and the next start applies it, or if the retries gave the batch up
     /// ([`StorageError::BatchGivenUp`]).
     pub async fn apply_whole_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
-        let has_views = self.has_views(&mutation);
+        let has_views = self.store().tables.has_views(&mutation);
         let base_count = mutation.updates.len();
         let complete = if has_views { self.with_view_writes(&mutation).await? } else { mutation };
         self.apply_complete_batch(complete, base_count).await
@@ -232,9 +236,9 @@ impl Database {
         is_complete: bool,
     ) -> Result<(), StorageError> {
         let mut refused = 0;
-        while !self.is_closing() {
+        while !self.store().is_closing() {
             time::sleep(RETRY_PAUSE).await;
-            let schema = self.schema();
+            let schema = self.store().schema();
             mutation.updates.retain(|update| schema.table_by_id(update.table).is_some());
             match self.drop_truncated_and_expired(&mut mutation, &key).await {
                 Ok(BatchAge::Recent) => {}
@@ -282,7 +286,7 @@ impl Database {
     ) -> Result<BatchAge, StorageError> {
         let Some(created_us) = created_us(key) else { return Ok(BatchAge::Recent) };
         let tables: BTreeSet<_> = mutation.updates.iter().map(|update| update.table).collect();
-        let schema = self.schema();
+        let schema = self.store().schema();
         let graces = tables.iter().filter_map(|id| schema.table_by_id(*id));
         let grace_s = graces.map(|table| u64::from(table.options.gc_grace_seconds)).min();
         let grace = grace_s.map_or(Duration::MAX, Duration::from_secs).max(MIN_GRACE);
@@ -298,9 +302,9 @@ impl Database {
         }
         for id in tables {
             // The table was dropped meanwhile; applying the batch reports that.
-            let Ok(table) = self.table(id) else { continue };
+            let Ok(table) = self.store().tables.get(id) else { continue };
             let directory = &table.directory;
-            let record = TruncationRecord::load(&self.inner.file_system, directory).await?;
+            let record = TruncationRecord::load(&self.store().file_system, directory).await?;
             if record.is_some_and(|record| record.at_us >= created_us) {
                 mutation.updates.retain(|update| update.table != id);
             }
@@ -321,7 +325,7 @@ impl Database {
         let unfinished = self.begin_unfinished(0);
         let retry = async move {
             let database = &unfinished.database;
-            while !database.is_closing() {
+            while !database.store().is_closing() {
                 time::sleep(RETRY_PAUSE).await;
                 if database.apply(removal.clone()).await.is_ok() {
                     return;
@@ -333,7 +337,7 @@ impl Database {
 
     /// At start, applies the batches that were stored and not finished.
     pub(super) async fn finish_logged_batches(&self) -> Result<(), StorageError> {
-        let schema = self.schema();
+        let schema = self.store().schema();
         let Some(table) = schema.table(TABLE.0, TABLE.1) else { return Ok(()) };
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let all = ReadTarget::Range(KeyRange::full());

@@ -62,7 +62,7 @@ impl Database {
                 let Some(orphan) = found.find(|orphan| orphan.path == path) else {
                     return Err(StorageError::UnknownOrphan(path));
                 };
-                let file_system = database.file_system();
+                let file_system = database.store().file_system();
                 // The mark makes the next start remove the directory if a crash interrupts this.
                 let mark = orphan.path.join(DROPPED_FILE_NAME);
                 file_system.write_atomically(mark, Vec::new()).await?;
@@ -79,10 +79,13 @@ impl Database {
     }
 
     async fn find_orphans(&self) -> Result<Vec<Orphan>, StorageError> {
-        let schema = self.schema();
+        let schema = self.store().schema();
         let mut orphans = Vec::new();
         for NamedDirectory { keyspace, name, id, path } in self.table_directories().await? {
-            if schema.table_by_id(id).is_some_and(|table| self.directory_of(table) == path) {
+            if schema
+                .table_by_id(id)
+                .is_some_and(|table| self.store().configuration.directory_of(table) == path)
+            {
                 continue;
             }
             // The table exists, though this node cannot read it.
@@ -100,7 +103,7 @@ impl Database {
     }
 
     async fn count_files(&self, orphan: &mut Orphan) -> Result<(), StorageError> {
-        let file_system = self.file_system();
+        let file_system = self.store().file_system();
         let copies = [orphan.path.join(SNAPSHOTS), orphan.path.join(BACKUPS)];
         let mut directories = vec![orphan.path.clone()];
         while let Some(directory) = directories.pop() {

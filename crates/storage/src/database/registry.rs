@@ -14,7 +14,7 @@ thread_local! {
 }
 
 pub(super) fn register(database: &Database) {
-    let instance = database.inner.shared.instance;
+    let instance = database.store().shared.instance;
     DATABASES.with_borrow_mut(|databases| {
         databases.retain(|_, inner| inner.strong_count() > 0);
         databases.insert(instance, std::rc::Rc::downgrade(&database.inner));

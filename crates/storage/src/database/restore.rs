@@ -14,7 +14,7 @@ use super::{
     import::{Becoming, find},
     snapshots::{MANIFEST, SCHEMA},
 };
-use crate::StorageError;
+use crate::{StorageError, compaction::device_of, shard::make_directory};
 
 impl Database {
     /// Restores a table from a snapshot. Writes after the snapshot are lost.
@@ -47,15 +47,17 @@ impl Database {
     ) -> Result<Imported, StorageError> {
         // No DROP, ALTER, TRUNCATE or removal of a snapshot runs meanwhile.
         let _lock = self.inner.schema_lock.acquire(1).await;
-        let Some(metadata) = self.schema().table(&keyspace, &name).cloned() else {
+        let Some(metadata) = self.store().schema().table(&keyspace, &name).cloned() else {
             return Err(StorageError::UnknownTableName { keyspace, table: name });
         };
         let source = self.snapshot_directory(&keyspace, &name, tag).await?;
         let found = self.files_of_snapshot(&source).await?;
         let partitions = self.check_imports(&metadata, &found).await?;
-        let table = self.table(metadata.id)?;
-        self.make_directory(&table).await?;
-        if self.file_system().metadata(&source).await?.device != self.device_of(&table).await {
+        let table = self.store().tables.get(metadata.id)?;
+        make_directory(&self.store().file_system, &table).await?;
+        if self.store().file_system().metadata(&source).await?.device
+            != device_of(self.store(), &table).await
+        {
             return Err(StorageError::Snapshot(format!(
                 "Snapshot {} is on another disk than its table, so its files cannot be linked: \
                  import it",
@@ -106,8 +108,10 @@ impl Database {
         if tag.is_empty() || tag.contains(['/', '\0']) || tag == "." || tag == ".." {
             return not_one("no snapshot");
         }
-        let schema = self.schema();
-        let own = schema.table(keyspace, name).map(|table| self.directory_of(table));
+        let schema = self.store().schema();
+        let own = schema
+            .table(keyspace, name)
+            .map(|table| self.store().configuration.directory_of(table));
         let mut found = Vec::new();
         for directory in self.table_directories().await? {
             if directory.keyspace != keyspace || directory.name != name {
@@ -118,7 +122,7 @@ impl Database {
                 continue;
             };
             let path = snapshot.path;
-            if self.file_system().exists(path.join(MANIFEST)).await? {
+            if self.store().file_system().exists(path.join(MANIFEST)).await? {
                 if own.as_ref() == Some(&directory.path) {
                     return Ok(path);
                 }
@@ -135,7 +139,7 @@ impl Database {
     /// Returns the SSTables of a snapshot. They must be exactly those of its manifest.
     async fn files_of_snapshot(&self, source: &Path) -> Result<Vec<Descriptor>, StorageError> {
         let manifest = self.text_of(&source.join(MANIFEST)).await?;
-        let found = match find(self.file_system(), source).await {
+        let found = match find(self.store().file_system(), source).await {
             Err(StorageError::NothingToImport(_)) => Vec::new(),
             found => found?,
         };
@@ -159,7 +163,7 @@ impl Database {
     }
 
     async fn text_of(&self, path: &Path) -> Result<String, StorageError> {
-        let bytes = self.file_system().read(path).await?;
+        let bytes = self.store().file_system().read(path).await?;
         String::from_utf8(bytes)
             .map_err(|_| StorageError::Snapshot(format!("{} is not UTF-8", path.display())))
     }

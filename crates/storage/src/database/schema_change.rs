@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{
     Mutation,
-    schema::{Schema, TableId},
+    schema::{Schema, TableId, TableMetadata},
 };
 use espalier_runtime::time;
 use futures_util::stream::{self, StreamExt};
@@ -36,7 +36,7 @@ impl Database {
         // The lock is taken on shard 0. The change is computed here, because it may borrow from its
         // caller.
         let lock = SchemaLock::acquire(self).await;
-        let old = self.inner.shared.schema();
+        let old = self.store().shared.schema();
         let outcome = match change(&old) {
             Err(error) => Ok(Err(error)),
             Ok(None) => Ok(Ok(false)),
@@ -54,7 +54,7 @@ impl Database {
     /// Returns a timestamp greater than those of all earlier changes, even if the clock was set
     /// back: later changes must win.
     pub(super) fn next_schema_timestamp_us(&self) -> i64 {
-        let tables = self.tables_here();
+        let tables = self.store().tables.all();
         let newest = tables.iter().filter(|table| table.is_schema());
         let newest = newest.filter_map(|table| table.maximum_timestamp()).max();
         let now = time::next_timestamp_micros();
@@ -62,7 +62,7 @@ impl Database {
     }
 
     async fn lead_change(&self, old: Arc<Schema>, new: Arc<Schema>) -> Result<(), StorageError> {
-        if self.is_closing() {
+        if self.store().is_closing() {
             return Err(StorageError::ShuttingDown);
         }
         let timestamp_us = self.next_schema_timestamp_us();
@@ -73,11 +73,11 @@ impl Database {
         self.forget_before_views(&old, &new).await?;
         let mutation = system::schema_mutation(&old, &new, timestamp_us, now_s);
         if !mutation.updates.is_empty()
-            && let Err(error) = self.apply_here(&mutation).await
+            && let Err(error) = self.store().apply(&mutation).await
         {
             // The memtables may have the change even so, and a flush would make it durable.
             let undo = system::schema_mutation(&new, &old, timestamp_us.saturating_add(1), now_s);
-            if let Err(error) = self.apply_here(&undo).await {
+            if let Err(error) = self.store().apply(&undo).await {
                 tracing::error!(
                     %error,
                     "failed schema change may take effect at the next start: it could not be undone"
@@ -85,7 +85,7 @@ impl Database {
             }
             return Err(error);
         }
-        self.inner.shared.set_schema(new.clone());
+        self.store().shared.set_schema(new.clone());
         let dropped: Vec<TableId> = old
             .tables()
             .map(|table| table.id)
@@ -114,6 +114,20 @@ impl Database {
             );
         }
         Ok(())
+    }
+
+    /// Creates the directory of a new table, as Cassandra does, so that operators see where files
+    /// for `upload` go. A failure is only logged: the directory is not needed before the first
+    /// flush, which creates it if necessary and makes its name durable.
+    async fn show_directory_of(&self, metadata: &TableMetadata) {
+        let directory = self.store().configuration.directory_of(metadata);
+        if let Err(error) = self.store().file_system.create_dir_all(&directory).await {
+            tracing::warn!(
+                %error,
+                table = metadata.name,
+                "directory of a new table could not be created: its first flush retries"
+            );
+        }
     }
 }
 

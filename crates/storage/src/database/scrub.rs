@@ -1,21 +1,12 @@
 //! Scrubs: checks or rewrites files that may be damaged, one after another.
 
-use std::rc::{Rc, Weak};
-
-use espalier_compaction::{CompactionKind, Scrub, ScrubMode, ScrubReport, validate};
+use espalier_compaction::{ScrubMode, ScrubReport};
 use espalier_mutation::schema::TableId;
 use espalier_runtime::time;
-use espalier_sstable::SSTable;
 use futures_util::future::LocalBoxFuture;
 
-use super::{
-    Database, SnapshotTable, compaction::StopRequests, first_failure::FirstFailure, one_file::Taken,
-};
-use crate::{
-    StorageError,
-    compaction::{Job, load_of, perform},
-    table::{SNAPSHOTS, Table},
-};
+use super::{Database, SnapshotTable, first_failure::FirstFailure};
+use crate::{StorageError, table::SNAPSHOTS};
 
 impl Database {
     /// Checks or rewrites all files of tables on all shards, according to the mode. With
@@ -39,7 +30,7 @@ impl Database {
         Box::pin(async move {
             let ids: Vec<TableId> = tables.iter().map(|table| table.id).collect();
             if mode == ScrubMode::Skip {
-                let schema = self.schema();
+                let schema = self.store().schema();
                 for table in ids.iter().filter_map(|id| schema.table_by_id(*id)) {
                     let what = "a scrub that leaves out what cannot be read";
                     StorageError::unless_needed_for_start(what, &table.keyspace)?;
@@ -57,8 +48,8 @@ impl Database {
                     let (mut report, mut failure) = (ScrubReport::default(), FirstFailure::none());
                     for id in ids {
                         // The table was dropped meanwhile, or belongs to another shard alone.
-                        let Ok(table) = database.table(id) else { continue };
-                        match database.scrub_all_of(&table, mode, &seen).await {
+                        let Ok(table) = database.store().tables.get(id) else { continue };
+                        match seen.requests(&database, &table).scrub_all(mode).await {
                             Ok(more) => report.add(more),
                             Err(error) if mode == ScrubMode::Abort => return Err(error),
                             Err(error) => failure.keep(Err(error))?,
@@ -93,81 +84,12 @@ impl Database {
         let mut milliseconds = time::now_millis();
         let mut tag = format!("pre-scrub-{milliseconds}");
         for id in ids {
-            let snapshots = self.table(*id)?.directory.join(SNAPSHOTS);
-            while self.file_system().exists(snapshots.join(&tag)).await? {
+            let snapshots = self.store().tables.get(*id)?.directory.join(SNAPSHOTS);
+            while self.store().file_system().exists(snapshots.join(&tag)).await? {
                 milliseconds += 1;
                 tag = format!("pre-scrub-{milliseconds}");
             }
         }
         Ok(tag)
-    }
-
-    async fn scrub_all_of(
-        &self,
-        table: &Rc<Table>,
-        mode: ScrubMode,
-        seen: &StopRequests,
-    ) -> Result<ScrubReport, StorageError> {
-        // A snapshot of the current SSTables; newer ones are sound. Held weakly, so that an SSTable
-        // compacted before its turn frees its disk space.
-        let sstables: Vec<Weak<SSTable>> =
-            table.view().sstables.iter().map(Rc::downgrade).collect();
-        let (mut report, mut failure) = (ScrubReport::default(), FirstFailure::none());
-        for sstable in sstables {
-            let Some(sstable) = sstable.upgrade() else { continue };
-            match self.scrub_one(table, &sstable, mode, seen).await {
-                Ok(more) => report.add(more),
-                Err(error) if mode == ScrubMode::Abort => return Err(error),
-                Err(error) => failure.keep(Err(error))?,
-            }
-            if report.is_stopped {
-                return Ok(report);
-            }
-        }
-        failure.into_result().map(|()| report)
-    }
-
-    async fn scrub_one(
-        &self,
-        table: &Rc<Table>,
-        sstable: &Rc<SSTable>,
-        mode: ScrubMode,
-        seen: &StopRequests,
-    ) -> Result<ScrubReport, StorageError> {
-        let stopped = |report| ScrubReport { is_stopped: true, ..report };
-        let taken = self.take_one(table, sstable, CompactionKind::Scrub, seen).await?;
-        let (guard, (level, split)) = match taken {
-            Taken::All(guard, plan) => (guard, plan),
-            Taken::Stopped => return Ok(stopped(ScrubReport::default())),
-            Taken::Nothing => return Ok(ScrubReport::default()),
-        };
-        let metadata = table.metadata();
-        let name = format!("{}.{}", metadata.keyspace, metadata.name);
-        let scrub = Rc::new(Scrub::new(mode, name));
-        let done = match mode {
-            ScrubMode::Validate => {
-                guard.running.writes_nothing();
-                validate(self.file_system(), &load_of(self), &guard.running, &scrub)
-                    .await
-                    .map_err(StorageError::from)
-            }
-            ScrubMode::Abort | ScrubMode::Skip => {
-                match self.check_room(table, &guard.running).await {
-                    Err(error) => Err(error),
-                    Ok(()) => {
-                        let job = Job { guard, level, split, scrub: Some(scrub.clone()) };
-                        perform(self, table, job).await
-                    }
-                }
-            }
-        };
-        self.compaction_wanted().notify_one();
-        let report = scrub.report();
-        if done? {
-            Ok(report)
-        } else {
-            tracing::info!("scrub stopped, file left unchanged: sstable={}", sstable.descriptor());
-            Ok(ScrubReport { sstables: 0, left_out_partitions: 0, ..stopped(report) })
-        }
     }
 }

@@ -14,33 +14,12 @@ impl Database {
     /// Fails with the first failure of a flush or of a log.
     pub fn shutdown(&self) -> LocalBoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
-            let outcomes =
-                self.on_all_shards(|database| async move { database.shut_down_here().await });
+            let outcomes = self.on_all_shards(|database| async move {
+                let closed = database.store().close().await;
+                database.inner.views.build_wanted.notify_one();
+                closed
+            });
             outcomes.await.into_iter().collect()
         })
-    }
-
-    async fn shut_down_here(&self) -> Result<(), StorageError> {
-        if self.inner.is_closing.replace(true) {
-            return Ok(());
-        }
-        self.inner.write_pace.end();
-        self.inner.budget.wake_waiters();
-        self.inner.compaction_wanted.notify_one();
-        self.inner.empty_ranges_queued.notify_one();
-        for table in self.tables_here() {
-            drop(table.compactions.pause().await);
-        }
-        let flushed = self.flush_here().await;
-        self.inner.flush_wanted.notify_one();
-        self.inner.index_wanted.notify_one();
-        self.inner.view_build_wanted.notify_one();
-        for log in self.logs() {
-            log.close().await;
-            if flushed.is_ok() {
-                log.remove_files().await?;
-            }
-        }
-        flushed
     }
 }

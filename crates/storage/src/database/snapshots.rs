@@ -23,10 +23,12 @@ use uuid::Uuid;
 use super::Database;
 use crate::{
     StorageError,
+    shard::make_directory,
     table::{SNAPSHOTS, Table, TableView},
 };
 
 pub(super) const MANIFEST: &str = "manifest.json";
+
 pub(super) const SCHEMA: &str = "schema.cql";
 
 /// The number of times that a shard tries to link the files of its view. Arbitrary: each split of a
@@ -97,7 +99,7 @@ impl Database {
         // No DROP, TRUNCATE or other snapshot runs meanwhile.
         let _lock = self.inner.schema_lock.acquire(1).await;
         for table in &tables {
-            let table = self.table(table.id)?;
+            let table = self.store().tables.get(table.id)?;
             self.check_no_snapshot(&table, tag).await?;
         }
         let mut made = Vec::new();
@@ -105,7 +107,7 @@ impl Database {
         if taken.is_err() {
             // The remains of a failed snapshot would block its name for the next attempt.
             for directory in made {
-                match self.file_system().remove_dir_all(&directory).await {
+                match self.store().file_system().remove_dir_all(&directory).await {
                     Err(error) if !error.is_not_found() => {
                         tracing::warn!(%error, "failed snapshot could not be removed: clear it");
                     }
@@ -124,18 +126,20 @@ impl Database {
             )));
         }
         let directory = table.directory.join(SNAPSHOTS).join(tag);
-        if !self.file_system().exists(&directory).await? {
+        if !self.store().file_system().exists(&directory).await? {
             return Ok(());
         }
         let name = table.metadata().name.clone();
-        Err(StorageError::Snapshot(if self.file_system().exists(directory.join(MANIFEST)).await? {
-            format!("Snapshot {tag} of table {name} already exists.")
-        } else {
-            format!(
-                "Snapshot {tag} of table {name} exists without {MANIFEST}, perhaps after a \
+        Err(StorageError::Snapshot(
+            if self.store().file_system().exists(directory.join(MANIFEST)).await? {
+                format!("Snapshot {tag} of table {name} already exists.")
+            } else {
+                format!(
+                    "Snapshot {tag} of table {name} exists without {MANIFEST}, perhaps after a \
                  crash: clear the snapshot first"
-            )
-        }))
+                )
+            },
+        ))
     }
 
     /// Takes the snapshot while the schema cannot change. Adds each directory to `made` before it
@@ -151,11 +155,11 @@ impl Database {
             if with_memtables {
                 self.flush_everywhere(id).await?;
             }
-            let table = self.table(id)?;
-            self.make_directory(&table).await?;
+            let table = self.store().tables.get(id)?;
+            make_directory(&self.store().file_system, &table).await?;
             let directory = table.directory.join(SNAPSHOTS).join(tag);
             made.push(directory.clone());
-            self.file_system().create_dir_all(&directory).await?;
+            self.store().file_system().create_dir_all(&directory).await?;
             let to = directory.clone();
             let linked = self.on_all_shards(move |database| {
                 let to = to.clone();
@@ -168,8 +172,8 @@ impl Database {
             files.sort();
             files.dedup();
             self.remove_unlisted(&directory, &files).await?;
-            let file_system = self.file_system();
-            let statements = describe(&self.schema(), &table.metadata());
+            let file_system = self.store().file_system();
+            let statements = describe(&self.store().schema(), &table.metadata());
             file_system.write_atomically(directory.join(SCHEMA), statements).await?;
             file_system.write_atomically(directory.join(MANIFEST), manifest(&files)).await?;
             file_system.sync_dir(table.directory.join(SNAPSHOTS)).await?;
@@ -180,7 +184,7 @@ impl Database {
 
     /// Links the files that this shard has open. Returns the names of their Data.db.
     async fn link_files(&self, id: TableId, to: &Path) -> Result<Vec<String>, StorageError> {
-        let Ok(table) = self.table(id) else { return Ok(Vec::new()) };
+        let Ok(table) = self.store().tables.get(id) else { return Ok(Vec::new()) };
         let _permit = table.exchange_lock.acquire(1).await;
         let mut attempt = 1;
         loop {
@@ -195,7 +199,7 @@ impl Database {
     }
 
     async fn link_view(&self, view: &TableView, to: &Path) -> Result<Vec<String>, StorageError> {
-        let file_system = self.file_system();
+        let file_system = self.store().file_system();
         let mut files = Vec::new();
         for sstable in view.sstables.iter() {
             let descriptor = sstable.descriptor();
@@ -222,11 +226,11 @@ impl Database {
 
     /// Removes the links of SSTables that vanished before a shard had linked all of their files.
     async fn remove_unlisted(&self, to: &Path, files: &[String]) -> Result<(), StorageError> {
-        let listing = list_directory(self.file_system(), to).await?;
+        let listing = list_directory(self.store().file_system(), to).await?;
         let sets = listing.sealed.iter().chain(&listing.incomplete).chain(&listing.unsealed);
         for descriptor in sets {
             if !files.contains(&format!("{descriptor}-Data.db")) {
-                remove_sstable(self.file_system(), descriptor).await?;
+                remove_sstable(self.store().file_system(), descriptor).await?;
             }
         }
         Ok(())
@@ -243,7 +247,7 @@ impl Database {
             let mut snapshots = Vec::new();
             let mut copies: HashMap<String, u64> = HashMap::new();
             for snapshot in self.snapshots_of(&table.path).await? {
-                let files = match self.file_system().read_dir(&snapshot.path).await {
+                let files = match self.store().file_system().read_dir(&snapshot.path).await {
                     // The snapshot was removed meanwhile.
                     Err(error) if error.is_not_found() => continue,
                     files => files?,
@@ -268,7 +272,7 @@ impl Database {
         if self.has_linked_snapshots(table).await? {
             return Ok(Vec::new());
         }
-        let mut entries = read_dir(self.file_system(), &table.join(SNAPSHOTS)).await?;
+        let mut entries = read_dir(self.store().file_system(), &table.join(SNAPSHOTS)).await?;
         entries.retain(|entry| entry.is_directory && !entry.is_link);
         Ok(entries)
     }
@@ -276,7 +280,7 @@ impl Database {
     /// Returns whether a table's directory of snapshots is a symbolic link, which leads out of the
     /// data directory. Such snapshots are neither listed, restored nor removed.
     async fn has_linked_snapshots(&self, table: &Path) -> Result<bool, StorageError> {
-        let entries = read_dir(self.file_system(), table).await?;
+        let entries = read_dir(self.store().file_system(), table).await?;
         Ok(entries.iter().any(|entry| entry.name == SNAPSHOTS && entry.is_link))
     }
 
@@ -299,7 +303,7 @@ impl Database {
             created_ms: None,
         };
         for file in files {
-            let metadata = match self.file_system().metadata(&file.path).await {
+            let metadata = match self.store().file_system().metadata(&file.path).await {
                 Err(error) if error.is_not_found() => continue,
                 metadata => metadata?,
             };
@@ -316,9 +320,11 @@ impl Database {
     /// Lists the directories of all tables, dropped ones included, in order.
     pub(super) async fn table_directories(&self) -> Result<Vec<NamedDirectory>, StorageError> {
         let mut found = Vec::new();
-        let keyspaces = read_dir(self.file_system(), &self.configuration().data_directory).await?;
+        let keyspaces =
+            read_dir(self.store().file_system(), &self.store().configuration().data_directory)
+                .await?;
         for keyspace in keyspaces.into_iter().filter(|entry| entry.is_directory) {
-            for entry in read_dir(self.file_system(), &keyspace.path).await? {
+            for entry in read_dir(self.store().file_system(), &keyspace.path).await? {
                 let Some((name, id)) = entry.name.rsplit_once('-') else { continue };
                 let Ok(id) = Uuid::try_parse(id) else { continue };
                 if entry.is_directory {

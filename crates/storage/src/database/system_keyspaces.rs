@@ -25,7 +25,7 @@ impl Database {
     }
 
     async fn describe_here(&self) -> Result<(), StorageError> {
-        let schema = self.schema();
+        let schema = self.store().schema();
         let before = described_system_keyspaces(self.schema_contents(&schema).await?);
         // Virtual keyspaces are described in tables of their own, which drivers read too.
         let keyspaces = system::keyspaces().into_iter();
@@ -39,6 +39,6 @@ impl Database {
         if mutation.updates.is_empty() {
             return Ok(());
         }
-        self.apply_here(&mutation).await
+        self.store().apply(&mutation).await
     }
 }

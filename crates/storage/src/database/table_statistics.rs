@@ -6,7 +6,7 @@ use espalier_runtime::maybe_yield;
 use espalier_sstable::{BytesOnDisk, SSTable, versions::Version};
 
 use super::Database;
-use crate::table::Table;
+use crate::{compaction::pending_of, table::Table};
 
 /// Statistics of a table on all shards. The shards count at slightly different moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -92,7 +92,7 @@ impl Facts {
         let (reader, sizes) = (sstable.reader(), sstable.partition_sizes());
         let compressed = || (reader.stored_data_length(), reader.data_length());
         Self {
-            bytes: sstable.bytes_on_disk(database.file_system()).await,
+            bytes: sstable.bytes_on_disk(database.store().file_system()).await,
             is_old: sstable.descriptor().version != version,
             level: sstable.level() as usize,
             compression: reader.compression().map(|_| compressed()),
@@ -128,7 +128,7 @@ impl Database {
 
     async fn parts_here(&self) -> Vec<Part> {
         let mut parts = Vec::new();
-        for table in self.tables_here() {
+        for table in self.store().tables.all() {
             parts.push(self.part_of(&table).await);
             maybe_yield().await;
         }
@@ -141,7 +141,7 @@ impl Database {
             keyspace: metadata.keyspace.clone(),
             table: metadata.name.clone(),
             running_compactions: table.compactions.running().len() as u64,
-            pending_compactions: self.pending_compactions_of(table) as u64,
+            pending_compactions: pending_of(self.store(), table) as u64,
             pending_flushes: view.flushing.len() as u64,
             sstables_by_level: vec![0; table.compaction_strategy().levels().unwrap_or(0)],
             ..TableStatistics::default()
@@ -153,7 +153,7 @@ impl Database {
             sums.memtable_partitions += memory.partitions;
             sums.memtable_rows += memory.rows;
         }
-        let version = self.sstable_features(table).version;
+        let version = self.store().tables.features_of(table).version;
         let mut sstables = BTreeMap::new();
         for sstable in view.sstables.iter() {
             let filter = sstable.reader().bloom_filter();

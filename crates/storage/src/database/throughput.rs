@@ -1,17 +1,16 @@
 //! `compaction_throughput`: read from the settings at start, changeable while the node runs.
 
-use espalier_compaction::Throughput;
-
 use super::Database;
 
 /// Name of the setting.
 const SETTING: &str = "compaction_throughput";
+
 const MEBIBYTE: u64 = 1 << 20;
 
 impl Database {
     /// Returns the bytes per second that compactions of all shards may read; `None` means no limit.
     pub fn compaction_bytes_per_second(&self) -> Option<u64> {
-        self.inner.compaction_throughput.bytes_per_second()
+        self.store().compactions.throughput.bytes_per_second()
     }
 
     /// Changes the limit on all shards, also for running compactions; 0 means no limit. It is not
@@ -19,13 +18,9 @@ impl Database {
     pub async fn set_compaction_throughput(&self, mebibytes_per_second: u64) {
         let bytes = mebibytes_per_second.saturating_mul(MEBIBYTE);
         self.on_all_shards(move |database| async move {
-            database.inner.compaction_throughput.set(Some(bytes).filter(|bytes| *bytes > 0));
+            database.store().compactions.throughput.set(Some(bytes).filter(|bytes| *bytes > 0));
         })
         .await;
-        self.inner.shared.change_setting(SETTING, format!("{mebibytes_per_second}MiB/s"));
-    }
-
-    pub(crate) fn compaction_throughput(&self) -> &Throughput {
-        &self.inner.compaction_throughput
+        self.store().shared.change_setting(SETTING, format!("{mebibytes_per_second}MiB/s"));
     }
 }

@@ -11,19 +11,17 @@ use std::path::Path;
 use espalier_mutation::{LogPosition, schema::TableId};
 use espalier_runtime::time;
 use espalier_sstable::{
-    Descriptor, SSTableId,
+    SSTableId,
     components::{list_directory, remove_sstable},
 };
 use futures_util::future::LocalBoxFuture;
 
-use super::{
-    Database,
-    open::{FoundTable, FoundTables},
-};
+use super::Database;
 use crate::{
     StorageError,
+    shard::{FoundTable, FoundTables},
     system::must_not_be_empty,
-    table::{TableDirectory, TruncationRecord},
+    table::TruncationRecord,
 };
 
 impl Database {
@@ -46,8 +44,8 @@ impl Database {
     ///
     /// Fails if the table is unknown, or if its truncation record cannot be read.
     pub async fn truncated_at_us(&self, table: TableId) -> Result<Option<i64>, StorageError> {
-        let table = self.table(table)?;
-        let record = TruncationRecord::load(&self.inner.file_system, &table.directory).await?;
+        let table = self.store().tables.get(table)?;
+        let record = TruncationRecord::load(&self.store().file_system, &table.directory).await?;
         Ok(record.map(|record| record.at_us))
     }
 
@@ -55,7 +53,7 @@ impl Database {
         // Two truncations at a time would hold flushes off against each other, and the table must
         // not be dropped or get a view meanwhile.
         let _lock = self.inner.schema_lock.acquire(1).await;
-        let metadata = self.table(id)?.metadata();
+        let metadata = self.store().tables.get(id)?.metadata();
         if must_not_be_empty(&metadata) {
             StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
         }
@@ -67,13 +65,13 @@ impl Database {
 
     /// Truncates a table. The caller holds `schema_lock`.
     pub(super) async fn truncate_locked(&self, id: TableId) -> Result<(), StorageError> {
-        let table = self.table(id)?;
+        let table = self.store().tables.get(id)?;
         let directory = table.directory.clone();
         let held = self.on_all_shards(move |database| async move { database.hold(id).await });
         held.await;
         // No flush is under way on any shard: all existing files have lower numbers, all later ones
         // higher.
-        let generations = self.inner.shared.next_generation(id);
+        let generations = self.store().shared.next_generation(id);
         let truncation_state =
             self.on_all_shards(move |database| async move { database.begin_truncation(id) });
         let (positions, names): (Vec<_>, Vec<_>) = truncation_state.await.into_iter().unzip();
@@ -95,7 +93,7 @@ impl Database {
         }
         // Files that no shard reads are removed as well. An unfinished compaction or import may
         // have left them, and the next start would open them.
-        let file_system = &self.inner.file_system;
+        let file_system = &self.store().file_system;
         for descriptor in list_directory(file_system, &directory).await?.sealed {
             if record.is_dead(&descriptor) {
                 remove_sstable(file_system, &descriptor).await?;
@@ -111,7 +109,7 @@ impl Database {
         record: &TruncationRecord,
         directory: &Path,
     ) -> Result<(), StorageError> {
-        let file_system = &self.inner.file_system;
+        let file_system = &self.store().file_system;
         let before = TruncationRecord::load(file_system, directory).await?;
         let Err(error) = record.save(file_system, directory).await else { return Ok(()) };
         let restored = match before {
@@ -129,9 +127,9 @@ impl Database {
     }
 
     async fn hold(&self, id: TableId) {
-        if let Ok(table) = self.table(id) {
+        if let Ok(table) = self.store().tables.get(id) {
             let pause = table.compactions.pause().await;
-            let _awaiting = self.await_flush();
+            let _awaiting = self.store().memtables.await_flush();
             let flush_permit = table.flush_lock.acquire(1).await;
             table.hold(flush_permit, pause);
         }
@@ -140,25 +138,25 @@ impl Database {
     /// Sets the table's data aside. Returns its position in the commit log and the names of the
     /// SSTables with UUIDs as ids, which have no order.
     fn begin_truncation(&self, id: TableId) -> (LogPosition, Vec<String>) {
-        let Ok(table) = self.table(id) else { return (LogPosition::NONE, Vec::new()) };
+        let Ok(table) = self.store().tables.get(id) else { return (LogPosition::NONE, Vec::new()) };
         let view = table.view();
         let descriptors = view.sstables.iter().map(|sstable| sstable.descriptor());
         let is_named = |id: &SSTableId| matches!(id, SSTableId::Uuid(_));
         let named = descriptors.filter(|descriptor| is_named(&descriptor.id));
         let names = named.map(ToString::to_string).collect();
         table.begin_truncation();
-        let log = self.log_for(&table);
+        let log = self.store().logs.of_table(&table);
         (log.map_or(LogPosition::NONE, |log| log.truncation_position()), names)
     }
 
     /// Ends a truncation, removes the files if it succeeded, and returns whether all of them are
     /// gone.
     async fn end_truncation(&self, id: TableId, is_done: bool) -> bool {
-        let Ok(table) = self.table(id) else { return true };
+        let Ok(table) = self.store().tables.get(id) else { return true };
         let files = table.end_truncation(is_done);
         let mut are_all_removed = true;
         for descriptor in files {
-            if let Err(error) = remove_sstable(&self.inner.file_system, &descriptor).await {
+            if let Err(error) = remove_sstable(&self.store().file_system, &descriptor).await {
                 tracing::warn!(
                     %error,
                     "files of a truncated table could not be removed: the next start retries"
@@ -166,33 +164,20 @@ impl Database {
                 are_all_removed = false;
             }
         }
-        self.reclaim_log();
+        self.store().logs.reclaim(&self.store().tables);
         are_all_removed
-    }
-
-    /// At start, removes the files that a truncation had no time to remove.
-    pub(super) async fn remove_truncated(
-        &self,
-        directory: &TableDirectory,
-        sstables: &mut Vec<Descriptor>,
-    ) -> Result<(), StorageError> {
-        let file_system = &self.inner.file_system;
-        let Some(record) = TruncationRecord::load(file_system, &directory.path).await? else {
-            return Ok(());
-        };
-        self.inner.shared.record_generation(directory.id, record.generations);
-        for descriptor in sstables.iter().filter(|descriptor| record.is_dead(descriptor)) {
-            remove_sstable(file_system, descriptor).await?;
-        }
-        sstables.retain(|descriptor| !record.is_dead(descriptor));
-        Ok(())
     }
 
     /// At the end of a start, makes the records of completed truncations forget the
     /// generation numbers.
     pub(super) async fn finish_truncations(&self, found: &FoundTables) -> Result<(), StorageError> {
         for FoundTable { directory, .. } in found.iter() {
-            if self.table(directory.id).is_ok_and(|table| table.directory == directory.path) {
+            if self
+                .store()
+                .tables
+                .get(directory.id)
+                .is_ok_and(|table| table.directory == directory.path)
+            {
                 self.forget_removed(&directory.path).await?;
             }
         }
@@ -200,7 +185,7 @@ impl Database {
     }
 
     async fn forget_removed(&self, directory: &Path) -> Result<(), StorageError> {
-        let file_system = &self.inner.file_system;
+        let file_system = &self.store().file_system;
         match TruncationRecord::load(file_system, directory).await? {
             Some(record) if record.names_files() => {
                 record.without_files().save(file_system, directory).await

@@ -14,8 +14,8 @@ use std::{
 use espalier_runtime::{spawn_local, sync::Permit};
 use futures_util::future::LocalBoxFuture;
 
-use super::{Database, turn_deadline::TurnDeadline};
-use crate::StorageError;
+use super::Database;
+use crate::{StorageError, TurnDeadline};
 
 /// Maximum calls of a shard that may wait for turns on other shards at the same time (arbitrary). A
 /// pair of shards has 4,096 permits.
@@ -38,13 +38,13 @@ impl Database {
         shards: &[usize],
         deadline: TurnDeadline,
     ) -> Result<TurnCall, StorageError> {
-        if shards.iter().all(|shard| *shard == self.inner.context.index) {
+        if shards.iter().all(|shard| *shard == self.store().routing.context.index) {
             return Ok(TurnCall { permit: None });
         }
         // A transaction calls from shard to shard. It takes one unit for each shard. So the
         // transactions of all shards together make at most as many calls between two shards as one
         // shard may make.
-        let units = if shards.len() == 1 { 1 } else { self.inner.context.count };
+        let units = if shards.len() == 1 { 1 } else { self.store().routing.context.count };
         let permit = self.inner.turn_calls.acquire(units.min(MAX_TURN_CALLS));
         Ok(TurnCall { permit: Some(deadline.limit(permit).await?) })
     }

@@ -1,61 +1,11 @@
-//! The write path: encode once, append to the commit log, apply to the memtables, all without a
-//! yield.
+//! Writes of mutations, each part on the shard that owns it.
 
-use std::{rc::Rc, time::Duration};
-
-use espalier_commitlog::{
-    AppendError, Appended, ColumnMapping, CommitLog, CommitTicket, EncodedMutation,
-};
-use espalier_mutation::{
-    DecoratedKeyRef, Mutation, PartitionUpdate, RowContent, RowRef,
-    schema::{TableId, TableMetadata},
-};
-use espalier_runtime::{time, trace, trace_event};
+use espalier_mutation::Mutation;
+use espalier_runtime::{trace, trace_event};
 use smallvec::SmallVec;
 
-use super::{
-    Database,
-    storable::{check_key, check_row, check_storable},
-};
-use crate::{StorageError, TurnDeadline, table::Table};
-
-/// Maximum bytes that the encoder keeps between writes.
-const KEPT_ENCODER_BYTES: usize = 1 << 20;
-
-/// Pause before a write checks again whether the shard has the new version of a table (arbitrary).
-const SCHEMA_PAUSE: Duration = Duration::from_millis(1);
-
-/// Reason why a write was not done.
-enum WriteError {
-    NoLogRoom,
-    NoMemory,
-    /// The write has a column of a newer version of the table, which this shard is about to get.
-    OlderTable(TableId),
-    /// The table has materialized views, so the write must read rows first.
-    HasViews,
-    Failed(StorageError),
-}
-
-/// The content of a mutation.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Completeness {
-    /// The writes to base tables. Their view updates are still to be made.
-    Base,
-    /// The writes to base tables and to their views.
-    WithViews,
-}
-
-impl WriteError {
-    fn reason(&self) -> &'static str {
-        match self {
-            Self::NoLogRoom => "the commit log has no room until a memtable is flushed",
-            Self::NoMemory => "the memtables have no room until one is flushed",
-            Self::OlderTable(_) => "this shard does not have the new version of the table yet",
-            Self::HasViews => "the write changes materialized views",
-            Self::Failed(_) => "the write failed",
-        }
-    }
-}
+use super::Database;
+use crate::{StorageError, TurnDeadline, shard::Completeness};
 
 impl Database {
     /// Writes a mutation, with its view updates. Resolves when the write is
@@ -81,7 +31,8 @@ impl Database {
         mutation: Mutation,
         completeness: Completeness,
     ) -> Result<(), StorageError> {
-        let may_wait_for_turns = completeness == Completeness::Base && self.has_views(&mutation);
+        let may_wait_for_turns =
+            completeness == Completeness::Base && self.store().tables.has_views(&mutation);
         let mut parts = self.split_by_shard(mutation);
         if trace::is_on() {
             parts.iter().for_each(|(shard, part)| trace_owner(*shard, part));
@@ -97,7 +48,7 @@ impl Database {
             return outcomes.into_iter().collect();
         }
         match parts.pop() {
-            Some((shard, mutation)) if shard == self.inner.context.index => {
+            Some((shard, mutation)) if shard == self.store().shard().index => {
                 self.apply_part(&mutation, completeness).await
             }
             Some((shard, mutation)) => self.apply_on(shard, mutation, completeness).await,
@@ -133,363 +84,18 @@ impl Database {
         completeness: Completeness,
     ) -> Result<(), StorageError> {
         loop {
-            if completeness == Completeness::Base && self.has_views(mutation) {
+            if completeness == Completeness::Base && self.store().tables.has_views(mutation) {
                 return self.apply_with_views(mutation).await;
             }
-            if let Some(ticket) = self.write_if(mutation, completeness).await? {
+            if let Some(ticket) = self.store().write_if(mutation, completeness).await? {
                 return Ok(ticket.wait().await?);
             }
         }
     }
-
-    /// Writes without waiting. Returns `None` if another shard owns some partition or if there is
-    /// no room at the moment. The ticket resolves when the write is acknowledged.
-    ///
-    /// # Errors
-    ///
-    /// `Some(Err(_))` if a table is unknown, if an update cannot be stored, if the commit log has
-    /// failed, or if the node shuts down.
-    pub fn try_apply(&self, mutation: &Mutation) -> Option<Result<CommitTicket, StorageError>> {
-        if self.inner.context.count > 1 {
-            let schema = self.inner.schema.borrow();
-            for update in &mutation.updates {
-                let Some(table) = schema.table_by_id(update.table) else {
-                    return Some(Err(StorageError::UnknownTable(update.table)));
-                };
-                if !self.owns(table, update.key.token) {
-                    return None;
-                }
-            }
-        }
-        if self.has_views(mutation) {
-            return None;
-        }
-        match self.write_now(mutation) {
-            Ok(ticket) => Some(Ok(ticket)),
-            Err(WriteError::Failed(error)) => Some(Err(error)),
-            Err(_) => None,
-        }
-    }
-
-    /// Writes on this shard, waiting for room and for durability.
-    pub(super) async fn apply_here(&self, mutation: &Mutation) -> Result<(), StorageError> {
-        Ok(self.write_when_room(mutation).await?.wait().await?)
-    }
-
-    /// Writes on this shard, waiting for room but not for durability. The mutation has its view
-    /// updates.
-    pub(super) async fn write_when_room(
-        &self,
-        mutation: &Mutation,
-    ) -> Result<CommitTicket, StorageError> {
-        loop {
-            if let Some(ticket) = self.write_if(mutation, Completeness::WithViews).await? {
-                return Ok(ticket);
-            }
-        }
-    }
-
-    /// Writes base rows on this shard, waiting for room but not for durability. Returns `None` if a
-    /// table has a view.
-    pub(super) async fn write_base(
-        &self,
-        mutation: &Mutation,
-    ) -> Result<Option<CommitTicket>, StorageError> {
-        self.write_if(mutation, Completeness::Base).await
-    }
-
-    /// Writes on this shard as [`Database::write_when_room`] does. Returns `None` if a table has
-    /// got a view and the mutation lacks the updates of it.
-    async fn write_if(
-        &self,
-        mutation: &Mutation,
-        completeness: Completeness,
-    ) -> Result<Option<CommitTicket>, StorageError> {
-        let mut deadline = None;
-        loop {
-            if completeness == Completeness::Base && self.has_views(mutation) {
-                return Ok(None);
-            }
-            let error = match self.write_now(mutation) {
-                Ok(ticket) => return Ok(Some(ticket)),
-                Err(error) => error,
-            };
-            trace_event!("Waiting: {}", error.reason());
-            let _awaiting = self.await_flush();
-            let timeout = self.inner.configuration.timeouts.write;
-            let deadline = *deadline.get_or_insert_with(|| time::Instant::now() + timeout);
-            let waited = match &error {
-                WriteError::NoLogRoom => {
-                    self.inner.flush_wanted.notify_one();
-                    time::timeout_at(deadline, self.log_of(mutation)?.wait_for_room()).await
-                }
-                WriteError::NoMemory => {
-                    time::timeout_at(deadline, self.inner.budget.wait_for_room()).await
-                }
-                WriteError::OlderTable(_) => {
-                    time::timeout_at(deadline, time::sleep(SCHEMA_PAUSE)).await
-                }
-                WriteError::HasViews => return Ok(None),
-                WriteError::Failed(error) => return Err(error.clone()),
-            };
-            if waited.is_err() {
-                return Err(self.out_of_room(&error));
-            }
-        }
-    }
-
-    fn out_of_room(&self, error: &WriteError) -> StorageError {
-        let reason = self.flush_failure().unwrap_or_else(|| "flushing is too slow".into());
-        match error {
-            WriteError::NoLogRoom => StorageError::CommitLogFull { reason },
-            WriteError::OlderTable(id) => StorageError::UnknownColumn(*id),
-            _ => StorageError::MemtablesFull {
-                used_bytes: self.inner.budget.used_bytes(),
-                limit_bytes: self.inner.budget.limit_bytes(),
-                reason,
-            },
-        }
-    }
-
-    /// Returns the error of a table of this shard whose last flush failed; `None` if there is no
-    /// such table.
-    pub(super) fn flush_failure(&self) -> Option<String> {
-        let tables = self.inner.tables.borrow();
-        tables.values().find_map(|table| table.flush_failure())
-    }
-
-    fn log_of(&self, mutation: &Mutation) -> Result<&CommitLog, StorageError> {
-        let is_schema =
-            mutation.updates.first().is_some_and(|update| self.is_on_first_shard(update.table));
-        self.log(is_schema)
-    }
-
-    pub(super) fn log(&self, is_schema: bool) -> Result<&CommitLog, StorageError> {
-        let log = if is_schema { self.inner.schema_log.get() } else { self.inner.log.get() };
-        log.ok_or(StorageError::ShuttingDown)
-    }
-
-    /// Returns an error if no write may start at the moment.
-    #[inline]
-    fn admit(&self) -> Result<(), WriteError> {
-        let inner = &*self.inner;
-        if inner.is_closing.get() {
-            return Err(WriteError::Failed(StorageError::ShuttingDown));
-        }
-        if !inner.budget.has_room() {
-            inner.flush_wanted.notify_one();
-            return Err(WriteError::NoMemory);
-        }
-        Ok(())
-    }
-
-    /// Returns an error if the memtable of `table` may not grow.
-    #[inline]
-    fn admit_to(&self, table: &Table) -> Result<(), WriteError> {
-        let view = table.borrow_view();
-        if view.memtable.wants_flush() {
-            self.inner.flush_wanted.notify_one();
-            if view.memtable.is_full() {
-                return Err(WriteError::NoMemory);
-            }
-        }
-        Ok(())
-    }
-
-    /// Appends an encoded mutation to its log.
-    fn log_write(
-        &self,
-        body: &[u8],
-        is_schema: bool,
-        mappings: &[&ColumnMapping],
-    ) -> Result<Appended, WriteError> {
-        let log = self.log(is_schema).map_err(WriteError::Failed)?;
-        let appended = log.append(body, mappings).map_err(|error| match error {
-            AppendError::NoRoom => WriteError::NoLogRoom,
-            AppendError::Failed(error) => WriteError::Failed(error.into()),
-        })?;
-        trace_event!("Appending to commitlog: {} bytes", body.len());
-        Ok(appended)
-    }
-
-    /// Counts a write that was applied, and wakes the flush if the memtables want one. Returns the
-    /// ticket; while writes are throttled, it also waits for the delay of the write pace.
-    #[inline]
-    fn end_write(&self, encoder: &mut EncodedMutation, ticket: CommitTicket) -> CommitTicket {
-        let inner = &*self.inner;
-        let delay =
-            inner.write_pace.delay(encoder.body.len(), &inner.budget, &inner.flush_estimate);
-        if delay.is_some() {
-            inner.counters.slowed_writes.set(inner.counters.slowed_writes.get() + 1);
-        }
-        encoder.shrink_to(KEPT_ENCODER_BYTES);
-        inner.counters.writes.set(inner.counters.writes.get() + 1);
-        if inner.budget.wants_flush() {
-            inner.flush_wanted.notify_one();
-        }
-        ticket.with_delay(delay)
-    }
-
-    /// Checks on this shard that a mutation could be written if there were room, and that its
-    /// record in the commit log could be `spare_bytes` larger. Writes nothing.
-    ///
-    /// # Errors
-    ///
-    /// Fails if a table or a column is unknown, if an update cannot be stored, if the mutation is
-    /// too large for the commit log, or if the node shuts down.
-    pub fn check_write(&self, mutation: &Mutation, spare_bytes: usize) -> Result<(), StorageError> {
-        let tables = self.tables_to_write(mutation).map_err(|error| match error {
-            WriteError::Failed(error) => error,
-            other => self.out_of_room(&other),
-        })?;
-        let mut encoder = self.inner.encoder.borrow_mut();
-        encoder.encode(mutation, |index| {
-            tables.get(index).map_or(0, |table| table.borrow_mapping().number)
-        });
-        let bytes = encoder.body.len() + spare_bytes;
-        encoder.shrink_to(KEPT_ENCODER_BYTES);
-        Ok(self.log_of(mutation)?.check_size(bytes)?)
-    }
-
-    /// Returns the tables of a mutation that each can store its update.
-    fn tables_to_write(&self, mutation: &Mutation) -> Result<SmallVec<[Rc<Table>; 2]>, WriteError> {
-        let inner = &*self.inner;
-        let mut tables: SmallVec<[Rc<Table>; 2]> = SmallVec::new();
-        for update in &mutation.updates {
-            let table = self.table(update.table).map_err(WriteError::Failed)?;
-            let features = table.sstable_features(inner.default_sstable_features);
-            for row in update.static_row.iter().chain(&update.rows) {
-                check_version(&table.borrow_metadata(), row)?;
-            }
-            check_storable(&table, features, update).map_err(WriteError::Failed)?;
-            tables.push(table);
-        }
-        let updates = tables.iter().map(|table| &**table).zip(&mutation.updates);
-        self.check_index_entries(updates).map_err(WriteError::Failed)?;
-        Ok(tables)
-    }
-
-    fn write_now(&self, mutation: &Mutation) -> Result<CommitTicket, WriteError> {
-        let inner = &*self.inner;
-        self.admit()?;
-        let tables = self.tables_to_write(mutation)?;
-        tables.iter().try_for_each(|table| self.admit_to(table))?;
-        let mut encoder = inner.encoder.borrow_mut();
-        let mappings: SmallVec<[Rc<ColumnMapping>; 2]> =
-            tables.iter().map(|table| table.mapping()).collect();
-        encoder.encode(mutation, |index| mappings.get(index).map_or(0, |mapping| mapping.number));
-        let mut appended = None;
-        if tables.iter().any(|table| table.is_durable()) {
-            let is_schema = tables.first().is_some_and(|table| table.is_schema());
-            let mappings: SmallVec<[&ColumnMapping; 2]> =
-                mappings.iter().map(|mapping| &**mapping).collect();
-            appended = Some(self.log_write(&encoder.body, is_schema, &mappings)?);
-        }
-        let mut first_row = 0;
-        for (update, table) in mutation.updates.iter().zip(&tables) {
-            let memtable = table.memtable();
-            if let Some(Appended { start, end, .. }) = appended {
-                memtable.add_position(start, end);
-            }
-            let packed = |index| encoder.packed_row(first_row + index);
-            table.empty_ranges().record_update(&table.borrow_metadata(), update, packed);
-            let applied = memtable.apply(&table.metadata(), update, packed);
-            applied.map_err(|error| WriteError::Failed(error.into()))?;
-            trace_event!(
-                "Adding to {} memtable: {} rows",
-                table.metadata().name,
-                update.rows.len()
-            );
-            first_row += packed_rows(update);
-        }
-        let ticket = appended.map_or_else(CommitTicket::acknowledged, |appended| appended.ticket);
-        Ok(self.end_write(&mut encoder, ticket))
-    }
-
-    /// Writes one row without waiting, as [`Database::try_apply`] does with a mutation of one row,
-    /// but from borrowed values. `clustering` has a value for each clustering column.
-    ///
-    /// Returns `None` if another shard owns the partition, or if there is no room at the moment.
-    ///
-    /// # Errors
-    ///
-    /// `Some(Err(_))` as from [`Database::try_apply`].
-    #[inline]
-    pub fn try_write_row<V: AsRef<[u8]>>(
-        &self,
-        table: &TableMetadata,
-        key: DecoratedKeyRef<'_>,
-        clustering: &[Option<V>],
-        row: &RowRef<'_>,
-    ) -> Option<Result<CommitTicket, StorageError>> {
-        if !self.owns(table, key.token) {
-            return None;
-        }
-        match self.write_row_now(table.id, key, clustering, row) {
-            Ok(ticket) => Some(Ok(ticket)),
-            Err(WriteError::Failed(error)) => Some(Err(error)),
-            Err(_) => None,
-        }
-    }
-
-    #[inline]
-    fn write_row_now<V: AsRef<[u8]>>(
-        &self,
-        id: TableId,
-        key: DecoratedKeyRef<'_>,
-        clustering: &[Option<V>],
-        row: &RowRef<'_>,
-    ) -> Result<CommitTicket, WriteError> {
-        let inner = &*self.inner;
-        self.admit()?;
-        let tables = inner.tables.borrow();
-        let table = tables.get(&id).ok_or(WriteError::Failed(StorageError::UnknownTable(id)))?;
-        let features = table.sstable_features(inner.default_sstable_features);
-        check_version(&table.borrow_metadata(), row)?;
-        check_key(key.key).map_err(WriteError::Failed)?;
-        check_row(table, features, row).map_err(WriteError::Failed)?;
-        self.admit_to(table)?;
-        if table.borrow_metadata().has_views() {
-            return Err(WriteError::HasViews);
-        }
-        let mut encoder = inner.encoder.borrow_mut();
-        let mut ticket = CommitTicket::acknowledged();
-        let view = table.borrow_view();
-        let memtable = &view.memtable;
-        if !table.is_durable() {
-            encoder.pack(row);
-        } else {
-            let mapping = table.borrow_mapping();
-            encoder.encode_row(mapping.number, key.key, clustering, row);
-            let appended = self.log_write(&encoder.body, table.is_schema(), &[&mapping])?;
-            memtable.add_position(appended.start, appended.end);
-            ticket = appended.ticket;
-        }
-        let packed = encoder.packed_row(0);
-        let metadata = table.borrow_metadata();
-        table.empty_ranges().record_row(&metadata, key, clustering, row, packed);
-        let applied = memtable.apply_row(&metadata, key, clustering, row, packed);
-        applied.map_err(|error| WriteError::Failed(error.into()))?;
-        trace_event!("Adding to {} memtable: 1 row", metadata.name);
-        Ok(self.end_write(&mut encoder, ticket))
-    }
-}
-
-/// Returns an error if a row has a column of a newer version of the table. The commit log would
-/// have no name for the column, so the replay would lose its cell. A column that was dropped
-/// meanwhile is allowed: no read shows its cell, and the replay discards it.
-#[inline]
-fn check_version(table: &TableMetadata, row: &impl RowContent) -> Result<(), WriteError> {
-    let is_known = row.columns().all(|(id, _)| table.has_known_id(id));
-    if is_known { Ok(()) } else { Err(WriteError::OlderTable(table.id)) }
 }
 
 #[cold]
 fn trace_owner(shard: usize, part: &Mutation) {
     let count = part.updates.len();
     trace_event!("Shard {shard} owns {count} of the partitions to be written");
-}
-
-fn packed_rows(update: &PartitionUpdate) -> usize {
-    usize::from(update.static_row.is_some()) + update.rows.len()
 }

@@ -12,7 +12,7 @@ use espalier_runtime::time::{self, Instant};
 
 use super::Place;
 use crate::{
-    Database, ReadCommand, ReadLimits, ReadTarget, StorageError,
+    ReadCommand, ReadLimits, ReadTarget, ShardStore, StorageError,
     read::{TableAccess, read_on_shard},
     table::Table,
 };
@@ -30,17 +30,17 @@ const REST: u32 = 1;
 /// The minimum rest, so that deletions gather.
 const MIN_REST: Duration = Duration::from_millis(1);
 
-/// Runs the prefetcher until the database closes.
-pub(crate) async fn run(database: Database) {
+/// Runs the prefetcher until the store closes.
+pub(crate) async fn run(store: Rc<ShardStore>) {
     let mut last = None;
     loop {
-        database.empty_ranges_queued().notified().await;
-        while let Some((table, place)) = next(&database, &mut last) {
-            if database.is_closing() {
+        store.wakers.empty_ranges.notified().await;
+        while let Some((table, place)) = next(&store, &mut last) {
+            if store.is_closing() {
                 return;
             }
             let (began, cut_pages) = (Instant::now(), table.empty_ranges().cut_pages());
-            if let Err(error) = prefetch(&database, &table, place).await {
+            if let Err(error) = prefetch(&store, &table, place).await {
                 // A read of the range reports the error to its client.
                 tracing::debug!(%error, table = table.metadata().name, "empty-range prefetch failed; reads of these rows report the error");
             }
@@ -48,16 +48,15 @@ pub(crate) async fn run(database: Database) {
             let rest = if is_awaited { Duration::ZERO } else { began.elapsed() * REST };
             time::sleep(rest.max(MIN_REST)).await;
         }
-        if database.is_closing() {
+        if store.is_closing() {
             return;
         }
     }
 }
 
 /// Returns the next place; tables take turns in the order of their ids.
-fn next(database: &Database, last: &mut Option<TableId>) -> Option<(Rc<Table>, Place)> {
-    let tables =
-        database.tables_here().into_iter().filter(|table| table.empty_ranges().is_queued());
+fn next(store: &ShardStore, last: &mut Option<TableId>) -> Option<(Rc<Table>, Place)> {
+    let tables = store.tables.all().into_iter().filter(|table| table.empty_ranges().is_queued());
     let id_of = |table: &Rc<Table>| table.borrow_metadata().id;
     let table = tables.min_by_key(|table| (Some(id_of(table)) <= *last, id_of(table)))?;
     *last = Some(id_of(&table));
@@ -66,7 +65,7 @@ fn next(database: &Database, last: &mut Option<TableId>) -> Option<(Rc<Table>, P
 }
 
 /// Walks from a place to the first visible row. After one step, the rest of the walk is queued.
-async fn prefetch(database: &Database, table: &Table, place: Place) -> Result<(), StorageError> {
+async fn prefetch(store: &ShardStore, table: &Table, place: Place) -> Result<(), StorageError> {
     let metadata = table.metadata();
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
     // The read uses the caches, because the prefetcher and other reads look at the same pages
@@ -90,7 +89,7 @@ async fn prefetch(database: &Database, table: &Table, place: Place) -> Result<()
             slices: Arc::new(ClusteringSlices { slices: vec![slice] }),
             ..command.clone()
         };
-        if !read(database, table, &command).await?.0.partitions.is_empty() {
+        if !read(store, table, &command).await?.0.partitions.is_empty() {
             return Ok(());
         }
         start = Some(KeyBound::AfterKey(key));
@@ -103,7 +102,7 @@ async fn prefetch(database: &Database, table: &Table, place: Place) -> Result<()
         table.empty_ranges().queue_place(place);
         return Ok(());
     }
-    let (walked, is_current) = read(database, table, &command).await?;
+    let (walked, is_current) = read(store, table, &command).await?;
     if let (true, Some(reached)) = (walked.partitions.is_empty(), walked.next) {
         // If there is a new memtable, the read recorded nothing from the partition reached on.
         let at = if is_current {
@@ -119,7 +118,7 @@ async fn prefetch(database: &Database, table: &Table, place: Place) -> Result<()
 /// Reads the visible rows. Also returns whether the read saw the newest memtable, so that it
 /// recorded to its end.
 async fn read(
-    database: &Database,
+    store: &ShardStore,
     table: &Table,
     command: &ReadCommand,
 ) -> Result<(crate::ReadResult, bool), StorageError> {
@@ -127,7 +126,7 @@ async fn read(
     let mut empty = table.empty_ranges().access();
     empty.max_walked = Some(MAX_WALKED);
     let access = TableAccess { view: &view, cache: None, empty: Some(&empty) };
-    let own = database.own_range(&command.table);
+    let own = store.routing.own_range(&command.table);
     let result = read_on_shard(access, command, &own).await?;
     Ok((result, empty.is_current()))
 }

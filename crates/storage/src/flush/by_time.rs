@@ -7,7 +7,7 @@ use std::{cell::Cell, time::Duration};
 use espalier_mutation::purge::PurgeLimits;
 use espalier_runtime::time::{self, Instant};
 
-use crate::{Database, table::Table};
+use crate::table::Table;
 
 /// Interval of the check.
 pub(super) const TICK: Duration = Duration::from_secs(1);
@@ -35,10 +35,10 @@ fn since(clock: &Cell<Option<(u64, Instant)>>, value: u64, now: Instant) -> Dura
     now.since(first)
 }
 
-/// Returns whether a table must be flushed because of time.
-pub(super) fn is_due(database: &Database, table: &Table) -> bool {
+/// Returns whether a table must be flushed because of time. `autocompaction` says that compactions
+/// start automatically.
+pub(super) fn is_due(table: &Table, autocompaction: bool) -> bool {
     let now = Instant::now();
-    let autocompaction = database.configuration().autocompaction;
     let (clock, memtable) = (table.flush_clock(), table.memtable());
     if memtable.is_empty() {
         clock.dirty.set(None);

@@ -13,7 +13,7 @@ use espalier_sstable::SSTableWriter;
 use smallvec::SmallVec;
 
 use super::pace::FlushPace;
-use crate::{Database, StorageError, flush::FlushProgress};
+use crate::{ShardStore, StorageError, flush::FlushProgress};
 
 /// Partitions and rows between two reports of the progress.
 const ITEMS_BETWEEN_RECORDS: u64 = 64;
@@ -36,7 +36,7 @@ pub(super) struct Copy<'a> {
 
 impl<'a> Copy<'a> {
     pub(super) fn new(
-        database: &'a Database,
+        store: &'a ShardStore,
         memtable: &'a Rc<Memtable>,
         table: &'a Arc<TableMetadata>,
         writer: &'a mut SSTableWriter,
@@ -45,7 +45,7 @@ impl<'a> Copy<'a> {
         let statistics = memtable.statistics();
         let all_items = (statistics.partitions + statistics.rows).max(1);
         let all = Arc::new(ClusteringSlices::all());
-        let pace = FlushPace::new(database);
+        let pace = FlushPace::new(store);
         let may_hold_dropped = memtable.may_hold_dropped(table);
         let items = 0;
         Self { memtable, table, writer, progress, pace, all, all_items, items, may_hold_dropped }

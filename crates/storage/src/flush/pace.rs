@@ -15,7 +15,7 @@ use espalier_runtime::{
     yield_now,
 };
 
-use crate::Database;
+use crate::ShardStore;
 
 /// Rows and partitions between two readings of the clock.
 const ITEMS_BETWEEN_LOOKS: u32 = 16;
@@ -23,14 +23,14 @@ const ITEMS_BETWEEN_LOOKS: u32 = 16;
 const SHARE: f64 = 0.25;
 
 pub(super) struct FlushPace<'a> {
-    database: &'a Database,
+    store: &'a ShardStore,
     slices: BackgroundShare,
     items: u32,
 }
 
 impl<'a> FlushPace<'a> {
-    pub(super) fn new(database: &'a Database) -> Self {
-        Self { database, slices: BackgroundShare::new(), items: 0 }
+    pub(super) fn new(store: &'a ShardStore) -> Self {
+        Self { store, slices: BackgroundShare::new(), items: 0 }
     }
 
     /// Yields if the slice is over. The flush calls it for each row and partition.
@@ -45,7 +45,7 @@ impl<'a> FlushPace<'a> {
     }
 
     async fn keep(&mut self) {
-        if !self.database.can_flush_slowly() {
+        if !self.store.memtables.can_flush_slowly(&self.store.logs) {
             maybe_yield().await;
             self.slices.begin_slice();
         } else if let Some(worked) = self.slices.worked(Duration::ZERO) {
@@ -66,23 +66,24 @@ mod tests {
     #[test]
     fn a_flush_takes_its_time_while_memory_lasts() {
         block_on(async {
-            let database = open(FileSystem::simulated(1)).await;
-            assert!(database.can_flush_slowly());
-            let awaiting = database.await_flush();
-            assert!(!database.can_flush_slowly());
+            let store = open(FileSystem::simulated(1)).await.store().clone();
+            let can_flush_slowly = || store.memtables.can_flush_slowly(&store.logs);
+            assert!(can_flush_slowly());
+            let awaiting = store.memtables.await_flush();
+            assert!(!can_flush_slowly());
             drop(awaiting);
-            let room = database.budget().room_bytes();
-            let first = database.flush_estimate().begin(room);
-            assert!(database.can_flush_slowly());
-            let second = database.flush_estimate().begin(room / 2);
-            assert!(!database.can_flush_slowly());
+            let room = store.memtables.budget.room_bytes();
+            let first = store.memtables.flush_estimate.begin(room);
+            assert!(can_flush_slowly());
+            let second = store.memtables.flush_estimate.begin(room / 2);
+            assert!(!can_flush_slowly());
             drop(second);
-            assert!(database.can_flush_slowly());
-            database.budget().grow(room / 2);
-            assert!(!database.can_flush_slowly());
+            assert!(can_flush_slowly());
+            store.memtables.budget.grow(room / 2);
+            assert!(!can_flush_slowly());
             first.advance_to(0.5);
-            assert!(database.can_flush_slowly());
-            database.budget().shrink(room / 2);
+            assert!(can_flush_slowly());
+            store.memtables.budget.shrink(room / 2);
         });
     }
 }

@@ -7,7 +7,7 @@ use espalier_commitlog::CommitLog;
 use espalier_runtime::time::{self, Instant};
 
 use super::by_time;
-use crate::{Database, flush::FlushProgress, table::Table};
+use crate::{ShardStore, compaction::flush_pause, flush::FlushProgress, table::Table};
 
 /// Pause before a failed flush is retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -37,8 +37,8 @@ struct Paused<'a> {
     _waiting: FlushProgress<'a>,
 }
 
-/// Flushes until the database closes.
-pub(crate) async fn run(database: Database) {
+/// Flushes until the store closes.
+pub(crate) async fn run(store: Rc<ShardStore>) {
     let mut paused: Vec<Paused<'_>> = Vec::new();
     loop {
         if !paused.is_empty() {
@@ -47,23 +47,23 @@ pub(crate) async fn run(database: Database) {
         let now = Instant::now();
         let waits = paused.iter().map(|paused| paused.until.since(now));
         let longest = waits.min().map_or(by_time::TICK, |wait| wait.min(by_time::TICK));
-        let _ = time::timeout(longest, database.flush_wanted().notified()).await;
-        while !database.is_closing() {
+        let _ = time::timeout(longest, store.wakers.flush.notified()).await;
+        while !store.is_closing() {
             let now = Instant::now();
             let waits = |table: &Rc<Table>| {
                 let paused = paused.iter().find(|paused| Rc::ptr_eq(&paused.table, table));
                 paused.is_some_and(|paused| now < paused.until)
             };
-            let Some(table) = victim(&database, waits) else {
+            let Some(table) = victim(&store, waits) else {
                 // A segment that was flushed before it was durable could not be freed then.
-                database.reclaim_log();
+                store.logs.reclaim(&store.tables);
                 break;
             };
             let at = paused.iter().position(|paused| Rc::ptr_eq(&paused.table, &table));
             let since = at.map_or(now, |at| paused[at].since);
-            let pause = pause_of(&database, &table);
+            let pause = pause_of(&store, &table);
             // When the log is full, writes to all tables wait for segments that this table holds.
-            let over = if database.logs().any(CommitLog::is_under_pressure) {
+            let over = if store.logs.all().any(CommitLog::is_under_pressure) {
                 since + pause.min(PAUSE_LOOK)
             } else {
                 since + pause
@@ -73,28 +73,28 @@ pub(crate) async fn run(database: Database) {
                 match at {
                     Some(at) => paused[at].until = until,
                     None => {
-                        let _waiting = database.flush_estimate().begin(0);
+                        let _waiting = store.memtables.flush_estimate.begin(0);
                         paused.push(Paused { table, since, until, _waiting });
                     }
                 }
                 continue;
             }
             if at.is_some() {
-                database.count_delayed_flush(now.since(since));
+                store.counters.flushes.count_delay(now.since(since));
             }
-            flush(&database, &table).await;
+            flush(&store, &table).await;
             paused.retain(|paused| !Rc::ptr_eq(&paused.table, &table));
         }
         // A paused table that was not chosen again needs no flush any more.
         let now = Instant::now();
         paused.retain(|paused| now < paused.until);
-        for table in database.tables_here() {
+        for table in store.tables.all() {
             // Check again for each table, because the flushes before it took time.
-            if !database.is_closing() && by_time::is_due(&database, &table) {
-                flush(&database, &table).await;
+            if !store.is_closing() && by_time::is_due(&table, store.configuration.autocompaction) {
+                flush(&store, &table).await;
             }
         }
-        if database.is_closing() {
+        if store.is_closing() {
             return;
         }
     }
@@ -102,15 +102,15 @@ pub(crate) async fn run(database: Database) {
 
 /// Flushes a table. A failed flush is retried after [`RETRY_PAUSE`]. Other tables are flushed
 /// during the pause, because their disk may be another one.
-async fn flush(database: &Database, table: &Table) {
-    let outcome = database.flush_in_background(table).await;
+async fn flush(store: &ShardStore, table: &Table) {
+    let outcome = store.flush_in_background(table).await;
     table.flush_retry_at.set(outcome.is_err().then(|| Instant::now() + RETRY_PAUSE));
 }
 
 /// Returns how long the flush of a table must wait for compactions. A failed flush does not wait:
 /// its pause is over, and [`victim`] returns it again and again, so a pause would occupy the core.
-fn pause_of(database: &Database, table: &Rc<Table>) -> Duration {
-    if has_failed(table) { Duration::ZERO } else { database.flush_pause(table) }
+fn pause_of(store: &ShardStore, table: &Rc<Table>) -> Duration {
+    if has_failed(table) { Duration::ZERO } else { flush_pause(store, table) }
 }
 
 /// Returns whether a flush failed and left a frozen memtable that no flush is writing. While a
@@ -126,8 +126,8 @@ fn is_free(table: &Rc<Table>) -> bool {
 
 /// Returns the table to flush next, if any. Tables that wait for compactions are excluded, except
 /// after a failed flush.
-fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<Table>> {
-    let mut tables = database.tables_here();
+fn victim(store: &ShardStore, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<Table>> {
+    let mut tables = store.tables.all();
     let now = Instant::now();
     // A table that is being dropped is not flushed. It may stay in the list until its compaction
     // has ended, and choosing it again and again would occupy the core that the compaction needs.
@@ -145,14 +145,14 @@ fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<
     if let Some(full) = tables.iter().find(is_full) {
         return Some(full.clone());
     }
-    if database.budget().wants_flush() {
+    if store.memtables.budget.wants_flush() {
         let active: usize = tables.iter().map(|table| table.memtable_bytes()).sum();
         let bytes = |table: &&Rc<Table>| table.memtable_bytes();
         let others = || tables.iter().filter(|table| !waits(table));
         let does_one_wait = others().count() < tables.len();
         // While a large memtable waits, small ones are not flushed: that would hardly free memory.
         let least = if does_one_wait {
-            (database.budget().flush_bytes() / PART_WORTH_A_FILE).max(SMALL_BYTES)
+            (store.memtables.budget.flush_bytes() / PART_WORTH_A_FILE).max(SMALL_BYTES)
         } else {
             SMALL_BYTES
         };
@@ -162,14 +162,14 @@ fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<
         // If readers still hold the memory of flushed memtables, a flush of small ones does not
         // help.
         let helps = |table: &&Rc<Table>| {
-            database.budget().is_flush_due(active)
-                || (!database.budget().has_room() && table.memtable_bytes() > SMALL_BYTES)
+            store.memtables.budget.is_flush_due(active)
+                || (!store.memtables.budget.has_room() && table.memtable_bytes() > SMALL_BYTES)
         };
         if let Some(largest) = largest.or_else(any).filter(helps) {
             return Some(largest.clone());
         }
     }
-    database.logs().find_map(|log| {
+    store.logs.all().find_map(|log| {
         let last = log.segment_to_give_up()?;
         let holds = |table: &&Rc<Table>| {
             is_free(table)
@@ -178,7 +178,7 @@ fn victim(database: &Database, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<
         };
         tables
             .iter()
-            .filter(|table| database.log_for(table).is_some_and(|its| its.is_same(log)))
+            .filter(|table| store.logs.of_table(table).is_some_and(|its| its.is_same(log)))
             .find(holds)
             .cloned()
     })

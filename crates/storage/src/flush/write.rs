@@ -3,8 +3,7 @@
 use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
 use espalier_memtable::{Memtable, MemtableStatistics};
-use espalier_mutation::{LogPosition, schema::TableMetadata};
-use espalier_runtime::file::FileError;
+use espalier_mutation::schema::TableMetadata;
 use espalier_sstable::{
     Descriptor, EncodingStats, PresentColumns, SSTable, SSTableError, SSTableWriter, WriterOptions,
     components::remove_sstable,
@@ -13,23 +12,43 @@ use espalier_sstable::{
 };
 
 use super::{copy::Copy, pace::FlushPace};
-use crate::{Database, StorageError, flush::FlushProgress, index::write_memtable, table::Table};
+use crate::{
+    ShardStore, StorageError,
+    flush::FlushProgress,
+    index::write_memtable,
+    shard::{add, make_directory},
+    table::Table,
+};
 
-impl Database {
+impl ShardStore {
     /// Writes all memtables of the table on this shard to SSTables. Waits for a flush of the table
     /// that is under way, and lifts the flush limit because the caller waits.
     pub(crate) async fn flush_table(&self, table: &Table) -> Result<(), StorageError> {
-        let _awaiting = self.await_flush();
+        let _awaiting = self.memtables.await_flush();
         self.flush_in_background(table).await
     }
 
-    /// Flushes the table like [`Database::flush_table`], but at the pace of a background task.
+    /// Flushes the table like [`ShardStore::flush_table`], but at the pace of a background task.
     pub(crate) async fn flush_in_background(&self, table: &Table) -> Result<(), StorageError> {
+        TableFlush { store: self, table }.run().await
+    }
+}
+
+/// A flush of one table.
+struct TableFlush<'a> {
+    store: &'a ShardStore,
+    table: &'a Table,
+}
+
+impl TableFlush<'_> {
+    /// Writes all memtables of the table, one after another.
+    async fn run(&self) -> Result<(), StorageError> {
+        let table = self.table;
         let _permit = table.flush_lock.acquire(1).await;
         if table.is_dropped() {
             return Ok(());
         }
-        let _under_way = self.begin_flush();
+        let _under_way = self.store.memtables.begin_flush();
         let mut is_frozen = false;
         loop {
             // Write the oldest memtable first. After a failed flush, freeze no other memtable
@@ -44,21 +63,21 @@ impl Database {
                 if !memtable.is_empty() || memtable.positions().is_some() {
                     table.switch_memtable();
                     // The new memtable has room for the writes that wait.
-                    self.budget().wake_waiters();
+                    self.store.memtables.budget.wake_waiters();
                     continue;
                 }
             }
             let Some(memtable) = oldest else { break };
-            let progress = self.flush_estimate().begin(memtable.used_bytes());
-            match self.flush_memtable(table, &memtable, &progress).await {
+            let progress = self.store.memtables.flush_estimate.begin(memtable.used_bytes());
+            match self.flush_memtable(&memtable, &progress).await {
                 Ok(sstable) => {
                     if let Some(sstable) = &sstable {
                         table.record_flush(sstable.reader().stored_data_length());
                     }
-                    self.exchange_flushed(table, &memtable, sstable).await;
+                    self.exchange_flushed(&memtable, sstable).await;
                     drop(progress);
                     table.set_flush_failure(None);
-                    self.count_flush(&memtable);
+                    self.store.counters.flushes.count(memtable.used_bytes());
                 }
                 Err(error) => {
                     progress.fail();
@@ -68,30 +87,26 @@ impl Database {
                         check the disk"
                     );
                     table.set_flush_failure(Some(error.to_string()));
-                    self.count_failed_flush();
+                    add(&self.store.counters.flushes.failed, 1);
                     // The scheduler retries after a pause.
-                    self.flush_wanted().notify_one();
-                    self.budget().wake_waiters();
+                    self.store.wakers.flush.notify_one();
+                    self.store.memtables.budget.wake_waiters();
                     return Err(error);
                 }
             }
         }
-        self.reclaim_log();
-        self.compaction_wanted().notify_one();
+        self.store.logs.reclaim(&self.store.tables);
+        self.store.wakers.compaction.notify_one();
         Ok(())
     }
 
     /// Replaces the memtable by the SSTable that was written from it. Both are in the view until
     /// the row cache holds the memtable's rows.
-    async fn exchange_flushed(
-        &self,
-        table: &Table,
-        memtable: &Rc<Memtable>,
-        sstable: Option<Rc<SSTable>>,
-    ) {
+    async fn exchange_flushed(&self, memtable: &Rc<Memtable>, sstable: Option<Rc<SSTable>>) {
+        let table = self.table;
         if let Some(sstable) = sstable {
             table.add_flushed(sstable);
-            let mut pace = FlushPace::new(self);
+            let mut pace = FlushPace::new(self.store);
             let yield_core = async || pace.look().await;
             let updated = table.cache().update(memtable, &table.metadata(), yield_core).await;
             if let Err(error) = updated {
@@ -108,15 +123,15 @@ impl Database {
 
     async fn flush_memtable(
         &self,
-        table: &Table,
         memtable: &Rc<Memtable>,
         progress: &FlushProgress<'_>,
     ) -> Result<Option<Rc<SSTable>>, StorageError> {
+        let table = self.table;
         let metadata = memtable.table_to_write(&table.metadata());
-        self.make_directory(table).await?;
-        let options = self.writer_options(table, memtable, &metadata).await?;
+        make_directory(&self.store.file_system, table).await?;
+        let options = self.writer_options(memtable, &metadata).await?;
         let descriptor = options.descriptor.clone();
-        let outcome = match SSTableWriter::create(self.file_system(), options).await {
+        let outcome = match SSTableWriter::create(self.store.file_system(), options).await {
             // The files belong to another SSTable and must not be removed.
             Err(error @ SSTableError::NameTaken { .. }) => return Err(error.into()),
             Err(error) => Err(error.into()),
@@ -124,7 +139,7 @@ impl Database {
                 let written = self.write_sstable(memtable, &metadata, writer, progress).await;
                 match written {
                     Ok(Some(descriptor)) => {
-                        self.open_sstable(&table.metadata(), descriptor).await.map(Some)
+                        self.store.open_sstable(&table.metadata(), descriptor).await.map(Some)
                     }
                     Ok(None) => Ok(None),
                     Err(error) => Err(error),
@@ -137,7 +152,7 @@ impl Database {
         });
         // Remove the files of a failed attempt, so that retries do not fill a full disk.
         if outcome.is_err()
-            && let Err(error) = remove_sstable(self.file_system(), &descriptor).await
+            && let Err(error) = remove_sstable(self.store.file_system(), &descriptor).await
         {
             tracing::warn!(
                 %error,
@@ -156,45 +171,30 @@ impl Database {
         mut writer: SSTableWriter,
         progress: &FlushProgress<'_>,
     ) -> Result<Option<Descriptor>, StorageError> {
-        Copy::new(self, memtable, metadata, &mut writer, progress).run().await?;
-        let mut pace = FlushPace::new(self);
+        Copy::new(self.store, memtable, metadata, &mut writer, progress).run().await?;
+        let mut pace = FlushPace::new(self.store);
         let yield_core = async || pace.look().await;
-        let limits = &self.configuration().vector_limits;
-        write_memtable(self.file_system(), memtable, &mut writer, limits, yield_core).await?;
+        let limits = &self.store.configuration().vector_limits;
+        write_memtable(self.store.file_system(), memtable, &mut writer, limits, yield_core).await?;
         progress.all_rows_written();
         Ok(writer.finish().await?.map(|written| written.descriptor))
     }
 
-    pub(crate) async fn make_directory(&self, table: &Table) -> Result<(), FileError> {
-        if table.has_durable_directory.get() {
-            return Ok(());
-        }
-        self.file_system().create_dir_all(&table.directory).await?;
-        // Another shard or an earlier run may have created the directory without making its name
-        // durable.
-        let above = table.directory.ancestors().skip(1).take(2);
-        for directory in above.filter(|directory| !directory.as_os_str().is_empty()) {
-            self.file_system().sync_dir(directory).await?;
-        }
-        table.has_durable_directory.set(true);
-        Ok(())
-    }
-
     async fn writer_options(
         &self,
-        table: &Table,
         memtable: &Memtable,
         metadata: &Arc<TableMetadata>,
     ) -> Result<WriterOptions, StorageError> {
+        let table = self.table;
         let statistics = memtable.statistics();
-        let mut features = self.sstable_features(table);
+        let mut features = self.store.tables.features_of(table);
         // The write was accepted for another SSTable version, before ALTER TABLE or a restart, and
         // must not be lost.
         if statistics.has_negative_deletion && !features.has_room_for_negative_deletions() {
             features = features.with_room_for_negative_deletions();
         }
         let named = |id| Descriptor::new(table.directory.clone(), features, id);
-        let descriptor = self.next_descriptor(metadata.id, named).await?;
+        let descriptor = self.store.next_descriptor(metadata.id, named).await?;
         let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;
         let columns = metadata.static_columns().iter().chain(metadata.regular_columns());
         let present: BTreeSet<_> =
@@ -202,29 +202,15 @@ impl Database {
         options.columns = PresentColumns::Only(present);
         options.encoding_stats = encoding_stats(&statistics);
         options.estimated_partitions = statistics.partitions;
-        options.column_index_size = self.configuration().column_index_size(features);
-        options.first_block_size = self.configuration().first_block_size(features);
-        options.summary_ratio = self.configuration().sstable_summary_ratio;
+        options.column_index_size = self.store.configuration().column_index_size(features);
+        options.first_block_size = self.store.configuration().first_block_size(features);
+        options.summary_ratio = self.store.configuration().sstable_summary_ratio;
         let intervals = match memtable.positions() {
-            Some((first, last)) => self.log_intervals(table, first, last),
+            Some((first, last)) => self.store.logs.intervals(table, first, last),
             None => Vec::new(),
         };
-        set_commit_log_facts(&mut options.facts, &intervals, self.host_id());
+        set_commit_log_facts(&mut options.facts, &intervals, self.store.host_id());
         Ok(options)
-    }
-
-    fn log_intervals(
-        &self,
-        table: &Table,
-        first: LogPosition,
-        last: LogPosition,
-    ) -> Vec<(LogPosition, LogPosition)> {
-        // During the replay the shard has no active log. A file without the intervals of the old
-        // log would cause another replay, after deletions and purges that happened since.
-        match self.log_for(table) {
-            Some(log) => log.intervals(first, last),
-            None => self.replayed_intervals(first, last),
-        }
     }
 }
 

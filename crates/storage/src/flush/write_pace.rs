@@ -29,7 +29,7 @@ use espalier_runtime::{
 };
 
 use super::FlushEstimate;
-use crate::Database;
+use crate::ShardStore;
 
 /// Acknowledgements leave in steps of this length, so that many writes share an iteration of the
 /// event loop and a message to their client.
@@ -204,9 +204,9 @@ impl WritePace {
     }
 }
 
-/// Releases batches when their delays end, until the database closes.
-pub(crate) async fn run(database: Database) {
-    let pace = database.write_pace();
+/// Releases batches when their delays end, until the store closes.
+pub(crate) async fn run(store: Rc<ShardStore>) {
+    let pace = &store.memtables.write_pace;
     while !pace.is_over.get() {
         let first = pace.steps.borrow().front().map(|(leaves, _)| *leaves);
         match first {

@@ -7,12 +7,17 @@
 
 use std::{rc::Rc, time::Duration};
 
+use espalier_compaction::CompactionKind;
 use espalier_memtable::Memtable;
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::time;
 use espalier_sstable::SSTable;
 
-use crate::{Database, table::Table};
+use crate::{
+    ShardStore, StorageError,
+    shard::{RequestedCompactions, may_take},
+    table::Table,
+};
 
 /// The interval at which the task looks for SSTables without entries. Arbitrary; CREATE INDEX wakes
 /// the task.
@@ -24,20 +29,22 @@ const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// The minimum pause before the task tries an SSTable again. It gives other tasks time.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 
-/// Builds missing entries until the database closes.
-pub(crate) async fn run(database: Database) {
+/// Builds missing entries until the store closes.
+pub(crate) async fn run(store: Rc<ShardStore>) {
     let mut pause = INTERVAL;
     loop {
-        let _ = time::timeout(pause, database.index_wanted().notified()).await;
+        let _ = time::timeout(pause, store.wakers.indexes.notified()).await;
         pause = INTERVAL;
-        for table in database.tables_here() {
-            if database.is_closing() {
+        for table in store.tables.all() {
+            if store.is_closing() {
                 return;
             }
-            let built = match database.build_indexes(&table).await {
-                Ok(()) => database.record_built_indexes(&table).await,
-                Err(error) => Err(error),
-            };
+            let mut built = build_indexes(&store, &table).await;
+            if built.is_ok()
+                && let Some(peers) = store.peers()
+            {
+                built = peers.record_built_indexes(&table).await;
+            }
             if let Err(error) = built {
                 let metadata = table.metadata();
                 tracing::warn!(
@@ -52,10 +59,76 @@ pub(crate) async fn run(database: Database) {
             let until_retry = table.index_failures.until_retry(time::Instant::now());
             pause = until_retry.map_or(pause, |left| pause.min(left.max(MIN_PAUSE)));
         }
-        if database.is_closing() {
+        if store.is_closing() {
             return;
         }
     }
+}
+
+/// Builds the missing entries of a table on this shard: flushes frozen memtables with the
+/// entries of other indexes, and rewrites SSTables without entries.
+async fn build_indexes(store: &Rc<ShardStore>, table: &Rc<Table>) -> Result<(), StorageError> {
+    let has_none = table.borrow_metadata().indexes.is_empty();
+    if table.is_dropped() || (has_none && table.borrow_view().flushing.is_empty()) {
+        return Ok(());
+    }
+    if table.has_frozen_without_entries() {
+        store.flush_in_background(table).await?;
+    }
+    let missing = table.unindexed();
+    table.index_failures.retain(&missing);
+    let now = time::Instant::now();
+    // Another shard may lead for a file that several share. It wakes this one when the file is
+    // split.
+    let may_try = |sstable: &&Rc<SSTable>| {
+        may_take(store, table, sstable) && table.index_failures.may_try(sstable, now)
+    };
+    let missing: Vec<Rc<SSTable>> = missing.iter().filter(may_try).cloned().collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    let seen = store.compactions.stop_requests.get();
+    let requests = RequestedCompactions { store, table, seen };
+    let (metadata, mut has_built) = (table.metadata(), false);
+    tracing::info!(
+        keyspace = metadata.keyspace,
+        table = metadata.name,
+        sstables = missing.len(),
+        "building secondary indexes: rewriting the SSTables that lack their entries"
+    );
+    for sstable in missing {
+        match requests.compact_one(&sstable, CompactionKind::IndexBuild).await {
+            Ok(()) => has_built = true,
+            Err(
+                error @ (StorageError::ShuttingDown
+                | StorageError::CompactionStopped(_)
+                | StorageError::CompactionUndecided(_)),
+            ) => return Err(error),
+            Err(error) => {
+                let pause = table.index_failures.record(&sstable, time::Instant::now());
+                tracing::error!(
+                    %error,
+                    sstable = %sstable.descriptor(),
+                    retry_after_s = pause.as_secs(),
+                    "building secondary indexes of an SSTable failed, going on with others; \
+                     queries by the indexes read all rows until it is done, check the file \
+                     and the disk"
+                );
+            }
+        }
+    }
+    if has_built && let Some(peers) = store.peers() {
+        // A file that several shards share was split, so that they may be done, too.
+        peers.wake_index_builds().await;
+    }
+    if table.unindexed().is_empty() {
+        tracing::info!(
+            keyspace = metadata.keyspace,
+            table = metadata.name,
+            "secondary indexes built on this shard"
+        );
+    }
+    Ok(())
 }
 
 /// Returns whether a memtable has the entries of exactly the indexes of `table`.

@@ -269,10 +269,10 @@ fn what_is_cached_stays_where_only_options_change() {
         };
         let is_cached = async || {
             let wide = table(&database, "wide");
-            let before = database.row_cache_metrics();
+            let before = database.store().row_cache().metrics();
             let target = ReadTarget::Partition(key("a"));
             let read = database.read(command(&wide, target)).await.unwrap();
-            let after = database.row_cache_metrics();
+            let after = database.store().row_cache().metrics();
             let misses = after.reads_with_misses - before.reads_with_misses;
             assert_eq!(misses + after.reads_without_misses - before.reads_without_misses, 1);
             (show(&wide, &read).concat(), misses == 0)
@@ -329,7 +329,7 @@ fn a_change_that_cannot_be_logged_does_not_come_true_later() {
         run(async {
             let database = open(&file_system, configuration()).await.unwrap();
             assert_eq!(shown(&database).await, ["a/1 v=1", "a/2 v=2"]);
-            assert!(database.schema().table("ks", "narrow").is_none());
+            assert!(database.store().schema().table("ks", "narrow").is_none());
         });
     }
 }
@@ -339,13 +339,13 @@ fn a_change_that_fails_or_changes_nothing_leaves_the_schema() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
-        let before = database.schema().version;
+        let before = database.store().schema().version;
         let refused = database.change_schema(|_| Err::<Option<Schema>, _>("no")).await.unwrap();
         assert_eq!(refused, Err("no"));
         let nothing = database.change_schema(|_| Ok::<_, ()>(None)).await.unwrap();
         assert_eq!(nothing, Ok(false));
-        assert_eq!(database.schema().version, before);
+        assert_eq!(database.store().schema().version, before);
         create(&database, vec![narrow_table()]).await;
-        assert_ne!(database.schema().version, before);
+        assert_ne!(database.store().schema().version, before);
     });
 }

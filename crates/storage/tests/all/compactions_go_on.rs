@@ -33,13 +33,13 @@ async fn write_file(database: &Database, number: usize) {
 /// Waits until the numbers of compactions and of failed compactions are reached.
 pub async fn wait_for(database: &Database, compactions: u64, failures: u64) {
     for _ in 0..1_000_000 {
-        let metrics = database.metrics();
+        let metrics = database.store().metrics();
         if (metrics.compactions, metrics.failed_compactions) == (compactions, failures) {
             return;
         }
         yield_now().await;
     }
-    panic!("{:?}", database.metrics());
+    panic!("{:?}", database.store().metrics());
 }
 
 #[test]

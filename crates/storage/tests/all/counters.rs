@@ -174,7 +174,7 @@ fn shares_of_a_deleted_counter_stay_deleted() {
                 update.static_row = None;
                 database.apply_counters(update).await.unwrap();
             };
-            let id = *database.host_id().as_bytes();
+            let id = *database.store().host_id().as_bytes();
             let clock = time::now_micros() + 3_600_000_000;
             let mut later = at(addition(&counts, "a", 1, 1), 1);
             later.static_row = None;

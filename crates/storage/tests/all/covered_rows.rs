@@ -76,7 +76,7 @@ fn clusterings(rows: &[Row]) -> Vec<i32> {
 /// looked up.
 async fn find(database: &Database, command: ReadCommand) -> (Vec<i32>, u64) {
     let looked = || {
-        let metrics = database.metrics();
+        let metrics = database.store().metrics();
         metrics.page_cache_hits + metrics.page_cache_misses
     };
     let before = looked();
@@ -104,7 +104,7 @@ pub fn a_range_deletion_over_many_rows_is_not_walked() {
         for is_flushed in [false, true] {
             if is_flushed {
                 database.flush("ks", None).await.unwrap();
-                assert_eq!(database.metrics().sstables, 2);
+                assert_eq!(database.store().metrics().sstables, 2);
             }
             let last: Vec<i32> = (ROWS - 10..ROWS).collect();
             for (direction, first) in [(Direction::Forward, 9), (Direction::Reverse, ROWS - 10)] {

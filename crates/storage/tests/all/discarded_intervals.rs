@@ -85,7 +85,8 @@ fn nothing_comes_back_from_segments_that_are_to_be_used_again() {
         database.flush("ks", None).await.unwrap();
         database.compact("ks", Some("narrow"), false).await.unwrap();
         assert!(sstable_names(&file_system, &narrow).await.is_empty());
-        let segments = file_system.read_dir(&database.configuration().commitlog_directory).await;
+        let segments =
+            file_system.read_dir(&database.store().configuration().commitlog_directory).await;
         let segments = segments.unwrap().len();
         assert!(segments > 100, "{segments}");
     });
@@ -124,7 +125,7 @@ fn a_note_that_is_damaged_is_an_error_that_names_it() {
         let database = open(&file_system, quiet()).await.unwrap();
         fill(&database).await;
         database.compact("ks", Some("narrow"), false).await.unwrap();
-        let path = database.configuration().commitlog_directory.join("settled-0");
+        let path = database.store().configuration().commitlog_directory.join("settled-0");
         assert!(disk.flip_random_bit(&path).unwrap());
         database.shutdown().await.unwrap();
         drop(database);
@@ -154,7 +155,7 @@ fn nothing_comes_back_of_which_a_replay_has_made_files() {
     let disk = crashed.simulated_disk().unwrap().clone();
     run(async {
         let database = open(&crashed, replayed()).await.unwrap();
-        assert!(database.metrics().flushes >= 2, "{:?}", database.metrics());
+        assert!(database.store().metrics().flushes >= 2, "{:?}", database.store().metrics());
         database.flush("ks", Some("narrow")).await.unwrap();
         let narrow = table(&database, "narrow");
         set_durable_writes(&database, false).await;
@@ -199,7 +200,7 @@ fn nothing_comes_back_of_which_the_log_has_failed_to_write_all() {
         let mut tickets = Vec::new();
         for number in 0..FEW {
             let write = insert(&narrow, &number.to_string(), None, 1, &[("v", "1")]);
-            tickets.push(database.try_apply(&write).unwrap().unwrap());
+            tickets.push(database.store().try_apply(&write).unwrap().unwrap());
         }
         for ticket in tickets {
             ticket.wait().await.unwrap_err();
@@ -223,7 +224,7 @@ fn nothing_comes_back_of_which_the_log_has_failed_to_write_all() {
     });
     run(async {
         let database = open(&file_system, quiet()).await.unwrap();
-        let metrics = database.metrics();
+        let metrics = database.store().metrics();
         assert_eq!(names_in_narrow(&database).await, [""; 0], "{metrics:?}");
         let wide = table(&database, "wide");
         assert_eq!(read_all(&database, &wide).await.partitions.len(), 1);

@@ -133,7 +133,7 @@ fn a_table_that_cannot_be_flushed_keeps_no_other_from_it() {
             let one = insert(&wide, &number.to_string(), Some(1), 1, &[("v", &value)]);
             database.apply(one).await.unwrap();
         }
-        let metrics = database.metrics();
+        let metrics = database.store().metrics();
         assert!(metrics.flushes >= 3 && metrics.sstables >= 3, "{metrics:?}");
         disk.clear_faults();
         let failed = metrics.failed_flushes;
@@ -175,16 +175,16 @@ fn a_flush_that_fails_is_tried_again_and_loses_nothing() {
             shown.sort();
             assert_eq!(shown, names);
         }
-        assert_eq!(database.metrics().sstables, 0);
+        assert_eq!(database.store().metrics().sstables, 0);
         // Partial files of failed flushes do not stay on a disk that may be full.
         let directory = file_system.read_dir("node/data/ks").await.unwrap().remove(0).path;
         let mut left = file_system.read_dir(directory).await.unwrap();
         left.retain(|entry| entry.name.starts_with("da-"));
         assert_eq!(left, []);
         database.flush("ks", None).await.unwrap();
-        let sstables = database.metrics().sstables;
+        let sstables = database.store().metrics().sstables;
         assert!(sstables >= 1);
-        assert!(database.metrics().failed_flushes >= 4);
+        assert!(database.store().metrics().failed_flushes >= 4);
         let shown = show(&narrow, &read_all(&database, &narrow).await);
         assert_eq!(shown.len(), 2);
     });

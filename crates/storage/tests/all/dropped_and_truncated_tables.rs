@@ -246,7 +246,7 @@ fn dropped_tables_stay_dropped_wherever_the_power_goes() {
         let file_system = FileSystem::on(disk.crash(seed));
         block_on(async {
             let database = open(&file_system, configuration()).await.unwrap();
-            let exists = database.schema().table("ks", "narrow").is_some();
+            let exists = database.store().schema().table("ks", "narrow").is_some();
             assert!(!(is_dropped && exists), "seed {seed}");
             if exists {
                 assert_eq!(names_in_narrow(&database).await, ["file", "memory"], "seed {seed}");

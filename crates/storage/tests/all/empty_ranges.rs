@@ -114,7 +114,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
         for reader in readers {
             reader.await;
         }
-        passes = database.metrics().empty_range_skips;
+        passes = database.store().metrics().empty_range_skips;
         espalier_runtime::preempt::force_yields(None);
     });
     passes
@@ -300,7 +300,7 @@ fn who_follows_is_done_at_a_static_row() {
         let mut passes = 0;
         loop {
             time::sleep(std::time::Duration::from_millis(200)).await;
-            let metrics = database.metrics();
+            let metrics = database.store().metrics();
             if metrics.empty_ranges > 0 && metrics.empty_range_skips == passes {
                 break;
             }
@@ -309,7 +309,7 @@ fn who_follows_is_done_at_a_static_row() {
         }
         // One range from the start of the table to the first of them, and one from the last
         // deletion to the next one.
-        assert!((1..=2).contains(&database.metrics().empty_ranges));
+        assert!((1..=2).contains(&database.store().metrics().empty_ranges));
     });
 }
 
@@ -331,7 +331,7 @@ fn what_has_expired_is_there_for_a_clock_behind() {
         for _ in 0..3 {
             assert!(database.read(late.clone()).await.unwrap().partitions.is_empty());
         }
-        assert!(database.metrics().empty_ranges > 0);
+        assert!(database.store().metrics().empty_ranges > 0);
         for direction in [Direction::Forward, Direction::Reverse] {
             let early = ReadCommand { direction, ..whole(&table) };
             assert_eq!(database.read(early).await.unwrap().partitions[0].rows.len(), 200);
@@ -364,7 +364,7 @@ fn imports_and_other_columns_forget_ranges() {
             for _ in 0..3 {
                 read_all(&database, &narrow).await;
             }
-            assert!(database.metrics().empty_ranges > 0);
+            assert!(database.store().metrics().empty_ranges > 0);
         };
         learn().await;
         assert!(read_all(&database, &narrow).await.partitions.is_empty());
@@ -374,12 +374,12 @@ fn imports_and_other_columns_forget_ranges() {
             Ok(Some(with_tables(schema, vec![table])))
         };
         assert!(database.change_schema(change).await.unwrap().unwrap());
-        assert_eq!(database.metrics().empty_ranges, 0);
+        assert_eq!(database.store().metrics().empty_ranges, 0);
         let narrow = table(&database, "narrow");
         for _ in 0..3 {
             read_all(&database, &narrow).await;
         }
-        assert!(database.metrics().empty_ranges > 0);
+        assert!(database.store().metrics().empty_ranges > 0);
         database.import("ks", "narrow", Some(backup)).await.unwrap();
         assert_eq!(read_all(&database, &narrow).await.partitions.len(), 1);
     });

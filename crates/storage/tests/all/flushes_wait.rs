@@ -60,7 +60,7 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         wide.options = TableOptions { memtable_flush_period_in_ms: 100, ..TableOptions::default() };
         create(&database, vec![by_size(), wide]).await;
         fall_behind(&database, || {}).await;
-        let before = database.metrics();
+        let before = database.store().metrics();
         // Two for the large files and a third one for the short file; no file is a quarter of its
         // size.
         assert_eq!(before.running_compactions, 3);
@@ -72,13 +72,13 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
 
         write(&database, "wide", 1, 10).await;
         write(&database, "narrow", 600, 2000).await;
-        assert_eq!(database.metrics().delayed_flushes, 0);
+        assert_eq!(database.store().metrics().delayed_flushes, 0);
         time::sleep(pause.mul_f64(0.7)).await;
-        let meanwhile = database.metrics();
+        let meanwhile = database.store().metrics();
         assert_eq!(meanwhile.delayed_flushes, 0);
         assert_eq!(meanwhile.flushes, before.flushes + 1, "the other table's");
         time::sleep(pause.mul_f64(0.4) + Duration::from_millis(100)).await;
-        let metrics = database.metrics();
+        let metrics = database.store().metrics();
         assert_eq!((metrics.delayed_flushes, metrics.flushes), (1, before.flushes + 2));
         let waited = Duration::from_micros(metrics.flush_delay_us + 1);
         assert!((pause..pause.mul_f64(1.1)).contains(&waited), "{pause:?} {metrics:?}");
@@ -87,7 +87,7 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         write(&database, "narrow", 700, 2000).await;
         database.set_compaction_throughput(0).await;
         time::sleep(Duration::from_millis(1500)).await;
-        let metrics = database.metrics();
+        let metrics = database.store().metrics();
         assert!(metrics.compaction_score < 48, "{metrics:?}");
         assert!(metrics.flushes >= before.flushes + 3, "{metrics:?}");
         assert_eq!(read_all(&database, &table(&database, "narrow")).await.partitions.len(), 700);
@@ -111,18 +111,18 @@ fn no_flush_waits_for_compactions_that_fail() {
         let disk = file_system.simulated_disk().unwrap();
         let fault = Fault::always(Operation::Create, Effect::NoSpace).on_path("_txn_");
         fall_behind(&database, || disk.inject(fault)).await;
-        let before = database.metrics();
+        let before = database.store().metrics();
         assert!(before.failed_compactions > 0 && before.running_compactions == 0, "{before:?}");
 
         write(&database, "narrow", 600, 2000).await;
         time::sleep(Duration::from_millis(500)).await;
-        let metrics = database.metrics();
+        let metrics = database.store().metrics();
         assert_eq!((metrics.delayed_flushes, metrics.flushes), (0, before.flushes + 1));
 
         // They are retried after half a minute.
         disk.clear_faults();
         time::sleep(Duration::from_secs(31)).await;
-        let metrics = database.metrics();
+        let metrics = database.store().metrics();
         assert!(metrics.compactions > 0 && metrics.compaction_score < 48, "{metrics:?}");
     });
 }

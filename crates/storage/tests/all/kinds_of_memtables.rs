@@ -54,12 +54,12 @@ with_kind! { skip_list_of_many_rows, SkipList, 1, model::partitions_of_many_rows
 
 /// Writes a thousand rows. Returns the bytes by which the memtables have grown.
 async fn grow(database: &Database, table: &TableMetadata, timestamp: i64) -> u64 {
-    let before = database.metrics().memtable_bytes;
+    let before = database.store().metrics().memtable_bytes;
     for number in 0..1000 {
         let name = format!("{number}");
         database.apply(insert(table, &name, None, timestamp, &[("v", "x")])).await.unwrap();
     }
-    database.metrics().memtable_bytes - before
+    database.store().metrics().memtable_bytes - before
 }
 
 fn narrow_table_with(memtable: &str) -> TableMetadata {

@@ -69,7 +69,7 @@ fn a_memtable_takes_more_than_2_gib_and_is_flushed() {
         };
         database.change_schema(change).await.unwrap().unwrap();
         let narrow = table(&database, "narrow");
-        let flushes = database.metrics().flushes;
+        let flushes = database.store().metrics().flushes;
 
         let mut count = 0;
         let memory = loop {
@@ -78,12 +78,12 @@ fn a_memtable_takes_more_than_2_gib_and_is_flushed() {
                 count += 1;
             }
             maybe_yield().await;
-            let memory = database.memtable_memory("ks", "narrow").unwrap();
+            let memory = database.store().memtable_memory("ks", "narrow").unwrap();
             if memory.structure_bytes + memory.content_bytes > WANTED_BYTES {
                 break memory;
             }
         };
-        assert_eq!(database.metrics().flushes, flushes, "it was flushed before");
+        assert_eq!(database.store().metrics().flushes, flushes, "it was flushed before");
         assert_eq!((memory.partitions, memory.rows), (count, count));
         println!("{count} partitions, {memory:?}");
         // An overwrite of an old row, beyond the 2 GiB.
@@ -94,7 +94,7 @@ fn a_memtable_takes_more_than_2_gib_and_is_flushed() {
         assert!(read_partition(&database, &narrow, &name(count)).await.is_none());
 
         database.flush("ks", None).await.unwrap();
-        assert_eq!(database.memtable_memory("ks", "narrow").unwrap().rows, 0);
+        assert_eq!(database.store().memtable_memory("ks", "narrow").unwrap().rows, 0);
         for number in (0..count).step_by(9973).chain([count - 1]) {
             assert_there(&database, &narrow, number).await;
         }

@@ -79,7 +79,7 @@ fn all_or_nothing_over_shards_and_crashes() {
                     counts[numbers[1] as usize] += 1;
                 }
             }
-            let batches = database.schema().table("system", "batches").unwrap().clone();
+            let batches = database.store().schema().table("system", "batches").unwrap().clone();
             let left = read_all(&database, &batches).await.partitions.len();
             assert_eq!(left, 0, "entries of finished batches are removed");
             counts
@@ -129,7 +129,7 @@ fn a_batch_with_a_part_that_is_refused_is_refused_as_a_whole() {
     on_shards(3, &file_system, configuration(), |database| async move {
         let narrow = table(&database, "narrow");
         assert_eq!(read_all(&database, &narrow).await.partitions.len(), 0);
-        let batches = database.schema().table("system", "batches").unwrap().clone();
+        let batches = database.store().schema().table("system", "batches").unwrap().clone();
         assert_eq!(read_all(&database, &batches).await.partitions.len(), 0);
     })
     .unwrap();
@@ -154,7 +154,7 @@ fn an_entry_brings_back_nothing_that_was_removed_after_it() {
         on_shards(3, &file_system, configuration(), move |database| async move {
             create(&database, vec![narrow_table()]).await;
             let (narrow, other) = (table(&database, "narrow"), database.clone());
-            let batches = database.schema().table("system", "batches").unwrap().clone();
+            let batches = database.store().schema().table("system", "batches").unwrap().clone();
             let mutation = batch_of(&narrow, "", "1");
             let entry = loop {
                 let (other, again) = (other.clone(), mutation.clone());
@@ -215,7 +215,7 @@ fn an_entry_brings_back_nothing_that_was_removed_after_it() {
             let narrow = table(&database, "narrow");
             let found = read_all(&database, &narrow).await.partitions.len();
             assert_eq!(found, if since == Since::Nothing { PARTS } else { 0 });
-            let batches = database.schema().table("system", "batches").unwrap().clone();
+            let batches = database.store().schema().table("system", "batches").unwrap().clone();
             assert_eq!(read_all(&database, &batches).await.partitions.len(), 0);
         })
         .unwrap();
@@ -278,7 +278,7 @@ fn notes_do_not_stay_when_the_log_fails_for_a_while() {
         async move {
             create(&database, vec![narrow_table()]).await;
             let narrow = table(&database, "narrow");
-            let batches = database.schema().table("system", "batches").unwrap().clone();
+            let batches = database.store().schema().table("system", "batches").unwrap().clone();
             let mut refused = 0;
             for failing in 1..10 {
                 let mutation = batch_of(&narrow, &format!("{failing}/"), "1");
@@ -313,7 +313,7 @@ fn batches_that_fail_are_kept_within_bounds() {
         async move {
             create(&database, vec![narrow_table()]).await;
             let narrow = table(&database, "narrow");
-            let batches = database.schema().table("system", "batches").unwrap().clone();
+            let batches = database.store().schema().table("system", "batches").unwrap().clone();
             let value = "v".repeat(60_000);
             let batch = |number: usize| batch_of(&narrow, &format!("{number}/"), &value);
             disk.inject(
@@ -349,7 +349,7 @@ fn batches_of_a_ring_are_left_to_its_member() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
-        let batches = database.schema().table("system", "batches").unwrap().clone();
+        let batches = database.store().schema().table("system", "batches").unwrap().clone();
         let mut row = Row::empty(Clustering::empty());
         row.liveness = Liveness::live(10);
         let version = batches.column("version").unwrap().id;
@@ -360,7 +360,7 @@ fn batches_of_a_ring_are_left_to_its_member() {
     });
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
-        let batches = database.schema().table("system", "batches").unwrap().clone();
+        let batches = database.store().schema().table("system", "batches").unwrap().clone();
         assert_eq!(read_all(&database, &batches).await.partitions.len(), 1);
     });
 }

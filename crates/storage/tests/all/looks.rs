@@ -66,11 +66,12 @@ fn look_ahead(
     key: &DecoratedKey,
     clustering: &Clustering,
 ) {
-    let counts = || (database.metrics().page_cache_hits, database.row_cache_metrics());
+    let counts =
+        || (database.store().metrics().page_cache_hits, database.store().row_cache().metrics());
     let before = counts();
     for is_write in [false, true] {
         // In tests a table need not be large for a look-ahead, but must not be empty.
-        let Some(mut ahead) = database.look_ahead(table) else { continue };
+        let Some(mut ahead) = database.store().look_ahead(table) else { continue };
         // Each row twice, as a connection may request it.
         (0..2).for_each(|_| {
             ahead.add(table, key.borrowed(), &clustering.values);
@@ -91,7 +92,7 @@ pub(crate) async fn compare_look(
 ) -> bool {
     let look = |may_use_caches| {
         let (key, clustering) = (key.borrowed(), &clustering.values);
-        database.try_read_row(table, key, clustering, may_use_caches, |lookup| {
+        database.store().try_read_row(table, key, clustering, may_use_caches, |lookup| {
             seen(table, &lookup, now_s)
         })
     };
@@ -116,7 +117,7 @@ pub(crate) async fn compare_look(
         assert_eq!(*found, expected, "{context} {key:?} {clustering:?}");
     }
     let take = |lookup: RowLookup<'_>| seen(table, &lookup, now_s);
-    let waited = database.read_row(table, key.borrowed(), &clustering.values, take).await;
+    let waited = database.store().read_row(table, key.borrowed(), &clustering.values, take).await;
     if let Some(waited) = waited {
         assert_eq!(waited, expected, "{context} {key:?} {clustering:?}, page by page");
     }

@@ -18,6 +18,7 @@ mod dead_rows;
 mod discarded_intervals;
 mod disk_failures;
 mod dropped_and_truncated_tables;
+mod embedded;
 mod empty_ranges;
 mod flushes_under_way;
 mod flushes_wait;

@@ -57,11 +57,11 @@ fn a_flush_that_fails_stops_no_other_one() {
         let fault = Fault::always(Operation::Create, Effect::InputOutput).on_path("/t07-");
         disk.inject(fault);
         database.flush("ks", None).await.unwrap_err();
-        assert_eq!(database.metrics().sstables, u64::from(TABLES) - 1);
+        assert_eq!(database.store().metrics().sstables, u64::from(TABLES) - 1);
         check_all(&database).await;
         disk.clear_faults();
         database.flush("ks", None).await.unwrap();
-        assert_eq!(database.metrics().sstables, u64::from(TABLES));
+        assert_eq!(database.store().metrics().sstables, u64::from(TABLES));
         check_all(&database).await;
     });
 }
@@ -92,6 +92,6 @@ fn all_are_opened_again_and_dropped_with_their_directories() {
     run(async {
         let database = open(&crashed, configuration()).await.unwrap();
         assert_eq!(directories(&crashed).await, 0);
-        assert!(database.schema().table("ks", &name(0)).is_none());
+        assert!(database.store().schema().table("ks", &name(0)).is_none());
     });
 }

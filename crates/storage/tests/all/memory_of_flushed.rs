@@ -41,32 +41,32 @@ fn a_compaction_keeps_no_memtable() {
             database.flush("ks", None).await.unwrap();
         }
         write("third").await;
-        let full_bytes = database.metrics().memtable_bytes;
+        let full_bytes = database.store().metrics().memtable_bytes;
         assert!(full_bytes > 500_000, "{full_bytes}");
 
         let names = sstable_names(&file_system, &narrow).await;
         let other = database.clone();
         let compaction =
             spawn_local(async move { other.compact_sstables("ks", "narrow", names).await });
-        while database.metrics().running_compactions == 0 {
+        while database.store().metrics().running_compactions == 0 {
             preempt::yield_now().await;
         }
         yield_core().await;
         database.flush("ks", None).await.unwrap();
         for _ in 0..100 {
-            if database.metrics().memtable_bytes < full_bytes / 2 {
+            if database.store().metrics().memtable_bytes < full_bytes / 2 {
                 break;
             }
             yield_core().await;
         }
-        let metrics = database.metrics();
+        let metrics = database.store().metrics();
         assert_eq!((metrics.running_compactions, metrics.compactions), (1, 0));
         assert!(metrics.memtable_bytes < full_bytes / 2, "{metrics:?}");
 
         let other = database.clone();
         let stopped =
             spawn_local(async move { other.stop_compactions(&CompactionKind::ALL).await });
-        while database.metrics().running_compactions > 0 {
+        while database.store().metrics().running_compactions > 0 {
             clock.advance(Duration::from_secs(1));
             preempt::yield_now().await;
         }

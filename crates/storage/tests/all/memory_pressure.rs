@@ -33,7 +33,7 @@ pub fn writers_are_held_back_and_memory_is_bounded() {
                         let name = format!("{writer}-{number}");
                         let mutation = insert(&narrow, &name, None, 1, &[("v", &value)]);
                         database.apply(mutation).await.unwrap();
-                        let used = database.metrics().memtable_bytes;
+                        let used = database.store().metrics().memtable_bytes;
                         assert!(used < 3 << 20, "{used} bytes of 2 MiB");
                     }
                 })
@@ -42,7 +42,7 @@ pub fn writers_are_held_back_and_memory_is_bounded() {
         for writer in writers {
             writer.await;
         }
-        let metrics = database.metrics();
+        let metrics = database.store().metrics();
         assert!(metrics.flushes >= 3, "{metrics:?}");
         assert_eq!(read_all(&database, &narrow).await.partitions.len(), 4000);
     });
@@ -73,7 +73,9 @@ fn when_nothing_can_be_flushed_writers_are_told_why_and_go_on_later() {
         };
         assert!(error.contains("memtables are full") && error.contains("No space left"), "{error}");
         assert!(read_partition(&database, &narrow, "0").await.is_some());
-        assert!(database.try_apply(&insert(&narrow, "x", None, 1, &[("v", "1")])).is_none());
+        assert!(
+            database.store().try_apply(&insert(&narrow, "x", None, 1, &[("v", "1")])).is_none()
+        );
         disk.clear_faults();
         time::sleep(Duration::from_millis(1500)).await;
         database.apply(insert(&narrow, "x", None, 1, &[("v", "1")])).await.unwrap();
@@ -88,19 +90,19 @@ fn all_memory_of_a_memtable_is_structure_content_or_free() {
         let database = open(&file_system, configuration()).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");
-        let before = database.metrics().memtable_bytes;
+        let before = database.store().metrics().memtable_bytes;
         for number in 0..3000 {
             // Short rows lie in the trie's slots, long ones do not.
             let value = "v".repeat(if number % 2 == 0 { 4 } else { 1000 });
             let mutation = insert(&narrow, &number.to_string(), None, 1, &[("v", &value)]);
             database.apply(mutation).await.unwrap();
         }
-        let memory = database.memtable_memory(&narrow.keyspace, &narrow.name).unwrap();
+        let memory = database.store().memtable_memory(&narrow.keyspace, &narrow.name).unwrap();
         assert_eq!((memory.partitions, memory.rows), (3000, 3000));
         assert!((1_500_000..2_000_000).contains(&memory.content_bytes), "{memory:?}");
         assert!((30_000..300_000).contains(&memory.structure_bytes), "{memory:?}");
         let all = memory.structure_bytes + memory.content_bytes + memory.free_bytes;
-        assert_eq!(all, database.metrics().memtable_bytes - before);
-        assert_eq!(database.memtable_memory("nothing", "narrow"), None);
+        assert_eq!(all, database.store().metrics().memtable_bytes - before);
+        assert_eq!(database.store().memtable_memory("nothing", "narrow"), None);
     });
 }

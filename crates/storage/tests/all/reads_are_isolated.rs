@@ -119,8 +119,10 @@ pub fn a_long_read_sees_one_version_of_single_rows() {
                     };
                     let clustering = [Some(int(clustering))];
                     let key = key("p");
-                    let written =
-                        database.try_write_row(&wide, key.borrowed(), &clustering, &row).unwrap();
+                    let written = database
+                        .store()
+                        .try_write_row(&wide, key.borrowed(), &clustering, &row)
+                        .unwrap();
                     drop(written.unwrap());
                 }
             };

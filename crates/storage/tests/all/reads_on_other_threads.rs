@@ -93,7 +93,7 @@ fn a_write_is_seen_wholly_or_not_at_all() {
                     database.apply(Mutation { updates }).await.unwrap();
                 };
                 write(1).await;
-                let reader = database.memtable_reader(&wide).unwrap();
+                let reader = database.store().memtable_reader(&wide).unwrap();
                 let is_over = Arc::new(AtomicBool::new(false));
                 let readers: Vec<_> = (0..3)
                     .map(|seed| {
@@ -116,7 +116,7 @@ fn a_write_is_seen_wholly_or_not_at_all() {
                 // The memory that the readers held is freed, and total memory is as without
                 // readers.
                 write(version + 1).await;
-                let memory = database.memtable_memory("ks", "wide").unwrap();
+                let memory = database.store().memtable_memory("ks", "wide").unwrap();
                 assert!(memory.structure_bytes < 64 << 10, "{memory:?}");
             });
         });
@@ -152,7 +152,7 @@ fn single_row_partitions_are_whole_too() {
             newest.store(version, Ordering::Release);
         };
         write(1).await;
-        let reader = database.memtable_reader(&narrow).unwrap();
+        let reader = database.store().memtable_reader(&narrow).unwrap();
         let is_over = Arc::new(AtomicBool::new(false));
         let thread = {
             let (narrow, is_over, newest) = (narrow.clone(), is_over.clone(), newest.clone());

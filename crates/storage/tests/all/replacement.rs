@@ -31,16 +31,16 @@ fn replaced() -> ReplacedNode {
 async fn cassandra(file_system: &FileSystem, generation: u32, names: &[&str]) -> Uuid {
     let configuration = StorageConfiguration::new("cassandra");
     let database = open(file_system, configuration).await.unwrap();
-    if database.schema().table("ks", "narrow").is_none() {
+    if database.store().schema().table("ks", "narrow").is_none() {
         create(&database, vec![narrow_table()]).await;
     }
     write_narrow(&database, names).await;
     let local = LocalNode {
-        host_id: database.host_id(),
+        host_id: database.store().host_id(),
         cluster_name: "ring".into(),
         rpc_address: [127, 0, 0, 1].into(),
         rpc_port: 9042,
-        schema_version: database.schema().version,
+        schema_version: database.store().schema().version,
         generation_s: generation,
         data_center: "east".into(),
         rack: "r".into(),
@@ -49,7 +49,7 @@ async fn cassandra(file_system: &FileSystem, generation: u32, names: &[&str]) ->
     let update = local_update(&local, i64::from(generation), NOW);
     database.apply(Mutation { updates: vec![update] }).await.unwrap();
     database.shutdown().await.unwrap();
-    database.host_id()
+    database.store().host_id()
 }
 
 async fn take(file_system: &FileSystem) -> Result<(), StorageError> {
@@ -59,7 +59,7 @@ async fn take(file_system: &FileSystem) -> Result<(), StorageError> {
 /// Opens the node in its new place and checks that it is the other one.
 async fn check(file_system: &FileSystem, host_id: Uuid, expected: &[&str]) {
     let database = open(file_system, configuration()).await.unwrap();
-    assert_eq!(database.host_id(), host_id);
+    assert_eq!(database.store().host_id(), host_id);
     let narrow = table(&database, "narrow");
     let found = read_all(&database, &narrow).await.partitions;
     let mut names: Vec<_> =
@@ -70,7 +70,7 @@ async fn check(file_system: &FileSystem, host_id: Uuid, expected: &[&str]) {
 }
 
 async fn saved_tokens(database: &Database) -> Vec<String> {
-    let local = database.schema().table("system", "local").cloned().unwrap();
+    let local = database.store().schema().table("system", "local").cloned().unwrap();
     let target = ReadTarget::Partition(local_key());
     let read = database.read(ReadCommand::of_all(local, target, NOW)).await.unwrap();
     tokens_of(&read.partitions[0].rows[0])

@@ -97,10 +97,10 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
                 2 if writer.below(8) == 0 => database.forget_cached_rows().await,
                 3 => {
                     // The clock hand evicts the oldest entries.
-                    let used = database.row_cache_metrics().used_bytes as usize;
+                    let used = database.store().row_cache().metrics().used_bytes as usize;
                     let least = used * writer.below(100) as usize / 100;
-                    database.set_row_cache_limit(least);
-                    database.set_row_cache_limit(shape.cache_bytes);
+                    database.store().row_cache().set_limit(least);
+                    database.store().row_cache().set_limit(shape.cache_bytes);
                 }
                 4..12 => {
                     let partition = key(format!("p{}", writer.below(shape.partitions)));
@@ -129,7 +129,7 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
         if let Some(flush) = flushing {
             flush.await.unwrap();
         }
-        let metrics = database.row_cache_metrics();
+        let metrics = database.store().row_cache().metrics();
         // The last insertion may have split nodes, or a flush may have made a row longer.
         assert!(metrics.used_bytes <= shape.cache_bytes as u64 + 512, "{metrics:?}");
         result = metrics;
@@ -276,7 +276,7 @@ fn readers_see_whole_writes_while_flushes_update_the_cache() {
             for reader in readers {
                 assert!(reader.await > 0);
             }
-            let metrics = database.row_cache_metrics();
+            let metrics = database.store().row_cache().metrics();
             assert!(metrics.row_merges > 0, "{metrics:?}");
             without_misses.set(without_misses.get() + metrics.reads_without_misses);
             espalier_runtime::preempt::force_yields(None);

@@ -41,7 +41,7 @@ fn two_caches_of_a_thread_have_an_account_each() {
         let mut databases = Vec::new();
         for file_system in &file_systems {
             let database = open(file_system, settings(8 << 20)).await.unwrap();
-            database.set_row_cache_limit(1 << 20);
+            database.store().row_cache().set_limit(1 << 20);
             create(&database, vec![wide_table()]).await;
             let wide = table(&database, "wide");
             insert_rows(&database, &wide, 0..300, 1, 2000).await;
@@ -49,9 +49,9 @@ fn two_caches_of_a_thread_have_an_account_each() {
             databases.push((database, wide));
         }
         for (database, wide) in &databases {
-            assert!(database.row_cache_metrics().used_bytes < 10_000);
+            assert!(database.store().row_cache().metrics().used_bytes < 10_000);
             read_partition(database, wide, "p").await.unwrap();
-            let metrics = database.row_cache_metrics();
+            let metrics = database.store().row_cache().metrics();
             assert!((600_000..800_000).contains(&metrics.used_bytes), "{metrics:?}");
             assert_eq!((metrics.rows, metrics.row_evictions), (300, 0), "{metrics:?}");
         }
@@ -71,7 +71,7 @@ fn what_readers_of_older_states_keep_counts() {
         insert_rows(&database, &wide, 0..400, 1, 2000).await;
         database.flush("ks", None).await.unwrap();
         read_partition(&database, &wide, "p").await.unwrap();
-        assert!(database.row_cache_metrics().used_bytes > 800_000);
+        assert!(database.store().row_cache().metrics().used_bytes > 800_000);
         {
             preempt::force_yields(Some(1));
             let mut reading = pin!(read_partition(&database, &wide, "p"));
@@ -80,14 +80,14 @@ fn what_readers_of_older_states_keep_counts() {
                 assert!(polled.is_pending());
             }
             preempt::force_yields(None);
-            database.set_row_cache_limit(400_000);
-            let metrics = database.row_cache_metrics();
+            database.store().row_cache().set_limit(400_000);
+            let metrics = database.store().row_cache().metrics();
             assert!((20..200).contains(&metrics.row_evictions), "{metrics:?}");
             assert!(metrics.used_bytes > 800_000, "the reader has them still: {metrics:?}");
             assert_eq!(reading.await.unwrap().rows.len(), 400);
         }
-        database.set_row_cache_limit(1000);
-        assert!(database.row_cache_metrics().used_bytes <= 1000);
+        database.store().row_cache().set_limit(1000);
+        assert!(database.store().row_cache().metrics().used_bytes <= 1000);
     });
 }
 
@@ -106,7 +106,7 @@ fn rows_that_grow_by_flushes_do_not_pass_the_limit() {
         compare(&database, &all, 1000, "small rows").await;
         insert_rows(&database, &wide, 0..100, 2, 60_000).await;
         database.flush("ks", None).await.unwrap();
-        let metrics = database.row_cache_metrics();
+        let metrics = database.store().row_cache().metrics();
         assert!(metrics.row_merges == 100 && metrics.used_bytes <= LIMIT as u64, "{metrics:?}");
         compare(&database, &all, 1000, "some large rows").await;
     });
@@ -142,9 +142,9 @@ fn headers_that_are_older_than_their_rows_do_not_stop_the_hand() {
         database.flush("ks", None).await.unwrap();
         for at in 1000..3000 {
             read_partition(&database, &wide, &name(at)).await.unwrap();
-            let before = database.row_cache_metrics();
+            let before = database.store().row_cache().metrics();
             read_partition(&database, &wide, &name(at)).await.unwrap();
-            let after = database.row_cache_metrics();
+            let after = database.store().row_cache().metrics();
             // The earlier flushes have used up the free room.
             if at < 1010 {
                 continue;
@@ -209,7 +209,7 @@ fn deleted_shares_of_counters_stay_deleted() {
                 database.apply(second).await.unwrap();
                 database.flush("ks", None).await.unwrap();
                 compare(&database, &all, 3, &context).await;
-                let metrics = database.row_cache_metrics();
+                let metrics = database.store().row_cache().metrics();
                 assert!(metrics.row_merges + metrics.row_insertions > 4, "{metrics:?}");
             });
         }
@@ -243,7 +243,7 @@ fn rows_beyond_a_16th_of_the_cache_are_not_kept() {
                 let command = command(table, ReadTarget::Partition(key(partition)));
                 compare(&database, &command, 1, context).await;
             }
-            let metrics = database.row_cache_metrics();
+            let metrics = database.store().row_cache().metrics();
             assert!(metrics.used_bytes < LARGE as u64 / 2, "{context}: {metrics:?}");
             metrics.rows
         };
@@ -298,9 +298,9 @@ fn static_rows_that_have_become_too_large_stay_until_they_grow() {
             database.flush("ks", None).await.unwrap();
         };
         let misses_of_another = async || {
-            let before = database.row_cache_metrics().reads_with_misses;
+            let before = database.store().row_cache().metrics().reads_with_misses;
             assert_eq!(read_partition(&database, &wide, "q").await.unwrap().rows.len(), 1);
-            database.row_cache_metrics().reads_with_misses - before
+            database.store().row_cache().metrics().reads_with_misses - before
         };
         write_static(50_000, 1).await;
         let other = insert(&wide, "q", Some(1), 1, &[("v", "x")]);
@@ -313,7 +313,7 @@ fn static_rows_that_have_become_too_large_stay_until_they_grow() {
         assert_eq!(misses_of_another().await, 0);
 
         // A 16th of the limit is less than the static row.
-        database.set_row_cache_limit(640 << 10);
+        database.store().row_cache().set_limit(640 << 10);
         insert_rows(&database, &wide, 1..2, 1, 10).await;
         database.flush("ks", None).await.unwrap();
         assert_eq!(misses_of_another().await, 0, "a flush without a static row");
@@ -343,7 +343,7 @@ fn large_rows_that_may_not_be_added_are_read_few_at_a_time() {
         let mut polls = 0;
         loop {
             polls += 1;
-            let before = database.row_cache_metrics().row_misses;
+            let before = database.store().row_cache().metrics().row_misses;
             let mut reading = pin!(database.read(first_row.clone()));
             preempt::force_yields(Some(1));
             let mut context = Context::from_waker(Waker::noop());
@@ -355,7 +355,7 @@ fn large_rows_that_may_not_be_added_are_read_few_at_a_time() {
             // From here on the read adds nothing.
             database.forget_cached_rows().await;
             assert_eq!(reading.await.unwrap().partitions[0].rows.len(), 1);
-            let misses = database.row_cache_metrics().row_misses - before;
+            let misses = database.store().row_cache().metrics().row_misses - before;
             assert!((1..10).contains(&misses), "{misses} rows after {polls} polls");
         }
         assert!(polls > 3, "{polls} polls");
@@ -374,13 +374,16 @@ fn what_is_forgotten_counts_by_rows() {
         insert_rows(&database, &wide, 0..100, 1, 10).await;
         database.flush("ks", None).await.unwrap();
         read_partition(&database, &wide, "p").await.unwrap();
-        let before = database.row_cache_metrics();
+        let before = database.store().row_cache().metrics();
         assert_eq!((before.rows, before.row_removals), (100, 0), "{before:?}");
         database.forget_cached_rows().await;
-        while database.row_cache_metrics().partitions + database.row_cache_metrics().rows > 0 {
+        while database.store().row_cache().metrics().partitions
+            + database.store().row_cache().metrics().rows
+            > 0
+        {
             preempt::yield_now().await;
         }
-        assert_eq!(database.row_cache_metrics().row_removals, 100);
+        assert_eq!(database.store().row_cache().metrics().row_removals, 100);
         database.shutdown().await.unwrap();
     });
 }

@@ -23,10 +23,10 @@ async fn delete(database: &Database, table: &TableMetadata, row: i32, timestamp:
 async fn first(database: &Database, table: &Arc<TableMetadata>) -> (Option<i32>, u64) {
     let mut command = command(table, ReadTarget::Partition(key("p")));
     command.limits.rows = 1;
-    let before = database.row_cache_metrics();
+    let before = database.store().row_cache().metrics();
     let read = database.read(command.clone()).await.unwrap();
-    let met = database.row_cache_metrics().row_hits - before.row_hits;
-    assert_eq!(database.row_cache_metrics().reads_with_misses, before.reads_with_misses);
+    let met = database.store().row_cache().metrics().row_hits - before.row_hits;
+    assert_eq!(database.store().row_cache().metrics().reads_with_misses, before.reads_with_misses);
     let around = database.read(ReadCommand { bypass_cache: true, ..command }).await.unwrap();
     assert_eq!(read.partitions, around.partitions);
     let row = read.partitions.first().map(|partition| partition.rows[0].clone());
@@ -62,7 +62,7 @@ fn with_queue(grace_s: u32, check: impl AsyncFn(Database, Arc<TableMetadata>, u3
 fn a_run_of_old_tombstones_is_walked_once() {
     with_queue(50, async |database, table, now_s| {
         let half = ROWS / 2;
-        assert_eq!(database.row_cache_metrics().rows, ROWS as u64);
+        assert_eq!(database.store().row_cache().metrics().rows, ROWS as u64);
         let (row, met) = first(&database, &table).await;
         assert!((row, met > half as u64) == (Some(half), true), "{row:?} {met}");
         // The read goes in steps, and each step removes a part.
@@ -73,7 +73,7 @@ fn a_run_of_old_tombstones_is_walked_once() {
             met = again;
         }
         assert!(met < 10, "{met}");
-        assert!(database.row_cache_metrics().rows <= half as u64 + 1);
+        assert!(database.store().row_cache().metrics().rows <= half as u64 + 1);
         // The queue continues.
         delete(&database, &table, half, 20, now_s - 100).await;
         assert_eq!(first(&database, &table).await.0, Some(half + 1));
@@ -90,7 +90,7 @@ fn tombstones_stay_as_long_as_they_are_young() {
         for _ in 0..5 {
             assert_eq!(first(&database, &table).await.0, Some(ROWS / 2));
         }
-        assert_eq!(database.row_cache_metrics().rows, ROWS as u64);
+        assert_eq!(database.store().row_cache().metrics().rows, ROWS as u64);
     });
 }
 
@@ -100,7 +100,7 @@ fn tombstones_that_are_young_again_cover_what_comes_late() {
         for _ in 0..10 {
             first(&database, &table).await;
         }
-        assert!(database.row_cache_metrics().rows <= ROWS as u64 / 2 + 1);
+        assert!(database.store().row_cache().metrics().rows <= ROWS as u64 / 2 + 1);
         alter_options(&database, "wide", |options| options.gc_grace_seconds = 864_000).await;
         let table = crate::support::table(&database, "wide");
         database.apply(insert(&table, "p", Some(7), 15, &[("v", "late")])).await.unwrap();
@@ -117,12 +117,12 @@ fn tombstones_stay_as_long_as_a_memtable_holds_what_they_may_cover() {
         for _ in 0..5 {
             assert_eq!(first(&database, &table).await.0, Some(ROWS / 2));
         }
-        assert_eq!(database.row_cache_metrics().rows, ROWS as u64);
+        assert_eq!(database.store().row_cache().metrics().rows, ROWS as u64);
         // In a file it is covered by the tombstone in another file.
         database.flush("ks", None).await.unwrap();
         for _ in 0..5 {
             assert_eq!(first(&database, &table).await.0, Some(ROWS / 2));
         }
-        assert!(database.row_cache_metrics().rows <= ROWS as u64 / 2 + 1);
+        assert!(database.store().row_cache().metrics().rows <= ROWS as u64 / 2 + 1);
     });
 }

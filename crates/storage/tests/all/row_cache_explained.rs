@@ -95,7 +95,7 @@ fn a_partition_of_one_row_is_known_or_not() {
         assert_eq!(unknown, CacheExplanation::Unknown);
         read_partition(&database, &narrow, "p").await.unwrap();
         assert_eq!(known(&database, &narrow).await.rows, 1);
-        database.set_row_cache_limit(0);
+        database.store().row_cache().set_limit(0);
         let off = database.explain_cached(&narrow, key("p")).await.unwrap();
         assert_eq!(off, CacheExplanation::NodeIsOff);
     });
@@ -138,9 +138,9 @@ fn continuity_follows_reads_flushes_and_evictions() {
         record("5 to 11 are read").await;
         // One byte too much moves the clock hand once. It leaves the rows of the last flush, which
         // are the youngest.
-        let used = database.row_cache_metrics().used_bytes as usize;
-        database.set_row_cache_limit(used - 1);
-        database.set_row_cache_limit(1 << 20);
+        let used = database.store().row_cache().metrics().used_bytes as usize;
+        database.store().row_cache().set_limit(used - 1);
+        database.store().row_cache().set_limit(1 << 20);
         record("the clock hand makes a step").await;
         read_slice(&database, &wide, 0, 4).await;
         record("0 to 4 are read").await;

@@ -44,14 +44,14 @@ fn heads_of_growing_partitions_stay_known_for_any_number_of_flushes() {
                 for partition in 0..PARTITIONS {
                     read_head(&database, partition, (flush + 1) * brought - 1, read).await;
                 }
-                let metrics = database.row_cache_metrics();
+                let metrics = database.store().row_cache().metrics();
                 if flush == 0 {
                     misses = metrics.reads_with_misses;
                 }
                 let context = format!("{brought} and {read} rows, flush {flush}: {metrics:?}");
                 assert_eq!(metrics.reads_with_misses, misses, "{context}");
             }
-            let metrics = database.row_cache_metrics();
+            let metrics = database.store().row_cache().metrics();
             assert!(metrics.row_evictions > 10 * rows_of_flush as u64, "{metrics:?}");
             assert_eq!(metrics.partition_evictions, 0);
         });

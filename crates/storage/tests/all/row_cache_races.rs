@@ -51,9 +51,9 @@ async fn disturb(
                 alter_caching(&database, &table.name, true).await;
             }
             _ => {
-                let used = database.row_cache_metrics().used_bytes as usize;
-                database.set_row_cache_limit(used * random.below(100) as usize / 100);
-                database.set_row_cache_limit(cache_bytes);
+                let used = database.store().row_cache().metrics().used_bytes as usize;
+                database.store().row_cache().set_limit(used * random.below(100) as usize / 100);
+                database.store().row_cache().set_limit(cache_bytes);
             }
         }
         preempt::yield_now().await;
@@ -114,8 +114,9 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
         // entry until it is done.
         let mut left = (0, 0, 0);
         for _ in 0..10_000 {
-            database.set_row_cache_limit(0);
-            let RowCacheMetrics { rows, partitions, used_bytes, .. } = database.row_cache_metrics();
+            database.store().row_cache().set_limit(0);
+            let RowCacheMetrics { rows, partitions, used_bytes, .. } =
+                database.store().row_cache().metrics();
             left = (rows, partitions, used_bytes);
             if left == (0, 0, 0) {
                 break;
@@ -177,7 +178,7 @@ fn a_long_read_of_known_rows_shows_one_state() {
         // was under way.
         assert!(reader.await > 0);
         preempt::force_every_yield(false);
-        let metrics = database.row_cache_metrics();
+        let metrics = database.store().row_cache().metrics();
         assert!(metrics.reads_without_misses > 0 && metrics.row_merges > 0, "{metrics:?}");
     });
 }

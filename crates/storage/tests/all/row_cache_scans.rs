@@ -79,9 +79,9 @@ fn the_second_scan_reads_no_file() {
                 KeyRange { start: KeyBound::BeforeToken(key.token), end: KeyBound::Unbounded };
             let part = command(&table, ReadTarget::Range(range));
             assert_eq!(database.read(part).await.unwrap().partitions, first.partitions[40..]);
-            let misses = database.row_cache_metrics().reads_with_misses;
+            let misses = database.store().row_cache().metrics().reads_with_misses;
             assert!(read_partition(&database, &table, "absent").await.is_none());
-            assert_eq!(database.row_cache_metrics().reads_with_misses, misses);
+            assert_eq!(database.store().row_cache().metrics().reads_with_misses, misses);
         });
     }
 }
@@ -144,13 +144,13 @@ fn what_a_flush_brings_is_known_too() {
 fn of_an_evicted_partition_the_files_are_asked_again() {
     with_table(narrow_table, 1 << 20, async |database, table, _| {
         let expected = database.read(scan(&table)).await.unwrap();
-        let used = database.row_cache_metrics().used_bytes as usize;
-        database.set_row_cache_limit(used * 9 / 10);
-        database.set_row_cache_limit(1 << 20);
-        let before = database.row_cache_metrics();
+        let used = database.store().row_cache().metrics().used_bytes as usize;
+        database.store().row_cache().set_limit(used * 9 / 10);
+        database.store().row_cache().set_limit(1 << 20);
+        let before = database.store().row_cache().metrics();
         assert!((1..100).contains(&before.partitions), "{before:?}");
         assert_eq!(database.read(scan(&table)).await.unwrap(), expected);
-        let after = database.row_cache_metrics();
+        let after = database.store().row_cache().metrics();
         assert!(after.reads_with_misses > before.reads_with_misses, "{after:?}");
         assert_eq!((after.partitions, after.rows), (100, 100));
     });
@@ -160,15 +160,15 @@ fn of_an_evicted_partition_the_files_are_asked_again() {
 fn a_scan_does_not_keep_a_large_table_nor_count_as_a_use() {
     // A hundred partitions of five rows are estimated at 55 kB, more than a 16th of this.
     with_table(wide_table, 512 << 10, async |database, table, _| {
-        let before = database.row_cache_metrics();
+        let before = database.store().row_cache().metrics();
         assert_eq!(rows(&database.read(scan(&table)).await.unwrap()), 500);
-        assert_eq!(database.row_cache_metrics(), before);
+        assert_eq!(database.store().row_cache().metrics(), before);
         // A partition that another read has cached does not help a scan that lacks its
         // surroundings.
         read_partition(&database, &table, "p7").await.unwrap();
-        let before = database.row_cache_metrics();
+        let before = database.store().row_cache().metrics();
         assert_eq!(rows(&database.read(scan(&table)).await.unwrap()), 500);
-        assert_eq!(database.row_cache_metrics(), before);
+        assert_eq!(database.store().row_cache().metrics(), before);
     });
 }
 
@@ -178,7 +178,7 @@ fn a_flush_pushes_nothing_out_for_partitions_that_nobody_asked_for() {
         database.read(scan(&table)).await.unwrap();
         write(&database, &table, 100..12_000).await;
         database.flush("ks", None).await.unwrap();
-        let metrics = database.row_cache_metrics();
+        let metrics = database.store().row_cache().metrics();
         assert_eq!((metrics.row_evictions, metrics.partition_evictions), (0, 0), "{metrics:?}");
         assert!(metrics.partitions > 500, "{metrics:?}");
         assert_eq!(rows(&database.read(scan(&table)).await.unwrap()), 12_000);

@@ -129,7 +129,7 @@ impl Fixture {
     }
 
     fn metrics(&self) -> RowCacheMetrics {
-        self.database.row_cache_metrics()
+        self.database.store().row_cache().metrics()
     }
 }
 
@@ -291,7 +291,7 @@ fn evicting_a_large_partition_gives_way() {
         fixture.write("q", ROWS, 1).await;
         fixture.cache("p", ROWS).await;
         let before = fixture.metrics();
-        fixture.database.set_row_cache_limit(before.used_bytes as usize);
+        fixture.database.store().row_cache().set_limit(before.used_bytes as usize);
         Work::new(async move {
             assert_eq!(fixture.count("q", usize::MAX).await, ROWS as usize);
             let evictions = fixture.metrics().row_evictions - before.row_evictions;

@@ -65,15 +65,15 @@ impl Caches {
     }
 
     fn page_misses(&self) -> u64 {
-        self.database.metrics().data_pages.misses
+        self.database.store().metrics().data_pages.misses
     }
 
     fn row_misses(&self) -> u64 {
-        self.database.row_cache_metrics().row_misses
+        self.database.store().row_cache().metrics().row_misses
     }
 
     fn border(&self) -> u64 {
-        self.database.row_cache_metrics().limit_bytes
+        self.database.store().row_cache().metrics().limit_bytes
     }
 
     /// Reads hot pages in rounds, with rows that are read once in between. Returns how many reads
@@ -90,7 +90,7 @@ impl Caches {
                 self.read_row(HOT_ROWS + self.cold % (ROWS - HOT_ROWS)).await;
             }
             all.push(misses);
-            self.database.split_cache_memory().await;
+            self.database.store().row_cache().split_memory().await;
         }
         mean_of_last(&all)
     }
@@ -107,7 +107,7 @@ impl Caches {
                 self.read_page(HOT_PAGES + self.cold % (PAGED - HOT_PAGES)).await;
             }
             all.push(self.row_misses() - before);
-            self.database.split_cache_memory().await;
+            self.database.store().row_cache().split_memory().await;
         }
         mean_of_last(&all)
     }
@@ -139,7 +139,7 @@ fn memory_goes_to_what_is_asked_for_again() {
             assert!(round > 0 || first > READS / 4, "{first}");
             assert!(caches.border() > MAX_ROW_BYTES / 2, "{}", caches.border());
         }
-        let used = caches.database.metrics();
+        let used = caches.database.store().metrics();
         assert!(used.page_cache_bytes + used.row_cache.used_bytes <= BUDGET + 4096, "{used:?}");
     });
 }

@@ -19,7 +19,12 @@ fn a_scan_of_a_wide_partition_by_pages_leaves_caches_as_they_are() {
             database.apply(insert(&wide, "p", Some(at), 10, &[("v", &value)])).await.unwrap();
         }
         database.flush("ks", None).await.unwrap();
-        let held = || (database.metrics().page_cache_bytes, database.row_cache_metrics().rows);
+        let held = || {
+            (
+                database.store().metrics().page_cache_bytes,
+                database.store().row_cache().metrics().rows,
+            )
+        };
         let before = held();
         let mut command = command(&wide, ReadTarget::Range(KeyRange::full()));
         command.limits.rows = 100;

@@ -28,13 +28,13 @@ fn the_log_does_not_grow_beyond_its_share() {
         for number in 0..600 {
             let name = (number % 50).to_string();
             database.apply(insert(&narrow, &name, None, number, &[("v", &value)])).await.unwrap();
-            let segments = database.metrics().commit_log.segments;
+            let segments = database.store().metrics().commit_log.segments;
             assert!(segments <= 12, "{segments} segments of 8 in the share");
             // Lets a flush run beside writes that the simulated disk completes at once.
             yield_now().await;
         }
         time::sleep(Duration::from_millis(50)).await;
-        let metrics = database.metrics().commit_log;
+        let metrics = database.store().metrics().commit_log;
         assert!(metrics.segments_recycled > 40, "{metrics:?}");
         // Where a flush is behind the writes, a new segment is made while the share allows it.
         assert!(metrics.segments_created < metrics.segments_recycled, "{metrics:?}");
@@ -67,7 +67,7 @@ fn segments_that_were_flushed_before_they_were_written_are_given_up() {
         let value = "v".repeat(3500);
         let mut refused = 0;
         while refused < 1000 {
-            match database.try_apply(&insert(&narrow, "a", None, 1, &[("v", &value)])) {
+            match database.store().try_apply(&insert(&narrow, "a", None, 1, &[("v", &value)])) {
                 Some(ticket) => drop(ticket.unwrap()),
                 None => {
                     refused += 1;

@@ -107,13 +107,16 @@ pub fn the_fast_path_answers_for_its_own_shard_only() {
         let (mut here, mut elsewhere) = (0, 0);
         for number in 0..40 {
             let key = key(number.to_string());
-            let owner = database.shard_of(&narrow, &key);
-            let found =
-                database.try_read_row::<&[u8], _>(&narrow, key.borrowed(), &[], true, |row| {
-                    row.row.is_some()
-                });
+            let owner = database.store().routing().shard_of(&narrow, &key);
+            let found = database.store().try_read_row::<&[u8], _>(
+                &narrow,
+                key.borrowed(),
+                &[],
+                true,
+                |row| row.row.is_some(),
+            );
             let write = insert(&narrow, &number.to_string(), None, 2, &[("v", "2")]);
-            let ticket = database.try_apply(&write);
+            let ticket = database.store().try_apply(&write);
             assert_eq!(ticket.is_some(), owner == 0);
             if let Some(ticket) = ticket {
                 ticket.unwrap().await.unwrap();
@@ -135,13 +138,20 @@ pub fn the_fast_path_answers_for_its_own_shard_only() {
         for number in 0..40 {
             let known = key(number.to_string());
             assert_eq!(
-                database.try_read_row::<&[u8], _>(&narrow, known.borrowed(), &[], true, |_| ()),
+                database.store().try_read_row::<&[u8], _>(
+                    &narrow,
+                    known.borrowed(),
+                    &[],
+                    true,
+                    |_| ()
+                ),
                 None
             );
         }
         let absent = (0..1000).map(|number| key(format!("absent{number}")));
         let answered = absent.filter(|key| {
             database
+                .store()
                 .try_read_row::<&[u8], _>(&narrow, key.borrowed(), &[], true, |row| {
                     assert!(row.row.is_none())
                 })

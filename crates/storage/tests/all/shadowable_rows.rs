@@ -51,9 +51,13 @@ async fn write_foreign(file_system: &FileSystem, directory: &Path, table: &Arc<T
 /// Looks up each row. `None` is a look-up without an answer.
 fn looked_at(database: &Database, table: &TableMetadata) -> Vec<Option<bool>> {
     let look = |number| {
-        database.try_read_row(table, key("a").borrowed(), &[Some(int(number))], true, |lookup| {
-            lookup.is_liveness_visible(NOW)
-        })
+        database.store().try_read_row(
+            table,
+            key("a").borrowed(),
+            &[Some(int(number))],
+            true,
+            |lookup| lookup.is_liveness_visible(NOW),
+        )
     };
     (1..=4).map(look).collect()
 }

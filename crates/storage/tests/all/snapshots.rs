@@ -15,7 +15,7 @@ use crate::support::{shards::on_shards, *};
 
 async fn take(database: &Database, tag: &str) -> Result<(), StorageError> {
     let names = ["narrow", "wide"].into_iter();
-    let ids = names.filter_map(|name| Some(database.schema().table("ks", name)?.id));
+    let ids = names.filter_map(|name| Some(database.store().schema().table("ks", name)?.id));
     let wanted =
         ids.map(|id| SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() }).collect();
     database.take_snapshot(tag.into(), wanted, true).await

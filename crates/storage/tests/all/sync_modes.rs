@@ -50,7 +50,8 @@ fn periodic_acknowledges_at_once_and_syncs_later() {
             open(&file_system, with_sync(CommitLogSync::Periodic { period })).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");
-        let ticket = database.try_apply(&insert(&narrow, "a", None, 1, &[("v", "1")])).unwrap();
+        let ticket =
+            database.store().try_apply(&insert(&narrow, "a", None, 1, &[("v", "1")])).unwrap();
         assert!(ticket.unwrap().is_acknowledged());
         time::sleep(Duration::from_millis(300)).await;
         // At this point it survives every crash.
@@ -120,7 +121,7 @@ fn periodic_flushes_the_writes_of_a_sync_that_failed() {
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");
         time::sleep(Duration::from_millis(300)).await;
-        let failed = database.metrics().commit_log.failed_sync_batches;
+        let failed = database.store().metrics().commit_log.failed_sync_batches;
         disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput).on_path("commitlog-"));
         let keys = ["a", "b", "c"];
         for key in keys {
@@ -128,7 +129,7 @@ fn periodic_flushes_the_writes_of_a_sync_that_failed() {
             time::sleep(Duration::from_millis(20)).await;
         }
         time::sleep(Duration::from_millis(500)).await;
-        assert_eq!(database.metrics().commit_log.failed_sync_batches, failed + 1);
+        assert_eq!(database.store().metrics().commit_log.failed_sync_batches, failed + 1);
         // One file: the flush is not repeated.
         assert_eq!(sstable_names(&file_system, &narrow).await.len(), 1);
         assert_durable(&disk, &configuration(), &keys).await;
@@ -159,8 +160,8 @@ fn periodic_flushes_each_table_of_a_sync_that_failed() {
             time::sleep(Duration::from_millis(200)).await;
         }
         time::sleep(Duration::from_millis(300)).await;
-        assert_eq!(database.metrics().commit_log.failed_sync_batches, 2);
-        assert!(database.metrics().failed_flushes > 0);
+        assert_eq!(database.store().metrics().commit_log.failed_sync_batches, 2);
+        assert!(database.store().metrics().failed_flushes > 0);
         assert_eq!(sstable_names(&file_system, &wide).await.len(), 1);
         disk.clear_faults();
         time::sleep(Duration::from_millis(1500)).await;
@@ -180,7 +181,7 @@ fn a_barrier_does_not_pass_a_write_whose_sync_failed() {
         let narrow = table(&database, "narrow");
         disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput).on_path("commitlog-"));
         database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap_err();
-        assert!(database.check_log(&narrow).is_err());
+        assert!(database.store().check_log(&narrow).is_err());
         assert!(read_partition(&database, &narrow, "a").await.is_some());
         let mut failures = 0;
         while database.wait_until_durable(&narrow, Some(&key("a"))).await.is_err() {
@@ -188,7 +189,7 @@ fn a_barrier_does_not_pass_a_write_whose_sync_failed() {
             assert!(failures < 1_000, "nothing has flushed the table");
             time::sleep(Duration::from_millis(10)).await;
         }
-        assert!(database.check_log(&narrow).is_ok());
+        assert!(database.store().check_log(&narrow).is_ok());
         assert_durable(&disk, &configuration(), &["a"]).await;
     });
 }
@@ -200,7 +201,7 @@ fn group_acknowledges_after_the_sync_and_shares_it() {
         let database = open(&file_system, configuration()).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");
-        let before = database.metrics().commit_log.sync_batches;
+        let before = database.store().metrics().commit_log.sync_batches;
         let writers: Vec<_> = (0..200)
             .map(|number| {
                 let database = database.clone();
@@ -211,9 +212,10 @@ fn group_acknowledges_after_the_sync_and_shares_it() {
         for writer in writers {
             writer.await.unwrap();
         }
-        let rounds = database.metrics().commit_log.sync_batches - before;
+        let rounds = database.store().metrics().commit_log.sync_batches - before;
         assert!((1..20).contains(&rounds), "{rounds} rounds for 200 writes at once");
-        let ticket = database.try_apply(&insert(&narrow, "x", None, 1, &[("v", "1")])).unwrap();
+        let ticket =
+            database.store().try_apply(&insert(&narrow, "x", None, 1, &[("v", "1")])).unwrap();
         let ticket = ticket.unwrap();
         assert!(!ticket.is_acknowledged());
         ticket.await.unwrap();
@@ -243,12 +245,12 @@ fn tables_without_durable_writes_are_not_logged() {
         create(&database, vec![narrow_table()]).await;
         set_durable_writes(&database, false).await;
         let narrow = table(&database, "narrow");
-        let before = database.metrics().commit_log.records_appended;
+        let before = database.store().metrics().commit_log.records_appended;
         // Uniform a log that cannot be written does not matter.
         let disk = file_system.simulated_disk().unwrap();
         disk.inject(Fault::always(Operation::Write, Effect::InputOutput).on_path("commitlog-"));
         database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap();
-        assert_eq!(database.metrics().commit_log.records_appended, before);
+        assert_eq!(database.store().metrics().commit_log.records_appended, before);
         assert!(read_partition(&database, &narrow, "a").await.is_some());
     });
 }

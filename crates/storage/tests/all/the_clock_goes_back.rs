@@ -98,7 +98,7 @@ fn later_changes_of_the_schema_win_over_earlier_ones() {
                     let row = insert(&wide, "a", Some(1), 1, &[("x", "1")]);
                     database.apply(row).await.unwrap();
                 }
-                assert!(database.schema().table("ks", "narrow").is_none());
+                assert!(database.store().schema().table("ks", "narrow").is_none());
                 let wide = table(&database, "wide");
                 let shown = show(&wide, &read_all(&database, &wide).await);
                 assert_eq!(shown, ["a/1 x=1"]);

@@ -259,7 +259,7 @@ fn every_table_that_is_stored_has_its_row_and_no_other() {
         let database = open(&FileSystem::simulated(1), configuration()).await.unwrap();
         database.describe_system_keyspaces().await.unwrap();
         create(&database, vec![narrow_table()]).await;
-        let schema = database.schema();
+        let schema = database.store().schema();
         let is_virtual =
             |keyspace: &str| ["system_views", "system_virtual_schema"].contains(&keyspace);
         let stored = schema.tables().filter(|table| !is_virtual(&table.keyspace));

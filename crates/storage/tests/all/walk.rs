@@ -17,14 +17,14 @@ pub fn what_is_written_is_read_from_memory_from_files_and_after_a_restart() {
         let expected =
             ["a/-3 v=minus three w=x", "a/1 v=one w=x", "a/2 v=two w=x"].map(String::from);
         assert_eq!(show(&wide, &read_all(&database, &wide).await), expected);
-        let ticket = database.try_apply(&insert(&wide, "a", Some(2), 11, &[("v", "zwei")]));
+        let ticket = database.store().try_apply(&insert(&wide, "a", Some(2), 11, &[("v", "zwei")]));
         ticket.unwrap().unwrap().await.unwrap();
         let expected =
             ["a/-3 v=minus three w=x", "a/1 v=one w=x", "a/2 v=zwei w=x"].map(String::from);
         assert_eq!(show(&wide, &read_all(&database, &wide).await), expected);
 
         database.flush("ks", None).await.unwrap();
-        assert_eq!(database.metrics().sstables, 1);
+        assert_eq!(database.store().metrics().sstables, 1);
         assert_eq!(show(&wide, &read_all(&database, &wide).await), expected);
         let rows = read_partition(&database, &wide, "a").await.unwrap().rows;
         assert_eq!(rows.len(), 3);

@@ -52,12 +52,12 @@ pub(super) async fn measure(
     wide.flush().await?;
     wide.forget().await?;
     // The cache has room for a tenth of the partition.
-    node.database().set_row_cache_limit(rows as usize * 10);
-    let before = node.database().row_cache_metrics().row_evictions;
+    node.database().store().row_cache().set_limit(rows as usize * 10);
+    let before = node.database().store().row_cache().metrics().row_evictions;
     let this = wide.clone();
     let what = format!("reading {rows} rows of a partition of which a tenth has room");
     stalls.push(watch(what, async move { this.read_pages(2, rows, 0).await }).await?);
-    let evictions = node.database().row_cache_metrics().row_evictions - before;
+    let evictions = node.database().store().row_cache().metrics().row_evictions - before;
     if evictions < rows / 2 {
         return Err(BenchError::Wrong(format!("no more than {evictions} rows were evicted")));
     }

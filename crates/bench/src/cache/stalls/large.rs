@@ -37,7 +37,7 @@ async fn round(
     let mut stalls = Vec::new();
     let database = wide.node.database();
 
-    database.set_row_cache_limit(CACHE_BYTES);
+    database.store().row_cache().set_limit(CACHE_BYTES);
     wide.read_all(0, rows, 0, progress).await?;
     wide.expect_cached(rows)?;
     let this = wide.clone();
@@ -46,13 +46,13 @@ async fn round(
 
     wide.read_all(0, rows, 0, progress).await?;
     wide.expect_cached(rows)?;
-    let before = database.row_cache_metrics();
+    let before = database.store().row_cache().metrics();
     // The limit leaves room for the cached rows and for nothing else.
-    database.set_row_cache_limit(before.used_bytes as usize);
+    database.store().row_cache().set_limit(before.used_bytes as usize);
     let this = wide.clone();
     let what = format!("reading {rows} rows, for which a partition of {rows} is evicted");
     stalls.push(watch(what, async move { this.read_pages(1, rows, 1).await }).await?);
-    let after = database.row_cache_metrics();
+    let after = database.store().row_cache().metrics();
     let evictions = after.row_evictions - before.row_evictions;
     if evictions < rows / 10 * 9 || after.refusals - before.refusals > rows / 100 {
         return Err(BenchError::Wrong(format!("{evictions} rows were evicted: {after:?}")));

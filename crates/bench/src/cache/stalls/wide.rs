@@ -49,7 +49,7 @@ impl Wide {
             if page.content[..] != answer(1)[..] {
                 return Err(BenchError::Wrong("the small table".to_owned()));
             }
-            misses.push(node.database().row_cache_metrics().reads_with_misses);
+            misses.push(node.database().store().row_cache().metrics().reads_with_misses);
         }
         if misses[0] == misses[1] {
             Ok(())
@@ -61,7 +61,7 @@ impl Wide {
     /// Forgets all cached rows, and waits until none is left.
     pub(super) async fn forget(&self) -> Result<(), BenchError> {
         self.node.database().forget_cached_rows().await;
-        while self.node.database().row_cache_metrics().rows > 0 {
+        while self.node.database().store().row_cache().metrics().rows > 0 {
             maybe_yield().await;
             sleep(Duration::from_millis(1)).await;
         }
@@ -152,7 +152,7 @@ impl Wide {
     }
 
     pub(super) fn expect_cached(&self, rows: u64) -> Result<(), BenchError> {
-        let metrics = self.node.database().row_cache_metrics();
+        let metrics = self.node.database().store().row_cache().metrics();
         if metrics.rows >= rows {
             Ok(())
         } else {

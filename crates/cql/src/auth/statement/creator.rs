@@ -43,7 +43,7 @@ pub(crate) async fn creator_permissions(
         let _permit = lock.lock().await;
         let mut change = Change::default();
         // Another client may have dropped the object again, and its permissions with it.
-        for resource in resources.iter().filter(|one| is_granted(&database.schema(), one)) {
+        for resource in resources.iter().filter(|one| is_granted(&database.store().schema(), one)) {
             grant::put(&mut change, &role, resource, resource.applicable());
         }
         let applied = change.apply(&database).await;

@@ -163,7 +163,7 @@ impl Run<'_> {
     /// Returns whether a resource exists. The node has no MBeans, and only keeps permissions on
     /// them.
     pub(super) async fn resource_exists(&self, resource: &Resource) -> Result<bool> {
-        let schema = self.database.schema();
+        let schema = self.database.store().schema();
         Ok(match resource {
             Resource::AllKeyspaces
             | Resource::AllRoles

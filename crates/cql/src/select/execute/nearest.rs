@@ -96,7 +96,7 @@ impl Execution<'_> {
                 return self.emit_nearest(pass);
             }
         }
-        let limits = database.configuration().vector_limits;
+        let limits = database.store().configuration().vector_limits;
         let mut count = self.rows_left + self.rows_left / 2 + SPARE_ROWS;
         while count <= MAX_CANDIDATES {
             let values = IndexValues::Nearest { vector: bytes.clone(), count, limits };

@@ -59,9 +59,9 @@ fn a_table_of_many_windows_that_are_over_does_not_come_first() {
         for number in 0..6 {
             write_file(&database, &tiers, number).await;
         }
-        let (table, job) = next_job(&database, ALL_ROOM).unwrap();
+        let (table, job) = next_job(database.store(), ALL_ROOM).unwrap();
         assert_eq!((&*table.metadata().name, job.guard.running.inputs.len()), ("tiers", 6));
-        let (table, job) = next_job(&database, ALL_ROOM).unwrap();
+        let (table, job) = next_job(database.store(), ALL_ROOM).unwrap();
         assert_eq!((&*table.metadata().name, job.guard.running.inputs.len()), ("windows", 2));
     });
 }
@@ -74,7 +74,7 @@ fn beside_long_ones_short_ones_begin() {
         let database = open(file_system).await;
         let mut running = Vec::new();
         let mut jobs = 0;
-        while let Some(max_bytes) = max_bytes_of_next(&database) {
+        while let Some(max_bytes) = max_bytes_of_next(database.store()) {
             assert_eq!(max_bytes == u64::MAX, jobs < CONCURRENT);
             let name = format!("t{jobs}");
             let table = metadata(&name, 0xb0 + jobs as u128, "SizeTiered");
@@ -85,27 +85,27 @@ fn beside_long_ones_short_ones_begin() {
             // The table has as many bytes as each running compaction; the limit is a quarter of
             // that.
             if max_bytes < u64::MAX {
-                assert!(next_job(&database, Room { max_bytes, ..ALL_ROOM }).is_none());
+                assert!(next_job(database.store(), Room { max_bytes, ..ALL_ROOM }).is_none());
                 // A short part of many overlapping files begins.
                 for number in 4..20 {
                     write_file(&database, &table, number).await;
                 }
                 let room = Room { max_bytes, ..ALL_ROOM };
-                assert!(next_job(&database, room).is_none());
+                assert!(next_job(database.store(), room).is_none());
                 let table = crate::test_database::table(&database, &table);
                 let files = table.view().sstables.clone();
                 let max_bytes: u64 = files[..4].iter().map(|file| file.bytes_rewritten()).sum();
                 let room = Room { max_bytes: max_bytes - 1, ..ALL_ROOM };
-                assert!(next_job(&database, room).is_none());
-                let (_, job) = next_job(&database, Room { max_bytes, ..ALL_ROOM }).unwrap();
+                assert!(next_job(database.store(), room).is_none());
+                let (_, job) = next_job(database.store(), Room { max_bytes, ..ALL_ROOM }).unwrap();
                 assert_eq!(job.guard.running.inputs.len(), 4);
             }
-            running.push(next_job(&database, ALL_ROOM).unwrap());
+            running.push(next_job(database.store(), ALL_ROOM).unwrap());
             jobs += 1;
         }
         assert_eq!(jobs, CONCURRENT_WITH_SHORT);
         drop(running);
-        assert_eq!(max_bytes_of_next(&database), Some(u64::MAX));
+        assert_eq!(max_bytes_of_next(database.store()), Some(u64::MAX));
     });
 }
 

@@ -54,15 +54,15 @@ pub(in super::super) struct ViewState {
 pub(crate) async fn run(database: Database) {
     let (mut pause, mut retry_pause) = (INTERVAL, RETRY_PAUSE);
     loop {
-        let _ = time::timeout(pause, database.inner.view_build_wanted.notified()).await;
+        let _ = time::timeout(pause, database.inner.views.build_wanted.notified()).await;
         let mut has_failed = false;
-        let schema = database.schema();
+        let schema = database.store().schema();
         for view in schema.tables().filter(|table| table.is_view()) {
-            if database.is_closing() {
+            if database.store().is_closing() {
                 return;
             }
             if let Err(error) = database.build_view_if_needed(view).await {
-                if database.is_closing() {
+                if database.store().is_closing() {
                     return;
                 }
                 tracing::warn!(
@@ -80,7 +80,7 @@ pub(crate) async fn run(database: Database) {
         } else {
             (INTERVAL, RETRY_PAUSE)
         };
-        if database.is_closing() {
+        if database.store().is_closing() {
             return;
         }
     }
@@ -104,7 +104,7 @@ impl Database {
         if now.generation == state.generation {
             now.is_built = true;
         } else {
-            self.inner.view_build_wanted.notify_one();
+            self.inner.views.build_wanted.notify_one();
         }
         Ok(())
     }
@@ -126,8 +126,8 @@ impl Database {
         tracing::info!(keyspace, view = name, "building a materialized view");
         // A write that began before the view existed may store no view row. It holds a turn. The
         // scan must see its base row.
-        let ended =
-            self.on_all_shards(|database| async move { database.inner.turns.wait_for_all().await });
+        let ended = self
+            .on_all_shards(|database| async move { database.store().turns.wait_for_all().await });
         ended.await;
         let id = view.id;
         let built = self.on_all_shards(move |database| async move {
@@ -151,7 +151,7 @@ impl Database {
     /// since the build began. Runs on shard 0.
     fn is_current_build(&self, view: TableId, generation: u64) -> bool {
         let is_current = self.view_state(view).generation == generation;
-        is_current && self.inner.shared.schema().table_by_id(view).is_some()
+        is_current && self.store().shared.schema().table_by_id(view).is_some()
     }
 
     fn mark_stale(&self, view: TableId) {
@@ -180,9 +180,9 @@ impl Database {
     /// it: the shards sync their logs at different times, or the keyspace does not use the log.
     pub(in super::super) async fn mark_unsynced_views_stale(&self) -> Result<(), StorageError> {
         let is_periodic =
-            matches!(self.configuration().commitlog_sync, CommitLogSync::Periodic { .. });
-        let are_apart = is_periodic && self.shard().count > 1;
-        let schema = self.schema();
+            matches!(self.store().configuration().commitlog_sync, CommitLogSync::Periodic { .. });
+        let are_apart = is_periodic && self.store().shard().count > 1;
+        let schema = self.store().schema();
         let is_logged = |view: &TableMetadata| {
             schema.keyspace(&view.keyspace).is_none_or(|keyspace| keyspace.durable_writes)
         };
@@ -196,7 +196,7 @@ impl Database {
 
     /// Wakes the task that builds views. Runs on shard 0.
     pub(in super::super) fn build_views(&self) {
-        self.inner.view_build_wanted.notify_one();
+        self.inner.views.build_wanted.notify_one();
     }
 
     /// Returns the views that depend on a table: its views, or the table itself if it is a view.
@@ -204,13 +204,13 @@ impl Database {
         &self,
         table: &TableMetadata,
     ) -> Vec<Arc<TableMetadata>> {
-        let schema = self.schema();
+        let schema = self.store().schema();
         let names = table.views.iter().chain(table.view.is_some().then_some(&table.name));
         names.filter_map(|name| schema.table(&table.keyspace, name).cloned()).collect()
     }
 
     fn plan_of(&self, view: TableId) -> Option<Rc<ViewPlan>> {
-        let base = self.schema().table_by_id(view)?.view.as_ref()?.base;
+        let base = self.store().schema().table_by_id(view)?.view.as_ref()?.base;
         self.view_plans(base).iter().find(|plan| plan.view.id == view).cloned()
     }
 
@@ -236,8 +236,8 @@ impl Database {
     /// base rows.
     async fn build_view_here(&self, view: TableId, generation: u64) -> Result<u64, StorageError> {
         let Some(plan) = self.plan_of(view) else { return Ok(0) };
-        let tokens = self.own_tokens();
-        let mut range = self.own_range(&plan.base);
+        let tokens = self.store().routing.own_tokens();
+        let mut range = self.store().routing.own_range(&plan.base);
         let mut progress = BuildProgress { tokens, last: tokens.0, keys: 0 };
         if let Some(recorded) = self.recorded_progress(&plan.view, tokens).await? {
             progress = recorded;
@@ -245,7 +245,7 @@ impl Database {
         }
         let listed = ListedBuild::new(self, view, progress);
         let mut pages = Pages::new(self, &plan.base, range);
-        let configuration = &self.inner.configuration;
+        let configuration = &self.store().configuration;
         let page_rows = configuration.view_build_page_rows;
         let mut count = 0;
         while let Some(partitions) = pages.next().await? {
@@ -277,13 +277,14 @@ impl Database {
         if rows.rows.is_empty() {
             return Ok(());
         }
-        let _turn = self.take_turn(turn_rows_of(&plan.base, &rows)).await;
+        let _turn = self.store().turns.take(turn_rows_of(&plan.base, &rows)).await;
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let (mut mutation, mut bytes) = (Mutation::default(), 0);
         let mut encoder = EncodedMutation::default();
         for wanted in self.whole_view_rows(&plan, &rows, now_s).await? {
             maybe_yield().await;
-            let (shard, table) = (self.shard_of(&plan.view, &wanted.key), plan.view.clone());
+            let (shard, table) =
+                (self.store().routing.shard_of(&plan.view, &wanted.key), plan.view.clone());
             let moves = plan.moves();
             let repair = move |database: Database| async move {
                 Box::pin(database.view_repair(&table, moves, wanted, now_s)).await
@@ -294,7 +295,7 @@ impl Database {
             bytes += encoder.body.len();
             mutation.updates.extend(one.updates);
             // A quarter of the largest record.
-            if bytes > self.inner.configuration.commitlog_segment_bytes as usize / 8 {
+            if bytes > self.store().configuration.commitlog_segment_bytes as usize / 8 {
                 self.apply_complete(std::mem::take(&mut mutation)).await?;
                 bytes = 0;
             }
@@ -308,7 +309,7 @@ impl Database {
     /// Deletes the view's rows of this shard that do not follow from their base rows.
     async fn check_view_here(&self, view: TableId) -> Result<(), StorageError> {
         let Some(plan) = self.plan_of(view) else { return Ok(()) };
-        let range = self.own_range(&plan.view);
+        let range = self.store().routing.own_range(&plan.view);
         let mut pages = Pages::new(self, &plan.view, range);
         while let Some(partitions) = pages.next().await? {
             if self.plan_of(view).is_none() {
@@ -326,7 +327,7 @@ impl Database {
                     checks.push(self.check_row(&plan, key, clustering, row));
                 }
             }
-            let page_rows = self.inner.configuration.view_build_page_rows;
+            let page_rows = self.store().configuration.view_build_page_rows;
             stream::iter(checks).buffer_unordered(page_rows).try_collect::<()>().await?;
         }
         Ok(())
@@ -339,7 +340,7 @@ impl Database {
         clustering: Clustering,
         row: ViewRow,
     ) -> Result<(), StorageError> {
-        let shard = self.shard_of(&plan.base, &key);
+        let shard = self.store().routing.shard_of(&plan.base, &key);
         let view = plan.view.id;
         let check = move |database: Database| async move {
             Box::pin(database.check_row_here(view, key, clustering, row)).await
@@ -358,7 +359,7 @@ impl Database {
         let Some(plan) = self.plan_of(view) else { return Ok(()) };
         let mut rows = PartitionUpdate::new(plan.base.id, key);
         rows.rows.push(Row::empty(clustering));
-        let _turn = self.take_turn(turn_rows_of(&plan.base, &rows)).await;
+        let _turn = self.store().turns.take(turn_rows_of(&plan.base, &rows)).await;
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let comparator = plan.view.comparator();
         let is_same = |wanted: &ViewRow| {
@@ -369,7 +370,8 @@ impl Database {
             return Ok(());
         }
         let newest = timestamps_of(&row.row).max().unwrap_or(i64::MIN);
-        let (shard, table) = (self.shard_of(&plan.view, &row.key), plan.view.clone());
+        let (shard, table) =
+            (self.store().routing.shard_of(&plan.view, &row.key), plan.view.clone());
         let moves = plan.moves();
         let delete = move |database: Database| async move {
             let change = ViewChange::Delete { row, newest };
@@ -391,7 +393,7 @@ struct Pages<'d> {
 
 impl<'d> Pages<'d> {
     fn new(database: &'d Database, table: &Arc<TableMetadata>, range: KeyRange) -> Self {
-        let rows = database.inner.configuration.view_build_page_rows;
+        let rows = database.store().configuration.view_build_page_rows;
         let limits = ReadLimits { rows, bytes: PAGE_BYTES, ..ReadLimits::NONE };
         let command = ReadCommand::of_all(table.clone(), ReadTarget::Range(range), 0);
         Self { database, command: Some(ReadCommand { limits, bypass_cache: true, ..command }) }
@@ -399,11 +401,11 @@ impl<'d> Pages<'d> {
 
     async fn next(&mut self) -> Result<Option<Vec<PartitionRows>>, StorageError> {
         let Some(command) = &mut self.command else { return Ok(None) };
-        if self.database.is_closing() {
+        if self.database.store().is_closing() {
             return Err(StorageError::ShuttingDown);
         }
         command.now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-        let result = self.database.read_here(command).await?;
+        let result = self.database.store().read(command).await?;
         command.resume = result.next;
         if command.resume.is_none() {
             self.command = None;

@@ -25,6 +25,7 @@ const MAX_DELETED_SEGMENTS: usize = 4;
 
 /// Bytes that a row and a cell count besides their values.
 const ROW_BYTES: usize = 128;
+
 const CELL_BYTES: usize = 32;
 
 /// A change of one row of a view.
@@ -140,7 +141,7 @@ impl Database {
         let slices = Arc::new(slices);
         let all = ReadCommand::of_all(table.clone(), target, now_s);
         let command = ReadCommand { slices, ..all };
-        let view = self.table(table.id)?.view();
+        let view = self.store().tables.get(table.id)?.view();
         let sources = sources_of(&view, &command, &update.key, &command.slices).await?;
         let mut stored =
             StoredRows { rows: Vec::new(), deletion: DeletionTime::LIVE, ranges: Vec::new() };
@@ -148,7 +149,7 @@ impl Database {
         let Some(mut merged) = merged.await? else { return Ok(stored) };
         stored.deletion = merged.header().deletion;
         let is_range = !update.deletion.is_live() || !update.range_tombstones.is_empty();
-        let segment_bytes = self.inner.configuration.commitlog_segment_bytes as usize;
+        let segment_bytes = self.store().configuration.commitlog_segment_bytes as usize;
         let limit = if is_range { segment_bytes * MAX_DELETED_SEGMENTS } else { usize::MAX };
         let mut bytes = 0;
         while let Some(fragment) = merged.next().await? {

@@ -19,27 +19,37 @@
 //! `build` fills a new view in the background, and repairs views after files were added to a table.
 //! Memory: the rows that one write changes, and a page of rows for each build.
 
-mod build;
-mod change;
-mod outcome;
-mod plan;
-mod progress;
-mod state;
-mod truncate;
-mod write;
-
 pub(crate) use build::run;
 use std::{cell::RefCell, rc::Rc};
 
 use espalier_mutation::schema::TableId;
+use espalier_runtime::sync::Notify;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
 use {build::ViewState, plan::ViewPlan, progress::RunningBuild};
 
+mod build;
+
+mod change;
+
+mod outcome;
+
+mod plan;
+
+mod progress;
+
+mod state;
+
+mod truncate;
+
+mod write;
+
 /// The plans and builds of views on a shard.
 #[derive(Default)]
 pub(super) struct ViewWork {
+    /// On shard 0: wakes the task that builds materialized views.
+    pub(super) build_wanted: Notify,
     /// Plans of the views of each base table, in the present schema.
     pub(super) plans: RefCell<HashMap<TableId, Rc<[Rc<ViewPlan>]>, FixedState>>,
     /// On shard 0: the states of views.

@@ -26,7 +26,6 @@ use espalier_mutation::{
 };
 
 use super::{
-    super::turns::{newest_of, newest_of_row, timestamp_of},
     change::{ViewChange, timestamps_of},
     plan::ViewRow,
 };
@@ -36,6 +35,7 @@ use crate::{
         ColumnSelection, FileSource, ReadCommand, ReadTarget, Source, keep_live, may_hold,
         sources_of,
     },
+    shard::{newest_of, newest_of_row, timestamp_of},
     table::TableView,
 };
 
@@ -50,7 +50,7 @@ impl Database {
         change: ViewChange,
         now_s: u32,
     ) -> Result<Option<PartitionUpdate>, StorageError> {
-        let Ok(found) = self.table(table.id) else { return Ok(None) };
+        let Ok(found) = self.store().tables.get(table.id) else { return Ok(None) };
         let stored = found.view();
         let (key, row) = match change {
             ViewChange::Delete { row: ViewRow { key, row }, newest } => {
@@ -95,7 +95,7 @@ impl Database {
         wanted: ViewRow,
         now_s: u32,
     ) -> Result<Option<PartitionUpdate>, StorageError> {
-        let Ok(found) = self.table(table.id) else { return Ok(None) };
+        let Ok(found) = self.store().tables.get(table.id) else { return Ok(None) };
         let stored = found.view();
         let nothing = Row::empty(wanted.row.clustering.clone());
         let place = Place { stored: &stored, table, key: &wanted.key, now_s };

@@ -29,7 +29,9 @@ use crate::{
 };
 
 pub(super) const STARTED: &str = "STARTED";
+
 pub(super) const CHECKING: &str = "CHECKING";
+
 pub(super) const SUCCESS: &str = "SUCCESS";
 
 /// The progress of a shard's part of a build.
@@ -117,12 +119,12 @@ impl Database {
         view: &TableMetadata,
         status: &str,
     ) -> Result<(), StorageError> {
-        if self.inner.shared.schema().table_by_id(view.id).is_none() {
+        if self.store().shared.schema().table_by_id(view.id).is_none() {
             return Ok(());
         }
         let now = time::next_timestamp_micros();
         let definition = table("system_distributed", "view_build_status");
-        let host = Clustering::new([Bytes::copy_from_slice(self.host_id().as_bytes())]);
+        let host = Clustering::new([Bytes::copy_from_slice(self.store().host_id().as_bytes())]);
         let key = status_key(&view.keyspace, &view.name);
         let mut of_status = PartitionUpdate::new(definition.id, key);
         of_status.rows.push(RowWriter::at(&definition, host, now).text("status", status).finish());

@@ -35,7 +35,7 @@ impl Database {
     ) -> LocalBoxFuture<'static, Result<(), StorageError>> {
         let database = self.clone();
         Box::pin(async move {
-            if shard == database.shard().count {
+            if shard == database.store().shard().count {
                 let truncate = move |database: Database| async move {
                     for id in tables.iter() {
                         Box::pin(database.truncate_locked(*id)).await?;
@@ -45,7 +45,7 @@ impl Database {
                 return database.on_shard(0, truncate).await;
             }
             let next = move |database: Database| async move {
-                let turn = database.take_turn(TurnRows::of_table(base)).await;
+                let turn = database.store().turns.take(TurnRows::of_table(base)).await;
                 let truncated = database.alone_on(shard + 1, base, tables).await;
                 drop(turn);
                 truncated

@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     CommitTicket, Database, StorageError,
+    shard::Completeness,
     turns::{Turn, TurnRows},
 };
 
@@ -27,21 +28,12 @@ struct RemoteChanges {
 }
 
 impl Database {
-    /// Returns whether a table that the mutation writes to has views.
-    #[inline]
-    pub(in super::super) fn has_views(&self, mutation: &Mutation) -> bool {
-        let tables = self.inner.tables.borrow();
-        mutation.updates.iter().any(|update| {
-            tables.get(&update.table).is_some_and(|table| table.borrow_metadata().has_views())
-        })
-    }
-
     /// Returns the plans of the views of a table.
     pub(super) fn view_plans(&self, base: TableId) -> Rc<[Rc<ViewPlan>]> {
         if let Some(plans) = self.inner.views.plans.borrow().get(&base) {
             return plans.clone();
         }
-        let schema = self.schema();
+        let schema = self.store().schema();
         let plans = schema.table_by_id(base).map(|base| ViewPlan::of_base(&schema, base));
         let plans: Rc<[Rc<ViewPlan>]> =
             plans.unwrap_or_default().into_iter().map(Rc::new).collect();
@@ -60,11 +52,11 @@ impl Database {
     async fn apply_in_turn(&self, mutation: &Mutation) -> Result<(), StorageError> {
         loop {
             if let Some(rows) = self.turn_rows(mutation)? {
-                let turn = self.take_turn(rows).await;
+                let turn = self.store().turns.take(rows).await;
                 return Ok(self.write_with_views(mutation, turn).await?.wait().await?);
             }
             // The views were dropped since. New views may come while the write waits for room.
-            if let Some(ticket) = self.write_base(mutation).await? {
+            if let Some(ticket) = self.store().write_if(mutation, Completeness::Base).await? {
                 return Ok(ticket.wait().await?);
             }
         }
@@ -74,7 +66,7 @@ impl Database {
     fn turn_rows(&self, mutation: &Mutation) -> Result<Option<TurnRows>, StorageError> {
         let mut all: Option<TurnRows> = None;
         for update in &mutation.updates {
-            let table = self.table(update.table)?.metadata();
+            let table = self.store().tables.get(update.table)?.metadata();
             if !table.has_views() {
                 continue;
             }
@@ -108,7 +100,7 @@ impl Database {
             return self.write_on_several_shards(whole, base_count, turn).await;
         }
         loop {
-            match self.write_when_room(&whole).await {
+            match self.store().write_when_room(&whole).await {
                 // A view was dropped since.
                 Err(StorageError::UnknownTable(id)) if !is_of(mutation, id) => {
                     whole.updates.retain(|update| update.table != id);
@@ -137,13 +129,13 @@ impl Database {
         let mut whole = mutation.clone();
         // The places of the views' partitions in `whole`.
         let mut places: HashMap<(TableId, Bytes), usize> = HashMap::new();
-        let schema = self.schema();
+        let schema = self.store().schema();
         for update in &mutation.updates {
             let Some(table) = schema.table_by_id(update.table) else { continue };
             if !table.has_views() {
                 continue;
             }
-            let updates = match self.other_owner(table, update.key.token) {
+            let updates = match self.store().routing.other_owner(table, update.key.token) {
                 None => self.view_updates(update).await?,
                 Some(shard) => {
                     let update = update.clone();
@@ -187,7 +179,7 @@ impl Database {
         let mut remote: Vec<RemoteChanges> = Vec::new();
         for (index, change) in changes {
             let Some(plan) = plans.get(index) else { continue };
-            match self.other_owner(&plan.view, change.key().token) {
+            match self.store().routing.other_owner(&plan.view, change.key().token) {
                 None => {
                     updates.extend(self.view_write(&plan.view, plan.moves(), change, now_s).await?)
                 }
@@ -222,7 +214,7 @@ impl Database {
         &self,
         mutation: &Mutation,
     ) -> Result<(), StorageError> {
-        let schema = self.schema();
+        let schema = self.store().schema();
         for update in &mutation.updates {
             let base = schema.table_by_id(update.table).filter(|table| table.has_views());
             if let Some(base) = base {
@@ -234,9 +226,11 @@ impl Database {
 
     /// Returns whether this shard owns all partitions of a mutation.
     fn owns_all(&self, mutation: &Mutation) -> bool {
-        let schema = self.inner.schema.borrow();
+        let schema = self.store().tables.schema.borrow();
         mutation.updates.iter().all(|update| {
-            schema.table_by_id(update.table).is_none_or(|table| self.owns(table, update.key.token))
+            schema
+                .table_by_id(update.table)
+                .is_none_or(|table| self.store().routing.owns(table, update.key.token))
         })
     }
 

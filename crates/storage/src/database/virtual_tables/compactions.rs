@@ -35,7 +35,7 @@ impl Database {
                     .text("unit", "bytes")
             });
         }
-        let schema = self.schema();
+        let schema = self.store().schema();
         for build in self.running_view_builds().await {
             let Some(view) = schema.table_by_id(build.view) else { continue };
             let id = Bytes::copy_from_slice(build.id.as_bytes());

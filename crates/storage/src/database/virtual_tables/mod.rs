@@ -1,33 +1,39 @@
 //! Reads of virtual tables. A read makes the rows when it runs and puts them into a memtable of its
 //! own; from there on it is a read like any other.
 
-mod clients;
-mod compactions;
-mod estimates;
-mod schema;
-mod settings;
-mod snapshots;
-mod statistics;
+use bytes::Bytes;
+
+use super::Database;
+use crate::{
+    StorageError,
+    read::{ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard, trace_result},
+    shard::add,
+    system::{RowWriter, SYSTEM_KEYSPACE, VIEWS_KEYSPACE},
+    table::TableView,
+};
 
 pub use clients::{ClientEncryption, ClientSession, ConnectedClient};
-
-use std::{rc::Rc, sync::Arc};
-
-use bytes::Bytes;
 use espalier_memtable::{Memtable, MemtableBudget, MemtableKind};
 use espalier_mutation::{
     Clustering, DecoratedKey, KeyRange, PartitionUpdate, Row, build_composite, pack_row,
     schema::TableMetadata,
 };
 use espalier_runtime::{ShardContext, maybe_yield, time, trace, trace_event};
+use std::{rc::Rc, sync::Arc};
 
-use super::Database;
-use crate::{
-    StorageError,
-    read::{ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard, trace_result},
-    system::{RowWriter, SYSTEM_KEYSPACE, VIEWS_KEYSPACE},
-    table::TableView,
-};
+mod clients;
+
+mod compactions;
+
+mod estimates;
+
+mod schema;
+
+mod settings;
+
+mod snapshots;
+
+mod statistics;
 
 impl Database {
     pub(super) async fn read_virtual(
@@ -37,7 +43,7 @@ impl Database {
         if trace::is_on() {
             trace_event!("Making the rows of virtual table {}", command.table.name);
         }
-        self.inner.counters.reads.set(self.inner.counters.reads.get() + 1);
+        add(&self.store().counters.reads.all, 1);
         let mut rows = VirtualRows::for_read(command);
         self.make_rows(&mut rows).await?;
         let view = Rc::new(TableView::new(rows.into_memtable().await?));

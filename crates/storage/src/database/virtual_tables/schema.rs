@@ -8,7 +8,7 @@ use crate::{
 
 impl Database {
     pub(super) fn put_virtual_schema(&self, view: &str, rows: &mut VirtualRows<'_>) {
-        let schema = self.schema();
+        let schema = self.store().schema();
         for keyspace in schema.keyspaces.values().filter(|keyspace| is_virtual(&keyspace.name)) {
             let key = [keyspace.name.as_str()];
             if view == "keyspaces" {

@@ -6,9 +6,9 @@ use crate::database::Database;
 
 impl Database {
     pub(super) fn put_settings(&self, rows: &mut VirtualRows<'_>) {
-        let guardrails = self.configuration().guardrails.settings().into_iter();
+        let guardrails = self.store().configuration().guardrails.settings().into_iter();
         let guardrails = guardrails.map(|(name, value)| (name.to_owned(), value));
-        for (name, value) in self.inner.shared.settings().into_iter().chain(guardrails) {
+        for (name, value) in self.store().shared.settings().into_iter().chain(guardrails) {
             rows.put(&[name], [], |row| match &value {
                 Some(value) => row.text("value", value),
                 None => row,

@@ -42,7 +42,7 @@ fn a_write_that_changes_nothing_does_not_hold_the_log() {
         database.apply(Mutation { updates: vec![update] }).await.unwrap();
         let table = table(&database, &metadata);
         assert!(table.memtable().is_empty() && table.oldest_unflushed().is_some());
-        database.flush_table(&table).await.unwrap();
+        database.store().flush_table(&table).await.unwrap();
         assert_eq!(table.oldest_unflushed(), None);
         assert!(table.view().sstables.is_empty());
     });
@@ -56,20 +56,20 @@ fn a_table_that_is_being_dropped_is_not_the_next_one() {
         update.deletion = DeletionTime::new(1, 1);
         database.apply(Mutation { updates: vec![update] }).await.unwrap();
         let table = table(&database, &metadata);
-        assert!(victim(&database, |_| false).is_none());
+        assert!(victim(database.store(), |_| false).is_none());
         // This is the state after a failed flush.
         table.switch_memtable();
-        assert!(victim(&database, |_| false).is_some());
+        assert!(victim(database.store(), |_| false).is_some());
         assert!(
-            victim(&database, |_| true).is_some(),
+            victim(database.store(), |_| true).is_some(),
             "a failed flush comes first: its memory and its log are the oldest"
         );
         assert_eq!(
-            pause_of(&database, &table),
+            pause_of(database.store(), &table),
             Duration::ZERO,
             "a failed flush must not wait: the scheduler would spin on it"
         );
         table.set_dropped();
-        assert!(victim(&database, |_| false).is_none());
+        assert!(victim(database.store(), |_| false).is_none());
     });
 }

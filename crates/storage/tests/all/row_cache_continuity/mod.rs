@@ -92,7 +92,7 @@ fn check(seed: u64, shape: Shape, steps: u64, seen: &mut Seen) {
         for at in 0..shape.partitions {
             continuity.check_contents(at).await;
         }
-        let metrics = continuity.database.row_cache_metrics();
+        let metrics = continuity.database.store().row_cache().metrics();
         seen.reads_with_misses += metrics.reads_with_misses;
         seen.reads_without_misses += metrics.reads_without_misses;
         seen.scans += continuity.scans;

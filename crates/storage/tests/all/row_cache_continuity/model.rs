@@ -161,10 +161,10 @@ impl Continuity {
             command.slices = Arc::new(ClusteringSlices { slices: vec![slice.clone()] });
             for direction in [Direction::Forward, Direction::Reverse] {
                 command.direction = direction;
-                let before = self.database.row_cache_metrics().reads_with_misses;
+                let before = self.database.store().row_cache().metrics().reads_with_misses;
                 let is_flushing = self.flushing.is_some();
                 self.compare(&command).await;
-                let after = self.database.row_cache_metrics().reads_with_misses;
+                let after = self.database.store().row_cache().metrics().reads_with_misses;
                 assert!(before == after || is_flushing, "{range:?} {}", self.context);
             }
             if self.flushing.is_some() {
@@ -260,10 +260,10 @@ impl Continuity {
             }
             return self.scan(learned, &command, &range).await;
         }
-        let before = self.database.row_cache_metrics().reads_with_misses;
+        let before = self.database.store().row_cache().metrics().reads_with_misses;
         let is_flushing = self.flushing.is_some();
         self.compare(&command).await;
-        let is_miss = self.database.row_cache_metrics().reads_with_misses != before;
+        let is_miss = self.database.store().row_cache().metrics().reads_with_misses != before;
         if command.bypass_cache {
             assert!(!is_miss, "{}", self.context);
             return;
@@ -320,9 +320,9 @@ impl Continuity {
         });
         if teaches && !is_partial && self.memory.iter().all(only_adds) {
             self.scans += 1;
-            let before = self.database.row_cache_metrics();
+            let before = self.database.store().row_cache().metrics();
             self.compare(command).await;
-            let after = self.database.row_cache_metrics();
+            let after = self.database.store().row_cache().metrics();
             let of_files = self.files.read(command).len() as u64;
             assert_eq!(before.reads_with_misses, after.reads_with_misses, "{}", self.context);
             let hits = after.reads_without_misses - before.reads_without_misses;
@@ -371,7 +371,7 @@ impl Continuity {
             }
         };
         let key = partition(at);
-        self.database.try_read_row(&self.table, key.borrowed(), &clustering, true, |_| ());
+        self.database.store().try_read_row(&self.table, key.borrowed(), &clustering, true, |_| ());
         Learned::add(&mut learned.may, at, places);
     }
 
@@ -397,7 +397,7 @@ impl Continuity {
         let Some(flush) = self.flushing.take() else { return };
         flush.await.unwrap();
         // Empty updates make no file.
-        self.has_files |= self.database.metrics().sstables > 0;
+        self.has_files |= self.database.store().metrics().sstables > 0;
         self.files.writes.append(&mut self.memory);
     }
 
@@ -449,10 +449,10 @@ impl Continuity {
             }
             6 | 7 => {
                 // The clock hand evicts the oldest entries.
-                let used = self.database.row_cache_metrics().used_bytes as usize;
+                let used = self.database.store().row_cache().metrics().used_bytes as usize;
                 let least = used * self.writer.below(100) as usize / 100;
-                self.database.set_row_cache_limit(least);
-                self.database.set_row_cache_limit(self.shape.cache_bytes);
+                self.database.store().row_cache().set_limit(least);
+                self.database.store().row_cache().set_limit(self.shape.cache_bytes);
                 is_evicted = true;
             }
             8 | 9 => self.peek_cached(&mut learned),

@@ -135,7 +135,7 @@ pub(crate) fn check(seed: u64, steps: u64) -> Met {
             history.end_work().await;
         }
         preempt::force_yields(None);
-        let metrics = history.database.row_cache_metrics();
+        let metrics = history.database.store().row_cache().metrics();
         // The last insertion may have split nodes, or a flush may have made a row longer.
         assert!(metrics.used_bytes <= cache_bytes as u64 + 512, "{metrics:?}");
         history.met.cache = metrics;
@@ -166,10 +166,10 @@ impl History {
             },
             3 => {
                 // The clock hand evicts the oldest entries.
-                let used = database.row_cache_metrics().used_bytes as usize;
+                let used = database.store().row_cache().metrics().used_bytes as usize;
                 let least = used * self.writer.below(100) as usize / 100;
-                database.set_row_cache_limit(least);
-                database.set_row_cache_limit(self.cache_bytes);
+                database.store().row_cache().set_limit(least);
+                database.store().row_cache().set_limit(self.cache_bytes);
             }
             4..10 => self.look().await,
             10..16 => self.compare().await,

@@ -191,7 +191,7 @@ pub async fn set_durable_writes(database: &Database, durable_writes: bool) {
 }
 
 pub fn table(database: &Database, name: &str) -> Arc<TableMetadata> {
-    database.schema().table("ks", name).unwrap().clone()
+    database.store().schema().table("ks", name).unwrap().clone()
 }
 
 pub fn key(key: impl AsRef<[u8]>) -> DecoratedKey {

@@ -6,14 +6,12 @@
 //! here gives an answer or changes one: a row that was prefetched is looked up as any other, only
 //! sooner.
 
-use std::{cell::RefMut, ops::Range, rc::Rc};
-
+use super::ShardStore;
+use crate::table::Table;
 use espalier_mutation::{DecoratedKeyRef, Token, murmur3, path, schema::TableMetadata};
 use espalier_sstable::SSTable;
 use espalier_trie::memory::LOOK_AHEAD_KEYS;
-
-use super::Database;
-use crate::table::Table;
+use std::{cell::RefMut, ops::Range, rc::Rc};
 
 /// Minimum size of a table that is worth looking ahead in, in bytes. A smaller one is mostly in the
 /// processor's cache. Builds with assertions always look ahead, so that tests do.
@@ -36,7 +34,7 @@ const NUMBER: [u8; 4] = [0; 4];
 /// Memory that is reused for each group of keys: at most [`LOOK_AHEAD_KEYS`] × [`MAX_KEY`]
 /// bytes, three or four times.
 #[derive(Default)]
-pub(super) struct LookAheadBuffers {
+pub(crate) struct LookAheadBuffers {
     bytes: Vec<u8>,
     keys: Vec<Key>,
 }
@@ -54,15 +52,15 @@ struct Key {
 
 /// A group of keys of one table to look ahead for.
 pub struct LookAhead<'a> {
-    database: &'a Database,
+    store: &'a ShardStore,
     table: Rc<Table>,
     buffers: RefMut<'a, LookAheadBuffers>,
 }
 
-impl Database {
+impl LookAhead<'_> {
     /// Returns whether looking ahead in a table is worthwhile.
-    pub fn is_worth_looking_ahead(&self, table: &TableMetadata) -> bool {
-        let tables = self.inner.tables.borrow();
+    pub fn is_worthwhile(store: &ShardStore, table: &TableMetadata) -> bool {
+        let tables = store.tables.by_id.borrow();
         let Some(stored) = tables.get(&table.id) else { return false };
         let view = stored.borrow_view();
         let memtables = view.memtables().filter(|memtable| memtable.looks_ahead());
@@ -75,20 +73,6 @@ impl Database {
         files.take(MAX_SSTABLES).sum::<u64>() >= WORTHWHILE_BYTES
     }
 
-    /// Starts to look ahead in a table; `None` if that is not worthwhile.
-    pub fn look_ahead(&self, table: &TableMetadata) -> Option<LookAhead<'_>> {
-        if !self.is_worth_looking_ahead(table) {
-            return None;
-        }
-        let stored = self.inner.tables.borrow().get(&table.id)?.clone();
-        let mut buffers = self.inner.look_ahead.try_borrow_mut().ok()?;
-        buffers.bytes.clear();
-        buffers.keys.clear();
-        Some(LookAhead { database: self, table: stored, buffers })
-    }
-}
-
-impl LookAhead<'_> {
     /// Adds a row; returns false if there is no room for more. `clustering` has a value for each
     /// clustering column.
     pub fn add<V: AsRef<[u8]>>(
@@ -98,7 +82,7 @@ impl LookAhead<'_> {
         clustering: &[Option<V>],
     ) -> bool {
         let length: usize = clustering.iter().flatten().map(|value| value.as_ref().len()).sum();
-        if self.database.owns(table, key.token) && key.key.len() + length <= MAX_KEY {
+        if self.store.routing.owns(table, key.token) && key.key.len() + length <= MAX_KEY {
             let LookAheadBuffers { bytes, keys } = &mut *self.buffers;
             let start = bytes.len();
             bytes.extend_from_slice(key.key);
@@ -173,5 +157,19 @@ impl Key {
         let key = &bytes[self.partition_key.clone()];
         sstable.spans(DecoratedKeyRef { token: self.token, key })
             && sstable.passes_filter(murmur3::hash(key))
+    }
+}
+
+impl ShardStore {
+    /// Starts to look ahead in a table; `None` if that is not worthwhile.
+    pub fn look_ahead(&self, table: &TableMetadata) -> Option<LookAhead<'_>> {
+        if !LookAhead::is_worthwhile(self, table) {
+            return None;
+        }
+        let stored = self.tables.by_id.borrow().get(&table.id)?.clone();
+        let mut buffers = self.buffers.look_ahead.try_borrow_mut().ok()?;
+        buffers.bytes.clear();
+        buffers.keys.clear();
+        Some(LookAhead { store: self, table: stored, buffers })
     }
 }

@@ -6,11 +6,7 @@ use std::time::Duration;
 
 use espalier_runtime::time::{self, Instant};
 
-use super::Database;
-use crate::{
-    StorageError, TurnKind,
-    turns::{Turn, TurnRows},
-};
+use crate::{StorageError, TurnKind};
 
 /// The moment at which a statement gives up waiting for its turn.
 #[derive(Clone, Copy, Debug)]
@@ -21,35 +17,15 @@ pub struct TurnDeadline {
     at: Option<Instant>,
 }
 
-impl Database {
-    /// Returns the deadline of a statement that begins to wait now.
-    pub fn turn_deadline(&self, kind: TurnKind) -> TurnDeadline {
-        let timeouts = &self.inner.configuration.timeouts;
-        let wait = match kind {
-            TurnKind::Conditional | TurnKind::SerialRead => timeouts.cas_contention,
-            TurnKind::Counter => timeouts.counter_write,
-            TurnKind::Write => timeouts.write,
-        };
-        TurnDeadline { kind, wait, at: Some(Instant::now() + wait) }
-    }
-
-    /// Waits for a turn on rows of a partition that this shard owns.
-    ///
-    /// # Errors
-    /// [`StorageError::TurnTimedOut`] at the deadline.
-    pub async fn take_turn_until(
-        &self,
-        rows: TurnRows,
-        deadline: TurnDeadline,
-    ) -> Result<Turn, StorageError> {
-        deadline.limit(self.take_turn(rows)).await
-    }
-}
-
 impl TurnDeadline {
     /// Returns a deadline that never comes, for work that no client waits for.
-    pub(super) fn never() -> Self {
+    pub(crate) fn never() -> Self {
         Self { kind: TurnKind::Write, wait: Duration::MAX, at: None }
+    }
+
+    /// Returns the deadline of a statement that may wait this long from now.
+    pub(crate) fn after(kind: TurnKind, wait: Duration) -> Self {
+        Self { kind, wait, at: Some(Instant::now() + wait) }
     }
 
     /// Returns the earlier of this deadline and that in `left`.
@@ -61,7 +37,7 @@ impl TurnDeadline {
     }
 
     /// Waits for `turn` until the deadline.
-    pub(super) async fn limit<F: Future>(self, turn: F) -> Result<F::Output, StorageError> {
+    pub(crate) async fn limit<F: Future>(self, turn: F) -> Result<F::Output, StorageError> {
         let Some(at) = self.at else { return Ok(turn.await) };
         time::timeout_at(at, turn).await.map_err(|_| {
             let Self { kind, wait, .. } = self;

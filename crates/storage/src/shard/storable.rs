@@ -12,7 +12,7 @@ use crate::{StorageError, table::Table};
 
 /// Checks that the configured version of SSTables can hold the update.
 #[inline]
-pub(super) fn check_storable(
+pub(crate) fn check_storable(
     table: &Table,
     features: &VersionFeatures,
     update: &PartitionUpdate,
@@ -30,7 +30,7 @@ pub(super) fn check_storable(
 
 /// Checks that an SSTable can hold a partition key of this length.
 #[inline]
-pub(super) fn check_key(key: &[u8]) -> Result<(), StorageError> {
+pub(crate) fn check_key(key: &[u8]) -> Result<(), StorageError> {
     if key.len() > usize::from(u16::MAX) || key.is_empty() {
         let length = key.len();
         return Err(StorageError::Unstorable(format!("a partition key of {length} bytes")));
@@ -40,7 +40,7 @@ pub(super) fn check_key(key: &[u8]) -> Result<(), StorageError> {
 
 /// Checks that the version of SSTables can hold the row.
 #[inline]
-pub(super) fn check_row(
+pub(crate) fn check_row(
     table: &Table,
     features: &VersionFeatures,
     row: &impl RowContent,

@@ -1,0 +1,69 @@
+//! Refuses writes whose entries of secondary indexes would take too much memory.
+//!
+//! Each entry repeats the primary key, so that a mutation of many small elements or rows under a
+//! long key has entries of many times its own size.
+
+use espalier_mutation::{ColumnRef, MAX_FORM_BYTES, PartitionUpdate, Row, RowContent};
+
+use super::ShardStore;
+use crate::{StorageError, table::Table};
+
+/// Entries of a mutation may take this many times the size of a segment of the commit log, which is
+/// twice the largest mutation (arbitrary).
+const SEGMENTS: usize = 2;
+
+/// Checks that the entries of a mutation's updates, each with its table, take no more than a
+/// part of the memory for memtables.
+#[inline]
+pub(crate) fn check_index_entries<'a>(
+    store: &ShardStore,
+    updates: impl Iterator<Item = (&'a Table, &'a PartitionUpdate)> + Clone,
+) -> Result<(), StorageError> {
+    let indexes = |table: &Table| table.borrow_view().memtable.index_count();
+    let mut indexed = updates.filter(|(table, _)| indexes(table) > 0).peekable();
+    if indexed.peek().is_none() {
+        return Ok(());
+    }
+    // Nearly all writes need far less, which shows without a look at their values.
+    let of_log = store.configuration.commitlog_segment_bytes as usize * SEGMENTS;
+    let max_bytes = of_log.min(store.memtables.budget.limit_bytes() / 2);
+    let bounds = indexed.clone();
+    let bounds =
+        bounds.map(|(table, update)| indexes(table).saturating_mul(entries_at_most(update)));
+    if bounds.fold(0, usize::saturating_add) <= max_bytes {
+        return Ok(());
+    }
+    let mut bytes = 0_usize;
+    for (table, update) in indexed {
+        let (metadata, memtable) = (table.metadata(), table.memtable());
+        bytes = bytes.saturating_add(memtable.index_entry_bytes(&metadata, update));
+        if bytes > max_bytes {
+            return Err(StorageError::Unstorable(format!(
+                "the entries of this write in the secondary indexes of {}.{} take {bytes} bytes \
+                 or more, and the maximum is {max_bytes} bytes; write fewer rows or elements at \
+                 a time",
+                metadata.keyspace, metadata.name
+            )));
+        }
+    }
+    Ok(())
+}
+
+/// Returns an upper limit of the bytes of an update's entries in one index.
+fn entries_at_most(update: &PartitionUpdate) -> usize {
+    /// Escapes double a key at most.
+    const ESCAPED: usize = 2;
+    let rows = update.static_row.iter().chain(&update.rows);
+    let of_row = |row: &Row| {
+        let clustering: usize =
+            row.clustering.values.iter().flatten().map(|value| value.len() + 2).sum();
+        let place = ESCAPED * (update.key.key.len() + clustering) + 16;
+        let entries = row.columns().map(|(_, column)| match column {
+            ColumnRef::Simple(_) => 1,
+            ColumnRef::Complex(column) => column.cells.len(),
+        });
+        let entries = entries.max().unwrap_or(0).max(1);
+        entries.saturating_mul(place + ESCAPED * MAX_FORM_BYTES)
+    };
+    rows.map(of_row).fold(0, usize::saturating_add)
+}

@@ -1,0 +1,89 @@
+//! The commit logs of a shard.
+
+use std::cell::{OnceCell, RefCell};
+
+use espalier_commitlog::{CommitLog, FoundSegment, between};
+use espalier_mutation::LogPosition;
+use espalier_runtime::sync::Semaphore;
+
+use super::Tables;
+use crate::{StorageError, table::Table};
+
+/// The commit logs of a shard.
+pub(crate) struct Logs {
+    /// Set once, when the shard has replayed the segments of an earlier run.
+    pub(crate) data: OnceCell<CommitLog>,
+    /// On shard 0: the log of the schema tables.
+    pub(crate) schema: OnceCell<CommitLog>,
+    /// Segments that this shard replays, or has replayed, at this start.
+    pub(crate) replaying: RefCell<Vec<FoundSegment>>,
+    /// Held by the compaction that writes discarded intervals.
+    pub(crate) discarded_lock: Semaphore,
+}
+
+impl Default for Logs {
+    fn default() -> Self {
+        Self {
+            data: OnceCell::new(),
+            schema: OnceCell::new(),
+            replaying: RefCell::default(),
+            discarded_lock: Semaphore::new(1),
+        }
+    }
+}
+
+impl Logs {
+    /// Returns the open logs.
+    pub(crate) fn all(&self) -> impl Iterator<Item = &CommitLog> {
+        self.data.get().into_iter().chain(self.schema.get())
+    }
+
+    /// Returns the log of the schema, or that of all other tables.
+    #[inline]
+    pub(crate) fn get(&self, is_schema: bool) -> Result<&CommitLog, StorageError> {
+        let log = if is_schema { self.schema.get() } else { self.data.get() };
+        log.ok_or(StorageError::ShuttingDown)
+    }
+
+    /// Returns the log that a table's writes go to, if it is open.
+    pub(crate) fn of_table(&self, table: &Table) -> Option<&CommitLog> {
+        if table.is_schema() { self.schema.get() } else { self.data.get() }
+    }
+
+    /// Returns the id of the oldest segment on disk of a table's log; `None` if the log is not
+    /// open.
+    pub(crate) fn oldest_segment_of(&self, table: &Table) -> Option<u64> {
+        Some(self.of_table(table)?.oldest_on_disk())
+    }
+
+    /// Makes the logs release the segments that hold flushed writes only.
+    pub(crate) fn reclaim(&self, tables: &Tables) {
+        for log in self.all() {
+            let tables = tables.by_id.borrow();
+            let oldest = tables
+                .values()
+                .filter(|table| self.of_table(table).is_some_and(|its| its.is_same(log)))
+                .filter_map(|table| table.oldest_unflushed())
+                .min();
+            log.reclaim(oldest.map_or(u64::MAX, |position| position.segment));
+        }
+    }
+
+    /// Returns the intervals of a table's log from one position to another.
+    pub(crate) fn intervals(
+        &self,
+        table: &Table,
+        first: LogPosition,
+        last: LogPosition,
+    ) -> Vec<(LogPosition, LogPosition)> {
+        // During the replay the shard has no active log. A file without the intervals of the old
+        // log would cause another replay, after deletions and purges that happened since.
+        match self.of_table(table) {
+            Some(log) => log.intervals(first, last),
+            None => {
+                let segments = self.replaying.borrow();
+                between(segments.iter().map(|segment| segment.id), first, last)
+            }
+        }
+    }
+}

@@ -1,0 +1,101 @@
+//! The memory of a shard's memtables, and the flushes that free it.
+
+use std::cell::Cell;
+
+use espalier_commitlog::CommitLog;
+use espalier_memtable::{MemtableBudget, MemtableFactory};
+use espalier_runtime::ShardContext;
+
+use super::Logs;
+use crate::{
+    StorageConfiguration,
+    flush::{FlushEstimate, WritePace},
+};
+
+/// Room that memtables must have for a slow flush, as a fraction of the bytes that flushes still
+/// have to write. It is somewhat less than the room at the start of a flush that starts at half of
+/// the memory or earlier (`memtable_cleanup_threshold`).
+const ROOM_OF_SLOW_FLUSH: f64 = 0.75;
+
+/// Counts something in a cell until it is dropped: a flush under way, or a task that waits for one.
+pub(crate) struct Counted<'a>(&'a Cell<usize>);
+
+impl<'a> Counted<'a> {
+    fn new(count: &'a Cell<usize>) -> Self {
+        count.set(count.get() + 1);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.set(self.0.get().saturating_sub(1));
+    }
+}
+
+/// The memory of a shard's memtables.
+pub(crate) struct Memtables {
+    pub(crate) budget: MemtableBudget,
+    pub(crate) factory: MemtableFactory,
+    pub(crate) flush_estimate: FlushEstimate,
+    pub(crate) write_pace: WritePace,
+    /// Number of flushes under way.
+    flushing: Cell<usize>,
+    /// Number of tasks that wait for a flush.
+    awaiting_flush: Cell<usize>,
+    /// True if flushes start automatically.
+    pub(crate) are_flushed: Cell<bool>,
+}
+
+impl Memtables {
+    pub(super) fn new(context: ShardContext, configuration: &StorageConfiguration) -> Self {
+        let limit = (configuration.memtable_bytes / context.count.max(1)).max(1);
+        let threshold = configuration.memtable_cleanup_threshold.clamp(0.01, 1.0);
+        let flush = (limit as f64 * threshold) as usize;
+        let budget =
+            MemtableBudget::new(limit, flush).with_trie_bytes(configuration.memtable_trie_bytes);
+        Self {
+            factory: MemtableFactory::new(context, configuration.memtables.clone(), budget.clone()),
+            budget,
+            flush_estimate: FlushEstimate::default(),
+            write_pace: WritePace::default(),
+            flushing: Cell::new(0),
+            awaiting_flush: Cell::new(0),
+            are_flushed: Cell::new(false),
+        }
+    }
+
+    /// Counts a flush as under way until the result is dropped.
+    pub(crate) fn begin_flush(&self) -> Counted<'_> {
+        Counted::new(&self.flushing)
+    }
+
+    /// Counts a task that waits for a flush until the result is dropped.
+    pub(crate) fn await_flush(&self) -> Counted<'_> {
+        Counted::new(&self.awaiting_flush)
+    }
+
+    /// Returns whether a flush is under way on this shard.
+    pub(crate) fn is_flushing(&self) -> bool {
+        self.flushing.get() > 0
+    }
+
+    /// Returns whether deferrable work should leave the core to a flush, because memory is short.
+    pub(crate) fn is_flush_urgent(&self) -> bool {
+        self.is_flushing() && self.budget.is_short()
+    }
+
+    /// Returns whether flushes may be slow: no task waits for one, and memory and log last longer
+    /// than they do.
+    pub(crate) fn can_flush_slowly(&self, logs: &Logs) -> bool {
+        let (budget, estimate) = (&self.budget, &self.flush_estimate);
+        // Bytes of other tables that are due to be flushed and are not being written yet.
+        let active_bytes = budget.held_bytes() as f64 - estimate.begun_bytes();
+        let due_bytes = (active_bytes - budget.flush_bytes() as f64).max(0.0);
+        self.awaiting_flush.get() == 0
+            && budget.room_bytes() as f64
+                >= ROOM_OF_SLOW_FLUSH * (estimate.left_bytes() + due_bytes)
+            && !self.write_pace.is_slowing()
+            && !logs.all().any(CommitLog::is_under_pressure)
+    }
+}

@@ -1,0 +1,238 @@
+//! A shard's store: the commit log, tables, memory and caches of one shard, and the state of its
+//! background work.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `routing` | the partitions that the shard owns |
+//! | `tables` | the tables and the schema that they have |
+//! | `logs` | the commit log, and on the first shard the log of the schema |
+//! | `memtables` | the memory of memtables, and the flushes that free it |
+//! | `caches` | the row cache and the page cache |
+//! | `counters`, `metrics` | the counts that metrics report |
+//! | `write`, `storable`, `index_room` | the write path: commit log and memtable |
+//! | `read`, `look_ahead` | reads of the shard's partitions |
+//! | `turns` | what the holder of a turn asks its shard |
+//! | `start`, `install`, `replay`, `open_log` | start and end |
+//! | `sstables` | names and opens SSTables |
+//! | `requests` | compactions, rewrites and scrubs on request |
+//! | `peers`, `split_parts` | files that several shards share |
+
+mod caches;
+mod counters;
+mod index_room;
+mod install;
+mod logs;
+mod look_ahead;
+mod memtables;
+mod metrics;
+mod open_log;
+mod peers;
+mod read;
+mod replay;
+mod requests;
+mod routing;
+pub(crate) mod split_parts;
+mod sstables;
+mod start;
+mod storable;
+mod tables;
+mod turns;
+mod write;
+
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    sync::Arc,
+};
+
+use espalier_cache::RowCache;
+use espalier_commitlog::EncodedMutation;
+use espalier_compaction::Throughput;
+use espalier_mutation::schema::Schema;
+use espalier_runtime::{ShardContext, file::FileSystem, sync::Notify};
+use espalier_sstable::{PointScratch, versions::Version};
+use uuid::Uuid;
+
+pub(crate) use counters::add;
+pub(crate) use index_room::check_index_entries;
+pub(crate) use install::{FoundTable, FoundTables};
+pub(crate) use logs::Logs;
+pub use look_ahead::LookAhead;
+pub(crate) use memtables::Memtables;
+pub(crate) use open_log::open_log;
+pub(crate) use peers::Peers;
+pub(crate) use replay::{apply_replayed, recover_tables, replay};
+pub(crate) use requests::{NamedFile, RequestedCompactions, is_named, may_take, named_files};
+pub use routing::Routing;
+pub(crate) use sstables::make_directory;
+pub(crate) use start::{
+    begin_segment_ids, find_all_tables, flush_tables, load_discarded, prepare_directories,
+    start_compactions, start_flushes,
+};
+pub(crate) use storable::check_storable;
+pub(crate) use tables::Tables;
+pub(crate) use turns::{newest_of, newest_of_row, timestamp_of};
+pub(crate) use write::Completeness;
+
+use crate::{SharedDatabase, StorageConfiguration, StorageError, turns::Turns};
+use caches::Caches;
+use counters::Counters;
+use look_ahead::LookAheadBuffers;
+
+/// The store of one shard.
+pub struct ShardStore {
+    pub(crate) routing: Routing,
+    pub(crate) file_system: FileSystem,
+    pub(crate) configuration: Arc<StorageConfiguration>,
+    /// The state that all shards of the node share.
+    pub(crate) shared: Arc<SharedDatabase>,
+    pub(crate) tables: Tables,
+    pub(crate) logs: Logs,
+    pub(crate) memtables: Memtables,
+    pub(crate) caches: Caches,
+    pub(crate) compactions: Compactions,
+    pub(crate) buffers: Buffers,
+    /// The statements under way that read rows before they write them.
+    pub(crate) turns: Turns,
+    pub(crate) wakers: Wakers,
+    pub(crate) counters: Counters,
+    pub(crate) is_closing: Cell<bool>,
+    /// The rest of the node; unset if the store is used alone.
+    peers: OnceCell<Box<dyn Peers>>,
+}
+
+/// The control of a shard's compactions.
+pub(crate) struct Compactions {
+    pub(crate) throughput: Throughput,
+    /// True if compactions start automatically.
+    pub(crate) are_started: Cell<bool>,
+    /// Number of requests to stop the running compactions.
+    pub(crate) stop_requests: Cell<u64>,
+}
+
+impl Compactions {
+    /// Counts a stop request and returns its number.
+    pub(crate) fn count_stop_request(&self) -> u64 {
+        self.stop_requests.set(self.stop_requests.get() + 1);
+        self.stop_requests.get()
+    }
+}
+
+/// Memory that reads and writes reuse.
+#[derive(Default)]
+pub(crate) struct Buffers {
+    pub(crate) encoder: RefCell<EncodedMutation>,
+    pub(crate) lookup_path: RefCell<Vec<u8>>,
+    pub(crate) point_scratch: RefCell<PointScratch>,
+    pub(crate) look_ahead: RefCell<LookAheadBuffers>,
+}
+
+/// Wakes the background tasks of a shard.
+pub(crate) struct Wakers {
+    /// Notified when memtables or the commit log exceed their limits.
+    pub(crate) flush: Notify,
+    /// Notified when there are new SSTables.
+    pub(crate) compaction: Notify,
+    /// Notified when SSTables may lack entries of secondary indexes.
+    pub(crate) indexes: Notify,
+    /// Notified when there may be more dead rows to record in the empty-range caches.
+    pub(crate) empty_ranges: Notify,
+}
+
+impl ShardStore {
+    /// Creates the store of a shard without tables and logs.
+    pub(crate) fn unopened(
+        context: ShardContext,
+        file_system: FileSystem,
+        configuration: Arc<StorageConfiguration>,
+        shared: Arc<SharedDatabase>,
+    ) -> Result<Self, StorageError> {
+        let sstable_features = Version::named(&configuration.sstable_format)
+            .ok_or(StorageError::NotSupported("the configured sstable_format"))?;
+        let memtables = Memtables::new(context, &configuration);
+        Ok(Self {
+            routing: Routing { context },
+            tables: Tables::new(shared.schema(), sstable_features),
+            logs: Logs::default(),
+            caches: Caches::new(context, &configuration, &memtables.budget),
+            memtables,
+            compactions: Compactions {
+                throughput: Throughput::new(configuration.compaction_bytes_per_second),
+                are_started: Cell::new(false),
+                stop_requests: Cell::new(0),
+            },
+            buffers: Buffers::default(),
+            turns: Turns::default(),
+            wakers: Wakers {
+                flush: Notify::new(),
+                compaction: Notify::new(),
+                indexes: Notify::new(),
+                empty_ranges: Notify::new(),
+            },
+            counters: Counters::default(),
+            is_closing: Cell::new(false),
+            peers: OnceCell::new(),
+            file_system,
+            configuration,
+            shared,
+        })
+    }
+
+    /// Returns a snapshot of the schema on this shard.
+    pub fn schema(&self) -> Arc<Schema> {
+        self.tables.schema.borrow().clone()
+    }
+
+    /// Calls `look` with the schema on this shard, without cloning the `Arc`.
+    #[inline]
+    pub fn with_schema<R>(&self, look: impl FnOnce(&Arc<Schema>) -> R) -> R {
+        look(&self.tables.schema.borrow())
+    }
+
+    /// Returns the storage settings.
+    pub fn configuration(&self) -> &StorageConfiguration {
+        &self.configuration
+    }
+
+    /// Returns the file system of the node.
+    pub fn file_system(&self) -> &FileSystem {
+        &self.file_system
+    }
+
+    /// Returns the id of this node, which SSTables carry and which names its share of counters.
+    pub fn host_id(&self) -> Uuid {
+        self.shared.host_id()
+    }
+
+    /// Returns the number of this shard, with the number of shards.
+    pub fn shard(&self) -> ShardContext {
+        self.routing.context
+    }
+
+    /// Returns the owners of partitions.
+    pub fn routing(&self) -> Routing {
+        self.routing
+    }
+
+    /// Returns the turns of statements that read rows before they write them.
+    pub fn turns(&self) -> &Turns {
+        &self.turns
+    }
+
+    /// Returns the row cache.
+    pub fn row_cache(&self) -> &RowCache {
+        &self.caches.rows
+    }
+
+    pub(crate) fn is_closing(&self) -> bool {
+        self.is_closing.get()
+    }
+
+    /// Makes the store a part of a node.
+    pub(crate) fn set_peers(&self, peers: Box<dyn Peers>) {
+        let _ = self.peers.set(peers);
+    }
+
+    pub(crate) fn peers(&self) -> Option<&dyn Peers> {
+        self.peers.get().map(|peers| &**peers)
+    }
+}

@@ -1,0 +1,164 @@
+//! Replay of the commit log at the start of a shard.
+
+use std::{path::PathBuf, sync::atomic::Ordering};
+
+use espalier_commitlog::FoundSegment;
+use espalier_mutation::{
+    LogPosition, Mutation,
+    schema::{Schema, TableId},
+};
+
+use super::{
+    ShardStore,
+    counters::add,
+    install::{FoundTable, FoundTables},
+};
+use crate::{
+    StorageError,
+    recovery::{Recovered, ReplaySummary, TableRecoveries, TableRecovery, replay_segments},
+    table::TruncationRecord,
+};
+
+/// Name of the directory, below the commit log's, with copies of segments that hold writes of
+/// tables that this node cannot read.
+const UNREADABLE: &str = "unreadable";
+
+/// Returns which parts of the commit log the SSTables of some tables hold, and the truncations of
+/// these tables. Makes later segments have greater ids.
+pub(crate) async fn recover_tables(
+    store: &ShardStore,
+    found: &FoundTables,
+    wanted: impl Fn(TableId) -> bool,
+) -> Result<TableRecoveries, StorageError> {
+    let mut all = TableRecoveries::default();
+    for FoundTable { directory, .. } in found.iter() {
+        let Ok(table) = store.tables.get(directory.id) else { continue };
+        if !wanted(directory.id) || table.directory != directory.path {
+            continue;
+        }
+        let truncation = TruncationRecord::load(&store.file_system, &directory.path).await?;
+        let host = store.host_id();
+        let view = table.view();
+        let flushed =
+            view.sstables.iter().flat_map(|sstable| sstable.commit_log_intervals(host)).collect();
+        let recovery = TableRecovery { flushed, truncation };
+        // The clock may have gone back since, and a discarded position must not be used again.
+        if let Some(greatest) = recovery.greatest_segment() {
+            store.shared.segment_ids.fetch_max(greatest.saturating_add(1), Ordering::Relaxed);
+        }
+        all.insert(directory.id, recovery);
+    }
+    Ok(all)
+}
+
+/// Replays segments on a shard. `apply` gets each write that must be replayed. `is_kept` says that
+/// the log keeps the segments until flushes make them unneeded.
+pub(crate) async fn replay(
+    store: &ShardStore,
+    segments: Vec<FoundSegment>,
+    schema: &Schema,
+    recovered: &Recovered,
+    is_kept: bool,
+    apply: impl AsyncFnMut(Mutation, LogPosition) -> Result<(), StorageError>,
+) -> Result<ReplaySummary, StorageError> {
+    let policy = store.configuration.commit_failure_policy;
+    store.logs.replaying.borrow_mut().clone_from(&segments);
+    let file_system = &store.file_system;
+    let summary = replay_segments(file_system, segments, policy, schema, recovered, apply).await?;
+    keep_unreadable(store, &summary.unreadable).await?;
+    add(&store.counters.writes.replayed, summary.mutations);
+    add(&store.counters.writes.replay_skipped, summary.skipped);
+    if is_kept {
+        // The replayed records may never have been synced, but the next segment will say that
+        // they were.
+        for (_, path, _) in &summary.segments {
+            file_system.open_write(path).await?.sync_data().await?;
+        }
+    }
+    if summary.mutations > 0 {
+        let ReplaySummary { mutations, skipped, segments, .. } = &summary;
+        tracing::info!(mutations, skipped, segments = segments.len(), "replayed the commit log");
+    }
+    Ok(summary)
+}
+
+/// Copies segments that hold writes of tables that this node cannot read: flushes of other
+/// tables remove or rewrite the segments themselves.
+async fn keep_unreadable(store: &ShardStore, segments: &[PathBuf]) -> Result<(), StorageError> {
+    let directory = store.configuration.commitlog_directory.join(UNREADABLE);
+    for segment in segments {
+        let Some(name) = segment.file_name() else { continue };
+        let copy = directory.join(name);
+        if store.file_system.exists(&copy).await? {
+            continue;
+        }
+        store.file_system.create_dir_all(&directory).await?;
+        let content = store.file_system.read(segment).await?;
+        store.file_system.write_atomically(copy.clone(), content).await?;
+        let copy = copy.display();
+        tracing::error!(
+            %copy,
+            "commit log segment holds writes of tables that cannot be read, copied; to replay \
+             it with a version that can read them, stop the node and move the copy back into \
+             the commit log's directory"
+        );
+    }
+    Ok(())
+}
+
+/// Applies a write to memtables without logging it. `position` is its position in the log, if
+/// that segment is kept.
+pub(crate) async fn apply_replayed(
+    store: &ShardStore,
+    mutation: &Mutation,
+    position: Option<LogPosition>,
+) -> Result<(), StorageError> {
+    // The writes of the schema's log, which are few, are applied before flushes can start; no
+    // flush would make room for them.
+    while store.memtables.are_flushed.get()
+        && (!store.memtables.budget.has_room() || is_any_full(store, mutation)?)
+    {
+        store.wakers.flush.notify_one();
+        if let Some(reason) = store.tables.flush_failure() {
+            return Err(StorageError::MemtablesFull {
+                used_bytes: store.memtables.budget.used_bytes(),
+                limit_bytes: store.memtables.budget.limit_bytes(),
+                reason,
+            });
+        }
+        store.memtables.budget.wait_for_room().await;
+    }
+    let mut encoder = store.buffers.encoder.borrow_mut();
+    encoder.encode(mutation, |_| 0);
+    let mut first_row = 0;
+    for update in &mutation.updates {
+        let table = store.tables.get(update.table)?;
+        let memtable = table.memtable();
+        if let Some(start) = position {
+            let end = LogPosition { offset: start.offset + 1, ..start };
+            memtable.add_position(start, end);
+        }
+        let packed = |index| encoder.packed_row(first_row + index);
+        // The prefetcher of the empty-range cache may be running already.
+        table.empty_ranges().record_update(&table.borrow_metadata(), update, packed);
+        memtable.apply(&table.metadata(), update, packed)?;
+        first_row += usize::from(update.static_row.is_some()) + update.rows.len();
+    }
+    Ok(())
+}
+
+/// Returns whether a memtable is full because its trie is near its maximum size. Wakes the
+/// flush scheduler for memtables that are nearly full.
+fn is_any_full(store: &ShardStore, mutation: &Mutation) -> Result<bool, StorageError> {
+    for update in &mutation.updates {
+        let table = store.tables.get(update.table)?;
+        let view = table.borrow_view();
+        if view.memtable.wants_flush() {
+            store.wakers.flush.notify_one();
+            if view.memtable.is_full() {
+                return Ok(true);
+            }
+        }
+    }
+    Ok(false)
+}
