@@ -14,7 +14,7 @@ use espalier_cql::{
 use espalier_runtime::ShardContext;
 use espalier_runtime::file::FileSystem;
 use espalier_storage::{
-    Database, MemtableKind, SharedDatabase, StorageConfiguration, StorageError, Structure,
+    MemtableKind, Node, SharedStorage, StorageConfiguration, StorageError, Structure,
 };
 
 use super::BenchError;
@@ -45,7 +45,7 @@ impl Found {
 
 /// One shard over a directory of its own, which is removed with it.
 pub struct InProcessNode {
-    database: Database,
+    database: Node,
     processor: QueryProcessor,
     client: ClientState,
     directory: PathBuf,
@@ -75,7 +75,7 @@ impl InProcessNode {
         }
         let context = ShardContext { index: 0, count: 1 };
         let statements = Arc::new(PreparedCache::default());
-        let shared = SharedDatabase::new();
+        let shared = SharedStorage::new();
         let node = Self::open_shard(context, Arc::new(configuration), shared, statements).await?;
         Ok(Self { directory: directory.to_owned(), ..node })
     }
@@ -84,11 +84,11 @@ impl InProcessNode {
     pub async fn open_shard(
         context: ShardContext,
         configuration: Arc<StorageConfiguration>,
-        shared: Arc<SharedDatabase>,
+        shared: Arc<SharedStorage>,
         statements: Arc<PreparedCache>,
     ) -> Result<Self, BenchError> {
         let directory = configuration.data_directory.clone();
-        let database = Database::open(context, FileSystem::real(), configuration, shared).await?;
+        let database = Node::open(context, FileSystem::real(), configuration, shared).await?;
         let processor = QueryProcessor::new(database.clone(), statements);
         let client = ClientState::default();
         Ok(Self { database, processor, client, directory, row: RefCell::default() })
@@ -216,7 +216,7 @@ impl InProcessNode {
     }
 
     /// Returns the engine.
-    pub fn database(&self) -> &Database {
+    pub fn database(&self) -> &Node {
         &self.database
     }
 

@@ -9,7 +9,7 @@ use std::{path::Path, rc::Rc, sync::Arc};
 use bytes::Bytes;
 use espalier_cql::{PreparedCache, Rows, Value};
 use espalier_runtime::{ShardContext, block_on, file::FileSystem, maybe_yield};
-use espalier_storage::{SharedDatabase, StorageConfiguration};
+use espalier_storage::{SharedStorage, StorageConfiguration};
 
 use super::{
     BenchError,
@@ -51,7 +51,7 @@ async fn open(directory: &Path, page_cache_bytes: u64) -> Result<InProcessNode, 
     configuration.memtable_bytes = 1 << 40;
     configuration.memtable_cleanup_threshold = 1.0;
     configuration.page_cache_bytes = usize::try_from(page_cache_bytes).unwrap_or(usize::MAX);
-    let (context, shared) = (ShardContext { index: 0, count: 1 }, SharedDatabase::new());
+    let (context, shared) = (ShardContext { index: 0, count: 1 }, SharedStorage::new());
     let statements = Arc::new(PreparedCache::default());
     InProcessNode::open_shard(context, Arc::new(configuration), shared, statements).await
 }

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use espalier_mutation::schema::TableMetadata;
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 use crate::{options::Value, restrictions::PointKey};
 
@@ -28,7 +28,7 @@ impl Ahead<'_> {
 
 /// Prefetches the memory that these rows need, grouped by table. `buffer` is scratch space for
 /// keys.
-pub fn look_ahead(database: &Database, rows: &[Ahead<'_>], buffer: &mut Vec<u8>) {
+pub fn look_ahead(database: &Node, rows: &[Ahead<'_>], buffer: &mut Vec<u8>) {
     for (number, first) in rows.iter().enumerate() {
         let (before, from_here) = rows.split_at(number);
         if before.iter().any(|row| row.goes_with(first)) {

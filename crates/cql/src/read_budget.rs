@@ -4,7 +4,7 @@
 
 use std::cell::Cell;
 
-use espalier_storage::{Database, PartitionRows, ReadCommand, ReadLimits};
+use espalier_storage::{Node, PartitionRows, ReadCommand, ReadLimits};
 
 use crate::{Error, ErrorCode, Result};
 
@@ -45,7 +45,7 @@ impl ReadBudget {
     /// fails.
     pub async fn read(
         &mut self,
-        database: &Database,
+        database: &Node,
         command: ReadCommand,
     ) -> Result<Vec<PartitionRows>> {
         let left = MAX_BYTES.saturating_sub(self.held);

@@ -2,20 +2,21 @@
 //! recovery.
 //!
 //! ```text
-//! write  Database::apply -> commitlog (encode, append) + memtable (trie) -> ticket
+//! write  Node::apply -> commitlog (encode, append) + memtable (trie) -> ticket
 //!        -> flush -> SSTable
-//! read   Database::read  -> memtables + SSTables -> MergedPartition -> live rows
+//! read   Node::read  -> memtables + SSTables -> MergedPartition -> live rows
 //! ```
 
 mod compaction;
 mod configuration;
-mod database;
 mod empty_ranges;
 mod error;
+mod first_failure;
 mod flush;
 pub mod guardrails;
 mod index;
 mod metrics;
+mod node;
 mod read;
 mod recovery;
 mod replacement;
@@ -31,10 +32,6 @@ mod turns;
 pub mod units;
 
 pub use configuration::{StorageConfiguration, Timeouts};
-pub use database::{
-    ClientEncryption, ClientSession, ConnectedClient, Database, FirstFailure, Imported, Orphan,
-    PastCompaction, SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
-};
 pub use error::StorageError;
 pub use espalier_cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
 pub use espalier_commitlog::{CommitLogError, CommitLogSync, CommitTicket, ReplayPolicy};
@@ -45,9 +42,14 @@ pub use espalier_memtable::{
     MemtableConfigurations, MemtableError, MemtableKind, MemtableMemory, RowLookup, Structure,
 };
 pub use espalier_sstable::{Top, VectorLimits};
+pub use first_failure::FirstFailure;
 pub use guardrails::{Guardrails, Warnings};
 pub use index::{FormBound, IndexSearch, IndexTerm, IndexValues};
 pub use metrics::StorageMetrics;
+pub use node::{
+    ClientEncryption, ClientSession, ConnectedClient, Imported, Node, Orphan, PastCompaction,
+    SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
+};
 pub use read::{
     ColumnSelection, FlatColumns, FlatPartition, FlatRows, FragmentVisitor, PartitionRows,
     ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget, Visit,
@@ -55,7 +57,7 @@ pub use read::{
 pub use recovery::read_segments;
 pub use replacement::{ReplacedNode, take_files};
 pub use shard::{LookAhead, Routing, ShardStore};
-pub use shared::SharedDatabase;
+pub use shared::SharedStorage;
 pub use turn_deadline::TurnDeadline;
 pub use turn_kind::TurnKind;
 pub use turns::{Turn, TurnRows, Turns};

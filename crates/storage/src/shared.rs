@@ -1,4 +1,4 @@
-//! The state that the shards of a database share: counters with unique values, and the schema
+//! The state that the shards of a node share: counters with unique values, and the schema
 //! snapshot.
 
 use std::{
@@ -17,9 +17,9 @@ use uuid::Uuid;
 
 static INSTANCES: AtomicU64 = AtomicU64::new(1);
 
-/// The shared state of one database, given to [`crate::Database::open`] on every shard.
-pub struct SharedDatabase {
-    /// Distinguishes the databases of one process.
+/// The shared state of one node, given to [`crate::Node::open`] on every shard.
+pub struct SharedStorage {
+    /// Distinguishes the nodes of one process.
     pub(crate) instance: u64,
     /// The next id of a commit log segment.
     pub(crate) segment_ids: Arc<AtomicU64>,
@@ -38,8 +38,8 @@ pub struct SharedDatabase {
     dropped: Mutex<HashSet<TableId>>,
 }
 
-impl SharedDatabase {
-    /// Creates the shared state of one database.
+impl SharedStorage {
+    /// Creates the shared state of one node.
     pub fn new() -> Arc<Self> {
         let nothing = Schema::new(BTreeMap::new(), Uuid::nil());
         Arc::new(Self {
@@ -54,7 +54,7 @@ impl SharedDatabase {
         })
     }
 
-    /// Returns the id of this node; nil before the database is open.
+    /// Returns the id of this node; nil before the node is open.
     pub fn host_id(&self) -> Uuid {
         self.host_id.get().copied().unwrap_or_default()
     }

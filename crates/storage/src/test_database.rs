@@ -1,23 +1,23 @@
-//! A database for unit tests of internals.
+//! A node for unit tests of internals.
 
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata};
 use espalier_runtime::{ShardContext, file::FileSystem, random::uuid_v4};
 
-use crate::{Database, SharedDatabase, StorageConfiguration, table::Table};
+use crate::{Node, SharedStorage, StorageConfiguration, table::Table};
 
-/// Opens a database on one shard, without automatic compactions.
-pub(crate) async fn open(file_system: FileSystem) -> Database {
+/// Opens a node on one shard, without automatic compactions.
+pub(crate) async fn open(file_system: FileSystem) -> Node {
     let mut configuration = StorageConfiguration::new("node");
     configuration.autocompaction = false;
     let context = ShardContext { index: 0, count: 1 };
-    let shared = SharedDatabase::new();
-    Database::open(context, file_system, Arc::new(configuration), shared).await.unwrap()
+    let shared = SharedStorage::new();
+    Node::open(context, file_system, Arc::new(configuration), shared).await.unwrap()
 }
 
 /// Adds a table to the keyspace `ks` and returns its metadata as installed.
-pub(crate) async fn create(database: &Database, metadata: TableMetadata) -> Arc<TableMetadata> {
+pub(crate) async fn create(node: &Node, metadata: TableMetadata) -> Arc<TableMetadata> {
     let name = metadata.name.clone();
     let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
         let mut keyspaces = schema.keyspaces.clone();
@@ -36,12 +36,12 @@ pub(crate) async fn create(database: &Database, metadata: TableMetadata) -> Arc<
         keyspaces.insert("ks".into(), Arc::new(keyspace));
         Ok(Some(Schema::new(keyspaces, uuid_v4())))
     };
-    database.change_schema(change).await.unwrap().unwrap();
-    database.store().schema().table("ks", &name).unwrap().clone()
+    node.change_schema(change).await.unwrap().unwrap();
+    node.store().schema().table("ks", &name).unwrap().clone()
 }
 
 /// Returns this shard's part of a table.
-pub(crate) fn table(database: &Database, metadata: &TableMetadata) -> Rc<Table> {
-    let mut tables = database.store().tables.all().into_iter();
+pub(crate) fn table(node: &Node, metadata: &TableMetadata) -> Rc<Table> {
+    let mut tables = node.store().tables.all().into_iter();
     tables.find(|table| table.metadata().id == metadata.id).unwrap()
 }

@@ -16,7 +16,7 @@
 //! **Deadlock.** A turn takes its keys in ascending order of hashes, and it takes all of them
 //! before it waits for anything else. The order is the same for all turns of the shard. The number
 //! of calls to other shards that wait for turns has a limit, so that the holders can call, too
-//! (`database/turn_calls.rs`).
+//! (`node/turn_calls.rs`).
 //!
 //! **Memory.** One semaphore for each key that a turn holds or waits for.
 

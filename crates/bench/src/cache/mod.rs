@@ -14,7 +14,7 @@ use std::{rc::Rc, sync::Arc};
 use bytes::Bytes;
 use espalier_cql::{PreparedCache, Value};
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
-use espalier_storage::{SharedDatabase, StorageConfiguration};
+use espalier_storage::{SharedStorage, StorageConfiguration};
 
 use verdicts::Verdicts;
 
@@ -86,7 +86,7 @@ async fn open(
     configuration.row_cache_bytes = cache_bytes;
     let context = ShardContext { index: 0, count: 1 };
     let statements = Arc::new(PreparedCache::default());
-    let shared = SharedDatabase::new();
+    let shared = SharedStorage::new();
     let node = InProcessNode::open_shard(context, Arc::new(configuration), shared, statements);
     let node = Rc::new(node.await?);
     node.query(

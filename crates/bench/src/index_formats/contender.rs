@@ -12,7 +12,7 @@ use espalier_runtime::cpu::thread_time;
 use espalier_runtime::file::FileSystem;
 use espalier_runtime::time::Instant;
 use espalier_sstable::versions::Version;
-use espalier_storage::{SharedDatabase, StorageConfiguration};
+use espalier_storage::{SharedStorage, StorageConfiguration};
 
 use super::figures::Cost;
 use super::population::Population;
@@ -69,7 +69,7 @@ impl Format {
         let context = ShardContext { index: 0, count: 1 };
         let configuration = Arc::new(self.configuration(memory));
         let statements = Arc::new(PreparedCache::default());
-        InProcessNode::open_shard(context, configuration, SharedDatabase::new(), statements).await
+        InProcessNode::open_shard(context, configuration, SharedStorage::new(), statements).await
     }
 
     /// Creates the table on a new node and stops the node; returns the table and the directory for

@@ -24,7 +24,7 @@ use espalier_runtime::sync::Event;
 use espalier_runtime::{
     ShardContext, ShardOptions, cpu, file::FileSystem, memory::total_bytes, start_shards, submit_to,
 };
-use espalier_storage::{SharedDatabase, StorageConfiguration};
+use espalier_storage::{SharedStorage, StorageConfiguration};
 
 use super::BenchError;
 use super::machine::Machine;
@@ -37,7 +37,7 @@ use shard::{KEYSPACE, Shard};
 struct Shared {
     arguments: Arc<SimpleQueryArguments>,
     storage: Arc<StorageConfiguration>,
-    database: Arc<SharedDatabase>,
+    database: Arc<SharedStorage>,
     statements: Arc<PreparedCache>,
 }
 
@@ -54,7 +54,7 @@ pub fn run(arguments: &SimpleQueryArguments) -> Result<(), BenchError> {
     let shared = Shared {
         storage: Arc::new(configuration(arguments)?),
         arguments: Arc::new(arguments.clone()),
-        database: SharedDatabase::new(),
+        database: SharedStorage::new(),
         statements: Arc::new(PreparedCache::default()),
     };
     let cpus = match arguments.cpuset.as_slice() {

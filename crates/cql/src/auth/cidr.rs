@@ -4,7 +4,7 @@
 use std::net::IpAddr;
 
 use bytes::Bytes;
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 use super::login::unauthorized;
 use super::role::EffectiveRole;
@@ -15,11 +15,7 @@ use crate::Result;
 ///
 /// # Errors
 /// The storage fails.
-pub async fn check(
-    database: &Database,
-    role: &EffectiveRole,
-    address: IpAddr,
-) -> Result<Result<()>> {
+pub async fn check(database: &Node, role: &EffectiveRole, address: IpAddr) -> Result<Result<()>> {
     let Some(groups) = &role.cidr_groups else { return Ok(Ok(())) };
     const TEXT: &str = "SELECT cidrs FROM system_auth.cidr_groups WHERE cidr_group = ?";
     for group in groups {

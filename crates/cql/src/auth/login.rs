@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use espalier_mutation::schema::TableMetadata;
-use espalier_storage::{Database, system::DATA_CENTER};
+use espalier_storage::{Node, system::DATA_CENTER};
 
 use super::access::{Need, resource_of_reads};
 use super::permission::Permission;
@@ -45,7 +45,7 @@ impl Login {
     /// The storage fails.
     pub async fn of(
         auth: &Arc<Auth>,
-        database: &Database,
+        database: &Node,
         name: &str,
         address: IpAddr,
     ) -> Result<Self> {
@@ -81,7 +81,7 @@ impl Login {
     ///
     /// # Errors
     /// The storage fails.
-    pub async fn role(&self, database: &Database) -> Result<Rc<EffectiveRole>> {
+    pub async fn role(&self, database: &Node) -> Result<Rc<EffectiveRole>> {
         let known = Rc::clone(&self.role.borrow());
         let epoch = self.auth.epoch();
         let Some(name) = self.name.as_deref().filter(|_| known.epoch != epoch) else {
@@ -116,7 +116,7 @@ impl Login {
     ///
     /// # Errors
     /// Error 0x2100 with Cassandra's text if it may not; the storage fails.
-    pub(crate) async fn check(&self, database: &Database, prepared: &Prepared) -> Result<()> {
+    pub(crate) async fn check(&self, database: &Node, prepared: &Prepared) -> Result<()> {
         if let Some(checked) = self.check_now(prepared) {
             return checked;
         }

@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use espalier_runtime::net::tls::ClientCertificate;
 use espalier_runtime::time::Instant;
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 pub use access::Need;
 use failures::Attempt;
@@ -80,7 +80,7 @@ impl Auth {
     /// clients log in at the same time.
     pub async fn log_in(
         self: &Arc<Self>,
-        database: &Database,
+        database: &Node,
         token: Option<&[u8]>,
         certificate: Option<&ClientCertificate>,
         address: IpAddr,
@@ -103,7 +103,7 @@ impl Auth {
 
     async fn log_in_by_certificate(
         self: &Arc<Self>,
-        database: &Database,
+        database: &Node,
         certificate: Option<&ClientCertificate>,
         address: IpAddr,
     ) -> Result<Login> {
@@ -127,7 +127,7 @@ impl Auth {
 
     async fn log_in_as(
         self: &Arc<Self>,
-        database: &Database,
+        database: &Node,
         name: &str,
         password: String,
         address: IpAddr,

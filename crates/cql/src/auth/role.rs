@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use espalier_storage::Database;
+use espalier_storage::Node;
 use hashbrown::HashMap;
 
 use super::permission::{Permission, PermissionSet};
@@ -54,7 +54,7 @@ impl EffectiveRole {
     ///
     /// # Errors
     /// The storage fails.
-    pub async fn load(database: &Database, name: &str, epoch: u64) -> Result<Self> {
+    pub async fn load(database: &Node, name: &str, epoch: u64) -> Result<Self> {
         static TOKENS: AtomicU64 = AtomicU64::new(1);
         let rows = with_inherited(database, name).await?;
         let own = rows.get(name);
@@ -97,7 +97,7 @@ impl EffectiveRole {
 ///
 /// # Errors
 /// The storage fails.
-pub async fn find(database: &Database, name: &str) -> Result<Option<RoleRow>> {
+pub async fn find(database: &Node, name: &str) -> Result<Option<RoleRow>> {
     const TEXT: &str = "SELECT can_login, is_superuser, member_of, salted_hash \
                         FROM system_auth.roles WHERE role = ?";
     let rows = store::read(database, TEXT, &[name]).await?;
@@ -108,7 +108,7 @@ pub async fn find(database: &Database, name: &str) -> Result<Option<RoleRow>> {
 ///
 /// # Errors
 /// The storage fails.
-pub async fn all(database: &Database) -> Result<BTreeMap<String, RoleRow>> {
+pub async fn all(database: &Node) -> Result<BTreeMap<String, RoleRow>> {
     const TEXT: &str = "SELECT can_login, is_superuser, member_of, salted_hash, role \
                         FROM system_auth.roles";
     let rows = store::read(database, TEXT, &[]).await?;
@@ -134,7 +134,7 @@ fn row_of(row: &store::Row) -> RoleRow {
 ///
 /// # Errors
 /// The storage fails.
-pub async fn with_inherited(database: &Database, name: &str) -> Result<BTreeMap<String, RoleRow>> {
+pub async fn with_inherited(database: &Node, name: &str) -> Result<BTreeMap<String, RoleRow>> {
     let mut found = BTreeMap::new();
     let mut waiting = vec![name.to_owned()];
     while let Some(next) = waiting.pop() {
@@ -158,10 +158,7 @@ pub fn include_superuser(rows: &BTreeMap<String, RoleRow>) -> bool {
 ///
 /// # Errors
 /// The storage fails.
-pub async fn permissions_of(
-    database: &Database,
-    role: &str,
-) -> Result<Vec<(String, PermissionSet)>> {
+pub async fn permissions_of(database: &Node, role: &str) -> Result<Vec<(String, PermissionSet)>> {
     const TEXT: &str =
         "SELECT resource, permissions FROM system_auth.role_permissions WHERE role = ?";
     let rows = store::read(database, TEXT, &[role]).await?;
@@ -179,7 +176,7 @@ pub fn permission_set(value: Option<&bytes::Bytes>) -> PermissionSet {
 
 /// Reads the set of names that limits a role; `None` if the role has no limit.
 async fn restriction(
-    database: &Database,
+    database: &Node,
     table: &str,
     column: &str,
     role: &str,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_runtime::time;
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 use crate::{
     Error, ErrorCode, QueryOptions, Result, Value,
@@ -27,7 +27,7 @@ pub type Row = Vec<Option<Bytes>>;
 ///
 /// # Errors
 /// The storage fails.
-pub async fn read(database: &Database, text: &str, values: &[&str]) -> Result<Vec<Row>> {
+pub async fn read(database: &Node, text: &str, values: &[&str]) -> Result<Vec<Row>> {
     let prepared = planner::plan(text, None, &database.store().schema())?;
     let Plan::Select(select) = &prepared.plan else { return Err(not_a(text)) };
     let values = bound(values);
@@ -96,7 +96,7 @@ impl Change {
     ///
     /// # Errors
     /// The storage fails.
-    pub async fn apply(self, database: &Database) -> Result<()> {
+    pub async fn apply(self, database: &Node) -> Result<()> {
         let schema = database.store().schema();
         let now_us = time::next_timestamp_micros();
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(u32::MAX - 3);

@@ -4,7 +4,7 @@
 //! password of the settings. Without this setting, the password is random, and the caller prints it
 //! once. So no superuser has a known password unless the settings ask for one.
 
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 use super::settings::AuthSettings;
 use super::store::{self, Change};
@@ -34,7 +34,7 @@ impl std::fmt::Debug for FirstSuperuser {
 ///
 /// # Errors
 /// The storage fails; the hash of the settings is malformed.
-pub async fn make_superuser(database: &Database, auth: &Auth) -> Result<Option<FirstSuperuser>> {
+pub async fn make_superuser(database: &Node, auth: &Auth) -> Result<Option<FirstSuperuser>> {
     let AuthSettings { authenticator, superuser, .. } = &auth.settings;
     if !authenticator.requires_login() || !role::all(database).await?.is_empty() {
         return Ok(None);

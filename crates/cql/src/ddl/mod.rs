@@ -41,9 +41,7 @@ use std::{
 
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata};
 use espalier_runtime::random;
-use espalier_storage::{
-    Database, Guardrails, MemtableConfigurations, StorageConfiguration, Warnings,
-};
+use espalier_storage::{Guardrails, MemtableConfigurations, Node, StorageConfiguration, Warnings};
 use futures_util::future::LocalBoxFuture;
 
 use crate::{
@@ -71,7 +69,7 @@ type Outcome = Result<Option<(Schema, SchemaChange)>>;
 /// [`apply`] refuses the statement, or the storage cannot write the new schema or install it on all
 /// shards.
 pub fn execute<'a>(
-    database: &'a Database,
+    database: &'a Node,
     text: &'a str,
     keyspace: Option<&'a str>,
     guard: Guard<'a>,

@@ -10,7 +10,7 @@ mod values;
 use std::fmt::Display;
 
 use espalier_storage::{
-    Database,
+    Node,
     guardrails::{Feature, Guardrails, Limit, Names, Violation, Warnings},
 };
 
@@ -38,7 +38,7 @@ impl From<Violation> for Error {
 
 impl<'a> Guard<'a> {
     /// Returns the guardrails of the node for one request.
-    pub fn of(database: &'a Database, options: &QueryOptions<'a>) -> Self {
+    pub fn of(database: &'a Node, options: &QueryOptions<'a>) -> Self {
         let guardrails = &database.store().configuration().guardrails;
         Self { guardrails, warnings: options.warnings, is_exempt: options.is_exempt }
     }

@@ -8,7 +8,7 @@ use espalier_mutation::{
     CellRef, DecoratedKeyRef, DeletionTime, Liveness, RowRef,
     schema::{ColumnId, ColumnKind, TableLayout},
 };
-use espalier_storage::{CommitTicket, Database, StorageError};
+use espalier_storage::{CommitTicket, Node, StorageError};
 use smallvec::SmallVec;
 
 use super::{Clocks, ModificationKind, Operation, PlannedModification};
@@ -89,7 +89,7 @@ impl PlannedModification {
     #[inline]
     pub fn write_point(
         &self,
-        database: &Database,
+        database: &Node,
         values: &[Value],
         clocks: Clocks,
         buffer: &mut Vec<u8>,
@@ -100,7 +100,7 @@ impl PlannedModification {
     #[inline]
     fn try_write_point(
         &self,
-        database: &Database,
+        database: &Node,
         values: &[Value],
         clocks: Clocks,
         buffer: &mut Vec<u8>,
@@ -118,7 +118,7 @@ impl PlannedModification {
     pub(super) fn write_row(
         &self,
         point: &PointWrite,
-        database: &Database,
+        database: &Node,
         (key, clustering): (DecoratedKeyRef<'_>, &PointClustering<'_>),
         values: &[Value],
         clocks: Clocks,

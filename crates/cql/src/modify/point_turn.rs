@@ -11,7 +11,7 @@ use espalier_mutation::{
     DecoratedKeyRef,
     schema::{ColumnId, ColumnKind},
 };
-use espalier_storage::{CommitTicket, Database, RowLookup, StorageError};
+use espalier_storage::{CommitTicket, Node, RowLookup, StorageError};
 use espalier_types::CqlType;
 use smallvec::SmallVec;
 
@@ -113,7 +113,7 @@ impl PlannedModification {
     #[inline]
     pub fn write_in_point_turn(
         &self,
-        database: &Database,
+        database: &Node,
         values: &[Value],
         clocks: Clocks,
         buffer: &mut Vec<u8>,
@@ -136,7 +136,7 @@ impl PlannedModification {
     fn condition_holds(
         &self,
         turn: &PointTurn,
-        database: &Database,
+        database: &Node,
         key: DecoratedKeyRef<'_>,
         clustering: &PointClustering<'_>,
         values: &[Value],

@@ -10,7 +10,7 @@ use espalier_mutation::{
     Clustering, ClusteringSlices, DecoratedKey, Row,
     schema::{ColumnKind, TableMetadata},
 };
-use espalier_storage::{Database, PartitionRows, ReadCommand, ReadLimits, ReadTarget};
+use espalier_storage::{Node, PartitionRows, ReadCommand, ReadLimits, ReadTarget};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
 
@@ -92,7 +92,7 @@ impl StoredRows {
     /// # Errors
     /// The rows exceed `budget`, or the storage fails.
     pub async fn read(
-        database: &Database,
+        database: &Node,
         statement: &PlannedModification,
         written: &WrittenRows,
         now_s: u32,
@@ -106,7 +106,7 @@ impl StoredRows {
     }
 
     async fn read_all(
-        database: &Database,
+        database: &Node,
         statement: &PlannedModification,
         written: &WrittenRows,
         now_s: u32,

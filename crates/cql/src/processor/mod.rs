@@ -1,5 +1,5 @@
 //! The query processor: prepares and executes statements. Each shard has one, over that shard's
-//! `Database`.
+//! `Node`.
 
 mod disk_usage;
 mod error;
@@ -17,7 +17,7 @@ use std::{
 
 use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::{time, trace_event};
-use espalier_storage::{Database, system::is_virtual};
+use espalier_storage::{Node, system::is_virtual};
 
 use self::turn_requests::{first_error, turn_request, turn_statements};
 pub use self::{
@@ -46,7 +46,7 @@ pub struct QueryProcessor {
 }
 
 struct Inner {
-    database: Database,
+    database: Node,
     auth: Arc<Auth>,
     shared: Arc<PreparedCache>,
     local: RefCell<BoundedStatements>,
@@ -59,13 +59,13 @@ struct Inner {
 
 impl QueryProcessor {
     /// Creates a processor over a shard's database. All shards pass the same `shared`.
-    pub fn new(database: Database, shared: Arc<PreparedCache>) -> Self {
+    pub fn new(database: Node, shared: Arc<PreparedCache>) -> Self {
         Self::with_auth(database, shared, Arc::default())
     }
 
     /// Creates a processor that checks the statements of its clients. All shards pass the same
     /// `auth`.
-    pub fn with_auth(database: Database, shared: Arc<PreparedCache>, auth: Arc<Auth>) -> Self {
+    pub fn with_auth(database: Node, shared: Arc<PreparedCache>, auth: Arc<Auth>) -> Self {
         let (local, key_buffer) = (RefCell::default(), RefCell::default());
         let disk_usage = Cell::new(None);
         let inner = Inner { database, auth, shared, local, key_buffer, disk_usage };
@@ -78,7 +78,7 @@ impl QueryProcessor {
     }
 
     /// Returns the shard's database.
-    pub fn database(&self) -> &Database {
+    pub fn database(&self) -> &Node {
         &self.inner.database
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{ColumnData, Mutation, PartitionUpdate};
 use espalier_runtime::time;
-use espalier_storage::Database;
+use espalier_storage::Node;
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use hashbrown::HashMap;
 
@@ -77,7 +77,7 @@ impl QueryProcessor {
         let Some(first) = request.statements.first() else { return Ok(QueryResult::Void) };
         let shard = database.store().routing().shard_of(&first.modification()?.table, &key);
         let deadline = database.store().configuration().timeouts.turn_deadline(request.kind());
-        let execute = move |database: Database| async move {
+        let execute = move |database: Node| async move {
             turn::execute(&database, &request, key, deadline).await
         };
         let (outcome, warnings) = database.call_in_turn(shard, deadline, execute).await?;

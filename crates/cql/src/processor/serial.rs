@@ -9,7 +9,7 @@
 //! A scan of several partitions omits step 1.
 
 use espalier_mutation::DecoratedKey;
-use espalier_storage::{Database, TurnKind, TurnRows};
+use espalier_storage::{Node, TurnKind, TurnRows};
 
 use super::QueryProcessor;
 use crate::{
@@ -68,7 +68,7 @@ impl QueryProcessor {
         }
         let deadline =
             database.store().configuration().timeouts.turn_deadline(TurnKind::SerialRead);
-        let take = move |database: Database| async move {
+        let take = move |database: Node| async move {
             database.store().turns().take_until(rows, deadline).await.map(drop)
         };
         let shard = database.store().routing().shard_of(table, key);

@@ -11,7 +11,7 @@ use espalier_mutation::{
     schema::{ColumnId, ColumnKind, TableMetadata},
 };
 use espalier_runtime::trace;
-use espalier_storage::{Database, RowLookup};
+use espalier_storage::{Node, RowLookup};
 use smallvec::SmallVec;
 
 use super::{PlannedSelect, SelectExpression, group::put};
@@ -84,14 +84,14 @@ impl PlannedSelect {
 /// general path must answer, because the read has to wait or fails.
 ///
 /// The caller has checked `values` against their markers. `buffer` is scratch space for the key.
-/// The contract of the look-up is that of [`Database::try_read_row`].
+/// The contract of the look-up is that of [`Node::try_read_row`].
 ///
 /// # Errors
 /// [`ErrorCode::ServerError`] if the row is malformed.
 #[inline]
 pub fn execute_point(
     select: &PlannedSelect,
-    database: &Database,
+    database: &Node,
     values: &[Value],
     now_s: u32,
     buffer: &mut Vec<u8>,
@@ -113,7 +113,7 @@ pub fn execute_point(
 /// As [`execute_point`].
 pub async fn execute_point_with_waits(
     statement: &Arc<Prepared>,
-    database: &Database,
+    database: &Node,
     values: &[Value],
     now_s: u32,
 ) -> Option<Result<Rows>> {

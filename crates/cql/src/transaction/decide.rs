@@ -9,7 +9,7 @@ use espalier_mutation::{
     schema::{TableId, TableMetadata},
 };
 use espalier_runtime::{maybe_yield, trace_event};
-use espalier_storage::{Database, PartitionRows, ReadCommand};
+use espalier_storage::{Node, PartitionRows, ReadCommand};
 use hashbrown::HashMap;
 
 use super::{
@@ -54,7 +54,7 @@ impl Decision {
     /// A condition compares with null, an update has an invalid value, the rows or the answer
     /// exceed 256 MiB, no later timestamp exists, or the storage fails.
     pub async fn make(
-        database: &Database,
+        database: &Node,
         request: &TransactionRequest,
         named: &TransactionRows,
     ) -> Result<Self> {
@@ -178,7 +178,7 @@ impl LetRows {
 
 /// Reads the row of a `LET`, with the static row of its partition.
 async fn read_row(
-    database: &Database,
+    database: &Node,
     command: &ReadCommand,
     budget: &mut ReadBudget,
 ) -> Result<Option<PartitionRows>> {
@@ -194,7 +194,7 @@ async fn read_row(
 }
 
 async fn answer(
-    database: &Database,
+    database: &Node,
     plan: &PlannedTransaction,
     request: &TransactionRequest,
     evaluation: &Evaluation<'_>,

@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use espalier_runtime::{spawn_local, sync::oneshot::oneshot};
-use espalier_storage::{Database, ReadTarget, Turn, TurnDeadline, TurnKind, TurnRows};
+use espalier_storage::{Node, ReadTarget, Turn, TurnDeadline, TurnKind, TurnRows};
 use futures_util::future::LocalBoxFuture;
 
 use super::{PlannedTransaction, decide::Decision, rows::TransactionRows};
@@ -68,7 +68,7 @@ struct Outcome {
 /// A value is invalid, the turns do not come before the deadline, or the storage fails. If the
 /// storage fails after it has accepted the writes, it completes them later, as it does for a logged
 /// batch.
-pub async fn execute(database: &Database, request: TransactionRequest) -> Result<QueryResult> {
+pub async fn execute(database: &Node, request: TransactionRequest) -> Result<QueryResult> {
     let evaluation = request.evaluation();
     let mut named =
         TransactionRows::of(database, request.plan()?, &evaluation, request.now_s).await?;
@@ -111,7 +111,7 @@ fn stopped() -> Error {
 /// Takes the turns of one shard after the other, runs the transaction on the last shard, and ends
 /// the turns in reverse order.
 fn within_turns(
-    database: Database,
+    database: Node,
     bound: Arc<BoundTransaction>,
     mut turns: VecDeque<(usize, TurnRows)>,
     deadline: TurnDeadline,
@@ -120,7 +120,7 @@ fn within_turns(
         let Some((shard, rows)) = turns.pop_front() else {
             return Err(Error::invalid("Transaction contains no reads or writes"));
         };
-        let next = move |database: Database| async move {
+        let next = move |database: Node| async move {
             let turn = database.store().turns().take_until(rows, deadline).await?;
             if !turns.is_empty() {
                 let outcome = within_turns(database, bound, turns, deadline).await;
@@ -133,7 +133,7 @@ fn within_turns(
     })
 }
 
-async fn run(database: &Database, bound: &BoundTransaction, turn: Turn) -> Result<Outcome> {
+async fn run(database: &Node, bound: &BoundTransaction, turn: Turn) -> Result<Outcome> {
     let BoundTransaction { request, named, shards } = bound;
     let Decision { answer, mutation } = Decision::make(database, request, named).await?;
     if mutation.updates.is_empty() {
@@ -159,7 +159,7 @@ async fn run(database: &Database, bound: &BoundTransaction, turn: Turn) -> Resul
 
 /// Waits until the rows that the transaction read are durable, because a crash could otherwise undo
 /// them.
-async fn wait_until_durable(database: &Database, named: &TransactionRows) -> Result<()> {
+async fn wait_until_durable(database: &Node, named: &TransactionRows) -> Result<()> {
     let mut waited = Vec::new();
     for command in named.reads.iter().chain(&named.others) {
         let ReadTarget::Partition(key) = &command.target else { continue };

@@ -7,7 +7,7 @@ use espalier_mutation::{
     schema::{ColumnKind, TableMetadata},
 };
 use espalier_runtime::maybe_yield;
-use espalier_storage::{Database, ReadCommand, ReadLimits, ReadTarget, TurnRows};
+use espalier_storage::{Node, ReadCommand, ReadLimits, ReadTarget, TurnRows};
 
 use super::{Answer, PlannedTransaction};
 use crate::{
@@ -38,7 +38,7 @@ impl TransactionRows {
     /// # Errors
     /// A value of a key is invalid or a reference, or a `LET` reads more than one row.
     pub async fn of(
-        database: &Database,
+        database: &Node,
         plan: &PlannedTransaction,
         evaluation: &Evaluation<'_>,
         now_s: u32,
@@ -69,7 +69,7 @@ impl TransactionRows {
 
     fn add_read(
         &mut self,
-        database: &Database,
+        database: &Node,
         select: &PlannedSelect,
         evaluation: &Evaluation<'_>,
         now_s: u32,
@@ -102,7 +102,7 @@ impl TransactionRows {
 
     fn add_update(
         &mut self,
-        database: &Database,
+        database: &Node,
         update: &PlannedModification,
         evaluation: &Evaluation<'_>,
         now_s: u32,

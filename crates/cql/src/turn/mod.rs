@@ -19,7 +19,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{DecoratedKey, Mutation};
 use espalier_runtime::{maybe_yield, time, trace_event};
-use espalier_storage::{Database, ReadCommand, TurnDeadline, TurnKind};
+use espalier_storage::{Node, ReadCommand, TurnDeadline, TurnKind};
 use futures_util::future::LocalBoxFuture;
 
 use plan::TurnPlan;
@@ -151,7 +151,7 @@ impl TurnRequest {
 /// A value is invalid, conditions of one row exclude each other, a condition compares with null,
 /// the turn does not come before the deadline, or the storage fails.
 pub fn execute<'a>(
-    database: &'a Database,
+    database: &'a Node,
     request: &'a TurnRequest,
     key: DecoratedKey,
     deadline: TurnDeadline,
@@ -167,7 +167,7 @@ pub fn execute<'a>(
 }
 
 async fn run(
-    database: &Database,
+    database: &Node,
     request: &TurnRequest,
     key: DecoratedKey,
     deadline: TurnDeadline,
@@ -234,7 +234,7 @@ pub async fn first_error(request: &TurnRequest, invalid: Error) -> Error {
 ///
 /// # Errors
 /// The storage fails, or no later timestamp exists.
-pub async fn later_than(database: &Database, commands: &[ReadCommand]) -> Result<i64> {
+pub async fn later_than(database: &Node, commands: &[ReadCommand]) -> Result<i64> {
     let timestamp_us = time::next_timestamp_micros();
     let floor_us = timestamp_us.saturating_sub(2);
     let mut newest_us = floor_us;

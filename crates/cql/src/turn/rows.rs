@@ -5,7 +5,7 @@ use std::sync::Arc;
 use espalier_mutation::{
     Clustering, ClusteringSlice, ClusteringSlices, Row, schema::TableMetadata,
 };
-use espalier_storage::{Database, ReadCommand, ReadLimits, ReadTarget};
+use espalier_storage::{Node, ReadCommand, ReadLimits, ReadTarget};
 
 use super::plan::TurnPlan;
 use crate::{Result, read_budget::ReadBudget};
@@ -35,7 +35,7 @@ impl ReadRows {
     ///
     /// # Errors
     /// The rows are too large, or the storage fails.
-    pub async fn read(database: &Database, plan: &TurnPlan<'_>) -> Result<Self> {
+    pub async fn read(database: &Node, plan: &TurnPlan<'_>) -> Result<Self> {
         let mut rows = Self {
             static_row: None,
             whole_static_row: None,
@@ -65,7 +65,7 @@ impl ReadRows {
         Ok(rows)
     }
 
-    async fn read_static(&mut self, database: &Database, plan: &TurnPlan<'_>) -> Result<()> {
+    async fn read_static(&mut self, database: &Node, plan: &TurnPlan<'_>) -> Result<()> {
         let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
         let command = ReadCommand { limits, ..command(plan) };
         let found = self.budget.read(database, command).await?.into_iter().next();
@@ -89,11 +89,7 @@ impl ReadRows {
     ///
     /// # Errors
     /// The storage fails.
-    pub async fn find_marked_row(
-        &mut self,
-        database: &Database,
-        plan: &TurnPlan<'_>,
-    ) -> Result<()> {
+    pub async fn find_marked_row(&mut self, database: &Node, plan: &TurnPlan<'_>) -> Result<()> {
         let is_marked = |row: &Row| row.liveness.is_live(plan.now_s);
         if plan.names_rows || self.first_row.as_ref().is_none_or(is_marked) {
             return Ok(());

@@ -8,7 +8,7 @@ use espalier_cql::{
     auth::{Auth, AuthSettings, Authenticator, Authorizer, Login, Superuser, make_superuser},
 };
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration, guardrails::Setting};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration, guardrails::Setting};
 
 use super::scripts::show_answer;
 
@@ -34,8 +34,8 @@ pub async fn open_as(
     authorizer: Authorizer,
 ) -> QueryProcessor {
     let context = ShardContext { index: 0, count: 1 };
-    let (files, shared) = (FileSystem::simulated(1), SharedDatabase::new());
-    let database = Database::open(context, files, Arc::new(configuration), shared).await.unwrap();
+    let (files, shared) = (FileSystem::simulated(1), SharedStorage::new());
+    let database = Node::open(context, files, Arc::new(configuration), shared).await.unwrap();
     let salted_password = Some(espalier_cql::auth::password::hash(SUPERUSER, 4));
     let settings = AuthSettings {
         authenticator,

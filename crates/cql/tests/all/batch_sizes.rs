@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use espalier_cql::{ClientState, PreparedCache, QueryOptions, QueryProcessor, QueryResult};
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration};
 
 const TABLES: [&str; 5] = [
     "CREATE KEYSPACE g WITH replication = {'class': 'SimpleStrategy'}",
@@ -50,11 +50,11 @@ fn batch(kind: &str, statement: &str, keys: impl Iterator<Item = usize>) -> Stri
 #[test]
 fn batches_above_the_limit_are_refused() {
     block_on(async {
-        let database = Database::open(
+        let database = Node::open(
             ShardContext { index: 0, count: 1 },
             FileSystem::simulated(1),
             Arc::new(StorageConfiguration::new("node")),
-            SharedDatabase::new(),
+            SharedStorage::new(),
         );
         let database = database.await.unwrap();
         let processor = QueryProcessor::new(database, Arc::new(PreparedCache::default()));

@@ -8,7 +8,7 @@ use std::{path::PathBuf, sync::Arc};
 
 use espalier_cql::{ClientState, PreparedCache, QueryOptions, QueryProcessor, QueryResult};
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration};
 
 const SETUP: [&str; 3] = [
     "CREATE KEYSPACE functions WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
@@ -31,9 +31,8 @@ async fn processor() -> QueryProcessor {
     let file_system = FileSystem::simulated(1);
     let configuration = StorageConfiguration::new("node");
     let context = ShardContext { index: 0, count: 1 };
-    let shared = SharedDatabase::new();
-    let database =
-        Database::open(context, file_system, Arc::new(configuration), shared).await.unwrap();
+    let shared = SharedStorage::new();
+    let database = Node::open(context, file_system, Arc::new(configuration), shared).await.unwrap();
     let processor = QueryProcessor::new(database, Arc::new(PreparedCache::default()));
     for statement in SETUP {
         run(&processor, statement).await.unwrap();

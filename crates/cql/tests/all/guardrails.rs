@@ -7,7 +7,7 @@ use std::{fmt::Write, path::PathBuf, sync::Arc};
 
 use espalier_cql::{ClientState, PreparedCache, QueryOptions, QueryProcessor, Warnings};
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration, guardrails::Setting};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration, guardrails::Setting};
 
 use super::scripts::show_answer;
 
@@ -42,8 +42,8 @@ async fn open(script: &str) -> QueryProcessor {
         .collect();
     configuration.guardrails.set(&settings).unwrap();
     let context = ShardContext { index: 0, count: 1 };
-    let (files, shared) = (FileSystem::simulated(1), SharedDatabase::new());
-    let database = Database::open(context, files, Arc::new(configuration), shared).await.unwrap();
+    let (files, shared) = (FileSystem::simulated(1), SharedStorage::new());
+    let database = Node::open(context, files, Arc::new(configuration), shared).await.unwrap();
     QueryProcessor::new(database, Arc::new(PreparedCache::default()))
 }
 
@@ -140,9 +140,9 @@ fn writes_are_refused_while_the_disk_is_full() {
         let configuration = StorageConfiguration::new("node");
         let guardrails = configuration.guardrails.clone();
         let context = ShardContext { index: 0, count: 1 };
-        let shared = SharedDatabase::new();
+        let shared = SharedStorage::new();
         let database =
-            Database::open(context, files.clone(), Arc::new(configuration), shared).await.unwrap();
+            Node::open(context, files.clone(), Arc::new(configuration), shared).await.unwrap();
         let processor = QueryProcessor::new(database, Arc::new(PreparedCache::default()));
         let mut client = ClientState::default();
         let warnings = Warnings::default();

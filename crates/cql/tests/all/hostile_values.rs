@@ -11,25 +11,25 @@ use espalier_cql::{
     ClientState, PreparedCache, QueryOptions, QueryProcessor, QueryResult, Result, Value, Values,
 };
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration};
 use espalier_types::collection;
 
 /// Linear and n log n time take a fraction of a second without optimisation, quadratic time takes
 /// minutes.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-struct Node {
+struct TestNode {
     processor: QueryProcessor,
     client: ClientState,
 }
 
-impl Node {
+impl TestNode {
     async fn new() -> Self {
-        let database = Database::open(
+        let database = Node::open(
             ShardContext { index: 0, count: 1 },
             FileSystem::simulated(1),
             Arc::new(StorageConfiguration::new("node")),
-            SharedDatabase::new(),
+            SharedStorage::new(),
         );
         let processor =
             QueryProcessor::new(database.await.unwrap(), Arc::new(PreparedCache::default()));
@@ -86,7 +86,7 @@ fn ints(values: impl ExactSizeIterator<Item = i32>) -> Value {
 fn large_collections_in_the_worst_order_take_no_longer() {
     const COUNT: i32 = 100_000;
     block_on(async {
-        let mut node = Node::new().await;
+        let mut node = TestNode::new().await;
         let start = Instant::now();
         let descending = [ints((0..COUNT).rev())];
         node.query("UPDATE t SET s = ? WHERE k = 1", Values::Positional(&descending))
@@ -111,7 +111,7 @@ fn large_collections_in_the_worst_order_take_no_longer() {
 #[test]
 fn conditions_that_exclude_each_other_come_before_an_invalid_value() {
     block_on(async {
-        let mut node = Node::new().await;
+        let mut node = TestNode::new().await;
         let short = [Value::Bytes(Bytes::from_static(&[1, 2]))];
         for (condition, error) in [
             ("v = 1", "Cannot mix IF conditions and IF NOT EXISTS for the same row"),
@@ -130,7 +130,7 @@ fn conditions_that_exclude_each_other_come_before_an_invalid_value() {
 #[test]
 fn the_later_of_equal_elements_stays() {
     block_on(async {
-        let mut node = Node::new().await;
+        let mut node = TestNode::new().await;
         node.query("CREATE TABLE m (k int PRIMARY KEY, m map<int, int>)", Values::NONE)
             .await
             .unwrap();
@@ -153,7 +153,7 @@ fn the_later_of_equal_elements_stays() {
 #[test]
 fn unsorted_sets_are_those_that_literals_are() {
     block_on(async {
-        let mut node = Node::new().await;
+        let mut node = TestNode::new().await;
         let table = "CREATE TABLE u (k frozen<set<int>>, c tuple<frozen<set<int>>>, v frozen<list<frozen<set<int>>>>, \
             PRIMARY KEY (k, c))";
         node.query(table, Values::NONE).await.unwrap();
@@ -202,7 +202,7 @@ fn unsorted_sets_are_those_that_literals_are() {
 #[test]
 fn many_named_values_are_found_at_once() {
     block_on(async {
-        let mut node = Node::new().await;
+        let mut node = TestNode::new().await;
         let names: Vec<String> = (0..60_000).map(|index| format!("name_{index:06}")).collect();
         let values: Vec<(&str, Value)> =
             names.iter().rev().map(|name| (name.as_str(), int(1))).collect();
@@ -217,7 +217,7 @@ fn many_named_values_are_found_at_once() {
 #[test]
 fn bounds_of_markers_keys_and_prepared_text() {
     block_on(async {
-        let mut node = Node::new().await;
+        let mut node = TestNode::new().await;
         let text = format!("SELECT v FROM t WHERE k IN ({})", vec!["?"; 65_536].join(", "));
         let error = node.query(&text, Values::NONE).await.unwrap_err();
         assert!(error.message.contains("Too many bind markers"), "{error:?}");
@@ -241,7 +241,7 @@ fn bounds_of_markers_keys_and_prepared_text() {
 #[test]
 fn null_is_no_ttl_and_unset_is_the_default() {
     block_on(async {
-        let mut node = Node::new().await;
+        let mut node = TestNode::new().await;
         let insert = "INSERT INTO t (k, v) VALUES (1, 1) USING TTL ?";
         node.query(insert, Values::Positional(&[Value::Unset])).await.unwrap();
         assert_ne!(node.row("SELECT ttl(v) FROM t WHERE k = 1").await, [None]);
@@ -257,7 +257,7 @@ fn null_is_no_ttl_and_unset_is_the_default() {
 #[test]
 fn pages_end_where_they_are_large_enough() {
     block_on(async {
-        let mut node = Node::new().await;
+        let mut node = TestNode::new().await;
         node.query("CREATE TABLE b (k int, c int, b blob, PRIMARY KEY (k, c))", Values::NONE)
             .await
             .unwrap();
@@ -315,7 +315,7 @@ fn numbers_too_large_to_compute_with_are_refused() {
         "json v",
     ];
     block_on(async {
-        let mut node = Node::new().await;
+        let mut node = TestNode::new().await;
         let table =
             "CREATE TABLE n (k int PRIMARY KEY, v varint, d decimal, s frozen<set<varint>>)";
         node.query(table, Values::NONE).await.unwrap();
@@ -342,7 +342,7 @@ fn numbers_too_large_to_compute_with_are_refused() {
 fn a_large_document_is_read_once_for_all_columns() {
     const COLUMNS: usize = 500;
     block_on(async {
-        let mut node = Node::new().await;
+        let mut node = TestNode::new().await;
         let columns: String = (0..COLUMNS).map(|index| format!(", c{index} int")).collect();
         let table = format!("CREATE TABLE j (k int PRIMARY KEY{columns})");
         node.query(&table, Values::NONE).await.unwrap();

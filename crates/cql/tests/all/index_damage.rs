@@ -12,7 +12,7 @@ use espalier_runtime::{
     },
     time,
 };
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 use super::support::node::{execute, open, rows};
 
@@ -23,7 +23,7 @@ const TABLE: &str = "CREATE TABLE k.t (k int PRIMARY KEY, v int)
 const INDEX: &str = "CREATE INDEX by_v ON k.t (v)";
 
 /// Writes rows into a file of their own, a tenth of them with each value.
-async fn write_file(database: &Database, processor: &QueryProcessor, keys: std::ops::Range<i32>) {
+async fn write_file(database: &Node, processor: &QueryProcessor, keys: std::ops::Range<i32>) {
     for key in keys {
         let insert = format!("INSERT INTO k.t (k, v) VALUES ({key}, {})", key % 10);
         execute(processor, &insert).await.unwrap();
@@ -41,7 +41,7 @@ async fn wait_until(condition: impl AsyncFn() -> bool) {
     panic!("it did not come true");
 }
 
-async fn is_built(database: &Database) -> bool {
+async fn is_built(database: &Node) -> bool {
     let table = database.store().schema().table("k", "t").cloned().unwrap();
     database.has_built_indexes(&table).await
 }

@@ -8,7 +8,7 @@ use std::fmt::Write;
 
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
 use espalier_runtime::{block_on, file::FileSystem, random::Generator, time};
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 use crate::support::node::open;
 
@@ -325,7 +325,7 @@ async fn answer(
 }
 
 /// Waits until the background task has indexed all files.
-async fn wait_for_indexes(database: &Database) {
+async fn wait_for_indexes(database: &Node) {
     for _ in 0..1000 {
         let table = database.store().schema().table("ix", "indexed").cloned().unwrap();
         if database.has_built_indexes(&table).await {
@@ -337,16 +337,16 @@ async fn wait_for_indexes(database: &Database) {
 }
 
 /// A node with the tables, on a disk whose power may fail.
-struct Node {
+struct TestNode {
     file_system: FileSystem,
-    database: Database,
+    database: Node,
     processor: QueryProcessor,
     /// True if the power fails soon.
     is_doomed: bool,
     by_index: u64,
 }
 
-impl Node {
+impl TestNode {
     async fn new(seed: u64) -> Self {
         let file_system = FileSystem::simulated(seed);
         let (database, processor) = open(&file_system).await;
@@ -380,7 +380,7 @@ impl Node {
 
 async fn run(seed: u64, steps: u64) -> (u64, u64) {
     let mut history = History::new(seed);
-    let mut node = Node::new(seed).await;
+    let mut node = TestNode::new(seed).await;
     let keyspace = "CREATE KEYSPACE ix WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
     for statement in
         [keyspace.to_string(), history.create_table("indexed"), history.create_table("plain")]

@@ -12,7 +12,7 @@ use espalier_runtime::{
     time::{self, ManualClock},
     yield_now,
 };
-use espalier_storage::{Database, TurnKind, TurnRows};
+use espalier_storage::{Node, TurnKind, TurnRows};
 
 use crate::support::node::{self, execute, open};
 
@@ -20,7 +20,7 @@ use crate::support::node::{self, execute, open};
 const SERIAL: u16 = 8;
 
 /// Opens a node with a table of one column, and returns the rows of a turn on key 7.
-async fn open_table() -> (Database, QueryProcessor, TurnRows) {
+async fn open_table() -> (Node, QueryProcessor, TurnRows) {
     let (database, processor) = open(&FileSystem::simulated(1)).await;
     for statement in [
         "CREATE KEYSPACE ks WITH replication = \

@@ -16,7 +16,7 @@ use espalier_runtime::{
     random::Generator,
     trace::{Trace, traced},
 };
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration};
 
 /// Types of columns. Values of the types after the first four cannot be restored from their order
 /// alone.
@@ -241,8 +241,8 @@ fn value(random: &mut Generator, column_type: &str) -> Value {
     Value::Bytes(bytes.into())
 }
 
-struct Node {
-    database: Database,
+struct TestNode {
+    database: Node,
     processor: QueryProcessor,
     client: ClientState,
 }
@@ -257,13 +257,13 @@ enum Path {
     General,
 }
 
-impl Node {
+impl TestNode {
     async fn new(create: &str, seed: u64) -> Self {
         let context = ShardContext { index: 0, count: 1 };
         let configuration = Arc::new(StorageConfiguration::new("node"));
-        let shared = SharedDatabase::new();
+        let shared = SharedStorage::new();
         let files = FileSystem::simulated(seed);
-        let database = Database::open(context, files, configuration, shared).await.unwrap();
+        let database = Node::open(context, files, configuration, shared).await.unwrap();
         let processor = QueryProcessor::new(database.clone(), Arc::new(PreparedCache::default()));
         let mut node = Self { database, processor, client: ClientState::default() };
         let keyspace = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
@@ -315,8 +315,8 @@ async fn compare(seed: u64, statements: u64) -> u64 {
     let mut random = Generator::from_seed(seed);
     let table = Table::random(&mut random);
     let create = table.create(&mut random);
-    let fast = Node::new(&create, seed).await;
-    let general = Node::new(&create, seed).await;
+    let fast = TestNode::new(&create, seed).await;
+    let general = TestNode::new(&create, seed).await;
     let mut answered_at_once = 0;
     for _ in 0..statements {
         let (text, types) = match random.below(2) {
@@ -412,7 +412,7 @@ fn no_row_exists_by_what_was_dropped() {
 }
 
 async fn no_row_exists(columns: &str, place: &str) {
-    let mut node = Node::new(&format!("CREATE TABLE t ({columns})"), 1).await;
+    let mut node = TestNode::new(&format!("CREATE TABLE t ({columns})"), 1).await;
     let options = QueryOptions::default();
     let row = |number: usize| format!("WHERE {place}{number}");
     let other = if columns.contains("c int") { "k = 9 AND c = 9" } else { "k = 9" };

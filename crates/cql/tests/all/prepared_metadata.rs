@@ -9,7 +9,7 @@ use espalier_cql::{
     ClientState, ColumnSpec, Prepared, PreparedCache, QueryOptions, QueryProcessor,
 };
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration};
 use espalier_types::CqlType;
 
 const RECORDED: &str = include_str!("../../../../testdata/cql/prepared_metadata.txt");
@@ -53,9 +53,9 @@ fn metadata_of_prepared_statements_is_that_of_cassandra() {
     block_on(async {
         let context = ShardContext { index: 0, count: 1 };
         let configuration = Arc::new(StorageConfiguration::new("node"));
-        let shared = SharedDatabase::new();
+        let shared = SharedStorage::new();
         let database =
-            Database::open(context, FileSystem::simulated(1), configuration, shared).await.unwrap();
+            Node::open(context, FileSystem::simulated(1), configuration, shared).await.unwrap();
         let processor = QueryProcessor::new(database, Arc::new(PreparedCache::default()));
         let mut client = ClientState::default();
         let mut compared = 0;

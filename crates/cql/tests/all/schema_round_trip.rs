@@ -8,7 +8,7 @@ use std::fmt::Write;
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult, grammar};
 use espalier_mutation::schema::{KeyspaceMetadata, TableMetadata};
 use espalier_runtime::{block_on, file::FileSystem, random::Generator};
-use espalier_storage::Database;
+use espalier_storage::Node;
 use espalier_types::{CqlType, type_name::quote_if_needed};
 
 use crate::support::node::open;
@@ -180,7 +180,7 @@ async fn run(processor: &QueryProcessor, text: &str) -> Result<QueryResult, Stri
 
 /// Returns the keyspaces of users, without the exact times of drops: the schema tables keep
 /// milliseconds.
-fn schema_of(database: &Database, with_dropped: bool) -> String {
+fn schema_of(database: &Node, with_dropped: bool) -> String {
     let schema = database.store().schema();
     let mut text = String::new();
     let keyspaces = schema.keyspaces.values().filter(|keyspace| !keyspace.name.starts_with("sys"));
@@ -254,7 +254,7 @@ fn insert(table: &TableMetadata) -> Option<String> {
 }
 
 /// Inserts a row into each table. The node may refuse large values and counters.
-async fn insert_rows(database: &Database, processor: &QueryProcessor) -> usize {
+async fn insert_rows(database: &Node, processor: &QueryProcessor) -> usize {
     let schema = database.store().schema();
     let tables = schema.tables().filter(|table| !table.keyspace.starts_with("sys"));
     let mut written = 0;
@@ -264,7 +264,7 @@ async fn insert_rows(database: &Database, processor: &QueryProcessor) -> usize {
     written
 }
 
-async fn flush(database: &Database) {
+async fn flush(database: &Node) {
     let schema = database.store().schema();
     for keyspace in schema
         .keyspaces
@@ -275,7 +275,7 @@ async fn flush(database: &Database) {
     }
 }
 
-async fn count_rows(database: &Database, processor: &QueryProcessor) -> Vec<i32> {
+async fn count_rows(database: &Node, processor: &QueryProcessor) -> Vec<i32> {
     let schema = database.store().schema();
     let mut counts = Vec::new();
     for table in schema.tables().filter(|table| !table.keyspace.starts_with("sys")) {

@@ -11,7 +11,7 @@ use std::{fmt::Write, path::PathBuf, sync::Arc};
 use espalier_cql::{ClientState, PreparedCache, QueryOptions, QueryProcessor, QueryResult, Rows};
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
 use espalier_storage::{
-    Database, MemtableKind, SharedDatabase, StorageConfiguration, StorageError, Structure,
+    MemtableKind, Node, SharedStorage, StorageConfiguration, StorageError, Structure,
 };
 use espalier_types::literal;
 
@@ -129,9 +129,9 @@ fn run_script(script: &str, mode: Mode) -> String {
         configuration.memtables.set("default", kind);
         configuration.drop_compact_storage_enabled = true;
         let context = ShardContext { index: 0, count: 1 };
-        let shared = SharedDatabase::new();
+        let shared = SharedStorage::new();
         let database =
-            Database::open(context, file_system, Arc::new(configuration), shared).await.unwrap();
+            Node::open(context, file_system, Arc::new(configuration), shared).await.unwrap();
         let processor = QueryProcessor::new(database.clone(), Arc::new(PreparedCache::default()));
         let mut client = ClientState::default();
         for line in script.lines() {

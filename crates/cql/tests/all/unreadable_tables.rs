@@ -6,7 +6,7 @@ use std::{path::Path, sync::Arc};
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
 use espalier_mutation::schema::{Schema, TableBuilder, TableId};
 use espalier_runtime::{block_on, file::FileSystem};
-use espalier_storage::Database;
+use espalier_storage::Node;
 use espalier_types::CqlType;
 use uuid::Uuid;
 
@@ -22,7 +22,7 @@ async fn run(processor: &QueryProcessor, text: &str) -> Result<i32, String> {
 }
 
 /// Creates the table that earlier versions accepted and could not read again.
-async fn create_unreadable(database: &Database) {
+async fn create_unreadable(database: &Node) {
     let vector = |element, dimension| CqlType::Vector { element: Arc::new(element), dimension };
     let column_type = vector(vector(CqlType::Bigint, 16384), 16384);
     let table = TableBuilder::new("ks", "bad", TableId(Uuid::from_u128(7)))

@@ -11,7 +11,7 @@ use espalier_runtime::{
     },
     time,
 };
-use espalier_storage::{Database, StorageConfiguration, VectorLimits};
+use espalier_storage::{Node, StorageConfiguration, VectorLimits};
 
 use super::support::node::{execute, open_with, rows};
 
@@ -24,7 +24,7 @@ const STATEMENTS: [&str; 3] = [
 const QUERY: &str = "SELECT k FROM k.t ORDER BY v ANN OF [70, 0] LIMIT 5";
 const ROWS: i32 = 150;
 
-async fn wait_until_built(database: &Database) {
+async fn wait_until_built(database: &Node) {
     for _ in 0..2000 {
         let table = database.store().schema().table("k", "t").cloned().unwrap();
         if database.has_built_indexes(&table).await {

@@ -10,7 +10,7 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
 use espalier_runtime::{block_on, file::FileSystem, random::Generator, time};
-use espalier_storage::{Database, StorageConfiguration, VectorLimits};
+use espalier_storage::{Node, StorageConfiguration, VectorLimits};
 use espalier_types::{Similarity, similarity::floats};
 
 use crate::support::node::{execute, open_with};
@@ -81,21 +81,21 @@ impl History {
     }
 }
 
-struct Node {
+struct TestNode {
     file_system: FileSystem,
     limits: VectorLimits,
-    database: Database,
+    database: Node,
     processor: QueryProcessor,
     by_index: u64,
 }
 
-async fn open(file_system: &FileSystem, limits: VectorLimits) -> (Database, QueryProcessor) {
+async fn open(file_system: &FileSystem, limits: VectorLimits) -> (Node, QueryProcessor) {
     let configuration =
         StorageConfiguration { vector_limits: limits, ..StorageConfiguration::new("node") };
     open_with(file_system, configuration).await
 }
 
-impl Node {
+impl TestNode {
     async fn new(seed: u64, limits: VectorLimits) -> Self {
         let file_system = FileSystem::simulated(seed);
         let (database, processor) = open(&file_system, limits).await;
@@ -137,7 +137,7 @@ impl Node {
 type Hits = (usize, usize);
 
 /// Compares a query by the index with the rows of the other table.
-async fn check(history: &mut History, node: &Node, is_exact: bool, place: &str) -> Hits {
+async fn check(history: &mut History, node: &TestNode, is_exact: bool, place: &str) -> Hits {
     let (condition, limit) = (history.condition(), 1 + history.below(12));
     let vector = history.vector();
     let now_s = history.now_s;
@@ -182,7 +182,7 @@ async fn run(seed: u64, steps: u64, limits: VectorLimits) -> (Hits, u64, u64) {
     // Later than the time by which compactions expire data.
     let now_s = time::now_seconds() as i32;
     let mut history = History { random, similarity, now_s, log: String::new() };
-    let mut node = Node::new(seed, limits).await;
+    let mut node = TestNode::new(seed, limits).await;
     let create_index = format!(
         "CREATE INDEX by_v ON vh.indexed (v) USING 'sai' WITH OPTIONS = {{'similarity_function': '{}'}}",
         similarity.name()

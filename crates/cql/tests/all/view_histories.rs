@@ -16,7 +16,7 @@ use std::{
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::{file::FileSystem, random::Generator, time};
-use espalier_storage::{Database, SnapshotTable};
+use espalier_storage::{Node, SnapshotTable};
 
 use crate::support::shards::on_shards;
 
@@ -392,7 +392,7 @@ async fn check(
 }
 
 /// Takes a snapshot of the base table, or gives it the content of one.
-async fn snapshot_or_restore(database: &Database, history: &mut History, seed: u64) -> bool {
+async fn snapshot_or_restore(database: &Node, history: &mut History, seed: u64) -> bool {
     if history.snapshots == 0 || history.one_in(2) {
         history.snapshots += 1;
         let _ = writeln!(history.log, "snapshot {}", history.snapshots);

@@ -9,16 +9,16 @@ use espalier_cql::{
     Rows, Value, Values,
 };
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration};
 
 async fn processor() -> QueryProcessor {
-    let shared = SharedDatabase::new();
+    let shared = SharedStorage::new();
     let settings = [("a", "1"), ("b", "2"), ("c", "3"), ("d", "4"), ("e", "5")];
     let settings = settings.map(|(name, value)| (name.to_owned(), Some(value.to_owned())));
     shared.set_settings(settings.to_vec());
     let configuration = Arc::new(StorageConfiguration::new("node"));
     let context = ShardContext { index: 0, count: 1 };
-    let opened = Database::open(context, FileSystem::simulated(1), configuration, shared);
+    let opened = Node::open(context, FileSystem::simulated(1), configuration, shared);
     QueryProcessor::new(opened.await.unwrap(), Arc::new(PreparedCache::default()))
 }
 

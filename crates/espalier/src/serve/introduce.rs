@@ -10,7 +10,7 @@ use espalier_storage::system::{
     DATA_CENTER, LocalNode, RACK, TOKEN, generation_of, is_described_by, local_key, local_update,
     tokens_of,
 };
-use espalier_storage::{Database, ReadCommand, ReadTarget, StorageError};
+use espalier_storage::{Node, ReadCommand, ReadTarget, StorageError};
 
 use super::lead::Leadership;
 
@@ -27,7 +27,7 @@ pub struct Introduced {
 /// # Errors
 /// Fails if storage cannot read or write the system tables.
 pub async fn introduce(
-    database: &Database,
+    database: &Node,
     leadership: &Leadership,
 ) -> Result<Introduced, StorageError> {
     database.describe_system_keyspaces().await?;
@@ -64,7 +64,7 @@ pub async fn introduce(
 }
 
 /// Returns the row of `system.local`, if there is one.
-async fn stored(database: &Database, now_s: u32) -> Result<Option<Row>, StorageError> {
+async fn stored(database: &Node, now_s: u32) -> Result<Option<Row>, StorageError> {
     let schema = database.store().schema();
     let Some(table) = schema.table("system", "local") else { return Ok(None) };
     let target = ReadTarget::Partition(local_key());

@@ -31,7 +31,7 @@ use espalier_runtime::net::tls::{TlsAcceptor, TlsOptions};
 use espalier_runtime::time::Instant;
 use espalier_runtime::{ShardContext, block_on, driver_notice, process, start_shards};
 use espalier_server::{ClientEncryption, SharedState};
-use espalier_storage::{SharedDatabase, take_files};
+use espalier_storage::{SharedStorage, take_files};
 
 use crate::command_line::ServeArguments;
 use crate::configuration::{ConfigurationError, Machine, NodeConfiguration, RACK_FILE_NAME, shown};
@@ -53,7 +53,7 @@ pub fn serve(arguments: &ServeArguments, began: Instant) -> Result<(), ServeErro
         tracing::warn!(%error, "cannot raise the limit of open files, keeping it; see ulimit -n");
     }
     describe(&configuration);
-    let database = SharedDatabase::new();
+    let database = SharedStorage::new();
     database.set_settings(shown(&configuration));
     let shards = configuration.shards;
     let shared = SharedNode {

@@ -17,7 +17,7 @@ use espalier_runtime::sync::Event;
 use espalier_runtime::{random, time};
 use espalier_storage::guardrails::{Level, Limit};
 use espalier_storage::system::{RELEASE_VERSION, SchemaRows, keyspaces, read_keyspaces};
-use espalier_storage::{Database, ReadPosition};
+use espalier_storage::{Node, ReadPosition};
 use uuid::Uuid;
 
 use super::ServeError;
@@ -51,7 +51,7 @@ pub async fn join(
         sstable_versions: SSTABLE_VERSIONS.to_owned(),
     };
     let address = settings.listen;
-    let backend = Box::new(Node(node.database.clone()));
+    let backend = Box::new(RingNode(node.database.clone()));
     let member = RingMember::start(settings, local, backend, stop).await;
     let member = member.map_err(|error| match error {
         StartError::Listen(error) => {
@@ -72,9 +72,9 @@ pub async fn join(
 }
 
 /// The node behind the member.
-struct Node(Database);
+struct RingNode(Node);
 
-impl Backend for Node {
+impl Backend for RingNode {
     fn schema(&self) -> Arc<Schema> {
         self.0.store().schema()
     }

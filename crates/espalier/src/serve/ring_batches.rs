@@ -12,7 +12,7 @@ use espalier_mutation::{
     Mutation, PartitionUpdate, Row,
 };
 use espalier_runtime::{random, time};
-use espalier_storage::{Database, ReadCommand, ReadLimits, ReadPosition, ReadTarget};
+use espalier_storage::{Node, ReadCommand, ReadLimits, ReadPosition, ReadTarget};
 use uuid::Uuid;
 
 const TABLE: (&str, &str) = ("system", "batches");
@@ -27,7 +27,7 @@ const PAGE_BYTES: usize = 16 << 20;
 ///
 /// # Errors
 /// Fails if the commit log or the memtables take no write.
-pub async fn store(database: &Database, batch: Batch) -> Result<(), String> {
+pub async fn store(database: &Node, batch: Batch) -> Result<(), String> {
     let table = table(database)?;
     let timestamp = batch.created_us;
     let cell = |value| Cell::live(timestamp, value);
@@ -55,7 +55,7 @@ pub async fn store(database: &Database, batch: Batch) -> Result<(), String> {
 ///
 /// # Errors
 /// Fails if the commit log or the memtables take no write.
-pub async fn remove(database: &Database, id: Uuid) -> Result<(), String> {
+pub async fn remove(database: &Node, id: Uuid) -> Result<(), String> {
     let table = table(database)?;
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
     let mut update = PartitionUpdate::new(table.id, key(id));
@@ -70,7 +70,7 @@ pub async fn remove(database: &Database, id: Uuid) -> Result<(), String> {
 ///
 /// # Errors
 /// Fails if a file is damaged or cannot be read.
-pub async fn page(database: &Database, after: Option<ReadPosition>) -> Result<BatchPage, String> {
+pub async fn page(database: &Node, after: Option<ReadPosition>) -> Result<BatchPage, String> {
     let table = table(database)?;
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
     let target = ReadTarget::Range(KeyRange::full());
@@ -93,7 +93,7 @@ pub async fn page(database: &Database, after: Option<ReadPosition>) -> Result<Ba
     Ok((batches.collect(), read.next))
 }
 
-fn table(database: &Database) -> Result<Arc<TableMetadata>, String> {
+fn table(database: &Node) -> Result<Arc<TableMetadata>, String> {
     let schema = database.store().schema();
     let table = schema.table(TABLE.0, TABLE.1).cloned();
     table.ok_or_else(|| "there is no table system.batches".to_owned())
@@ -110,7 +110,7 @@ fn created_us(id: Uuid) -> Option<i64> {
     i64::try_from(us).ok()
 }
 
-async fn apply(database: &Database, update: PartitionUpdate) -> Result<(), String> {
+async fn apply(database: &Node, update: PartitionUpdate) -> Result<(), String> {
     let applied = database.apply(Mutation { updates: vec![update] }).await;
     applied.map_err(|error| error.to_string())
 }

@@ -10,7 +10,7 @@ use espalier_runtime::ShardContext;
 use espalier_runtime::file::FileSystem;
 use espalier_runtime::sync::Event;
 use espalier_server::{ShardServer, SharedState};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration};
 
 use super::ServeError;
 
@@ -20,7 +20,7 @@ pub struct SharedNode {
     /// The settings of storage.
     pub storage: Arc<StorageConfiguration>,
     /// The shared state of storage.
-    pub database: Arc<SharedDatabase>,
+    pub database: Arc<SharedStorage>,
     /// Prepared statements.
     pub statements: Arc<PreparedCache>,
     /// Authentication and authorization.
@@ -32,7 +32,7 @@ pub struct SharedNode {
 /// The parts of one shard.
 pub struct ShardNode {
     /// The shard's part of the data.
-    pub database: Database,
+    pub database: Node,
     /// Authentication and authorization.
     pub auth: Arc<Auth>,
     /// The shard's connections.
@@ -53,7 +53,7 @@ impl ShardNode {
     /// Fails if storage cannot open the data.
     pub async fn open(context: ShardContext, shared: &SharedNode) -> Result<Rc<Self>, ServeError> {
         let (settings, common) = (Arc::clone(&shared.storage), Arc::clone(&shared.database));
-        let database = Database::open(context, FileSystem::real(), settings, common);
+        let database = Node::open(context, FileSystem::real(), settings, common);
         let database = database.await.map_err(|error| ServeError::Open(Box::new(error)))?;
         let (statements, auth) = (Arc::clone(&shared.statements), Arc::clone(&shared.auth));
         let processor = QueryProcessor::with_auth(database.clone(), statements, Arc::clone(&auth));

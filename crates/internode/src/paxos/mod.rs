@@ -34,7 +34,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use espalier_mutation::{DecoratedKey, Mutation, PartitionUpdate, Row, schema::TableId};
 use espalier_runtime::time::{self, Instant};
-use espalier_storage::{Database, StorageError, TurnDeadline, TurnKind};
+use espalier_storage::{Node, StorageError, TurnDeadline, TurnKind};
 use uuid::Uuid;
 
 pub use acceptor::{AcceptorState, NO_BALLOT, Recorded, ballot_micros};
@@ -106,7 +106,7 @@ pub enum PaxosAnswer {
 ///
 /// Fails if the ballot is no UUID of version 1, if a row of `system.paxos` is damaged, or if
 /// storage fails.
-pub async fn answer(database: &Database, request: PaxosRequest) -> Result<PaxosAnswer, String> {
+pub async fn answer(database: &Node, request: PaxosRequest) -> Result<PaxosAnswer, String> {
     let paxos = PaxosTable::of(&database.store().schema())?;
     let timestamp_us = ballot_micros(request.ballot);
     let timestamp_us = timestamp_us.ok_or("the ballot is not a UUID of version 1")?;
@@ -118,7 +118,7 @@ pub async fn answer(database: &Database, request: PaxosRequest) -> Result<PaxosA
         .turn_deadline(TurnKind::Conditional)
         .within(request.left);
     let expiry = Instant::now() + request.left;
-    let answering = move |database: Database| async move {
+    let answering = move |database: Node| async move {
         let here = Acceptor { database, paxos, timestamp_us, deadline, expiry };
         here.answer(request).await
     };
@@ -127,7 +127,7 @@ pub async fn answer(database: &Database, request: PaxosRequest) -> Result<PaxosA
 
 /// The acceptor on the shard that owns the partition.
 struct Acceptor {
-    database: Database,
+    database: Node,
     paxos: PaxosTable,
     /// The timestamp of what the request writes: the ballot's time.
     timestamp_us: i64,

@@ -44,7 +44,7 @@ mod visitor;
 use std::sync::Arc;
 
 use espalier_runtime::time::Instant;
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 pub use budget::{AnswerBudget, AnswerBytes};
 pub use tombstones::TombstoneLimits;
@@ -106,7 +106,7 @@ impl ReadFailure {
 /// Fails if the command asks for something that this node does not have, if the answer exceeds a
 /// limit, if storage fails, or if the deadline passes.
 pub async fn answer(
-    database: &Database,
+    database: &Node,
     command: ReadCommand,
     terms: ReadTerms,
 ) -> Result<ReadAnswer, ReadFailure> {

@@ -41,7 +41,7 @@ use espalier_runtime::{
     sync::Event,
     time,
 };
-use espalier_storage::{Database, ReadPosition};
+use espalier_storage::{Node, ReadPosition};
 use uuid::Uuid;
 
 mod encrypted;
@@ -59,12 +59,12 @@ pub const VERSION: MessagingVersion = MessagingVersion::V13;
 
 /// The node behind the member: it records what it is told.
 #[derive(Clone, Default)]
-pub struct Node(pub Rc<Records>);
+pub struct TestNode(pub Rc<Records>);
 
 #[derive(Default)]
 pub struct Records {
     pub schema: RefCell<Option<Arc<Schema>>>,
-    pub database: RefCell<Option<Database>>,
+    pub database: RefCell<Option<Node>>,
     batches: RefCell<Vec<Batch>>,
     stored: RefCell<Vec<Mutation>>,
     removed: RefCell<Vec<Uuid>>,
@@ -74,7 +74,7 @@ fn ready<T: 'static>(value: T) -> LocalFuture<T> {
     Box::pin(async move { value })
 }
 
-impl Backend for Node {
+impl Backend for TestNode {
     fn schema(&self) -> Arc<Schema> {
         self.0.schema.borrow().clone().unwrap()
     }
@@ -368,12 +368,12 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
 }
 
 /// Starts a peer, and a member with it as its seed.
-pub async fn ring(node: &Node, refuses: bool) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
+pub async fn ring(node: &TestNode, refuses: bool) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
     ring_with(node, refuses, None).await
 }
 
 async fn ring_with(
-    node: &Node,
+    node: &TestNode,
     refuses: bool,
     dead: Option<SocketAddr>,
 ) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
@@ -382,7 +382,7 @@ async fn ring_with(
 
 /// As [`ring_with`], with the TLS of the peer and of the member.
 async fn ring_over(
-    node: &Node,
+    node: &TestNode,
     refuses: bool,
     dead: Option<SocketAddr>,
     tls: Option<(Tls, RingEncryption)>,
@@ -418,7 +418,7 @@ async fn ring_over(
 #[test]
 fn urgent_connections_carry_gossip_alone() {
     block_on(async {
-        let node = Node::default();
+        let node = TestNode::default();
         *node.0.schema.borrow_mut() = Some(of_two_replicas());
         let (peer, own, member) = ring(&node, false).await;
         peer.out.take();
@@ -441,7 +441,7 @@ fn urgent_connections_carry_gossip_alone() {
 #[test]
 fn a_large_answer_has_a_connection_of_its_own() {
     block_on(async {
-        let node = Node::default();
+        let node = TestNode::default();
         let (database, read) = (database().await, whole_partition());
         write(&database, &read, 5000, 0).await;
         *node.0.schema.borrow_mut() = Some(database.store().schema());

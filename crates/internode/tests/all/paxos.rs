@@ -26,12 +26,12 @@ use espalier_runtime::{
     random::{self, Generator},
     spawn_local, time,
 };
-use espalier_storage::{Database, ReadCommand, ReadTarget, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Node, ReadCommand, ReadTarget, SharedStorage, StorageConfiguration};
 use espalier_types::{CqlType, timeuuid};
 use uuid::Uuid;
 
 use crate::{
-    member::{Node, VERSION, of_replicas, ring, until},
+    member::{TestNode, VERSION, of_replicas, ring, until},
     replica::create,
     replica_limits::database,
     sent_by_cassandra::{bodies, decode},
@@ -57,13 +57,13 @@ fn key() -> DecoratedKey {
     DecoratedKey::new(Bytes::from_static(b"k"))
 }
 
-async fn open(file_system: &FileSystem) -> Database {
+async fn open(file_system: &FileSystem) -> Node {
     let context = ShardContext { index: 0, count: 1 };
     let mut configuration = StorageConfiguration::new("node");
     (configuration.commitlog_segment_bytes, configuration.commitlog_total_bytes) =
         (64 << 10, 1 << 20);
-    let shared = SharedDatabase::new();
-    Database::open(context, file_system.clone(), Arc::new(configuration), shared).await.unwrap()
+    let shared = SharedStorage::new();
+    Node::open(context, file_system.clone(), Arc::new(configuration), shared).await.unwrap()
 }
 
 /// The update of a ballot; the acceptor does not look into it.
@@ -89,7 +89,7 @@ fn commit(ballot: Uuid) -> PaxosStep {
     PaxosStep::Commit(update_of(ballot), write_of(ballot))
 }
 
-async fn ask_for(database: &Database, ballot: Uuid, step: PaxosStep, ttl_s: u32) -> PaxosAnswer {
+async fn ask_for(database: &Node, ballot: Uuid, step: PaxosStep, ttl_s: u32) -> PaxosAnswer {
     let request = request_of(ballot, step);
     answer(database, PaxosRequest { ttl_s, ..request }).await.unwrap()
 }
@@ -99,12 +99,12 @@ fn request_of(ballot: Uuid, step: PaxosStep) -> PaxosRequest {
     PaxosRequest { table: table().id, key: key(), ttl_s: 864_000, ballot, left, step }
 }
 
-async fn ask(database: &Database, ballot: Uuid, step: PaxosStep) -> PaxosAnswer {
+async fn ask(database: &Node, ballot: Uuid, step: PaxosStep) -> PaxosAnswer {
     ask_for(database, ballot, step, 864_000).await
 }
 
 /// Returns the value of the row.
-async fn value(database: &Database) -> Option<Bytes> {
+async fn value(database: &Node) -> Option<Bytes> {
     let table = database.store().schema().table("ks", "t").unwrap().clone();
     let target = ReadTarget::Partition(key());
     let command = ReadCommand::of_all(Arc::clone(&table), target, 1_795_000_000);
@@ -317,7 +317,7 @@ fn at(us: i64) -> Uuid {
     Uuid::from_bytes(timeuuid::from_unix_micros(us, 1 << 63))
 }
 
-async fn committed(database: &Database, newer: Uuid) -> Option<Uuid> {
+async fn committed(database: &Node, newer: Uuid) -> Option<Uuid> {
     let answer = ask(database, newer, PaxosStep::Prepare).await;
     let PaxosAnswer::Promised { committed, .. } = answer else { panic!("{answer:?}") };
     let Recorded { ballot, update, .. } = committed?;
@@ -456,7 +456,7 @@ fn sent_update() -> Update {
 #[test]
 fn a_coordinator_is_answered_step_by_step() {
     block_on(async {
-        let node = Node::default();
+        let node = TestNode::default();
         let database = database().await;
         let schema = database.store().schema();
         *node.0.schema.borrow_mut() = Some(Arc::clone(&schema));
@@ -524,7 +524,7 @@ fn a_coordinator_is_answered_step_by_step() {
 #[test]
 fn a_partition_of_another_node_is_refused() {
     block_on(async {
-        let node = Node::default();
+        let node = TestNode::default();
         *node.0.schema.borrow_mut() = Some(of_replicas("1"));
         *node.0.database.borrow_mut() = Some(database().await);
         let (peer, own, member) = ring(&node, false).await;

@@ -24,7 +24,7 @@ use espalier_runtime::{
     random::{Generator, uuid_v4},
     time::{Instant, ManualClock},
 };
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration};
 use espalier_testing::{cases, first_seed, runs_all};
 use espalier_types::byte_comparable::{decode_component, encode_component};
 
@@ -33,16 +33,16 @@ use crate::{
     vectors::{self, Vector, to_hex},
 };
 
-pub async fn open() -> Database {
+pub async fn open() -> Node {
     let mut configuration = StorageConfiguration::new("node");
     // The clock of the reads is years behind that of compactions.
     configuration.autocompaction = false;
     let context = ShardContext { index: 0, count: 1 };
-    let (files, shared) = (FileSystem::simulated(1), SharedDatabase::new());
-    Database::open(context, files, Arc::new(configuration), shared).await.unwrap()
+    let (files, shared) = (FileSystem::simulated(1), SharedStorage::new());
+    Node::open(context, files, Arc::new(configuration), shared).await.unwrap()
 }
 
-pub async fn create(database: &Database, tables: Vec<Arc<TableMetadata>>) {
+pub async fn create(database: &Node, tables: Vec<Arc<TableMetadata>>) {
     let tables: BTreeMap<_, _> =
         tables.into_iter().map(|table| (table.name.clone(), table)).collect();
     let keyspace = KeyspaceMetadata {
@@ -72,7 +72,7 @@ pub fn terms() -> ReadTerms {
     }
 }
 
-async fn answered(database: &Database, command: &ReadCommand, digest: bool) -> ReadResponse {
+async fn answered(database: &Node, command: &ReadCommand, digest: bool) -> ReadResponse {
     let command = ReadCommand { digest_version: digest.then_some(13), ..command.clone() };
     let answer = answer(database, command.clone(), terms()).await;
     answer.unwrap_or_else(|failure| panic!("{failure:?}: {command:?}")).response
@@ -118,7 +118,7 @@ fn has_other_bounds(partition: &Partition, table: &TableMetadata) -> bool {
 }
 
 async fn check(
-    database: &Database,
+    database: &Node,
     version: MessagingVersion,
     (command, response, digest): (&Bytes, &Bytes, &Bytes),
 ) -> Result<bool, String> {

@@ -18,7 +18,7 @@ use espalier_mutation::{
     schema::{IndexKind, IndexMetadata, IndexPart, TableBuilder, TableId},
 };
 use espalier_runtime::{block_on, time::Instant};
-use espalier_storage::Database;
+use espalier_storage::Node;
 use espalier_types::CqlType;
 use uuid::Uuid;
 
@@ -58,7 +58,7 @@ fn key_of(read: &ReadCommand) -> DecoratedKey {
 }
 
 /// Writes rows to the partition of a command; in those of `dead`, the first cell is deleted.
-pub async fn write(database: &Database, read: &ReadCommand, rows: i32, dead: i32) {
+pub async fn write(database: &Node, read: &ReadCommand, rows: i32, dead: i32) {
     let columns = read.table.columns();
     let value = columns.iter().find(|column| column.name == "v").unwrap().id;
     let mut update = PartitionUpdate::new(read.table.id, key_of(read));
@@ -77,7 +77,7 @@ pub async fn write(database: &Database, read: &ReadCommand, rows: i32, dead: i32
     database.apply(Mutation { updates: vec![update] }).await.unwrap();
 }
 
-pub async fn database() -> Database {
+pub async fn database() -> Node {
     let database = open().await;
     let tables = schema().0.into_values().filter(|table| table.keyspace == "ks").collect();
     create(&database, tables).await;
@@ -85,7 +85,7 @@ pub async fn database() -> Database {
 }
 
 async fn with_limits(
-    database: &Database,
+    database: &Node,
     read: &ReadCommand,
     (warn, fail): (u64, u64),
     tracks_warnings: bool,

@@ -1,6 +1,6 @@
 //! Reads and sets by ScyllaDB's paths whether compactions of a table start by themselves.
 
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 use super::{
     compaction::{failure, names, outcome},
@@ -11,7 +11,7 @@ use super::{
 /// Answers `POST`, which enables them, and `DELETE
 /// /storage_service/auto_compaction/KEYSPACE?cf=TABLES`, which disables them.
 pub(super) async fn of_keyspace(
-    database: &Database,
+    database: &Node,
     request: &HttpRequest,
     keyspace: &str,
 ) -> HttpResponse {
@@ -19,11 +19,7 @@ pub(super) async fn of_keyspace(
 }
 
 /// Answers `GET`, `POST` and `DELETE /column_family/autocompaction/KEYSPACE:TABLE`.
-pub(super) async fn of_table(
-    database: &Database,
-    request: &HttpRequest,
-    name: &str,
-) -> HttpResponse {
+pub(super) async fn of_table(database: &Node, request: &HttpRequest, name: &str) -> HttpResponse {
     let Some((keyspace, table)) = name.split_once(':') else {
         return HttpResponse::error(400, "This needs KEYSPACE:TABLE");
     };
@@ -37,7 +33,7 @@ pub(super) async fn of_table(
 }
 
 async fn set(
-    database: &Database,
+    database: &Node,
     request: &HttpRequest,
     keyspace: &str,
     tables: &[&str],

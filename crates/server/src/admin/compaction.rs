@@ -3,7 +3,7 @@
 use std::{path::PathBuf, rc::Rc};
 
 use espalier_storage::{
-    CompactionProgress, Database, FirstFailure, PastCompaction, StorageError, TokenRange,
+    CompactionProgress, FirstFailure, Node, PastCompaction, StorageError, TokenRange,
 };
 use serde::Serialize;
 
@@ -116,11 +116,7 @@ async fn for_tables_of(
 
 /// Returns the error if one of the requested tables does not exist, so that the request begins with
 /// none of them.
-fn unknown_table(
-    database: &Database,
-    keyspace: &str,
-    request: &HttpRequest,
-) -> Option<HttpResponse> {
+fn unknown_table(database: &Node, keyspace: &str, request: &HttpRequest) -> Option<HttpResponse> {
     let schema = database.store().schema();
     let unknown =
         names(request, "cf").into_iter().find(|name| schema.table(keyspace, name).is_none());
@@ -130,7 +126,7 @@ fn unknown_table(
     })
 }
 
-async fn compact(database: &Database, keyspace: &str, request: &HttpRequest) -> HttpResponse {
+async fn compact(database: &Node, keyspace: &str, request: &HttpRequest) -> HttpResponse {
     if let Some(answer) = unknown_table(database, keyspace, request) {
         return answer;
     }
@@ -160,7 +156,7 @@ fn range(request: &HttpRequest) -> Result<Option<TokenRange>, String> {
     Ok(is_given.then_some(TokenRange { after, through }))
 }
 
-async fn compact_files(database: &Database, request: &HttpRequest) -> HttpResponse {
+async fn compact_files(database: &Node, request: &HttpRequest) -> HttpResponse {
     let files: Vec<PathBuf> = names(request, "data_files").into_iter().map(PathBuf::from).collect();
     if files.is_empty() {
         return HttpResponse::error(
@@ -171,7 +167,7 @@ async fn compact_files(database: &Database, request: &HttpRequest) -> HttpRespon
     outcome(database.compact_data_files(files).await)
 }
 
-async fn upgrade(database: &Database, keyspace: &str, request: &HttpRequest) -> HttpResponse {
+async fn upgrade(database: &Node, keyspace: &str, request: &HttpRequest) -> HttpResponse {
     if let Some(answer) = unknown_table(database, keyspace, request) {
         return answer;
     }
@@ -258,7 +254,7 @@ impl<'a> From<&'a PastCompaction> for Past<'a> {
 }
 
 /// Answers with the rows of `system.compaction_history`, the newest first.
-async fn history(database: &Database) -> HttpResponse {
+async fn history(database: &Node) -> HttpResponse {
     match database.compaction_history().await {
         Ok(history) => HttpResponse::written(long_list(history.iter().map(Past::from)).await),
         Err(error) => failure(&error),

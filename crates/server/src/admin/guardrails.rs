@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use espalier_storage::{Database, guardrails::Setting};
+use espalier_storage::{Node, guardrails::Setting};
 
 use super::{http::HttpRequest, http::HttpResponse};
 
 /// Answers `GET /storage_service/guardrails`: an object of all settings and their values.
-pub(super) fn get(database: &Database) -> HttpResponse {
+pub(super) fn get(database: &Node) -> HttpResponse {
     let settings: BTreeMap<_, _> =
         database.store().configuration().guardrails.settings().into_iter().collect();
     HttpResponse::json(&settings)
@@ -17,7 +17,7 @@ pub(super) fn get(database: &Database) -> HttpResponse {
 /// Answers `POST /storage_service/guardrails?name=SETTING&value=VALUE`. Two thresholds of one limit
 /// change together with `fail=VALUE&warn=VALUE` and the name that Cassandra's nodetool uses, such
 /// as `keyspaces_threshold`.
-pub(super) fn set(database: &Database, request: &HttpRequest) -> HttpResponse {
+pub(super) fn set(database: &Node, request: &HttpRequest) -> HttpResponse {
     let refuse = |reason: &str| HttpResponse::error(400, reason);
     let parameter = |name| request.parameter(name);
     let Some(name) = parameter("name") else {

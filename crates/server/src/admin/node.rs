@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use espalier_runtime::submit_to_all;
 use espalier_storage::{
-    Database, RowCacheMetrics,
+    Node, RowCacheMetrics,
     system::{DATA_CENTER, RACK, TOKEN},
 };
 
@@ -20,7 +20,7 @@ const NO_NODES: [&str; 0] = [];
 
 /// Answers with the state of a view's build: UNKNOWN, STARTED, CHECKING or SUCCESS.
 async fn view_build_status(
-    database: &Database,
+    database: &Node,
     address: &str,
     keyspace: &str,
     view: &str,
@@ -80,7 +80,7 @@ fn pair(key: &str, value: impl Serialize) -> HttpResponse {
 }
 
 /// Returns the bytes of all files of all SSTables.
-async fn load(database: &Database) -> u64 {
+async fn load(database: &Node) -> u64 {
     database.table_statistics().await.iter().map(|table| table.sstable_bytes).sum()
 }
 

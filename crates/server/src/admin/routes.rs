@@ -4,7 +4,7 @@
 use std::rc::Rc;
 
 use espalier_runtime::submit_to_all;
-use espalier_storage::{Database, FirstFailure, system::is_virtual};
+use espalier_storage::{FirstFailure, Node, system::is_virtual};
 
 use super::compaction::outcome;
 use super::http::{HttpRequest, HttpResponse};
@@ -302,7 +302,7 @@ async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> Ht
 }
 
 /// Flushes whole keyspaces, or tables of them. After a failure the rest is flushed all the same.
-async fn flush_each(database: &Database, wanted: Vec<(&str, Option<&str>)>) -> HttpResponse {
+async fn flush_each(database: &Node, wanted: Vec<(&str, Option<&str>)>) -> HttpResponse {
     let mut failure = FirstFailure::none();
     for (keyspace, table) in wanted {
         if let Err(ended) = failure.keep(database.flush(keyspace, table).await) {

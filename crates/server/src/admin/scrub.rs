@@ -1,6 +1,6 @@
 //! Scrubs by ScyllaDB's path, which check or rewrite files that may be damaged.
 
-use espalier_storage::{Database, ScrubMode, ScrubReport};
+use espalier_storage::{Node, ScrubMode, ScrubReport};
 
 use super::{
     compaction::{failure, flag, names},
@@ -14,11 +14,7 @@ const STOPPED: u32 = 1;
 const VALIDATION_ERRORS: u32 = 3;
 
 /// Answers `GET /storage_service/keyspace_scrub/KEYSPACE`.
-pub(super) async fn scrub(
-    database: &Database,
-    keyspace: &str,
-    request: &HttpRequest,
-) -> HttpResponse {
+pub(super) async fn scrub(database: &Node, keyspace: &str, request: &HttpRequest) -> HttpResponse {
     let mode = match mode(request).and_then(|mode| check_quarantine(request).map(|()| mode)) {
         Ok(mode) => mode,
         Err(reason) => return HttpResponse::error(400, &reason),

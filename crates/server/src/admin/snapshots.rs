@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 use espalier_cql::{ClientState, QueryOptions, describe_table, grammar::split_statements};
 use espalier_mutation::schema::{Schema, TableMetadata};
 use espalier_storage::{
-    Database, Imported, Orphan, SnapshotDetails, SnapshotTable, StorageError, system::is_virtual,
+    Imported, Node, Orphan, SnapshotDetails, SnapshotTable, StorageError, system::is_virtual,
 };
 use serde::Serialize;
 
@@ -157,7 +157,7 @@ pub(super) fn imported(result: Result<Imported, StorageError>) -> HttpResponse {
     }
 }
 
-async fn take_snapshot(database: &Database, request: &HttpRequest) -> HttpResponse {
+async fn take_snapshot(database: &Node, request: &HttpRequest) -> HttpResponse {
     let Some(tag) = request.parameter("tag").filter(|tag| !tag.is_empty()) else {
         return HttpResponse::error(400, "You must supply a snapshot name: ?tag=NAME");
     };
@@ -203,7 +203,7 @@ pub(super) fn tables_wanted(
     Ok(all.map(kept).collect())
 }
 
-async fn clear_snapshots(database: &Database, request: &HttpRequest) -> HttpResponse {
+async fn clear_snapshots(database: &Node, request: &HttpRequest) -> HttpResponse {
     let tag = request.parameter("tag");
     outcome(database.clear_snapshots(tag, &names(request, "kn"), &names(request, "cf")).await)
 }

@@ -1,6 +1,6 @@
 //! Stops compactions of a type.
 
-use espalier_storage::{CompactionKind, Database};
+use espalier_storage::{CompactionKind, Node};
 
 use super::{
     compaction::{names, outcome},
@@ -23,7 +23,7 @@ const TYPES: [(&str, &[CompactionKind]); 8] = [
 ];
 
 /// Answers `POST /compaction_manager/stop_compaction?type=TYPE`.
-pub(super) async fn stop(database: &Database, request: &HttpRequest) -> HttpResponse {
+pub(super) async fn stop(database: &Node, request: &HttpRequest) -> HttpResponse {
     match kinds(request.parameter("type")) {
         Ok(kinds) => {
             database.stop_compactions(kinds).await;
@@ -35,7 +35,7 @@ pub(super) async fn stop(database: &Database, request: &HttpRequest) -> HttpResp
 
 /// Answers `POST /compaction_manager/stop_keyspace_compaction/KEYSPACE?type=TYPE&tables=TABLES`.
 pub(super) async fn stop_in(
-    database: &Database,
+    database: &Node,
     keyspace: &str,
     request: &HttpRequest,
 ) -> HttpResponse {

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use espalier_storage::{Database, StorageError, TableStatistics};
+use espalier_storage::{Node, StorageError, TableStatistics};
 
 use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::Value;
@@ -63,7 +63,7 @@ impl Serialize for Numbers {
 
 /// Answers `GET /column_family/statistics`, a path of our own: all metrics of all tables, read at
 /// the same time.
-pub(super) async fn statistics(database: &Database) -> HttpResponse {
+pub(super) async fn statistics(database: &Node) -> HttpResponse {
     match numbers(database).await {
         Ok(numbers) => HttpResponse::written(long_list(numbers.iter()).await),
         Err(error) => failure(&error),
@@ -71,7 +71,7 @@ pub(super) async fn statistics(database: &Database) -> HttpResponse {
 }
 
 /// Answers `GET /column_family/metrics/METRIC/KEYSPACE:TABLE`.
-pub(super) async fn metric(database: &Database, name: &str, table: &str) -> HttpResponse {
+pub(super) async fn metric(database: &Node, name: &str, table: &str) -> HttpResponse {
     let Some((_, metric)) = METRICS.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = METRICS.iter().map(|(known, _)| *known).collect();
         let reason =
@@ -91,7 +91,7 @@ pub(super) async fn metric(database: &Database, name: &str, table: &str) -> Http
     }
 }
 
-async fn numbers(database: &Database) -> Result<Vec<Numbers>, StorageError> {
+async fn numbers(database: &Node) -> Result<Vec<Numbers>, StorageError> {
     let mut of_snapshots = HashMap::<(String, String), u64>::new();
     for snapshot in database.snapshots().await? {
         *of_snapshots.entry((snapshot.keyspace, snapshot.table)).or_default() +=

@@ -1,19 +1,19 @@
 //! Reads and sets `compaction_throughput` in MiB a second, under the path of ScyllaDB's API.
 
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 use super::{http::HttpResponse, json::number};
 
 const MEBIBYTE: u64 = 1 << 20;
 
 /// Answers `GET /storage_service/compaction_throughput`. The answer 0 means that there is no limit.
-pub(super) fn get(database: &Database) -> HttpResponse {
+pub(super) fn get(database: &Node) -> HttpResponse {
     let bytes = database.compaction_bytes_per_second().unwrap_or(0);
     HttpResponse::json(&number(bytes as f64 / MEBIBYTE as f64))
 }
 
 /// Answers `POST /storage_service/compaction_throughput?value=NUMBER`.
-pub(super) async fn set(database: &Database, given: Option<&str>) -> HttpResponse {
+pub(super) async fn set(database: &Node, given: Option<&str>) -> HttpResponse {
     match parse(given.unwrap_or_default()) {
         Some(mebibytes) => {
             database.set_compaction_throughput(mebibytes).await;

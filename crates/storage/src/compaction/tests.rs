@@ -18,12 +18,12 @@ fn the_header_covers_tombstones_of_expired_cells() {
     const TTL: u32 = 100;
     let file_system = FileSystem::simulated(1);
     block_on(async {
-        let database = open(file_system).await;
+        let node = open(file_system).await;
         let metadata = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(0xa1)))
             .partition_key("k", CqlType::Blob)
             .regular("v", CqlType::Blob)
             .build();
-        let metadata = create(&database, metadata).await;
+        let metadata = create(&node, metadata).await;
         let now_s = u32::try_from(time::now_seconds()).unwrap();
         for name in ["a", "b"] {
             let mut row = Row::empty(Clustering::new([]));
@@ -33,11 +33,11 @@ fn the_header_covers_tombstones_of_expired_cells() {
             let key = DecoratedKey::new(Bytes::from_static(name.as_bytes()));
             let mut update = PartitionUpdate::new(metadata.id, key);
             update.rows.push(row);
-            database.apply(Mutation { updates: vec![update] }).await.unwrap();
-            database.flush("ks", Some("t")).await.unwrap();
+            node.apply(Mutation { updates: vec![update] }).await.unwrap();
+            node.flush("ks", Some("t")).await.unwrap();
         }
-        database.compact("ks", Some("t"), false).await.unwrap();
-        let view = table(&database, &metadata).view();
+        node.compact("ks", Some("t"), false).await.unwrap();
+        let view = table(&node, &metadata).view();
         let [sstable] = &*view.sstables else { panic!("{} files", view.sstables.len()) };
         let statistics = sstable.reader().statistics();
         let written_s = statistics.stats.min_local_deletion_time;

@@ -73,7 +73,7 @@ pub(crate) use tables::Tables;
 pub(crate) use turns::{newest_of, newest_of_row, timestamp_of};
 pub(crate) use write::Completeness;
 
-use crate::{SharedDatabase, StorageConfiguration, StorageError, turns::Turns};
+use crate::{SharedStorage, StorageConfiguration, StorageError, turns::Turns};
 use caches::Caches;
 use counters::Counters;
 use look_ahead::LookAheadBuffers;
@@ -84,7 +84,7 @@ pub struct ShardStore {
     pub(crate) file_system: FileSystem,
     pub(crate) configuration: Arc<StorageConfiguration>,
     /// The state that all shards of the node share.
-    pub(crate) shared: Arc<SharedDatabase>,
+    pub(crate) shared: Arc<SharedStorage>,
     pub(crate) tables: Tables,
     pub(crate) logs: Logs,
     pub(crate) memtables: Memtables,
@@ -144,7 +144,7 @@ impl ShardStore {
         context: ShardContext,
         file_system: FileSystem,
         configuration: Arc<StorageConfiguration>,
-        shared: Arc<SharedDatabase>,
+        shared: Arc<SharedStorage>,
     ) -> Result<Self, StorageError> {
         let sstable_features = Version::named(&configuration.sstable_format)
             .ok_or(StorageError::NotSupported("the configured sstable_format"))?;

@@ -6,7 +6,7 @@
 //! 3. Replay the segments. If several shards wrote them, flush everything and remove them.
 //! 4. Open the log, and start flushes and compactions.
 //!
-//! The node does the same steps for all of its shards (`database::open`).
+//! The node does the same steps for all of its shards (`node::open`).
 
 use std::{
     rc::Rc,
@@ -29,7 +29,7 @@ use super::{
     replay::{apply_replayed, recover_tables, replay},
 };
 use crate::{
-    FirstFailure, SharedDatabase, StorageConfiguration, StorageError,
+    FirstFailure, SharedStorage, StorageConfiguration, StorageError,
     recovery::{arrange, load_or_make_host_id},
     system::SCHEMA_KEYSPACE,
     table::{Table, TableDirectory, TruncationRecord, find_sstables, find_tables},
@@ -58,7 +58,7 @@ impl ShardStore {
     ) -> LocalBoxFuture<'static, Result<Rc<Self>, StorageError>> {
         Box::pin(async move {
             let context = ShardContext { index: 0, count: 1 };
-            let shared = SharedDatabase::new();
+            let shared = SharedStorage::new();
             let store = Self::unopened(context, file_system, configuration, shared)?;
             let store = Rc::new(store);
             open_alone(&store, Arc::new(schema)).await?;

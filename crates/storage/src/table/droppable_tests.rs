@@ -41,18 +41,18 @@ fn row(clustering: i32) -> Row {
 fn written(change: impl Fn(&TableMetadata, &mut PartitionUpdate)) -> Droppable {
     let file_system = FileSystem::simulated(1);
     block_on(async {
-        let database = open(file_system).await;
-        let metadata = create(&database, metadata()).await;
+        let node = open(file_system).await;
+        let metadata = create(&node, metadata()).await;
         for number in 0..PARTITIONS {
             let key = DecoratedKey::new(Bytes::copy_from_slice(&number.to_be_bytes()));
             let mut update = PartitionUpdate::new(metadata.id, key);
             change(&metadata, &mut update);
-            database.apply(Mutation { updates: vec![update] }).await.unwrap();
+            node.apply(Mutation { updates: vec![update] }).await.unwrap();
         }
-        database.flush("ks", None).await.unwrap();
-        let view = table(&database, &metadata).view();
+        node.flush("ks", None).await.unwrap();
+        let view = table(&node, &metadata).view();
         let droppable = view.sstables[0].droppable(THEN + 1000);
-        database.shutdown().await.unwrap();
+        node.shutdown().await.unwrap();
         droppable
     })
 }

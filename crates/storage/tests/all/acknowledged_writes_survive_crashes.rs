@@ -10,7 +10,7 @@ use espalier_runtime::{
     random::{self, Generator},
     spawn_local,
 };
-use espalier_storage::{CommitLogSync, Database, ReadTarget, StorageConfiguration};
+use espalier_storage::{CommitLogSync, Node, ReadTarget, StorageConfiguration};
 
 use crate::support::*;
 
@@ -24,7 +24,7 @@ fn small() -> StorageConfiguration {
     configuration
 }
 
-async fn write(database: Database, seed: u64, writes: u64, sent: Sent) {
+async fn write(database: Node, seed: u64, writes: u64, sent: Sent) {
     let mut random = Generator::from_seed(seed);
     let wide = table(&database, "wide");
     for _ in 0..writes {
@@ -51,7 +51,7 @@ async fn write(database: Database, seed: u64, writes: u64, sent: Sent) {
 }
 
 /// Returns false if nothing can be read.
-async fn check(database: &Database, sent: &Sent, context: &str) -> bool {
+async fn check(database: &Node, sent: &Sent, context: &str) -> bool {
     let wide = table(database, "wide");
     let mut found = BTreeMap::new();
     let everything = command(&wide, ReadTarget::Range(KeyRange::full()));

@@ -14,19 +14,19 @@ use espalier_runtime::{
     },
     spawn_local, time, yield_now,
 };
-use espalier_storage::{Database, ReadCommand, ReadTarget, StorageError};
+use espalier_storage::{Node, ReadCommand, ReadTarget, StorageError};
 use espalier_types::CqlType;
 
 use crate::support::*;
 
 async fn alter(
-    database: &Database,
+    database: &Node,
     change: impl Fn(&TableMetadata) -> TableMetadata + Send + Sync + 'static,
 ) {
     alter_table(database, "wide", change).await;
 }
 
-async fn shown(database: &Database) -> Vec<String> {
+async fn shown(database: &Node) -> Vec<String> {
     let wide = table(database, "wide");
     show(&wide, &read_all(database, &wide).await)
 }

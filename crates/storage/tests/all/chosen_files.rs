@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use espalier_runtime::{file::FileSystem, spawn_local, yield_now};
-use espalier_storage::{CompactionKind, Database, StorageConfiguration, StorageError, TokenRange};
+use espalier_storage::{CompactionKind, Node, StorageConfiguration, StorageError, TokenRange};
 
 use crate::support::{shards::on_shards, *};
 
@@ -13,7 +13,7 @@ fn by_hand() -> StorageConfiguration {
 }
 
 /// Writes three files for each round, each with the partitions of a third of the ring.
-async fn fill(database: &Database, rounds: i64) {
+async fn fill(database: &Node, rounds: i64) {
     let narrow = table(database, "narrow");
     let mut names: Vec<String> = (0..90).map(|number| format!("p{number:02}")).collect();
     names.sort_by_key(|name| key(name).token.0);
@@ -197,7 +197,7 @@ fn a_compaction_that_is_stopped_fails() {
 }
 
 /// Files of one partition, so large that a compaction yields often before it ends.
-async fn fill_a_partition(database: &Database, files: i32) {
+async fn fill_a_partition(database: &Node, files: i32) {
     let wide = table(database, "wide");
     for file in 0..files {
         for clustering in 0..4000 {

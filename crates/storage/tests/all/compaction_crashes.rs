@@ -9,7 +9,7 @@ use espalier_runtime::{
     },
     time::ManualClock,
 };
-use espalier_storage::{Database, StorageConfiguration};
+use espalier_storage::{Node, StorageConfiguration};
 
 use crate::support::*;
 
@@ -18,7 +18,7 @@ pub fn quiet() -> StorageConfiguration {
 }
 
 /// Writes three files: rows, deletions of some of them that may be purged, later rows.
-pub async fn fill(database: &Database) {
+pub async fn fill(database: &Node) {
     let mut narrow = narrow_table();
     narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
     create(database, vec![narrow]).await;
@@ -79,7 +79,7 @@ pub fn clock() -> ManualClock {
 /// disk finds each of them. The gate tries every third number of operations, with one crash of the
 /// disk each.
 pub fn lose_power_at_every_operation(
-    fill: impl AsyncFn(&Database),
+    fill: impl AsyncFn(&Node),
     check: impl AsyncFn(&FileSystem, &str) -> usize,
     files: [usize; 2],
 ) -> (u64, u64) {

@@ -9,9 +9,7 @@ use espalier_mutation::{
     schema::{TableMetadata, TableOptions},
 };
 use espalier_runtime::{file::FileSystem, spawn_local, time::ManualClock};
-use espalier_storage::{
-    CompactionKind, Database, ReadTarget, ScrubMode, SnapshotTable, TokenRange,
-};
+use espalier_storage::{CompactionKind, Node, ReadTarget, ScrubMode, SnapshotTable, TokenRange};
 
 use crate::{
     model::{Model, Writer, compare_flat, forget_liveness, read_in_pages},
@@ -35,7 +33,7 @@ struct History {
 }
 
 impl History {
-    async fn read(&mut self, database: &Database, table: &Arc<TableMetadata>, step: u64) {
+    async fn read(&mut self, database: &Node, table: &Arc<TableMetadata>, step: u64) {
         let command = self.writer.command(table, self.partitions, self.spread);
         let mut expected = self.model.read(&command);
         forget_liveness(&mut expected);
@@ -50,7 +48,7 @@ impl History {
         compare_flat(database, &command, &expected, page, &context).await;
     }
 
-    async fn read_all(&mut self, database: &Database, table: &Arc<TableMetadata>, step: u64) {
+    async fn read_all(&mut self, database: &Node, table: &Arc<TableMetadata>, step: u64) {
         let mut command = command(table, ReadTarget::Range(KeyRange::full()));
         command.now_s = self.writer.now_s;
         let mut expected = self.model.read(&command);
@@ -60,7 +58,7 @@ impl History {
         assert_eq!(got, expected, "seed {} step {step}: everything", self.seed);
     }
 
-    async fn write(&mut self, database: &Database, table: &Arc<TableMetadata>) {
+    async fn write(&mut self, database: &Node, table: &Arc<TableMetadata>) {
         let update = self.writer.update(table, self.partitions, self.spread);
         if !update.is_empty() {
             self.model.writes.push(update.clone());
@@ -68,7 +66,7 @@ impl History {
         }
     }
 
-    async fn flush(&mut self, database: &Database) {
+    async fn flush(&mut self, database: &Node) {
         self.writer.raise_floor();
         database.flush("ks", None).await.unwrap();
     }
@@ -76,7 +74,7 @@ impl History {
     /// Compacts some files, all files, or each by itself, beside reads and writes.
     async fn compact(
         &mut self,
-        database: &Database,
+        database: &Node,
         file_system: &FileSystem,
         table: &Arc<TableMetadata>,
         step: u64,
@@ -119,7 +117,7 @@ impl History {
 }
 
 /// A scrub of sound files finds no damage.
-async fn scrub(database: &Database, name: &str, mode: ScrubMode) {
+async fn scrub(database: &Node, name: &str, mode: ScrubMode) {
     let tables =
         vec![SnapshotTable { id: table(database, name).id, describe: |_, _| String::new() }];
     let report = database.scrub(tables, mode, false).await.unwrap();

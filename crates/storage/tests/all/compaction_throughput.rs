@@ -6,7 +6,7 @@ use std::time::Duration;
 use espalier_runtime::{
     ShardContext, file::FileSystem, preempt, random::Generator, spawn_local, time::ManualClock,
 };
-use espalier_storage::{CompactionKind, Database, SharedDatabase, StorageError};
+use espalier_storage::{CompactionKind, Node, SharedStorage, StorageError};
 
 use crate::support::*;
 
@@ -22,15 +22,15 @@ async fn with_two_files(
     file_system: &FileSystem,
     bytes_per_second: u64,
     value: impl Fn(&mut Generator) -> String,
-) -> Database {
+) -> Node {
     let mut configuration = configuration();
     configuration.autocompaction = false;
     configuration.compaction_bytes_per_second = Some(bytes_per_second);
-    let shared = SharedDatabase::new();
+    let shared = SharedStorage::new();
     let setting = format!("{bytes_per_second}B/s");
     shared.set_settings(vec![("compaction_throughput".into(), Some(setting))]);
     let context = ShardContext { index: 0, count: 1 };
-    let opened = Database::open(context, file_system.clone(), Arc::new(configuration), shared);
+    let opened = Node::open(context, file_system.clone(), Arc::new(configuration), shared);
     let database = opened.await.unwrap();
     create(&database, vec![narrow_table()]).await;
     let narrow = table(&database, "narrow");

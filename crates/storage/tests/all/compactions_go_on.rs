@@ -5,7 +5,7 @@ use espalier_mutation::{
     schema::{TableMetadata, TableOptions},
 };
 use espalier_runtime::{file::FileSystem, random::Generator, yield_now};
-use espalier_storage::{Database, StorageConfiguration, StorageError};
+use espalier_storage::{Node, StorageConfiguration, StorageError};
 
 use crate::support::{shards::on_shards, *};
 
@@ -19,7 +19,7 @@ pub fn by_size() -> TableMetadata {
 }
 
 /// Writes a file of partitions that no earlier file has.
-async fn write_file(database: &Database, number: usize) {
+async fn write_file(database: &Node, number: usize) {
     let narrow = table(database, "narrow");
     let mut random = Generator::from_seed(number as u64);
     for row in 0..100 {
@@ -31,7 +31,7 @@ async fn write_file(database: &Database, number: usize) {
 }
 
 /// Waits until the numbers of compactions and of failed compactions are reached.
-pub async fn wait_for(database: &Database, compactions: u64, failures: u64) {
+pub async fn wait_for(database: &Node, compactions: u64, failures: u64) {
     for _ in 0..1_000_000 {
         let metrics = database.store().metrics();
         if (metrics.compactions, metrics.failed_compactions) == (compactions, failures) {

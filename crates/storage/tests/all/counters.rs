@@ -8,7 +8,7 @@ use espalier_mutation::{
     schema::TableMetadata,
 };
 use espalier_runtime::{file::FileSystem, spawn_local, time};
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 use crate::support::{shards::on_shards, *};
 
@@ -34,7 +34,7 @@ fn addition(
 }
 
 /// (static counter, counters by clustering).
-async fn totals(database: &Database, partition: &str) -> (i64, Vec<(i32, i64)>) {
+async fn totals(database: &Node, partition: &str) -> (i64, Vec<(i32, i64)>) {
     let table = table(database, "counts");
     let total = |row: &Row, name: &str| match row.column(table.column(name).unwrap().id) {
         Some(ColumnData::Simple(cell)) => counter::total(&cell.value),

@@ -9,7 +9,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::{file::FileSystem, random::Generator};
 use espalier_storage::{
-    Database, ReadCommand, ReadLimits, ReadPosition, ReadTarget, StorageConfiguration,
+    Node, ReadCommand, ReadLimits, ReadPosition, ReadTarget, StorageConfiguration,
 };
 
 use crate::support::*;
@@ -21,7 +21,7 @@ fn with_small_blocks() -> StorageConfiguration {
 }
 
 async fn insert_rows(
-    database: &Database,
+    database: &Node,
     table: &Arc<TableMetadata>,
     rows: std::ops::Range<i32>,
     timestamp: i64,
@@ -41,7 +41,7 @@ fn bound(kind: BoundKind, at: i32) -> ClusteringBound {
 
 /// Deletes `first..end`.
 async fn delete_range(
-    database: &Database,
+    database: &Node,
     table: &Arc<TableMetadata>,
     first: i32,
     end: i32,
@@ -74,7 +74,7 @@ fn clusterings(rows: &[Row]) -> Vec<i32> {
 
 /// Returns the clusterings of the rows found, and the number of pages and chunks that the read
 /// looked up.
-async fn find(database: &Database, command: ReadCommand) -> (Vec<i32>, u64) {
+async fn find(database: &Node, command: ReadCommand) -> (Vec<i32>, u64) {
     let looked = || {
         let metrics = database.store().metrics();
         metrics.page_cache_hits + metrics.page_cache_misses
@@ -178,7 +178,7 @@ fn a_deleted_row_is_not_looked_for_in_older_sstables() {
 type Model = BTreeMap<i32, i64>;
 
 async fn compare(
-    database: &Database,
+    database: &Node,
     table: &Arc<TableMetadata>,
     model: &Model,
     random: &mut Generator,

@@ -8,7 +8,7 @@ use espalier_mutation::{
     Direction, Mutation, PartitionUpdate, RangeTombstone, Row, schema::TableMetadata,
 };
 use espalier_runtime::{file::FileSystem, random::Generator};
-use espalier_storage::{Database, ReadTarget};
+use espalier_storage::{Node, ReadTarget};
 
 use crate::support::*;
 
@@ -63,7 +63,7 @@ impl Model {
 const ROWS: u64 = 90;
 
 async fn change(
-    database: &Database,
+    database: &Node,
     table: &TableMetadata,
     model: &mut Model,
     random: &mut Generator,
@@ -162,7 +162,7 @@ const MAX_DROPPED: u64 = GONE as u64 / 100;
 
 /// Deletes rows with `delete`. Returns how many dead fragments the first read of the rows behind
 /// them drops.
-async fn first_behind(delete: impl AsyncFn(&Database, &TableMetadata)) -> u64 {
+async fn first_behind(delete: impl AsyncFn(&Node, &TableMetadata)) -> u64 {
     let file_system = FileSystem::simulated(1);
     let database = open(&file_system, configuration()).await.unwrap();
     create(&database, vec![keeping_tombstones(wide_table())]).await;

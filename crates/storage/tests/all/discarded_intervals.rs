@@ -11,7 +11,7 @@ use espalier_runtime::{
     },
     time,
 };
-use espalier_storage::{Database, StorageConfiguration};
+use espalier_storage::{Node, StorageConfiguration};
 
 use crate::{
     compaction_crashes::{clock, lose_power_at_every_operation, quiet},
@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// A row in one file and in the log, its deletion in another file and not in the log.
-async fn fill(database: &Database) {
+async fn fill(database: &Node) {
     let mut narrow = narrow_table();
     narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
     create(database, vec![narrow]).await;

@@ -11,12 +11,12 @@ use espalier_runtime::{
     },
     random::Generator,
 };
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 use crate::support::{shards::on_shards, *};
 
 /// A node with a table that has one write in a file and one in memory.
-async fn prepared(file_system: &FileSystem) -> Database {
+async fn prepared(file_system: &FileSystem) -> Node {
     let database = open(file_system, configuration()).await.unwrap();
     create(&database, vec![narrow_table()]).await;
     write_narrow(&database, &["file"]).await;
@@ -224,7 +224,7 @@ fn a_backup_may_be_put_back_after_a_truncation() {
     });
 }
 
-async fn drop_narrow(database: &Database) -> bool {
+async fn drop_narrow(database: &Node) -> bool {
     let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
         Ok(Some(without_table(schema, "narrow")))
     };
@@ -283,7 +283,7 @@ fn the_files_of_a_dropped_table_are_removed() {
 #[test]
 fn the_snapshots_of_a_dropped_table_stay_until_they_are_cleared() {
     let file_system = FileSystem::simulated(1);
-    let kept = async |database: &Database| {
+    let kept = async |database: &Node| {
         let found = database.snapshots().await.unwrap();
         assert!(found.iter().all(|details| details.table == "narrow" && details.total_bytes > 0));
         found.len()

@@ -13,7 +13,7 @@ use espalier_runtime::{
     spawn_local,
     time::{self, Instant},
 };
-use espalier_storage::{Database, ReadCommand, ReadTarget};
+use espalier_storage::{Node, ReadCommand, ReadTarget};
 
 use crate::{model::Writer, row_cache::compare, support::*};
 
@@ -41,7 +41,7 @@ fn deleted(table: &TableMetadata, partition: &str, clustering: Option<i32>) -> P
     update
 }
 
-async fn apply(database: &Database, update: PartitionUpdate) {
+async fn apply(database: &Node, update: PartitionUpdate) {
     database.apply(Mutation { updates: vec![update] }).await.unwrap();
 }
 
@@ -157,7 +157,7 @@ const ROWS: i32 = 4 * 8192;
 
 /// Writes rows, flushes and deletes them. Returns the seconds that a read of all rows took before
 /// the deletion.
-async fn fill(database: &Database, table: &Arc<TableMetadata>) -> f64 {
+async fn fill(database: &Node, table: &Arc<TableMetadata>) -> f64 {
     let is_wide = !table.clustering_columns().is_empty();
     for number in 0..ROWS {
         let mutation = if is_wide {
@@ -175,7 +175,7 @@ async fn fill(database: &Database, table: &Arc<TableMetadata>) -> f64 {
     walked_s
 }
 
-async fn delete_all(database: &Database, table: &Arc<TableMetadata>) {
+async fn delete_all(database: &Node, table: &Arc<TableMetadata>) {
     let is_wide = !table.clustering_columns().is_empty();
     for number in 0..ROWS {
         let update = if is_wide {
@@ -190,7 +190,7 @@ async fn delete_all(database: &Database, table: &Arc<TableMetadata>) {
 /// Returns the shortest time of several reads of the whole table, each at the clock's time, because
 /// ranges that the prefetcher records at a later second do not serve an earlier read.
 async fn min_s(
-    database: &Database,
+    database: &Node,
     table: &Arc<TableMetadata>,
     max_rows: Option<usize>,
     rows: usize,

@@ -12,14 +12,14 @@ use espalier_runtime::{
     time,
     time::ManualClock,
 };
-use espalier_storage::{Database, StorageConfiguration};
+use espalier_storage::{Node, StorageConfiguration};
 
 use crate::{compactions_go_on::by_size, support::*};
 
 /// Overlapping files of a table.
 const FILES: usize = 130;
 
-async fn write(database: &Database, name: &str, rows: usize, length: usize) {
+async fn write(database: &Node, name: &str, rows: usize, length: usize) {
     let table = table(database, name);
     let clustering = (name == "wide").then_some(1);
     let mut random = Generator::from_seed(rows as u64);
@@ -31,7 +31,7 @@ async fn write(database: &Database, name: &str, rows: usize, length: usize) {
 }
 
 /// Fills `narrow` with overlapping files, and then enables compactions.
-async fn fall_behind(database: &Database, before_they_begin: impl FnOnce()) {
+async fn fall_behind(database: &Node, before_they_begin: impl FnOnce()) {
     database.set_auto_compaction_enabled("ks", &["narrow"], false).await.unwrap();
     for _ in 0..FILES {
         write(database, "narrow", 100, 600).await;

@@ -3,7 +3,7 @@
 
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::file::FileSystem;
-use espalier_storage::{Database, StorageConfiguration};
+use espalier_storage::{Node, StorageConfiguration};
 
 use crate::support::*;
 
@@ -16,7 +16,7 @@ pub fn near() -> StorageConfiguration {
 }
 
 /// Writes all rows. Returns the maximum size of the memtable.
-pub async fn write(database: &Database, narrow: &TableMetadata) -> u64 {
+pub async fn write(database: &Node, narrow: &TableMetadata) -> u64 {
     let mut most = 0;
     for number in 0..ROWS {
         let mutation = insert(narrow, &number.to_string(), None, 1, &[("v", "x")]);

@@ -15,7 +15,7 @@ use espalier_runtime::{
     random::{Generator, timeuuid_now},
     spawn_local, yield_now,
 };
-use espalier_storage::{Database, Imported, SnapshotTable, StorageConfiguration, StorageError};
+use espalier_storage::{Imported, Node, SnapshotTable, StorageConfiguration, StorageError};
 use espalier_types::CqlType;
 
 use crate::support::{shards::on_shards, *};
@@ -108,7 +108,7 @@ fn a_table_is_altered_while_files_come_in() {
     }
 }
 
-async fn names(database: &Database) -> Vec<String> {
+async fn names(database: &Node) -> Vec<String> {
     let narrow = table(database, "narrow");
     let partitions = read_all(database, &narrow).await.partitions;
     let name = |key: &[u8]| String::from_utf8(key.to_vec()).unwrap();

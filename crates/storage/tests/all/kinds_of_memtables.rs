@@ -3,7 +3,7 @@
 
 use espalier_mutation::schema::{TableMetadata, TableOptions};
 use espalier_runtime::file::FileSystem;
-use espalier_storage::{Database, MemtableKind, Structure};
+use espalier_storage::{MemtableKind, Node, Structure};
 
 use crate::support::*;
 
@@ -53,7 +53,7 @@ with_each_kind! {
 with_kind! { skip_list_of_many_rows, SkipList, 1, model::partitions_of_many_rows_are_read_in_several_looks, }
 
 /// Writes a thousand rows. Returns the bytes by which the memtables have grown.
-async fn grow(database: &Database, table: &TableMetadata, timestamp: i64) -> u64 {
+async fn grow(database: &Node, table: &TableMetadata, timestamp: i64) -> u64 {
     let before = database.store().metrics().memtable_bytes;
     for number in 0..1000 {
         let name = format!("{number}");

@@ -7,7 +7,7 @@ use espalier_mutation::{
     schema::{KeyspaceMetadata, Schema, TableMetadata},
 };
 use espalier_runtime::{file::FileSystem, maybe_yield};
-use espalier_storage::{Database, MemtableKind, StorageConfiguration};
+use espalier_storage::{MemtableKind, Node, StorageConfiguration};
 
 use crate::support::*;
 
@@ -30,7 +30,7 @@ fn mutation(table: &TableMetadata, number: u64) -> Mutation {
     Mutation { updates: vec![update] }
 }
 
-async fn assert_there(database: &Database, table: &Arc<TableMetadata>, number: u64) {
+async fn assert_there(database: &Node, table: &Arc<TableMetadata>, number: u64) {
     let found = read_partition(database, table, &name(number)).await;
     let rows = found.map(|partition| partition.rows).unwrap_or_default();
     let values: Vec<_> = rows.iter().map(|row| text(table, row, "v")).collect();

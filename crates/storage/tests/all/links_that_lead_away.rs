@@ -4,11 +4,11 @@
 use std::{os::unix::fs::symlink, path::Path};
 
 use espalier_runtime::file::FileSystem;
-use espalier_storage::{Database, SnapshotTable, StorageConfiguration, StorageError};
+use espalier_storage::{Node, SnapshotTable, StorageConfiguration, StorageError};
 
 use crate::support::*;
 
-async fn node(place: &Path) -> Database {
+async fn node(place: &Path) -> Node {
     let configuration = StorageConfiguration {
         memtable_bytes: 8 << 20,
         page_cache_bytes: 8 << 20,
@@ -27,7 +27,7 @@ fn directory_of_table(place: &Path) -> std::path::PathBuf {
     std::fs::read_dir(place.join("node/data/ks")).unwrap().next().unwrap().unwrap().path()
 }
 
-async fn take(database: &Database, tag: &str) -> Result<(), StorageError> {
+async fn take(database: &Node, tag: &str) -> Result<(), StorageError> {
     let id = table(database, "narrow").id;
     let wanted = SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() };
     database.take_snapshot(tag.into(), vec![wanted], true).await

@@ -8,7 +8,7 @@ use espalier_mutation::{
     Clustering, ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, PackedColumn, Row,
     schema::{ColumnId, TableMetadata},
 };
-use espalier_storage::{Database, ReadCommand, ReadTarget, RowLookup};
+use espalier_storage::{Node, ReadCommand, ReadTarget, RowLookup};
 
 use crate::support::*;
 
@@ -60,12 +60,7 @@ fn cells(row: &Row) -> Seen {
 }
 
 /// Prefetching may do nothing; the following reads are compared in any case.
-fn look_ahead(
-    database: &Database,
-    table: &TableMetadata,
-    key: &DecoratedKey,
-    clustering: &Clustering,
-) {
+fn look_ahead(database: &Node, table: &TableMetadata, key: &DecoratedKey, clustering: &Clustering) {
     let counts =
         || (database.store().metrics().page_cache_hits, database.store().row_cache().metrics());
     let before = counts();
@@ -83,7 +78,7 @@ fn look_ahead(
 
 /// Returns whether the look-up was answered.
 pub(crate) async fn compare_look(
-    database: &Database,
+    database: &Node,
     table: &Arc<TableMetadata>,
     key: DecoratedKey,
     clustering: Clustering,

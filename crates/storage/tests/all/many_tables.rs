@@ -5,7 +5,7 @@ use espalier_runtime::file::{
     FileSystem, Operation,
     simulated::{Effect, Fault},
 };
-use espalier_storage::Database;
+use espalier_storage::Node;
 use espalier_types::CqlType;
 use uuid::Uuid;
 
@@ -25,7 +25,7 @@ fn definition(number: u32) -> TableMetadata {
         .build()
 }
 
-async fn write_all(database: &Database) {
+async fn write_all(database: &Node) {
     for number in 0..TABLES {
         let table = table(database, &name(number));
         let value = number.to_string();
@@ -33,7 +33,7 @@ async fn write_all(database: &Database) {
     }
 }
 
-async fn check_all(database: &Database) {
+async fn check_all(database: &Node) {
     for number in 0..TABLES {
         let table = table(database, &name(number));
         let found = read_partition(database, &table, "p").await.unwrap();

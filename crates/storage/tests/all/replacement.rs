@@ -9,7 +9,7 @@ use espalier_runtime::file::{
     simulated::{Effect, Fault},
 };
 use espalier_storage::{
-    Database, ReadCommand, ReadTarget, ReplacedNode, StorageConfiguration, StorageError,
+    Node, ReadCommand, ReadTarget, ReplacedNode, StorageConfiguration, StorageError,
     system::{LocalNode, local_key, local_update, tokens_of},
     take_files,
 };
@@ -69,7 +69,7 @@ async fn check(file_system: &FileSystem, host_id: Uuid, expected: &[&str]) {
     assert_eq!(saved_tokens(&database).await, TOKENS);
 }
 
-async fn saved_tokens(database: &Database) -> Vec<String> {
+async fn saved_tokens(database: &Node) -> Vec<String> {
     let local = database.store().schema().table("system", "local").cloned().unwrap();
     let target = ReadTarget::Partition(local_key());
     let read = database.read(ReadCommand::of_all(local, target, NOW)).await.unwrap();

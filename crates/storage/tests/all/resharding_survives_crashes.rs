@@ -4,7 +4,7 @@
 use std::sync::{Arc, Mutex};
 
 use espalier_runtime::{file::FileSystem, random::Generator};
-use espalier_storage::{Database, StorageConfiguration};
+use espalier_storage::{Node, StorageConfiguration};
 
 use crate::support::{shards::on_shards, *};
 
@@ -26,7 +26,7 @@ struct State {
     is_created: bool,
 }
 
-async fn names(database: &Database) -> Option<Vec<String>> {
+async fn names(database: &Node) -> Option<Vec<String>> {
     let narrow = table(database, "narrow");
     let target = espalier_storage::ReadTarget::Range(espalier_mutation::KeyRange::full());
     let read = database.read(command(&narrow, target)).await.ok()?;
@@ -34,7 +34,7 @@ async fn names(database: &Database) -> Option<Vec<String>> {
     Some(read.partitions.iter().map(|partition| name(&partition.key.key)).collect())
 }
 
-async fn check(database: &Database, sent: &Sent, context: &str) {
+async fn check(database: &Node, sent: &Sent, context: &str) {
     let Some(found) = names(database).await else { return };
     let state = sent.0.lock().unwrap();
     for name in &state.acknowledged {
@@ -46,7 +46,7 @@ async fn check(database: &Database, sent: &Sent, context: &str) {
     }
 }
 
-async fn write(database: &Database, sent: &Sent, prefix: &str, random: &mut Generator) {
+async fn write(database: &Node, sent: &Sent, prefix: &str, random: &mut Generator) {
     let narrow = table(database, "narrow");
     for number in 0..60 {
         if random.below(50) == 0 {

@@ -4,18 +4,18 @@
 use std::{cell::Cell, rc::Rc};
 
 use espalier_runtime::{block_on, file::FileSystem, random::Generator, spawn_local, yield_now};
-use espalier_storage::{Database, SnapshotTable, StorageError};
+use espalier_storage::{Node, SnapshotTable, StorageError};
 
 use crate::support::{shards::on_shards, *};
 
-async fn take(database: &Database, tag: &str) {
+async fn take(database: &Node, tag: &str) {
     let id = table(database, "narrow").id;
     let wanted = SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() };
     database.take_snapshot(tag.into(), vec![wanted], true).await.unwrap();
 }
 
 /// A node with a snapshot of `kept` and `moved`, with changes to the table after it.
-async fn prepared(file_system: &FileSystem) -> Database {
+async fn prepared(file_system: &FileSystem) -> Node {
     let database = open(file_system, configuration()).await.unwrap();
     create(&database, vec![narrow_table()]).await;
     write_narrow(&database, &["kept"]).await;

@@ -11,7 +11,7 @@ use std::{
 
 use espalier_mutation::{Mutation, schema::TableMetadata};
 use espalier_runtime::{file::FileSystem, spawn_local, time};
-use espalier_storage::{Database, ReadCommand, RowCacheMetrics, StorageConfiguration};
+use espalier_storage::{Node, ReadCommand, RowCacheMetrics, StorageConfiguration};
 
 use crate::{
     looks::compare_look,
@@ -39,12 +39,7 @@ pub(crate) fn settings(cache_bytes: usize) -> StorageConfiguration {
 }
 
 /// Compares a read with and without the cache.
-pub(crate) async fn compare(
-    database: &Database,
-    command: &ReadCommand,
-    page: usize,
-    context: &str,
-) {
+pub(crate) async fn compare(database: &Node, command: &ReadCommand, page: usize, context: &str) {
     let around = ReadCommand { bypass_cache: true, ..command.clone() };
     let mut expected = database.read(around).await.unwrap().partitions;
     let mut got = database.read(command.clone()).await.unwrap().partitions;
@@ -285,7 +280,7 @@ fn readers_see_whole_writes_while_flushes_update_the_cache() {
     assert!(without_misses.get() > 0 || !espalier_testing::runs_all());
 }
 
-async fn write_version(database: &Database, table: &Arc<TableMetadata>, rows: i32, version: i64) {
+async fn write_version(database: &Node, table: &Arc<TableMetadata>, rows: i32, version: i64) {
     let mut whole = insert(table, "p", Some(0), version, &[("v", &version.to_string())]);
     for at in 1..rows {
         let one = row(table, Some(at), version, &[("v", &version.to_string())]);

@@ -13,7 +13,7 @@ use espalier_mutation::{
     schema::TableMetadata,
 };
 use espalier_runtime::{file::FileSystem, preempt};
-use espalier_storage::{Database, ReadLimits, ReadTarget};
+use espalier_storage::{Node, ReadLimits, ReadTarget};
 
 use crate::{
     row_cache::{compare, settings},
@@ -21,7 +21,7 @@ use crate::{
 };
 
 async fn insert_rows(
-    database: &Database,
+    database: &Node,
     table: &TableMetadata,
     rows: std::ops::Range<i32>,
     timestamp: i64,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use espalier_mutation::{DeletionTime, Mutation, PartitionUpdate, Row, schema::TableMetadata};
 use espalier_runtime::{file::FileSystem, time};
-use espalier_storage::{Database, ReadCommand, ReadTarget};
+use espalier_storage::{Node, ReadCommand, ReadTarget};
 
 use crate::{row_cache::settings, support::*};
 
 const ROWS: i32 = 200;
 
-async fn delete(database: &Database, table: &TableMetadata, row: i32, timestamp: i64, second: u32) {
+async fn delete(database: &Node, table: &TableMetadata, row: i32, timestamp: i64, second: u32) {
     let mut update = PartitionUpdate::new(table.id, key("p"));
     let mut dead = Row::empty(espalier_mutation::Clustering::new([int(row)]));
     dead.deletion = DeletionTime::new(timestamp, second);
@@ -20,7 +20,7 @@ async fn delete(database: &Database, table: &TableMetadata, row: i32, timestamp:
 }
 
 /// Reads the first row. Returns it and the number of cached rows that the read met.
-async fn first(database: &Database, table: &Arc<TableMetadata>) -> (Option<i32>, u64) {
+async fn first(database: &Node, table: &Arc<TableMetadata>) -> (Option<i32>, u64) {
     let mut command = command(table, ReadTarget::Partition(key("p")));
     command.limits.rows = 1;
     let before = database.store().row_cache().metrics();
@@ -36,7 +36,7 @@ async fn first(database: &Database, table: &Arc<TableMetadata>) -> (Option<i32>,
 
 /// Runs with a partition of [`ROWS`] rows, all of it cached, with the first half deleted and
 /// flushed.
-fn with_queue(grace_s: u32, check: impl AsyncFn(Database, Arc<TableMetadata>, u32)) {
+fn with_queue(grace_s: u32, check: impl AsyncFn(Node, Arc<TableMetadata>, u32)) {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = open(&file_system, settings(1 << 20)).await.unwrap();

@@ -8,7 +8,7 @@ use espalier_mutation::{
     Mutation, PartitionUpdate, RangeTombstone, schema::TableMetadata,
 };
 use espalier_runtime::{file::FileSystem, preempt, random::Generator, spawn_local};
-use espalier_storage::{Database, ReadCommand, ReadTarget};
+use espalier_storage::{Node, ReadCommand, ReadTarget};
 
 use crate::{
     row_cache::{compare, settings},
@@ -56,7 +56,7 @@ fn random_tombstone(random: &mut Generator) -> RangeTombstone {
     RangeTombstone { start, end, deletion: DeletionTime::new(2 + 3 * random.below(2) as i64, NOW) }
 }
 
-async fn write(database: &Database, table: &Arc<TableMetadata>, random: &mut Generator) {
+async fn write(database: &Node, table: &Arc<TableMetadata>, random: &mut Generator) {
     let mut update = PartitionUpdate::new(table.id, key("p"));
     for at in 0..ROWS {
         let timestamp = 3 + 3 * random.below(2) as i64;

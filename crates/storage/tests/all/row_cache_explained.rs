@@ -7,13 +7,13 @@ use espalier_mutation::{
     PartitionUpdate, schema::TableMetadata,
 };
 use espalier_runtime::file::FileSystem;
-use espalier_storage::{CacheExplanation, ContinuousPartition, Database, ReadTarget};
+use espalier_storage::{CacheExplanation, ContinuousPartition, Node, ReadTarget};
 
 use insta::assert_snapshot;
 
 use crate::{row_cache::settings, support::*};
 
-async fn known(database: &Database, table: &Arc<TableMetadata>) -> ContinuousPartition {
+async fn known(database: &Node, table: &Arc<TableMetadata>) -> ContinuousPartition {
     match database.explain_cached(table, key("p")).await.unwrap() {
         CacheExplanation::Known(known) => known,
         other => panic!("{other:?}"),
@@ -34,7 +34,7 @@ fn ranges(known: &ContinuousPartition) -> Vec<String> {
     known.ranges.iter().map(range).collect()
 }
 
-async fn read_slice(database: &Database, table: &Arc<TableMetadata>, start: i32, end: i32) {
+async fn read_slice(database: &Node, table: &Arc<TableMetadata>, start: i32, end: i32) {
     let bound = |kind, number| ClusteringBound { kind, values: [Some(int(number))].into() };
     let slice = ClusteringSlice {
         start: bound(BoundKind::InclusiveStart, start),
@@ -102,7 +102,7 @@ fn a_partition_of_one_row_is_known_or_not() {
 }
 
 /// Shows the partition's state: its continuous ranges, and their rows.
-async fn shown(database: &Database, table: &Arc<TableMetadata>) -> String {
+async fn shown(database: &Node, table: &Arc<TableMetadata>) -> String {
     match database.explain_cached(table, key("p")).await.unwrap() {
         CacheExplanation::Known(known) => ranges(&known).join(", "),
         other => format!("{other:?}"),

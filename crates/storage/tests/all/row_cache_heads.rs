@@ -2,14 +2,14 @@
 //! number of flushes, although memory holds only a part of the rows.
 
 use espalier_runtime::file::FileSystem;
-use espalier_storage::{Database, ReadTarget};
+use espalier_storage::{Node, ReadTarget};
 
 use crate::{row_cache::settings, support::*};
 
 const PARTITIONS: i32 = 10;
 
 /// Reads the first rows of a partition, which must be the newest ones.
-async fn read_head(database: &Database, partition: i32, newest: i32, rows: usize) {
+async fn read_head(database: &Node, partition: i32, newest: i32, rows: usize) {
     let wide = table(database, "wide");
     let mut command = command(&wide, ReadTarget::Partition(key(format!("p{partition}"))));
     command.limits.rows = rows;

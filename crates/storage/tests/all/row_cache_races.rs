@@ -8,7 +8,7 @@ use espalier_mutation::{
     schema::{TableBuilder, TableId, TableMetadata},
 };
 use espalier_runtime::{file::FileSystem, preempt, spawn_local};
-use espalier_storage::{Database, RowCacheMetrics};
+use espalier_storage::{Node, RowCacheMetrics};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
@@ -31,7 +31,7 @@ fn varint_table() -> TableMetadata {
 
 /// Changes the cache, and the files under it, until the flag is set.
 async fn disturb(
-    database: Database,
+    database: Node,
     table: Arc<TableMetadata>,
     seed: u64,
     cache_bytes: usize,

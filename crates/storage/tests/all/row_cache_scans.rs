@@ -8,7 +8,7 @@ use espalier_runtime::file::{
     FileSystem, Operation,
     simulated::{Effect, Fault, SimulatedDisk},
 };
-use espalier_storage::{Database, ReadCommand, ReadResult, ReadTarget};
+use espalier_storage::{Node, ReadCommand, ReadResult, ReadTarget};
 
 use crate::{model::read_in_pages, row_cache::settings, support::*};
 
@@ -19,7 +19,7 @@ fn break_files(disk: &SimulatedDisk) {
     }
 }
 
-async fn write(database: &Database, table: &TableMetadata, partitions: std::ops::Range<u32>) {
+async fn write(database: &Node, table: &TableMetadata, partitions: std::ops::Range<u32>) {
     let has_rows = !table.clustering_columns().is_empty();
     for at in partitions {
         for row in 0..if has_rows { 5 } else { 1 } {
@@ -42,7 +42,7 @@ fn scan(table: &Arc<TableMetadata>) -> ReadCommand {
 fn with_table(
     definition: fn() -> TableMetadata,
     cache_bytes: usize,
-    check: impl AsyncFn(Database, Arc<TableMetadata>, SimulatedDisk),
+    check: impl AsyncFn(Node, Arc<TableMetadata>, SimulatedDisk),
 ) {
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();

@@ -18,7 +18,7 @@ use espalier_runtime::{
     preempt::{self, take_stall_report},
     spawn_local,
 };
-use espalier_storage::{Database, ReadLimits, ReadTarget, RowCacheMetrics};
+use espalier_storage::{Node, ReadLimits, ReadTarget, RowCacheMetrics};
 
 use crate::{row_cache::settings, support::*};
 
@@ -50,7 +50,7 @@ impl Work {
 
 /// A database with one table that has one partition of many rows.
 struct Fixture {
-    database: Database,
+    database: Node,
     wide: Arc<TableMetadata>,
 }
 

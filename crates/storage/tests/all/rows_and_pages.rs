@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::{file::FileSystem, random::Generator};
-use espalier_storage::Database;
+use espalier_storage::Node;
 use uuid::Uuid;
 
 use crate::support::*;
@@ -21,7 +21,7 @@ const ROWS: u64 = 15_000;
 const HOT_ROWS: u64 = 1200;
 
 struct Caches {
-    database: Database,
+    database: Node,
     /// Its rows are not cached.
     of_pages: Arc<TableMetadata>,
     of_rows: Arc<TableMetadata>,
@@ -29,7 +29,7 @@ struct Caches {
     cold: u64,
 }
 
-async fn fill(database: &Database, table: &TableMetadata, count: u64, value_bytes: usize) {
+async fn fill(database: &Node, table: &TableMetadata, count: u64, value_bytes: usize) {
     let value = "v".repeat(value_bytes);
     for number in 0..count {
         let name = format!("p{number}");

@@ -3,11 +3,11 @@
 
 use espalier_mutation::{KeyRange, Mutation};
 use espalier_runtime::file::FileSystem;
-use espalier_storage::{Database, ReadTarget};
+use espalier_storage::{Node, ReadTarget};
 
 use crate::support::{shards::on_shards, *};
 
-async fn write_names(database: &Database, names: std::ops::Range<i32>) {
+async fn write_names(database: &Node, names: std::ops::Range<i32>) {
     let narrow = table(database, "narrow");
     let mut all = Mutation::default();
     for number in names.clone() {
@@ -22,7 +22,7 @@ async fn write_names(database: &Database, names: std::ops::Range<i32>) {
     }
 }
 
-async fn check_names(database: &Database, count: i32) {
+async fn check_names(database: &Node, count: i32) {
     let narrow = table(database, "narrow");
     let result = read_all(database, &narrow).await;
     assert_eq!(result.partitions.len(), count as usize);

@@ -11,7 +11,7 @@ use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     Descriptor, PresentColumns, SSTableId, SSTableWriter, WriterOptions, versions::Version,
 };
-use espalier_storage::{Database, ReadCommand, ReadTarget};
+use espalier_storage::{Node, ReadCommand, ReadTarget};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
@@ -49,7 +49,7 @@ async fn write_foreign(file_system: &FileSystem, directory: &Path, table: &Arc<T
 }
 
 /// Looks up each row. `None` is a look-up without an answer.
-fn looked_at(database: &Database, table: &TableMetadata) -> Vec<Option<bool>> {
+fn looked_at(database: &Node, table: &TableMetadata) -> Vec<Option<bool>> {
     let look = |number| {
         database.store().try_read_row(
             table,

@@ -9,11 +9,11 @@ use espalier_runtime::{
     },
     spawn_local, yield_now,
 };
-use espalier_storage::{Database, SnapshotTable, StorageError};
+use espalier_storage::{Node, SnapshotTable, StorageError};
 
 use crate::support::{shards::on_shards, *};
 
-async fn take(database: &Database, tag: &str) -> Result<(), StorageError> {
+async fn take(database: &Node, tag: &str) -> Result<(), StorageError> {
     let names = ["narrow", "wide"].into_iter();
     let ids = names.filter_map(|name| Some(database.store().schema().table("ks", name)?.id));
     let wanted =
@@ -21,12 +21,12 @@ async fn take(database: &Database, tag: &str) -> Result<(), StorageError> {
     database.take_snapshot(tag.into(), wanted, true).await
 }
 
-async fn tags(database: &Database) -> Vec<String> {
+async fn tags(database: &Node) -> Vec<String> {
     let found = database.snapshots().await.unwrap();
     found.into_iter().map(|details| details.tag).collect()
 }
 
-async fn filled(file_system: &FileSystem) -> Database {
+async fn filled(file_system: &FileSystem) -> Node {
     let database = open(file_system, configuration()).await.unwrap();
     create(&database, vec![narrow_table(), wide_table()]).await;
     write_narrow(&database, &["one", "two"]).await;

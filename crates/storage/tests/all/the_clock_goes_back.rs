@@ -13,7 +13,7 @@ const EARLY_US: i64 = 1_700_000_000_990_000;
 fn live(
     file_system: &FileSystem,
     start_us: i64,
-    body: impl AsyncFnOnce(espalier_storage::Database) + Send,
+    body: impl AsyncFnOnce(espalier_storage::Node) + Send,
 ) {
     let life = move || {
         let clock = ManualClock::new(start_us).moving_when_idle();
@@ -28,7 +28,7 @@ fn live(
     std::thread::scope(|scope| scope.spawn(life).join().unwrap());
 }
 
-async fn write(database: &espalier_storage::Database, prefix: &str, count: usize) {
+async fn write(database: &espalier_storage::Node, prefix: &str, count: usize) {
     let narrow = table(database, "narrow");
     let value = "v".repeat(3500);
     for number in 0..count {
@@ -37,7 +37,7 @@ async fn write(database: &espalier_storage::Database, prefix: &str, count: usize
     }
 }
 
-async fn count(database: &espalier_storage::Database) -> usize {
+async fn count(database: &espalier_storage::Node) -> usize {
     let narrow = table(database, "narrow");
     read_all(database, &narrow).await.partitions.len()
 }

@@ -6,7 +6,7 @@ use espalier_mutation::{
     schema::{SSTABLE_FORMAT, TableMetadata, TableOptions},
 };
 use espalier_runtime::file::FileSystem;
-use espalier_storage::{Database, StorageConfiguration, StorageError};
+use espalier_storage::{Node, StorageConfiguration, StorageError};
 
 use crate::support::*;
 
@@ -14,7 +14,7 @@ fn writing(version: &str) -> StorageConfiguration {
     StorageConfiguration { sstable_format: version.into(), ..configuration() }
 }
 
-async fn set_version(database: &Database, version: &'static str) {
+async fn set_version(database: &Node, version: &'static str) {
     let change = move |options: &mut TableOptions| {
         options.extensions.insert(SSTABLE_FORMAT.into(), version.into());
     };
@@ -35,7 +35,7 @@ async fn versions(file_system: &FileSystem) -> Vec<String> {
     found
 }
 
-async fn shown(database: &Database) -> Vec<String> {
+async fn shown(database: &Node) -> Vec<String> {
     let wide = table(database, "wide");
     show(&wide, &read_all(database, &wide).await)
 }

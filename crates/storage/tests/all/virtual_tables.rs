@@ -7,7 +7,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::{ShardContext, file::FileSystem};
 use espalier_storage::{
-    Database, ReadTarget, SharedDatabase, SnapshotTable, StorageError, TableStatistics,
+    Node, ReadTarget, SharedStorage, SnapshotTable, StorageError, TableStatistics,
     system::{Fields, table as system_table},
 };
 
@@ -18,7 +18,7 @@ fn view(name: &str) -> Arc<TableMetadata> {
 }
 
 /// Reads the row of a table in a view with keyspace and table as the partition key.
-async fn mebibytes(database: &Database, name: &str, table: &str) -> Option<i64> {
+async fn mebibytes(database: &Node, name: &str, table: &str) -> Option<i64> {
     let view = view(name);
     let key = DecoratedKey::new(build_composite(&["ks", table]));
     let result = database.read(command(&view, ReadTarget::Partition(key))).await.unwrap();
@@ -27,7 +27,7 @@ async fn mebibytes(database: &Database, name: &str, table: &str) -> Option<i64> 
 }
 
 /// Reads the row of a table in `table_statistics`.
-async fn statistics_row(database: &Database, table: &str) -> Option<Row> {
+async fn statistics_row(database: &Node, table: &str) -> Option<Row> {
     let all = command(&view("table_statistics"), ReadTarget::Partition(key("ks")));
     let result = database.read(all).await.unwrap();
     let view = view("table_statistics");
@@ -35,7 +35,7 @@ async fn statistics_row(database: &Database, table: &str) -> Option<Row> {
     result.partitions.first()?.rows.iter().find(is_it).cloned()
 }
 
-async fn statistics(database: &Database, table: &str) -> TableStatistics {
+async fn statistics(database: &Node, table: &str) -> TableStatistics {
     let all = database.table_statistics().await;
     let is_it = |found: &TableStatistics| (&*found.keyspace, &*found.table) == ("ks", table);
     all.into_iter().find(is_it).unwrap()
@@ -55,7 +55,7 @@ async fn files(file_system: &FileSystem, table: &TableMetadata) -> (u64, u64, u6
     (sizes.len() as u64, sizes.values().sum(), largest)
 }
 
-async fn write(database: &Database, names: std::ops::Range<i32>, value_bytes: usize) {
+async fn write(database: &Node, names: std::ops::Range<i32>, value_bytes: usize) {
     let (narrow, value) = (table(database, "narrow"), "x".repeat(value_bytes));
     for number in names {
         let mutation = insert(&narrow, &number.to_string(), None, 1, &[("v", &value)]);
@@ -135,7 +135,7 @@ fn statistics_are_those_of_the_files_and_memtables() {
 
 /// Returns the partitions and their mean size, as connectors that split tables read them. Both
 /// tables must agree.
-async fn estimates(database: &Database) -> (i64, i64) {
+async fn estimates(database: &Node) -> (i64, i64) {
     let mut found = Vec::new();
     for name in ["size_estimates", "table_estimates"] {
         let estimates = system_table("system", name);
@@ -333,11 +333,11 @@ fn snapshots_are_listed() {
 #[test]
 fn settings_are_what_was_said_of_them() {
     run(async {
-        let shared = SharedDatabase::new();
+        let shared = SharedStorage::new();
         let (context, file_system) =
             (ShardContext { index: 0, count: 1 }, FileSystem::simulated(1));
         let configuration = Arc::new(configuration());
-        let opened = Database::open(context, file_system, configuration, shared.clone());
+        let opened = Node::open(context, file_system, configuration, shared.clone());
         let database = opened.await.unwrap();
         let settings = view("settings");
         // The guardrails are settings of every node.

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use espalier_mutation::schema::Schema;
-use espalier_storage::Database;
+use espalier_storage::Node;
 
 use super::super::resource::Resource;
 use super::super::settings::Authorizer;
@@ -20,7 +20,7 @@ use crate::{ChangeKind, ChangeTarget, Result, SchemaChange};
 /// # Errors
 /// The storage fails.
 pub(crate) async fn creator_permissions(
-    database: &Database,
+    database: &Node,
     auth: &Arc<Auth>,
     login: Option<&Login>,
     change: &SchemaChange,
@@ -38,7 +38,7 @@ pub(crate) async fn creator_permissions(
         ChangeTarget::Type => return Ok(()),
     };
     let (auth, role) = (Arc::clone(auth), login.name().to_owned());
-    let give = move |database: Database| async move {
+    let give = move |database: Node| async move {
         let lock = LOCK.with(Rc::clone);
         let _permit = lock.lock().await;
         let mut change = Change::default();
@@ -71,7 +71,7 @@ fn is_granted(schema: &Schema, resource: &Resource) -> bool {
 /// # Errors
 /// The storage fails.
 pub(crate) async fn revoke_dropped(
-    database: &Database,
+    database: &Node,
     auth: &Arc<Auth>,
     before: &Schema,
     change: &SchemaChange,
@@ -96,7 +96,7 @@ pub(crate) async fn revoke_dropped(
         ChangeTarget::Type => return Ok(()),
     };
     let auth = Arc::clone(auth);
-    let revoke = move |database: Database| async move {
+    let revoke = move |database: Node| async move {
         // A GRANT that saw the object has ended, and a later one does not see it.
         let lock = LOCK.with(Rc::clone);
         let _permit = lock.lock().await;
@@ -116,7 +116,7 @@ pub(crate) async fn revoke_dropped(
 /// # Errors
 /// The storage fails.
 pub(super) async fn revoke_all_on(
-    database: &Database,
+    database: &Node,
     change: &mut Change,
     resource: &Resource,
 ) -> Result<()> {

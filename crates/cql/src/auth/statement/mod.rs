@@ -15,7 +15,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 
 use espalier_runtime::sync::Mutex;
-use espalier_storage::{Database, Warnings};
+use espalier_storage::{Node, Warnings};
 use futures_util::future::LocalBoxFuture;
 
 pub(crate) use creator::{creator_permissions, revoke_dropped};
@@ -51,7 +51,7 @@ pub struct Actor {
 /// Cassandra's error if the client may not execute the statement, or if it does not fit the roles;
 /// the storage fails.
 pub(crate) fn execute<'a>(
-    database: &'a Database,
+    database: &'a Node,
     auth: &'a Arc<Auth>,
     text: &'a str,
     keyspace: Option<&'a str>,
@@ -71,7 +71,7 @@ pub(crate) fn execute<'a>(
 }
 
 async fn run(
-    database: &Database,
+    database: &Node,
     auth: &Arc<Auth>,
     text: &str,
     keyspace: Option<&str>,
@@ -95,7 +95,7 @@ async fn run(
 
 /// The execution of a statement.
 struct Run<'a> {
-    database: &'a Database,
+    database: &'a Node,
     auth: &'a Arc<Auth>,
     login: &'a Login,
     role: Rc<EffectiveRole>,

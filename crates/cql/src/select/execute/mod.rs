@@ -17,7 +17,7 @@ use espalier_mutation::{
     ClusteringSlices, DecoratedKey, Direction, schema::TableMetadata, split_composite,
 };
 use espalier_storage::{
-    Database, IndexSearch, ReadCommand, ReadLimits, ReadPosition, ReadTarget, guardrails::Limit,
+    IndexSearch, Node, ReadCommand, ReadLimits, ReadPosition, ReadTarget, guardrails::Limit,
 };
 
 use self::{
@@ -79,7 +79,7 @@ paging for this query";
 /// is too large, a selector has no value, or the storage fails.
 pub async fn execute(
     select: &PlannedSelect,
-    database: &Database,
+    database: &Node,
     evaluation: &Evaluation<'_>,
     options: &QueryOptions<'_>,
     now_s: u32,
@@ -166,7 +166,7 @@ impl Execution<'_> {
     /// Reads the rows in the order of the statement.
     async fn read(
         &mut self,
-        database: &Database,
+        database: &Node,
         partitions: Partitions,
         slices: Arc<ClusteringSlices>,
         now_s: u32,
@@ -183,7 +183,7 @@ impl Execution<'_> {
 
     async fn read_all(
         &mut self,
-        database: &Database,
+        database: &Node,
         partitions: Partitions,
         slices: Arc<ClusteringSlices>,
         now_s: u32,

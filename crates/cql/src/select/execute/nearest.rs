@@ -16,9 +16,7 @@ use std::{rc::Rc, sync::Arc};
 use bytes::Bytes;
 use espalier_mutation::{ClusteringSlices, Row};
 use espalier_runtime::maybe_yield;
-use espalier_storage::{
-    Database, IndexSearch, IndexTerm, IndexValues, PartitionRows, ReadTarget, Top,
-};
+use espalier_storage::{IndexSearch, IndexTerm, IndexValues, Node, PartitionRows, ReadTarget, Top};
 use espalier_types::similarity::floats;
 
 use super::{
@@ -74,7 +72,7 @@ impl Execution<'_> {
     /// Finds the most similar rows, and encodes them in their order.
     pub(super) async fn read_nearest(
         &mut self,
-        database: &Database,
+        database: &Node,
         nearest: &PlannedNearest,
         partitions: Partitions,
         slices: Arc<ClusteringSlices>,
@@ -123,7 +121,7 @@ impl Execution<'_> {
     /// Reads the candidates. Returns `None` if there are more than `most`.
     async fn pass(
         &mut self,
-        database: &Database,
+        database: &Node,
         nearest: &PlannedNearest,
         vector: &[f32],
         candidates: &Candidates,

@@ -4,7 +4,7 @@ use std::{cmp::Ordering, sync::Arc};
 
 use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey};
 use espalier_runtime::maybe_yield;
-use espalier_storage::{Database, PartitionRows, ReadTarget};
+use espalier_storage::{Node, PartitionRows, ReadTarget};
 
 use super::{super::PlannedSelect, Execution, Flow, key_components, limits::CHUNK_ROWS};
 use crate::{
@@ -26,7 +26,7 @@ impl Execution<'_> {
     /// Collects the result rows of all partitions, sorts them and applies the limit.
     pub(super) async fn read_sorted(
         &mut self,
-        database: &Database,
+        database: &Node,
         partitions: Partitions,
         slices: Arc<ClusteringSlices>,
         now_s: u32,
@@ -50,7 +50,7 @@ impl Execution<'_> {
 
     async fn collect_partition(
         &mut self,
-        database: &Database,
+        database: &Node,
         key: DecoratedKey,
         slices: &Arc<ClusteringSlices>,
         now_s: u32,

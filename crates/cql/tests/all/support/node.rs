@@ -4,10 +4,10 @@ use std::sync::Arc;
 
 use espalier_cql::{ClientState, PreparedCache, QueryOptions, QueryProcessor, QueryResult};
 use espalier_runtime::{ShardContext, file::FileSystem};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration};
 
 /// Opens the data in `file_system`, or creates a new node there.
-pub async fn open(file_system: &FileSystem) -> (Database, QueryProcessor) {
+pub async fn open(file_system: &FileSystem) -> (Node, QueryProcessor) {
     open_with(file_system, StorageConfiguration::new("node")).await
 }
 
@@ -15,12 +15,11 @@ pub async fn open(file_system: &FileSystem) -> (Database, QueryProcessor) {
 pub async fn open_with(
     file_system: &FileSystem,
     configuration: StorageConfiguration,
-) -> (Database, QueryProcessor) {
+) -> (Node, QueryProcessor) {
     let configuration = Arc::new(configuration);
     let context = ShardContext { index: 0, count: 1 };
-    let shared = SharedDatabase::new();
-    let database =
-        Database::open(context, file_system.clone(), configuration, shared).await.unwrap();
+    let shared = SharedStorage::new();
+    let database = Node::open(context, file_system.clone(), configuration, shared).await.unwrap();
     let processor = QueryProcessor::new(database.clone(), Arc::new(PreparedCache::default()));
     (database, processor)
 }

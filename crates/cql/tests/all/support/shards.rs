@@ -4,7 +4,7 @@ use std::{future::Future, sync::Arc, time::Duration};
 
 use espalier_cql::{PreparedCache, QueryProcessor};
 use espalier_runtime::{ShardOptions, file::FileSystem, start_shards, submit_to, sync::Event};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration, StorageError};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration, StorageError};
 
 thread_local! {
     static FINISHED: Event = Event::new();
@@ -48,13 +48,13 @@ where
     R: Send + 'static,
 {
     let file_system = file_system.clone();
-    let (configuration, shared) = (Arc::new(configuration), SharedDatabase::new());
+    let (configuration, shared) = (Arc::new(configuration), SharedStorage::new());
     let options = ShardOptions { count, ..ShardOptions::default() };
     let shards = start_shards(&options, move |context| {
         let (file_system, configuration) = (file_system.clone(), configuration.clone());
         let (shared, body) = (shared.clone(), body.clone());
         async move {
-            let database = Database::open(context, file_system, configuration, shared).await?;
+            let database = Node::open(context, file_system, configuration, shared).await?;
             if context.index > 0 {
                 FINISHED.with(Event::clone).wait().await;
                 return Ok::<_, StorageError>(None);

@@ -55,7 +55,7 @@ fn a_member_with_tls_takes_writes_of_its_ring_alone() {
     let [ours, foreign] = [(); 2].map(|()| tempfile::tempdir().unwrap());
     let ([one, two], [stranger, _]) = (certificates(ours.path()), certificates(foreign.path()));
     block_on(async {
-        let node = Node::default();
+        let node = TestNode::default();
         *node.0.schema.borrow_mut() = Some(of_two_replicas());
         let encryption = RingEncryption {
             options: one.clone(),

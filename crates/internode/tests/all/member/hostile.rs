@@ -146,7 +146,7 @@ const ACKNOWLEDGED: [Verb; 4] =
 #[test]
 fn a_hostile_peer_gets_no_false_acknowledgement() {
     block_on(async {
-        let node = Node::default();
+        let node = TestNode::default();
         let database = database().await;
         let schema = of_two_replicas();
         *node.0.schema.borrow_mut() = Some(Arc::clone(&schema));
@@ -207,7 +207,7 @@ fn a_hostile_peer_gets_no_false_acknowledgement() {
 /// Checks the answers to changed bodies, and forgets them. Returns the number of acknowledgements.
 async fn check_answers(
     peer: &Peer,
-    node: &Node,
+    node: &TestNode,
     verb: Verb,
     sent: &BTreeMap<u64, Bytes>,
     schema: &Schema,

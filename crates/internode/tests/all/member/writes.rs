@@ -16,7 +16,7 @@ pub(super) fn recorded_batch() -> Batch {
 fn a_left_over_batch_goes_to_all_replicas() {
     block_on(async {
         for refuses in [false, true] {
-            let node = Node::default();
+            let node = TestNode::default();
             *node.0.schema.borrow_mut() = Some(of_two_replicas());
             let batch = recorded_batch();
             node.0.batches.borrow_mut().push(batch.clone());
@@ -38,7 +38,7 @@ fn a_left_over_batch_goes_to_all_replicas() {
 #[test]
 fn a_batch_that_cannot_be_finished_does_not_stop_others() {
     block_on(async {
-        let node = Node::default();
+        let node = TestNode::default();
         *node.0.schema.borrow_mut() = Some(of_replicas("3"));
         let dead = SocketAddr::from(([127, 0, 0, 1], 1));
         let unknown = Batch::of_parts(
@@ -70,7 +70,7 @@ fn a_batch_that_cannot_be_finished_does_not_stop_others() {
 fn a_hint_of_another_replica_goes_to_it() {
     block_on(async {
         for refuses in [false, true] {
-            let node = Node::default();
+            let node = TestNode::default();
             *node.0.schema.borrow_mut() = Some(of_replicas("1"));
             let (peer, own, member) = ring(&node, refuses).await;
             let mutations = recorded_batch().mutations(&*of_replicas("1")).unwrap();
@@ -107,7 +107,7 @@ fn a_hint_of_another_replica_goes_to_it() {
 #[test]
 fn a_write_is_forwarded_to_the_replicas_that_it_names() {
     block_on(async {
-        let node = Node::default();
+        let node = TestNode::default();
         *node.0.schema.borrow_mut() = Some(of_two_replicas());
         let (peer, own, member) = ring(&node, false).await;
         let write = recorded_batch().mutations(&*of_two_replicas()).unwrap().remove(0);

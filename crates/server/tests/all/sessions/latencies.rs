@@ -8,13 +8,13 @@ use espalier_storage::CommitLogSync;
 
 use super::admin_api::ask;
 use super::client::{Client, MODES};
-use super::node::{Node, storage, with_node, with_node_over};
+use super::node::{TestNode, storage, with_node, with_node_over};
 
 /// Number of consecutive requests that guarantees that at least one of them is timed.
 const ENOUGH: i32 = 40;
 
 /// Returns a number of a histogram of shard 0.
-async fn number(node: &Node, kind: &str, suffix: &str) -> f64 {
+async fn number(node: &TestNode, kind: &str, suffix: &str) -> f64 {
     let (_, text) = ask(node.admin, "GET", "/metrics").await;
     let name = format!("scylla_storage_proxy_coordinator_{kind}_latency_{suffix} ");
     let value = text.lines().find_map(|line| line.strip_prefix(&name)).expect(&name);
@@ -22,12 +22,12 @@ async fn number(node: &Node, kind: &str, suffix: &str) -> f64 {
 }
 
 /// Returns how many reads and writes were timed.
-async fn counts(node: &Node) -> (f64, f64) {
+async fn counts(node: &TestNode) -> (f64, f64) {
     let count = "count{shard=\"0\"}";
     (number(node, "read", count).await, number(node, "write", count).await)
 }
 
-async fn with_table(node: &Node) -> Client {
+async fn with_table(node: &TestNode) -> Client {
     let mut client = node.client(MODES[0]).await;
     let replication = "{'class': 'SimpleStrategy', 'replication_factor': 1}";
     client.must(&format!("CREATE KEYSPACE ks WITH replication = {replication}")).await;

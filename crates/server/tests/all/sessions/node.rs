@@ -12,25 +12,25 @@ use espalier_runtime::net::{ListenOptions, TcpListener};
 use espalier_runtime::sync::Notify;
 use espalier_runtime::{ShardOptions, Shards, block_on, start_shards};
 use espalier_server::{ServerConfig, ShardServer, SharedState};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration};
 
 use super::client::Client;
 use super::client::Mode;
 
 thread_local! {
     /// The server and the database of the calling shard.
-    static RUNNING: RefCell<Option<(Rc<ShardServer>, Database)>> = const { RefCell::new(None) };
+    static RUNNING: RefCell<Option<(Rc<ShardServer>, Node)>> = const { RefCell::new(None) };
     static STOPPED: Notify = Notify::new();
 }
 
 /// A running node.
-pub struct Node {
+pub struct TestNode {
     pub address: SocketAddr,
     pub admin: SocketAddr,
     pub shard_aware: Option<SocketAddr>,
 }
 
-impl Node {
+impl TestNode {
     /// Connects a client that has not sent STARTUP.
     pub async fn connect(&self, mode: Mode) -> Client {
         Client::connect(self.address, mode).await
@@ -57,7 +57,7 @@ fn free_addresses<const N: usize>() -> [SocketAddr; N] {
 pub fn with_node<F: Future<Output = ()>>(
     shards: usize,
     configure: impl FnOnce(&mut ServerConfig),
-    test: impl FnOnce(Node) -> F,
+    test: impl FnOnce(TestNode) -> F,
 ) {
     with_node_over(storage(), shards, configure, test);
 }
@@ -67,14 +67,14 @@ pub fn with_node_over<F: Future<Output = ()>>(
     storage: StorageConfiguration,
     shards: usize,
     configure: impl FnOnce(&mut ServerConfig),
-    test: impl FnOnce(Node) -> F,
+    test: impl FnOnce(TestNode) -> F,
 ) {
     let [address, admin, shard_aware] = free_addresses();
     let mut config = ServerConfig::new(address, 1 << 30);
     config.admin_listen = Some(admin);
     config.shard_aware_listen = Some(shard_aware);
     configure(&mut config);
-    let node = Node { address, admin, shard_aware: config.shard_aware_listen };
+    let node = TestNode { address, admin, shard_aware: config.shard_aware_listen };
     let running = start(shards, config, storage);
     block_on(test(node));
     stop(&running);
@@ -105,7 +105,7 @@ fn stop(running: &Shards<()>) {
 
 fn start(shards: usize, config: ServerConfig, storage: StorageConfiguration) -> Shards<()> {
     let shared = SharedState::new(config, shards);
-    let (database, storage) = (SharedDatabase::new(), Arc::new(storage));
+    let (database, storage) = (SharedStorage::new(), Arc::new(storage));
     let cache = Arc::new(PreparedCache::default());
     let file_system = FileSystem::simulated(1);
     let (ready, all_ready) = mpsc::channel();
@@ -115,7 +115,7 @@ fn start(shards: usize, config: ServerConfig, storage: StorageConfiguration) -> 
         let (database, storage) = (Arc::clone(&database), Arc::clone(&storage));
         let file_system = file_system.clone();
         async move {
-            let database = Database::open(context, file_system, storage, database).await.unwrap();
+            let database = Node::open(context, file_system, storage, database).await.unwrap();
             let processor = QueryProcessor::new(database.clone(), cache);
             let server = ShardServer::new(&shared, context, processor);
             server.listen().unwrap();

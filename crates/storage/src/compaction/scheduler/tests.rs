@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::{CONCURRENT, CONCURRENT_WITH_SHORT, Room, max_bytes_of_next, next_job, within};
 use crate::{
-    Database,
+    Node,
     test_database::{create, open},
 };
 
@@ -31,7 +31,7 @@ fn metadata(name: &str, id: u128, class: &str) -> TableMetadata {
 }
 
 /// Writes two partitions with this timestamp to a file of their own.
-async fn write_file(database: &Database, table: &TableMetadata, timestamp: i64) {
+async fn write_file(node: &Node, table: &TableMetadata, timestamp: i64) {
     for name in ["a", "b"] {
         let mut row = Row::empty(Clustering::new([]));
         row.liveness = Liveness::live(timestamp);
@@ -40,28 +40,28 @@ async fn write_file(database: &Database, table: &TableMetadata, timestamp: i64) 
         let key = DecoratedKey::new(Bytes::copy_from_slice(name.as_bytes()));
         let mut update = PartitionUpdate::new(table.id, key);
         update.rows.push(row);
-        database.apply(Mutation { updates: vec![update] }).await.unwrap();
+        node.apply(Mutation { updates: vec![update] }).await.unwrap();
     }
-    database.flush("ks", Some(&table.name)).await.unwrap();
+    node.flush("ks", Some(&table.name)).await.unwrap();
 }
 
 #[test]
 fn a_table_of_many_windows_that_are_over_does_not_come_first() {
     let file_system = FileSystem::simulated(1);
     block_on(async {
-        let database = open(file_system).await;
-        let windows = create(&database, metadata("windows", 0xa1, "TimeWindow")).await;
-        let tiers = create(&database, metadata("tiers", 0xa2, "SizeTiered")).await;
+        let node = open(file_system).await;
+        let windows = create(&node, metadata("windows", 0xa1, "TimeWindow")).await;
+        let tiers = create(&node, metadata("tiers", 0xa2, "SizeTiered")).await;
         // One window has two files, so the table has a pick.
         for day in [1, 2, 3, 4, 5, 6, 7, 7, 8] {
-            write_file(&database, &windows, day * DAY_US).await;
+            write_file(&node, &windows, day * DAY_US).await;
         }
         for number in 0..6 {
-            write_file(&database, &tiers, number).await;
+            write_file(&node, &tiers, number).await;
         }
-        let (table, job) = next_job(database.store(), ALL_ROOM).unwrap();
+        let (table, job) = next_job(node.store(), ALL_ROOM).unwrap();
         assert_eq!((&*table.metadata().name, job.guard.running.inputs.len()), ("tiers", 6));
-        let (table, job) = next_job(database.store(), ALL_ROOM).unwrap();
+        let (table, job) = next_job(node.store(), ALL_ROOM).unwrap();
         assert_eq!((&*table.metadata().name, job.guard.running.inputs.len()), ("windows", 2));
     });
 }
@@ -71,41 +71,41 @@ fn a_table_of_many_windows_that_are_over_does_not_come_first() {
 fn beside_long_ones_short_ones_begin() {
     let file_system = FileSystem::simulated(2);
     block_on(async {
-        let database = open(file_system).await;
+        let node = open(file_system).await;
         let mut running = Vec::new();
         let mut jobs = 0;
-        while let Some(max_bytes) = max_bytes_of_next(database.store()) {
+        while let Some(max_bytes) = max_bytes_of_next(node.store()) {
             assert_eq!(max_bytes == u64::MAX, jobs < CONCURRENT);
             let name = format!("t{jobs}");
             let table = metadata(&name, 0xb0 + jobs as u128, "SizeTiered");
-            let table = create(&database, table).await;
+            let table = create(&node, table).await;
             for number in 0..4 {
-                write_file(&database, &table, number).await;
+                write_file(&node, &table, number).await;
             }
             // The table has as many bytes as each running compaction; the limit is a quarter of
             // that.
             if max_bytes < u64::MAX {
-                assert!(next_job(database.store(), Room { max_bytes, ..ALL_ROOM }).is_none());
+                assert!(next_job(node.store(), Room { max_bytes, ..ALL_ROOM }).is_none());
                 // A short part of many overlapping files begins.
                 for number in 4..20 {
-                    write_file(&database, &table, number).await;
+                    write_file(&node, &table, number).await;
                 }
                 let room = Room { max_bytes, ..ALL_ROOM };
-                assert!(next_job(database.store(), room).is_none());
-                let table = crate::test_database::table(&database, &table);
+                assert!(next_job(node.store(), room).is_none());
+                let table = crate::test_database::table(&node, &table);
                 let files = table.view().sstables.clone();
                 let max_bytes: u64 = files[..4].iter().map(|file| file.bytes_rewritten()).sum();
                 let room = Room { max_bytes: max_bytes - 1, ..ALL_ROOM };
-                assert!(next_job(database.store(), room).is_none());
-                let (_, job) = next_job(database.store(), Room { max_bytes, ..ALL_ROOM }).unwrap();
+                assert!(next_job(node.store(), room).is_none());
+                let (_, job) = next_job(node.store(), Room { max_bytes, ..ALL_ROOM }).unwrap();
                 assert_eq!(job.guard.running.inputs.len(), 4);
             }
-            running.push(next_job(database.store(), ALL_ROOM).unwrap());
+            running.push(next_job(node.store(), ALL_ROOM).unwrap());
             jobs += 1;
         }
         assert_eq!(jobs, CONCURRENT_WITH_SHORT);
         drop(running);
-        assert_eq!(max_bytes_of_next(database.store()), Some(u64::MAX));
+        assert_eq!(max_bytes_of_next(node.store()), Some(u64::MAX));
     });
 }
 

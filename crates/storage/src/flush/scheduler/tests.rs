@@ -13,24 +13,22 @@ use uuid::Uuid;
 
 use super::{pause_of, victim};
 use crate::{
-    Database,
+    Node,
     test_database::{create, open, table},
 };
 
-/// Opens a database with a table `k blob PRIMARY KEY, v blob`. Returns an empty update of a
+/// Opens a node with a table `k blob PRIMARY KEY, v blob`. Returns an empty update of a
 /// partition of it as well.
-async fn with_an_update(
-    file_system: FileSystem,
-) -> (Database, Arc<TableMetadata>, PartitionUpdate) {
-    let database = open(file_system).await;
+async fn with_an_update(file_system: FileSystem) -> (Node, Arc<TableMetadata>, PartitionUpdate) {
+    let node = open(file_system).await;
     let metadata = TableBuilder::new("ks", "narrow", TableId(Uuid::from_u128(0xa1)))
         .partition_key("k", CqlType::Blob)
         .regular("v", CqlType::Blob)
         .build();
-    let metadata = create(&database, metadata).await;
+    let metadata = create(&node, metadata).await;
     let key = DecoratedKey::new(Bytes::from_static(b"a"));
     let update = PartitionUpdate::new(metadata.id, key);
-    (database, metadata, update)
+    (node, metadata, update)
 }
 
 /// The write is in the commit log but not in a memtable.
@@ -38,11 +36,11 @@ async fn with_an_update(
 fn a_write_that_changes_nothing_does_not_hold_the_log() {
     let file_system = FileSystem::simulated(1);
     block_on(async {
-        let (database, metadata, update) = with_an_update(file_system).await;
-        database.apply(Mutation { updates: vec![update] }).await.unwrap();
-        let table = table(&database, &metadata);
+        let (node, metadata, update) = with_an_update(file_system).await;
+        node.apply(Mutation { updates: vec![update] }).await.unwrap();
+        let table = table(&node, &metadata);
         assert!(table.memtable().is_empty() && table.oldest_unflushed().is_some());
-        database.store().flush_table(&table).await.unwrap();
+        node.store().flush_table(&table).await.unwrap();
         assert_eq!(table.oldest_unflushed(), None);
         assert!(table.view().sstables.is_empty());
     });
@@ -52,24 +50,24 @@ fn a_write_that_changes_nothing_does_not_hold_the_log() {
 fn a_table_that_is_being_dropped_is_not_the_next_one() {
     let file_system = FileSystem::simulated(1);
     block_on(async {
-        let (database, metadata, mut update) = with_an_update(file_system).await;
+        let (node, metadata, mut update) = with_an_update(file_system).await;
         update.deletion = DeletionTime::new(1, 1);
-        database.apply(Mutation { updates: vec![update] }).await.unwrap();
-        let table = table(&database, &metadata);
-        assert!(victim(database.store(), |_| false).is_none());
+        node.apply(Mutation { updates: vec![update] }).await.unwrap();
+        let table = table(&node, &metadata);
+        assert!(victim(node.store(), |_| false).is_none());
         // This is the state after a failed flush.
         table.switch_memtable();
-        assert!(victim(database.store(), |_| false).is_some());
+        assert!(victim(node.store(), |_| false).is_some());
         assert!(
-            victim(database.store(), |_| true).is_some(),
+            victim(node.store(), |_| true).is_some(),
             "a failed flush comes first: its memory and its log are the oldest"
         );
         assert_eq!(
-            pause_of(database.store(), &table),
+            pause_of(node.store(), &table),
             Duration::ZERO,
             "a failed flush must not wait: the scheduler would spin on it"
         );
         table.set_dropped();
-        assert!(victim(database.store(), |_| false).is_none());
+        assert!(victim(node.store(), |_| false).is_none());
     });
 }

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use espalier_mutation::{ColumnData, DecoratedKey, Row};
 use espalier_storage::{
-    Database, FlatColumns, FlatRows, PartitionRows, ReadCommand, ReadLimits, ReadTarget,
+    FlatColumns, FlatRows, Node, PartitionRows, ReadCommand, ReadLimits, ReadTarget,
 };
 
 /// A partition: its key, its static row, and the values of each of its rows.
@@ -12,7 +12,7 @@ type Partition = (DecoratedKey, Option<Row>, Vec<Vec<Option<Bytes>>>);
 /// Reads the range of a command in flat form, in pages and in long scans, with and without values,
 /// and compares it with `expected`. Commands of one partition are not read.
 pub(crate) async fn compare_flat(
-    database: &Database,
+    database: &Node,
     command: &ReadCommand,
     expected: &[PartitionRows],
     page: usize,
@@ -59,7 +59,7 @@ fn flat_partition(columns: &FlatColumns, partition: &PartitionRows) -> Partition
     (partition.key.clone(), partition.static_row.clone(), rows)
 }
 
-async fn read(database: &Database, mut command: ReadCommand, page: usize) -> Vec<Partition> {
+async fn read(database: &Node, mut command: ReadCommand, page: usize) -> Vec<Partition> {
     let mut partitions: Vec<Partition> = Vec::new();
     loop {
         let result = database.read(command.clone()).await.unwrap();

@@ -7,7 +7,7 @@ mod writer;
 
 use espalier_mutation::{Liveness, Mutation, schema::TableMetadata};
 use espalier_runtime::file::FileSystem;
-use espalier_storage::{Database, PartitionRows, ReadCommand, ReadLimits, ReadTarget};
+use espalier_storage::{Node, PartitionRows, ReadCommand, ReadLimits, ReadTarget};
 
 use crate::support::*;
 
@@ -27,7 +27,7 @@ pub(crate) fn forget_liveness(partitions: &mut [PartitionRows]) {
 
 /// Reads in pages and joins them. Most pages end by the tombstone limit, too.
 pub(crate) async fn read_in_pages(
-    database: &Database,
+    database: &Node,
     mut command: ReadCommand,
     page: usize,
 ) -> Vec<PartitionRows> {

@@ -8,7 +8,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::{JoinHandle, spawn_local};
 use espalier_storage::{
-    CacheExplanation, Database, ExplainedRange, ReadCommand, ReadLimits, ReadTarget, StorageError,
+    CacheExplanation, ExplainedRange, Node, ReadCommand, ReadLimits, ReadTarget, StorageError,
 };
 
 use super::{
@@ -23,7 +23,7 @@ use crate::{
 /// The state of the model.
 pub(super) struct Continuity {
     pub(super) shape: Shape,
-    pub(super) database: Database,
+    pub(super) database: Node,
     pub(super) table: Arc<TableMetadata>,
     pub(super) writer: Writer,
     pub(super) all: Model,

@@ -25,7 +25,7 @@ use espalier_runtime::{
     file::FileSystem, preempt, random::Generator, spawn_local, task::JoinHandle, time,
 };
 use espalier_storage::{
-    Database, PartitionRows, ReadCommand, ReadTarget, RowCacheMetrics, StorageError,
+    Node, PartitionRows, ReadCommand, ReadTarget, RowCacheMetrics, StorageError,
 };
 
 use self::states::{Page, States};
@@ -63,7 +63,7 @@ pub(crate) struct Met {
 }
 
 struct History {
-    database: Database,
+    database: Node,
     table: Arc<TableMetadata>,
     writer: Writer,
     /// `None` for counters, which the model does not support.

@@ -4,7 +4,7 @@
 use std::{cell::RefCell, rc::Rc};
 
 use espalier_runtime::{preempt, random::Generator};
-use espalier_storage::{Database, ReadCommand, ReadLimits};
+use espalier_storage::{Node, ReadCommand, ReadLimits};
 
 use super::states::{Page, States};
 use crate::{model::forget_liveness, support::*};
@@ -28,7 +28,7 @@ pub(super) fn limit(command: &mut ReadCommand, random: &mut Generator) {
 /// Reads pages that end by the tombstone limit, too. Some readers also limit the total rows, as
 /// `LIMIT` does.
 pub(super) async fn walk(
-    database: Database,
+    database: Node,
     states: Rc<RefCell<States>>,
     mut command: ReadCommand,
     seed: u64,

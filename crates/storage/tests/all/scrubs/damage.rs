@@ -275,7 +275,7 @@ fn a_table_that_is_not_read_does_not_keep_the_others_from_their_turn() {
 fn compactions_go_on_without_files_whose_rows_cannot_be_written() {
     let file_system = FileSystem::simulated(18);
     let of_two = [("class", "SizeTieredCompactionStrategy"), ("min_threshold", "2")];
-    let write = async |database: &Database| {
+    let write = async |database: &Node| {
         let wide = table(database, "wide");
         for clustering in 0..20 {
             let row = insert(&wide, "other", Some(clustering), 2, &[("v", "x")]);

@@ -12,22 +12,18 @@ use espalier_mutation::{
 };
 use espalier_runtime::{file::FileSystem, random::Generator};
 use espalier_sstable::{ColumnSelection, Descriptor, PageCache, SSTableReader};
-use espalier_storage::{Database, ScrubMode, ScrubReport, SnapshotTable, StorageError};
+use espalier_storage::{Node, ScrubMode, ScrubReport, SnapshotTable, StorageError};
 
 use crate::support::*;
 
-async fn scrub(
-    database: &Database,
-    name: &str,
-    mode: ScrubMode,
-) -> Result<ScrubReport, StorageError> {
+async fn scrub(database: &Node, name: &str, mode: ScrubMode) -> Result<ScrubReport, StorageError> {
     let describe = |_: &_, _: &_| "CREATE TABLE".into();
     let tables = vec![SnapshotTable { id: table(database, name).id, describe }];
     database.scrub(tables, mode, true).await
 }
 
 /// Writes one file of many partitions, of which one, `wide`, has many rows.
-async fn fill(database: &Database, compression: &[(&str, &str)]) {
+async fn fill(database: &Node, compression: &[(&str, &str)]) {
     let mut wide = wide_table();
     let pairs = compression.iter().map(|(name, value)| (name.to_string(), value.to_string()));
     wide.options = TableOptions { compression: pairs.collect(), ..TableOptions::default() };

@@ -13,7 +13,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::{ShardContext, block_on, file::FileSystem, random::Generator};
 use espalier_storage::{
-    Database, MemtableKind, PartitionRows, ReadCommand, ReadResult, ReadTarget, SharedDatabase,
+    MemtableKind, Node, PartitionRows, ReadCommand, ReadResult, ReadTarget, SharedStorage,
     StorageConfiguration, StorageError,
 };
 use espalier_types::CqlType;
@@ -58,10 +58,10 @@ pub fn configuration() -> StorageConfiguration {
 pub async fn open(
     file_system: &FileSystem,
     configuration: StorageConfiguration,
-) -> Result<Database, StorageError> {
-    let shared = SharedDatabase::new();
+) -> Result<Node, StorageError> {
+    let shared = SharedStorage::new();
     let context = ShardContext { index: 0, count: 1 };
-    Database::open(context, file_system.clone(), Arc::new(configuration), shared).await
+    Node::open(context, file_system.clone(), Arc::new(configuration), shared).await
 }
 
 /// Runs a test body on one shard.
@@ -98,7 +98,7 @@ pub fn narrow_table() -> TableMetadata {
 }
 
 /// Adds tables to the schema, in keyspace `ks`.
-pub async fn create(database: &Database, tables: Vec<TableMetadata>) {
+pub async fn create(database: &Node, tables: Vec<TableMetadata>) {
     let change = |schema: &Schema| -> Result<Option<Schema>, std::convert::Infallible> {
         Ok(Some(with_tables(schema, tables)))
     };
@@ -107,7 +107,7 @@ pub async fn create(database: &Database, tables: Vec<TableMetadata>) {
 
 /// Replaces a table of keyspace `ks` by the result of `change`.
 pub async fn alter_table(
-    database: &Database,
+    database: &Node,
     name: &str,
     change: impl Fn(&TableMetadata) -> TableMetadata + Send + Sync + 'static,
 ) {
@@ -120,7 +120,7 @@ pub async fn alter_table(
 
 /// Replaces the options of a table by the result of `change`.
 pub async fn alter_options(
-    database: &Database,
+    database: &Node,
     name: &str,
     change: impl Fn(&mut TableOptions) + Send + Sync + 'static,
 ) {
@@ -133,7 +133,7 @@ pub async fn alter_options(
 }
 
 /// Enables or disables the cache of a table, without changing its rows.
-pub async fn alter_caching(database: &Database, name: &str, is_cached: bool) {
+pub async fn alter_caching(database: &Node, name: &str, is_cached: bool) {
     let change = move |options: &mut TableOptions| {
         options.caching.insert("enabled".into(), is_cached.to_string());
     };
@@ -179,7 +179,7 @@ pub fn with_keyspace(schema: &Schema, tables: BTreeMap<String, Arc<TableMetadata
     Schema::new(keyspaces, espalier_runtime::random::uuid_v4())
 }
 
-pub async fn set_durable_writes(database: &Database, durable_writes: bool) {
+pub async fn set_durable_writes(database: &Node, durable_writes: bool) {
     let change = |schema: &Schema| -> Result<Option<Schema>, ()> {
         let keyspace = schema.keyspace("ks").unwrap();
         let keyspace = KeyspaceMetadata { durable_writes, ..(**keyspace).clone() };
@@ -190,7 +190,7 @@ pub async fn set_durable_writes(database: &Database, durable_writes: bool) {
     database.change_schema(change).await.unwrap().unwrap();
 }
 
-pub fn table(database: &Database, name: &str) -> Arc<TableMetadata> {
+pub fn table(database: &Node, name: &str) -> Arc<TableMetadata> {
     database.store().schema().table("ks", name).unwrap().clone()
 }
 
@@ -236,12 +236,12 @@ pub fn command(table: &Arc<TableMetadata>, target: ReadTarget) -> ReadCommand {
     ReadCommand::of_all(table.clone(), target, NOW)
 }
 
-pub async fn read_all(database: &Database, table: &Arc<TableMetadata>) -> ReadResult {
+pub async fn read_all(database: &Node, table: &Arc<TableMetadata>) -> ReadResult {
     database.read(command(table, ReadTarget::Range(KeyRange::full()))).await.unwrap()
 }
 
 pub async fn read_partition(
-    database: &Database,
+    database: &Node,
     table: &Arc<TableMetadata>,
     partition: &str,
 ) -> Option<PartitionRows> {
@@ -305,7 +305,7 @@ pub fn mixed_table() -> TableMetadata {
 }
 
 /// Writes partitions of these names to the table `narrow`.
-pub async fn write_narrow(database: &Database, names: &[&str]) {
+pub async fn write_narrow(database: &Node, names: &[&str]) {
     let narrow = table(database, "narrow");
     for name in names {
         database.apply(insert(&narrow, name, None, 1, &[("v", "1")])).await.unwrap();
@@ -313,7 +313,7 @@ pub async fn write_narrow(database: &Database, names: &[&str]) {
 }
 
 /// Returns the names of the partitions of `narrow`, in order.
-pub async fn names_in_narrow(database: &Database) -> Vec<String> {
+pub async fn names_in_narrow(database: &Node) -> Vec<String> {
     let narrow = table(database, "narrow");
     let partitions = read_all(database, &narrow).await.partitions;
     let mut names: Vec<String> = partitions

@@ -3,7 +3,7 @@
 use std::{future::Future, sync::Arc};
 
 use espalier_runtime::{ShardOptions, file::FileSystem, start_shards};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration, StorageError};
+use espalier_storage::{Node, SharedStorage, StorageConfiguration, StorageError};
 
 /// Opens a database on `count` shards and runs `body` on shard 0. The other shards serve until it
 /// is done. Returns the result of `body`, or the error of opening, which must be the same on every
@@ -12,20 +12,20 @@ pub fn on_shards<F, R>(
     count: usize,
     file_system: &FileSystem,
     configuration: StorageConfiguration,
-    body: impl Fn(Database) -> F + Clone + Send + 'static,
+    body: impl Fn(Node) -> F + Clone + Send + 'static,
 ) -> Result<R, StorageError>
 where
     F: Future<Output = R> + 'static,
     R: Send + 'static,
 {
     let (file_system, configuration) = (file_system.clone(), Arc::new(configuration));
-    let shared = SharedDatabase::new();
+    let shared = SharedStorage::new();
     let options = ShardOptions { count, ..ShardOptions::default() };
     let shards = start_shards(&options, move |context| {
         let (file_system, configuration) = (file_system.clone(), configuration.clone());
         let (shared, body) = (shared.clone(), body.clone());
         async move {
-            let database = Database::open(context, file_system, configuration, shared).await?;
+            let database = Node::open(context, file_system, configuration, shared).await?;
             match context.index {
                 0 => {
                     let result = body(database.clone()).await;

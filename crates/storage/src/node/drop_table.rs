@@ -1,0 +1,145 @@
+//! Removal of a dropped table.
+//!
+//! The schema has lost the table before. A crash at any point here leaves at worst a directory with
+//! a mark that its table was dropped, which the next start removes. Readers under way keep their
+//! files open.
+
+use espalier_mutation::{
+    LogPosition,
+    schema::{Schema, TableId, TableMetadata},
+};
+use espalier_runtime::time;
+
+use super::Node;
+use crate::{
+    StorageError,
+    shard::{FoundTable, FoundTables},
+    table::{DROPPED_FILE_NAME, TruncationRecord, remove_dropped_directory},
+};
+
+impl Node {
+    /// Removes a table that the schema has lost. Failures are only logged, because the table is
+    /// gone either way.
+    pub(super) async fn drop_table(&self, old: &Schema, id: TableId) {
+        self.store().shared.record_dropped(id);
+        let directory = match self.store().tables.get(id) {
+            Ok(table) => table.directory.clone(),
+            Err(_) => return,
+        };
+        let file_system = &self.store().file_system;
+        let has_files = file_system.exists(&directory).await.unwrap_or(true);
+        if has_files
+            && let Err(error) =
+                file_system.write_atomically(directory.join(DROPPED_FILE_NAME), Vec::new()).await
+        {
+            tracing::warn!(%error, "directory of a dropped table could not be marked");
+        }
+        let forgotten = self.on_all_shards(move |node| async move { node.forget_table(id).await });
+        forgotten.await;
+        let has_files = file_system.exists(&directory).await.unwrap_or(true);
+        if has_files && let Err(error) = remove_dropped_directory(file_system, &directory).await {
+            let name = old.table_by_id(id).map_or_else(String::new, |table| table.name.clone());
+            tracing::warn!(
+                %error,
+                table = name,
+                "files of a dropped table could not be removed: the next start retries"
+            );
+        }
+    }
+
+    /// Removes a table from this shard, after a flush of it that may be under way.
+    async fn forget_table(&self, id: TableId) {
+        let Ok(table) = self.store().tables.get(id) else { return };
+        table.set_dropped();
+        let _pause = table.compactions.pause().await;
+        let _awaiting = self.store().memtables.await_flush();
+        let _turn = table.flush_lock.acquire(1).await;
+        self.store().tables.by_id.borrow_mut().remove(&id);
+        table.clear();
+        self.store().logs.reclaim(&self.store().tables);
+    }
+
+    /// At start, warns of directories without a table in the schema.
+    pub(super) fn warn_of_unknown(&self, schema: &Schema, found: &FoundTables) {
+        for FoundTable { directory, .. } in found.iter() {
+            let path = directory.path.display();
+            match schema.table_by_id(directory.id) {
+                // `report_unreadable` has reported it.
+                None if schema.is_unreadable(directory.id) => {}
+                None => {
+                    tracing::warn!(%path, "directory belongs to no table, it is not read");
+                }
+                Some(table) if self.store().configuration.directory_of(table) != directory.path => {
+                    let used = self.store().configuration.directory_of(table).display().to_string();
+                    tracing::warn!(
+                        %path,
+                        %used,
+                        "directory is a second one of its table, it is not read"
+                    );
+                }
+                Some(_) => {}
+            }
+        }
+    }
+
+    /// At start: reports each table and type that the schema leaves out.
+    pub(super) fn report_unreadable(&self, schema: &Schema) {
+        for (keyspace, metadata) in &schema.keyspaces {
+            for (name, reason) in &metadata.unreadable.types {
+                tracing::error!(
+                    keyspace,
+                    user_type = name,
+                    reason,
+                    "user type cannot be read, left out; it and the tables that use it keep their \
+                     names and files, and a version that can read it opens them again; DROP TYPE \
+                     removes it"
+                );
+            }
+            for (name, table) in &metadata.unreadable.tables {
+                let id = table.id.map_or_else(|| "unknown".to_owned(), |id| id.to_string());
+                let reason = &table.reason;
+                tracing::error!(
+                    keyspace,
+                    table = name,
+                    id,
+                    reason,
+                    "table cannot be read, left out; the node keeps its files, and a version that \
+                     can read it opens it again; DROP TABLE removes its definition and keeps its \
+                     files"
+                );
+            }
+        }
+    }
+
+    /// Makes sure that a new table shows no data of an earlier table with its id. A generated id is
+    /// new. An id that the user gives may belong to a dropped table whose writes are still in the
+    /// commit log.
+    pub(super) async fn prepare_new_table(
+        &self,
+        table: &TableMetadata,
+    ) -> Result<(), StorageError> {
+        if self.store().shared.is_new_id(table.id) {
+            return Ok(());
+        }
+        let file_system = &self.store().file_system;
+        let directory = self.store().configuration.directory_of(table);
+        let mark = directory.join(DROPPED_FILE_NAME);
+        if file_system.exists(&mark).await? {
+            remove_dropped_directory(file_system, &directory).await?;
+            // The directory stays if it has snapshots, and the new table uses it.
+            if file_system.exists(&mark).await? {
+                file_system.remove_file(&mark).await?;
+                file_system.sync_dir(&directory).await?;
+            }
+        }
+        let positions = self.on_all_shards(|node| async move {
+            let log = node.store().logs.data.get();
+            log.map_or(LogPosition::NONE, |log| log.truncation_position())
+        });
+        let positions = positions.await;
+        // The time keeps unfinished logged batches of the earlier table out, too.
+        let at_us = time::now_micros();
+        let record = TruncationRecord { at_us, positions, ..TruncationRecord::default() };
+        record.save(file_system, &directory).await
+    }
+}

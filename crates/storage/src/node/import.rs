@@ -1,0 +1,396 @@
+//! Import: SSTables from elsewhere become part of a table. They may come from a backup, from
+//! another node, from Cassandra or ScyllaDB.
+//!
+//! Every SSTable is verified and compared with the schema before anything is changed. Then the
+//! table is flushed. All SSTables are copied into the table's directory under numbers of this node,
+//! each with TOC.txt last, and opened by the shards that own a part of them. When all shards have
+//! opened the copies, they are added to the table. A failure before that removes all copies. A
+//! crash during the import leaves some SSTables imported, each as a whole. Importing again then
+//! adds the same data once more, which changes nothing.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use espalier_compaction::{dead_sets, recover};
+use espalier_mutation::schema::{TableId, TableMetadata};
+use espalier_runtime::file::FileSystem;
+use espalier_sstable::{
+    Component, Descriptor, SSTableError,
+    components::{copy_sstable, files_found, link_sstable, list_directory, remove_sstable},
+    statistics::SerializationHeader,
+    verify::{Severity, verify},
+};
+use futures_util::future::LocalBoxFuture;
+
+use super::Node;
+use crate::{
+    StorageError, compaction::bytes_for_compactions, shard::make_directory, system::is_virtual,
+    table::Table,
+};
+
+/// Directory below a table's directory in which ScyllaDB looks for files to load.
+const UPLOAD: &str = "upload";
+
+/// The amount of imported data.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Imported {
+    /// SSTables.
+    pub sstables: u64,
+    /// Partitions in them.
+    pub partitions: u64,
+    /// Bytes of their files.
+    pub bytes: u64,
+}
+
+/// The way in which files from elsewhere get into the table's directory.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Becoming {
+    Copies,
+    /// Hard links, for files of this node that never change.
+    Links,
+}
+
+impl Node {
+    /// Imports all SSTables of a directory into a table; the files stay where they are. Without a
+    /// directory, imports the files of `upload` below the table's own directory and removes them
+    /// afterwards.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table is unknown or virtual, or needed for a start, if the directory has no
+    /// SSTables or incomplete, damaged or foreign ones, if the disk has no room, or if a file
+    /// cannot be copied.
+    pub fn import<'a>(
+        &'a self,
+        keyspace: &'a str,
+        table: &'a str,
+        directory: Option<PathBuf>,
+    ) -> LocalBoxFuture<'a, Result<Imported, StorageError>> {
+        Box::pin(async move {
+            let unknown = || StorageError::UnknownTableName {
+                keyspace: keyspace.to_owned(),
+                table: table.to_owned(),
+            };
+            let id = self.store().schema().table(keyspace, table).ok_or_else(unknown)?.id;
+            if is_virtual(keyspace) {
+                let reason = format!("{keyspace}.{table} is a virtual table, which stores no data");
+                return Err(StorageError::NotImportable(reason));
+            }
+            StorageError::unless_needed_for_start("an import", keyspace)?;
+            let lead = move |node: Node| async move { node.lead_import(id, directory).await };
+            self.on_shard(0, lead).await
+        })
+    }
+
+    async fn lead_import(
+        &self,
+        id: TableId,
+        directory: Option<PathBuf>,
+    ) -> Result<Imported, StorageError> {
+        // The table is not dropped, altered or truncated meanwhile.
+        let _lock = self.inner.schema_lock.acquire(1).await;
+        let table = self.store().tables.get(id)?;
+        let (metadata, file_system) = (table.metadata(), self.store().file_system().clone());
+        let is_upload = directory.is_none();
+        let source = directory.unwrap_or_else(|| table.directory.join(UPLOAD));
+        if !file_system.exists(&source).await.unwrap_or(true) {
+            return Err(StorageError::NotImportable(format!(
+                "there is no directory {}",
+                source.display()
+            )));
+        }
+        let found = find(&file_system, &source).await?;
+        let partitions = self.check_imports(&metadata, &found).await?;
+        self.check_room_for_copies(&table, &found).await?;
+        // SSTables of this node record which intervals of its commit log they hold, and a start
+        // does not replay these intervals. They lie in the past, so all of the table's writes in
+        // them must be flushed before the first copy is visible.
+        self.flush_everywhere(id).await?;
+        let views = self.dependent_views(&metadata);
+        self.mark_views_stale(&views).await?;
+        let copied = self.add_foreign_sstables(&table, &found, Becoming::Copies).await;
+        // A build that began before the files were there does not count.
+        self.mark_views_stale(&views).await?;
+        self.build_views();
+        let copied = copied?;
+        let imported = Imported { partitions, ..copied };
+        if is_upload {
+            remove_all(&file_system, &found).await;
+            // The files that `find` left out go too, with the logs that list them, because the next
+            // files there may have the same names.
+            if let Err(error) = recover(&file_system, &source).await {
+                tracing::warn!(
+                    %error,
+                    "import: remains of a compaction could not be removed, remove them by hand"
+                );
+            }
+        }
+        tracing::info!(
+            keyspace = metadata.keyspace,
+            table = metadata.name,
+            sstables = imported.sstables,
+            from = %source.display(),
+            "imported"
+        );
+        Ok(imported)
+    }
+
+    /// Checks that the disk has room for copies of SSTables, besides the needs of flushes and
+    /// compactions.
+    async fn check_room_for_copies(
+        &self,
+        table: &Table,
+        found: &[Descriptor],
+    ) -> Result<(), StorageError> {
+        let mut bytes = 0;
+        for descriptor in found {
+            let files = files_found(self.store().file_system(), descriptor).await?;
+            bytes += files.values().map(|file| file.length).sum::<u64>();
+        }
+        let available = bytes_for_compactions(self.store(), table).await;
+        if bytes > available {
+            Err(StorageError::NotImportable(format!(
+                "the files have {bytes} bytes, and the disk has room for {available} bytes more"
+            )))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Checks that SSTables can become part of the table. Returns the number of their partitions.
+    pub(super) async fn check_imports(
+        &self,
+        table: &Arc<TableMetadata>,
+        found: &[Descriptor],
+    ) -> Result<u64, StorageError> {
+        let mut partitions = 0;
+        for descriptor in found {
+            partitions += self.check_import(table, descriptor).await?;
+        }
+        Ok(partitions)
+    }
+
+    /// Puts SSTables into the table's directory under numbers of this node, and adds them to the
+    /// table. The result counts no partitions.
+    pub(super) async fn add_foreign_sstables(
+        &self,
+        table: &Table,
+        found: &[Descriptor],
+        becoming: Becoming,
+    ) -> Result<Imported, StorageError> {
+        let (id, file_system) = (table.metadata().id, self.store().file_system());
+        make_directory(&self.store().file_system, table).await?;
+        let mut imported = Imported::default();
+        let mut copies = Vec::new();
+        for descriptor in found {
+            let named =
+                |id| Descriptor { id, directory: table.directory.clone(), ..descriptor.clone() };
+            let copied = async {
+                let copy = self.store().next_descriptor(id, named).await?;
+                let bytes = match becoming {
+                    Becoming::Copies => copy_sstable(file_system, descriptor, &copy).await?,
+                    Becoming::Links => link_sstable(file_system, descriptor, &copy).await?,
+                };
+                Ok((copy, bytes))
+            };
+            match copied.await {
+                Ok((copy, bytes)) => {
+                    imported.bytes += bytes;
+                    imported.sstables += 1;
+                    copies.push(copy);
+                }
+                Err(error) => {
+                    remove_all(file_system, &copies).await;
+                    return Err(error);
+                }
+            }
+        }
+        let opened = self.open_imported_everywhere(id, copies.clone()).await;
+        let is_opened = opened.is_ok();
+        let added = match opened {
+            Ok(()) => {
+                self.for_tables(vec![id], |_, table| async move { table.add_pending_import() })
+                    .await
+            }
+            Err(error) => Err(error),
+        };
+        // Only when all shards have them, because the first compaction of a file removes it for
+        // all.
+        let ended = self.for_tables(vec![id], |node, table| async move {
+            table.end_pending_import();
+            node.store().wakers.compaction.notify_one();
+            Ok(())
+        });
+        ended.await?;
+        if !is_opened {
+            remove_all(file_system, &copies).await;
+        }
+        added.map(|()| imported)
+    }
+
+    /// Opens SSTables in the table's directory on each shard that owns a part of them, and holds
+    /// compactions off.
+    async fn open_imported_everywhere(
+        &self,
+        id: TableId,
+        added: Vec<Descriptor>,
+    ) -> Result<(), StorageError> {
+        let added = Arc::new(added);
+        self.for_tables(vec![id], move |node, table| {
+            let added = added.clone();
+            async move { node.open_imported(&table, &added).await }
+        })
+        .await
+    }
+
+    async fn open_imported(&self, table: &Table, added: &[Descriptor]) -> Result<(), StorageError> {
+        // Compactions under way may purge a tombstone because it covers nothing; it may cover
+        // something in these files.
+        let pause = table.compactions.pause().await;
+        let metadata = table.metadata();
+        let mut sstables = Vec::new();
+        for descriptor in added {
+            let sstable = self.store().open_sstable(&metadata, descriptor.clone()).await?;
+            if self.store().routing.may_own_part(&metadata, &sstable) {
+                sstables.push(sstable);
+            }
+        }
+        table.hold_pending_import(sstables, pause);
+        Ok(())
+    }
+
+    /// Checks that an SSTable can become part of the table. Returns the number of its partitions.
+    async fn check_import(
+        &self,
+        table: &Arc<TableMetadata>,
+        descriptor: &Descriptor,
+    ) -> Result<u64, StorageError> {
+        let report = verify(self.store().file_system(), descriptor).await;
+        let report = report.map_err(|error| refused(error.into()))?;
+        if let Some(problem) = report.problems.iter().find(|p| p.severity == Severity::Failure) {
+            return Err(StorageError::NotImportable(format!(
+                "{} is damaged: {}",
+                descriptor.path(&Component::Data).display(),
+                problem.what
+            )));
+        }
+        let sstable =
+            self.store().open_sstable(table, descriptor.clone()).await.map_err(refused)?;
+        let statistics = descriptor.path(&Component::Statistics);
+        compare_keys(table, &sstable.reader().statistics().header).map_err(|reason| {
+            let file = statistics.display();
+            StorageError::NotImportable(format!("{file} is of another table: {reason}"))
+        })?;
+        Ok(report.partitions)
+    }
+}
+
+/// Compares the key types of a file with those of the table. With other types no key would be
+/// found.
+fn compare_keys(table: &TableMetadata, header: &SerializationHeader) -> Result<(), String> {
+    let key_type = SerializationHeader::key_type_of(table);
+    let name = format!("{}.{}", table.keyspace, table.name);
+    if header.key_type != key_type {
+        return Err(format!(
+            "its partition key is of type {}, that of table {name} of {}",
+            header.key_type.marshal_name(),
+            key_type.marshal_name()
+        ));
+    }
+    for (column, (found, _)) in table.clustering_columns().iter().zip(&header.clustering_types) {
+        if *found != column.column_type {
+            return Err(format!(
+                "clustering column {} has type {} there, and {} in table {name}",
+                column.name,
+                found.marshal_name(),
+                column.column_type.marshal_name()
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// Turns errors of the files' contents into [`StorageError::NotImportable`]; an I/O error stays as
+/// it is.
+fn refused(error: StorageError) -> StorageError {
+    match error {
+        StorageError::SSTable(SSTableError::Io(_)) => error,
+        StorageError::SSTable(error) => StorageError::NotImportable(error.to_string()),
+        error => error,
+    }
+}
+
+/// Lists the SSTables of a directory. Leaves out files that an interrupted compaction there had
+/// replaced or was writing: besides its other files, they would bring back purged data.
+pub(super) async fn find(
+    file_system: &FileSystem,
+    source: &Path,
+) -> Result<Vec<Descriptor>, StorageError> {
+    let mut listing = match list_directory(file_system, source).await {
+        Err(SSTableError::Io(error)) => {
+            return Err(StorageError::NotImportable(error.to_string()));
+        }
+        listing => listing?,
+    };
+    refuse_links(file_system, source).await?;
+    let dead = dead_sets(file_system, source).await?;
+    listing.sealed.retain(|sealed| !dead.contains(sealed));
+    listing.incomplete.retain(|incomplete| !dead.contains(incomplete));
+    if let Some(incomplete) = listing.incomplete.first() {
+        return Err(StorageError::IncompleteSSTable(incomplete.path(&Component::Toc)));
+    }
+    if listing.sealed.is_empty() {
+        Err(StorageError::NothingToImport(source.to_owned()))
+    } else {
+        Ok(listing.sealed)
+    }
+}
+
+/// Refuses a source that is a symbolic link, and symbolic links among its files: they would make
+/// files of other directories part of a table. Best effort: a file that is exchanged for a link
+/// after this check is not noticed.
+async fn refuse_links(file_system: &FileSystem, source: &Path) -> Result<(), StorageError> {
+    if is_link(file_system, source).await? {
+        return Err(StorageError::NotImportable(format!(
+            "{} is a symbolic link; name the directory that it leads to",
+            source.display()
+        )));
+    }
+    let entries = file_system.read_dir(source).await?;
+    match entries.into_iter().find(|entry| entry.is_link) {
+        None => Ok(()),
+        Some(link) => Err(StorageError::NotImportable(format!(
+            "{} is a symbolic link; copy the file that it leads to",
+            link.path.display()
+        ))),
+    }
+}
+
+/// Returns whether a directory is a symbolic link, by the list of its parent.
+async fn is_link(file_system: &FileSystem, directory: &Path) -> Result<bool, StorageError> {
+    let (Some(parent), Some(name)) = (directory.parent(), directory.file_name()) else {
+        return Ok(false);
+    };
+    let parent = if parent.as_os_str().is_empty() { Path::new(".") } else { parent };
+    match file_system.read_dir(parent).await {
+        Ok(entries) => {
+            Ok(entries.iter().any(|one| one.is_link && one.path.file_name() == Some(name)))
+        }
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(false),
+        Err(error) => Err(error.into()),
+    }
+}
+
+async fn remove_all(file_system: &FileSystem, descriptors: &[Descriptor]) {
+    for descriptor in descriptors {
+        if let Err(error) = remove_sstable(file_system, descriptor).await {
+            tracing::warn!(
+                %error,
+                %descriptor,
+                "files of an import could not be removed: remove them by hand"
+            );
+        }
+    }
+}

@@ -1,0 +1,504 @@
+//! Logged batches: a mutation is applied as a whole or not at all, across shards and crashes.
+//!
+//! The part of one shard is one record of its commit log, which is atomic by itself. A mutation of
+//! several shards is first written as a whole to `system.batches`; this row is the *batchlog
+//! entry*. Then the parts are applied, and then the entry is deleted. If the node stops in between,
+//! the next start applies the entries that are left. Applying a write twice is harmless.
+//!
+//! The next start skips two kinds of writes, because they would bring back deleted data: writes to
+//! a table that was dropped or truncated after the entry, and all writes of a batch that is so old
+//! that compactions may have purged later deletions. `commitlog_sync` decides how durable the entry
+//! is when the parts are written, as for every other write.
+//!
+//! ```text
+//! content  vint count of mappings, for each vint length and body of a columns record;
+//!          vint length and body of a mutation record
+//! ```
+
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use espalier_commitlog::{
+    ColumnMapping, CommitLogError, EncodedMutation, KIND_COLUMNS, KIND_MUTATION, Translation,
+    decode_mutation,
+};
+use espalier_mutation::{
+    Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, KeyRange, Liveness,
+    Mutation, PartitionUpdate, Row,
+    encoding::body::{BodyError, BodyReader, put_bytes, put_vint},
+    schema::{Schema, TableMetadata},
+};
+use espalier_runtime::{random, spawn_local, time};
+use futures_util::future::LocalBoxFuture;
+use hashbrown::HashMap;
+use uuid::Uuid;
+
+use super::Node;
+use crate::{
+    StorageError,
+    read::{ReadCommand, ReadTarget},
+    shard::{check_index_entries, check_storable},
+    table::TruncationRecord,
+};
+
+const TABLE: (&str, &str) = ("system", "batches");
+
+const CONTENT_COLUMN: &str = "mutations";
+
+/// Pause before the failed parts of a batch are retried.
+const RETRY_PAUSE: Duration = Duration::from_secs(1);
+
+/// Number of retries after which a batch is given up that a shard refuses for good (arbitrary).
+/// Several, because another shard may have failed for a reason that passes.
+const MAX_REFUSED_RETRIES: u32 = 10;
+
+/// Minimum age at which an unfinished batch is given up (arbitrary). Without it, each crash would
+/// leave halves of batches in tables with `gc_grace_seconds = 0`. In such a table, a retry could
+/// bring back data if, within this time, a later deletion arrives, is flushed and is purged while
+/// its shard still refuses the older writes. That is not expected.
+const MIN_GRACE: Duration = Duration::from_secs(3600);
+
+/// Maximum bytes of retried batches on a shard (arbitrary). The shard refuses logged batches beyond
+/// it, because the number of failing batches has no other bound while a disk fails or a shard is
+/// overloaded. The encoded bytes count; many small rows take several times as much memory.
+const MAX_UNFINISHED_BYTES: usize = 16 << 20;
+
+/// Bytes counted for a retry besides its mutation.
+const UNFINISHED_BYTES: usize = 1 << 10;
+
+/// The age of a stored batch.
+enum BatchAge {
+    Recent,
+    /// Compactions may have purged deletions that came after the batch.
+    Expired,
+}
+
+/// A retry that is counted until this is dropped.
+struct Unfinished {
+    node: Node,
+    bytes: usize,
+}
+
+impl Drop for Unfinished {
+    fn drop(&mut self) {
+        let all = &self.node.inner.unfinished_batch_bytes;
+        all.set(all.get().saturating_sub(self.bytes));
+    }
+}
+
+impl Node {
+    /// Applies a mutation as a whole. If the node stops before this resolves, the mutation is
+    /// applied as a whole or not at all.
+    ///
+    /// # Errors
+    ///
+    /// Fails if a table is unknown, if a write cannot be stored, if too many batches are
+    /// unfinished, or if the log or memtables take no write. An error means that the mutation is
+    /// not acknowledged; if the node has stored the batch, it still retries the mutation.
+    pub async fn apply_logged_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
+        let entry = self.write_batch_entry(&mutation).await?;
+        let Some((table, key, bytes)) = entry else { return self.apply(mutation).await };
+        let outcome = self.apply(mutation.clone()).await;
+        match outcome {
+            Ok(()) => self.remove_entry(&table, key, i64::MIN).await,
+            Err(_) => {
+                let unfinished = self.begin_unfinished(bytes);
+                let retry = async move {
+                    // The client has the first error, and the log has a later one.
+                    let _ = unfinished.node.retry_batch(&table, key, mutation, false).await;
+                };
+                spawn_local(retry).detach();
+            }
+        }
+        outcome
+    }
+
+    /// Writes the batchlog entry of a mutation of several shards. Returns the table of entries, the
+    /// key of the entry and its length in bytes; `None` if one shard owns all partitions.
+    async fn write_batch_entry(
+        &self,
+        mutation: &Mutation,
+    ) -> Result<Option<(Arc<TableMetadata>, DecoratedKey, usize)>, StorageError> {
+        if self.split_by_shard(mutation.clone()).len() <= 1 {
+            return Ok(None);
+        }
+        let bytes = self.inner.unfinished_batch_bytes.get();
+        if bytes > MAX_UNFINISHED_BYTES {
+            return Err(StorageError::TooManyUnfinishedBatches { bytes });
+        }
+        let schema = self.store().schema();
+        // A batch with an entry is retried until it succeeds. A mutation that a table would refuse
+        // never succeeds, so it is refused before the entry is written.
+        let mut stores = Vec::with_capacity(mutation.updates.len());
+        for update in &mutation.updates {
+            if schema.table_by_id(update.table).is_none() {
+                return Err(StorageError::UnknownTable(update.table));
+            }
+            let store = self.store().tables.get(update.table)?;
+            check_storable(&store, self.store().tables.features_of(&store), update)?;
+            stores.push(store);
+        }
+        let updates = stores.iter().map(|store| &**store).zip(&mutation.updates);
+        check_index_entries(self.store(), updates)?;
+        self.check_view_keys(mutation)?;
+        let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {
+            return Err(StorageError::NotSupported(
+                "a logged batch without the table system.batches",
+            ));
+        };
+        let id = random::timeuuid_now();
+        let key = DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()));
+        let content = encode(mutation, &schema)?;
+        let bytes = content.len();
+        let entry = entry(&table, &key, content);
+        if let Err(error) = self.apply(Mutation { updates: vec![entry] }).await {
+            // The entry may be in the log, and would apply weeks later a batch that was refused.
+            if let StorageError::CommitLog(CommitLogError::Write(_)) = error {
+                self.remove_entry(&table, key, i64::MIN).await;
+            }
+            return Err(error);
+        }
+        Ok(Some((table, key, bytes)))
+    }
+
+    /// Applies a mutation as [`Node::apply_logged_batch`] does, but does not return before all
+    /// shards have applied it: if a shard cannot, this retries. The caller holds turns on the rows.
+    /// The view updates of the mutation are a part of the batch.
+    ///
+    /// # Errors
+    ///
+    /// As [`Node::apply_logged_batch`], but once the batch is stored, only if the node shuts
+    /// down, and the next start applies it, or if the retries gave the batch up
+    /// ([`StorageError::BatchGivenUp`]).
+    pub async fn apply_whole_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
+        let has_views = self.store().tables.has_views(&mutation);
+        let base_count = mutation.updates.len();
+        let complete = if has_views { self.with_view_writes(&mutation).await? } else { mutation };
+        self.apply_complete_batch(complete, base_count).await
+    }
+
+    /// Applies a mutation with its view updates as [`Node::apply_whole_batch`] does. The first
+    /// `base_count` updates are of base tables. The updates of dropped views are left out.
+    pub(super) fn apply_complete_batch(
+        &self,
+        mut mutation: Mutation,
+        base_count: usize,
+    ) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+        Box::pin(async move {
+            loop {
+                let is_base =
+                    |id| mutation.updates.iter().take(base_count).any(|update| update.table == id);
+                let outcome = self.apply_whole(&mutation).await;
+                match outcome {
+                    Err(StorageError::UnknownTable(id)) if !is_base(id) => {
+                        mutation.updates.retain(|update| update.table != id);
+                    }
+                    _ => return outcome,
+                }
+            }
+        })
+    }
+
+    async fn apply_whole(&self, mutation: &Mutation) -> Result<(), StorageError> {
+        let entry = self.write_batch_entry(mutation).await?;
+        let Some((table, key, _)) = entry else {
+            return self.apply_complete(mutation.clone()).await;
+        };
+        if self.apply_complete(mutation.clone()).await.is_ok() {
+            // A task of its own: the caller's turns end before the entry is gone.
+            let node = self.clone();
+            let remove = async move { node.remove_entry(&table, key, i64::MIN).await };
+            spawn_local(remove).detach();
+            return Ok(());
+        }
+        self.retry_batch(&table, key, mutation.clone(), true).await
+    }
+
+    /// Counts a retry.
+    fn begin_unfinished(&self, bytes: usize) -> Unfinished {
+        let bytes = bytes.saturating_add(UNFINISHED_BYTES);
+        let all = &self.inner.unfinished_batch_bytes;
+        all.set(all.get().saturating_add(bytes));
+        Unfinished { node: self.clone(), bytes }
+    }
+
+    /// Retries a stored batch until it is applied, or until a shard has refused it for good several
+    /// times. `is_complete` says that the caller holds turns, and that the mutation has its view
+    /// updates.
+    ///
+    /// # Errors
+    /// The node shuts down, or the batch is given up.
+    async fn retry_batch(
+        &self,
+        table: &TableMetadata,
+        key: DecoratedKey,
+        mut mutation: Mutation,
+        is_complete: bool,
+    ) -> Result<(), StorageError> {
+        let mut refused = 0;
+        while !self.store().is_closing() {
+            time::sleep(RETRY_PAUSE).await;
+            let schema = self.store().schema();
+            mutation.updates.retain(|update| schema.table_by_id(update.table).is_some());
+            match self.drop_truncated_and_expired(&mut mutation, &key).await {
+                Ok(BatchAge::Recent) => {}
+                Ok(BatchAge::Expired) => {
+                    self.remove_entry(table, key, i64::MIN).await;
+                    let reason = "gc_grace_seconds have passed".into();
+                    return Err(StorageError::BatchGivenUp { reason });
+                }
+                Err(_) => continue,
+            }
+            let applied = if is_complete {
+                self.apply_complete(mutation.clone()).await
+            } else {
+                self.apply(mutation.clone()).await
+            };
+            match applied {
+                Ok(()) => {
+                    self.remove_entry(table, key, i64::MIN).await;
+                    return Ok(());
+                }
+                Err(error) if is_refusal(&error) => {
+                    refused += 1;
+                    if refused == MAX_REFUSED_RETRIES {
+                        tracing::error!(
+                            %error,
+                            "unfinished logged batch is given up, because a shard refuses its \
+                             part; a part of its writes may be missing: write them again"
+                        );
+                        self.remove_entry(table, key, i64::MIN).await;
+                        return Err(StorageError::BatchGivenUp { reason: error.to_string() });
+                    }
+                }
+                Err(_) => refused = 0,
+            }
+        }
+        Err(StorageError::ShuttingDown)
+    }
+
+    /// Removes the writes to tables that were truncated after them, and all writes if later
+    /// deletions may have been forgotten.
+    async fn drop_truncated_and_expired(
+        &self,
+        mutation: &mut Mutation,
+        key: &DecoratedKey,
+    ) -> Result<BatchAge, StorageError> {
+        let Some(created_us) = created_us(key) else { return Ok(BatchAge::Recent) };
+        let tables: BTreeSet<_> = mutation.updates.iter().map(|update| update.table).collect();
+        let schema = self.store().schema();
+        let graces = tables.iter().filter_map(|id| schema.table_by_id(*id));
+        let grace_s = graces.map(|table| u64::from(table.options.gc_grace_seconds)).min();
+        let grace = grace_s.map_or(Duration::MAX, Duration::from_secs).max(MIN_GRACE);
+        let age_us = u64::try_from(time::now_micros().saturating_sub(created_us)).unwrap_or(0);
+        if Duration::from_micros(age_us) >= grace {
+            tracing::error!(
+                created_us,
+                "unfinished logged batch is dropped: deletions after it may be purged already \
+                 (gc_grace_seconds); a part of its writes may be missing"
+            );
+            mutation.updates.clear();
+            return Ok(BatchAge::Expired);
+        }
+        for id in tables {
+            // The table was dropped meanwhile; applying the batch reports that.
+            let Ok(table) = self.store().tables.get(id) else { continue };
+            let directory = &table.directory;
+            let record = TruncationRecord::load(&self.store().file_system, directory).await?;
+            if record.is_some_and(|record| record.at_us >= created_us) {
+                mutation.updates.retain(|update| update.table != id);
+            }
+        }
+        Ok(BatchAge::Recent)
+    }
+
+    /// Removes the entry of a finished batch, with a timestamp of at least `min_us`. Otherwise the
+    /// next start would apply the batch again, also to rows that were deleted meanwhile.
+    async fn remove_entry(&self, table: &TableMetadata, key: DecoratedKey, min_us: i64) {
+        let mut removal = PartitionUpdate::new(table.id, key);
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        removal.deletion = DeletionTime::new(time::next_timestamp_micros().max(min_us), now_s);
+        let removal = Mutation { updates: vec![removal] };
+        if self.apply(removal.clone()).await.is_ok() {
+            return;
+        }
+        let unfinished = self.begin_unfinished(0);
+        let retry = async move {
+            let node = &unfinished.node;
+            while !node.store().is_closing() {
+                time::sleep(RETRY_PAUSE).await;
+                if node.apply(removal.clone()).await.is_ok() {
+                    return;
+                }
+            }
+        };
+        spawn_local(retry).detach();
+    }
+
+    /// At start, applies the batches that were stored and not finished.
+    pub(super) async fn finish_logged_batches(&self) -> Result<(), StorageError> {
+        let schema = self.store().schema();
+        let Some(table) = schema.table(TABLE.0, TABLE.1) else { return Ok(()) };
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let all = ReadTarget::Range(KeyRange::full());
+        let command = ReadCommand::of_all(table.clone(), all, now_s);
+        'batches: for partition in self.read(command).await?.partitions {
+            // The member of a ring finishes the batches of its peers.
+            if partition.rows.iter().any(|row| is_of_ring(table, row)) {
+                continue;
+            }
+            let mut created_at = i64::MIN;
+            for row in &partition.rows {
+                let Some(content) = content(table, row) else { continue };
+                let (mut mutation, is_whole) = match decode(content, &schema) {
+                    Ok(decoded) => decoded,
+                    Err(error) => {
+                        tracing::error!(
+                            %error,
+                            "unfinished logged batch cannot be decoded: it is kept in \
+                             system.batches, and a part of its writes may be missing"
+                        );
+                        continue 'batches;
+                    }
+                };
+                self.drop_truncated_and_expired(&mut mutation, &partition.key).await?;
+                match self.apply(mutation).await {
+                    // The batch was stored under other settings (`sstable_format`, the size of
+                    // segments) and waits until they are back, or its view updates are too large.
+                    Err(error) if is_refusal(&error) => {
+                        tracing::error!(
+                            %error,
+                            "unfinished logged batch cannot be stored, it waits for the next \
+                             start: restore sstable_format as it was, and commitlog_segment_size \
+                             or a greater one"
+                        );
+                        continue 'batches;
+                    }
+                    // A table with views reads rows before it writes them.
+                    Err(error) if is_damage(&error) => {
+                        tracing::error!(
+                            %error,
+                            "unfinished logged batch cannot read a damaged file, it waits for the \
+                             next start: scrub or restore the table"
+                        );
+                        continue 'batches;
+                    }
+                    outcome => outcome?,
+                }
+                if !is_whole {
+                    tracing::error!(
+                        "unfinished logged batch writes to a table that cannot be read; the other \
+                         tables have their writes, the batch is kept for the next start"
+                    );
+                    continue 'batches;
+                }
+                created_at = created_at.max(row.liveness.timestamp);
+            }
+            // The clock may be behind the timestamp of the entry.
+            self.remove_entry(table, partition.key, created_at).await;
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether a shard refuses a write whenever it is asked.
+fn is_refusal(error: &StorageError) -> bool {
+    matches!(
+        error,
+        StorageError::Unstorable(_)
+            | StorageError::ExpiryTooLate { .. }
+            | StorageError::CommitLog(CommitLogError::MutationTooLarge { .. })
+    )
+}
+
+fn is_damage(error: &StorageError) -> bool {
+    matches!(
+        error,
+        StorageError::SSTable(_) | StorageError::Damaged(_) | StorageError::Corrupt { .. }
+    )
+}
+
+/// Returns when a batch was stored, in µs since 1970, from its id.
+fn created_us(key: &DecoratedKey) -> Option<i64> {
+    micros_of(&Uuid::from_slice(&key.key).ok()?)
+}
+
+/// Returns the time of a time-based UUID, in µs since 1970; `None` for other UUIDs.
+pub(super) fn micros_of(id: &Uuid) -> Option<i64> {
+    let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();
+    let us = seconds.checked_mul(1_000_000)?.checked_add(u64::from(nanoseconds) / 1000)?;
+    i64::try_from(us).ok()
+}
+
+/// Builds the row of `system.batches` that holds a batch.
+fn entry(table: &TableMetadata, key: &DecoratedKey, content: Bytes) -> PartitionUpdate {
+    let timestamp = time::next_timestamp_micros();
+    let mut row = Row::empty(Clustering::empty());
+    row.liveness = Liveness::live(timestamp);
+    if let Some(column) = table.column(CONTENT_COLUMN) {
+        let cell = Cell::live(timestamp, content);
+        let data = if !column.is_complex() {
+            ColumnData::Simple(cell)
+        } else {
+            let path = Bytes::copy_from_slice(random::timeuuid_now().as_bytes());
+            let cells = vec![(path, cell)];
+            ColumnData::Complex(ComplexColumn { deletion: DeletionTime::LIVE, cells })
+        };
+        row.columns.push((column.id, data));
+    }
+    let mut update = PartitionUpdate::new(table.id, key.clone());
+    update.rows.push(row);
+    update
+}
+
+/// Returns whether a row holds a batch of another node, which has a version.
+fn is_of_ring(table: &TableMetadata, row: &Row) -> bool {
+    table.column("version").is_some_and(|column| row.column(column.id).is_some())
+}
+
+fn content(table: &TableMetadata, row: &Row) -> Option<Bytes> {
+    match row.column(table.column(CONTENT_COLUMN)?.id)? {
+        ColumnData::Simple(cell) => Some(cell.value.clone()),
+        ColumnData::Complex(column) => column.cells.first().map(|(_, cell)| cell.value.clone()),
+    }
+}
+
+fn encode(mutation: &Mutation, schema: &Schema) -> Result<Bytes, StorageError> {
+    let mut content = Vec::new();
+    put_vint(mutation.updates.len() as u64, &mut content);
+    for (index, update) in mutation.updates.iter().enumerate() {
+        let table =
+            schema.table_by_id(update.table).ok_or(StorageError::UnknownTable(update.table))?;
+        put_bytes(&ColumnMapping::new(index as u32, table).body, &mut content);
+    }
+    let mut encoded = EncodedMutation::default();
+    encoded.encode(mutation, |index| index as u32);
+    put_bytes(&encoded.body, &mut content);
+    Ok(content.into())
+}
+
+/// Decodes a stored batch. Returns false with it if it also writes to a table that the node cannot
+/// read: such writes are left out.
+fn decode(content: Bytes, schema: &Schema) -> Result<(Mutation, bool), BodyError> {
+    let mut reader = BodyReader::new(content);
+    let mut translations = HashMap::new();
+    let mut is_whole = true;
+    for _ in 0..reader.count()? {
+        let mut mapping = BodyReader::new(reader.bytes()?);
+        if mapping.byte()? != KIND_COLUMNS {
+            return Err(mapping.error("something else than a column mapping"));
+        }
+        let table_by_id = |id| {
+            is_whole &= !schema.is_unreadable(id);
+            schema.table_by_id(id).cloned()
+        };
+        let (number, translation) = Translation::decode(&mut mapping, table_by_id)?;
+        translations.insert(number, translation);
+    }
+    let mut body = BodyReader::new(reader.bytes()?);
+    if body.byte()? != KIND_MUTATION {
+        return Err(body.error("something else than a mutation"));
+    }
+    decode_mutation(&mut body, |number| translations.get(&number))
+        .map(|(mutation, _)| (mutation, is_whole))
+}

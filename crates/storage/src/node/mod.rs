@@ -1,0 +1,137 @@
+//! The node: the handle to the storage engine that `cql` and `server` hold, one for each shard. It
+//! routes calls between the shards' stores ([`crate::ShardStore`]).
+//!
+//! | module | what it does |
+//! | --- | --- |
+//! | `open`, `replay`, `shutdown` | start and end |
+//! | `routing`, `registry` | calls to other shards |
+//! | `peers` | what the background work of a store asks of the other shards |
+//! | `write`, `logged_batch` | writes of several shards |
+//! | `turns`, `turn_calls`, `counters` | writes that read rows first |
+//! | `read`, `visit` | reads on this shard and over all of them |
+//! | `views` | materialized views |
+//! | `virtual_tables`, `table_statistics` | the node's state as tables |
+//! | `row_cache` | maintenance of the row caches |
+//! | `flush`, `compact`, `scrub` | flushes, compactions and scrubs on demand |
+//! | `compaction`, `throughput` | stopping, enabling, reporting compactions |
+//! | `compaction_history` | finished compactions |
+//! | `indexes` | records of built secondary indexes |
+//! | `schema_change`, `truncate`, `drop_table` | operations of all shards together |
+//! | `snapshots`, `clear_snapshots`, `restore`, `import`, `orphans` | files of tables |
+
+mod clear_snapshots;
+mod compact;
+mod compaction;
+mod compaction_history;
+mod counters;
+mod disk_usage;
+mod drop_table;
+mod flush;
+mod import;
+mod indexes;
+mod logged_batch;
+mod open;
+mod orphans;
+mod peers;
+mod read;
+mod registry;
+mod replay;
+mod restore;
+mod routing;
+mod row_cache;
+mod schema_change;
+mod scrub;
+mod shutdown;
+mod snapshots;
+mod system_keyspaces;
+mod table_statistics;
+mod throughput;
+mod truncate;
+mod turn_calls;
+mod turns;
+mod views;
+mod virtual_tables;
+mod visit;
+mod write;
+
+use std::{
+    cell::{Cell, OnceCell, RefCell},
+    rc::Rc,
+    sync::Arc,
+};
+
+use espalier_mutation::schema::Schema;
+use espalier_runtime::sync::{Event, Semaphore};
+
+pub use compact::TokenRange;
+pub use compaction_history::PastCompaction;
+pub use import::Imported;
+pub use orphans::Orphan;
+pub use snapshots::{SnapshotDetails, SnapshotTable};
+pub use table_statistics::TableStatistics;
+pub use virtual_tables::{ClientEncryption, ClientSession, ConnectedClient};
+
+use crate::{ShardStore, StorageError, shard::FoundTables};
+use peers::NodePeers;
+use turn_calls::MAX_TURN_CALLS;
+use views::ViewWork;
+
+/// A node on one shard. Clones are the same handle, which stays on its thread.
+#[derive(Clone)]
+pub struct Node {
+    inner: Rc<Inner>,
+}
+
+struct Inner {
+    store: Rc<ShardStore>,
+    /// On shards other than 0: set when shard 0 has finished opening; `open_outcome` holds the
+    /// result.
+    opened: Event,
+    open_outcome: RefCell<Result<(), StorageError>>,
+    /// On shard 0: held by the schema change under way.
+    schema_lock: Semaphore,
+    /// Plans and builds of materialized views.
+    views: ViewWork,
+    /// Units of calls to other shards that may wait for a turn.
+    turn_calls: Semaphore,
+    /// Bytes of logged batches that are being retried, and of retried removals from
+    /// `system.batches`.
+    unfinished_batch_bytes: Cell<usize>,
+    /// Lists the clients of this shard; set by the server, which is the layer above.
+    clients: OnceCell<Box<dyn Fn() -> Vec<ConnectedClient>>>,
+}
+
+impl Node {
+    fn of_store(store: ShardStore) -> Self {
+        let inner = Inner {
+            store: Rc::new(store),
+            opened: Event::new(),
+            open_outcome: RefCell::new(Ok(())),
+            schema_lock: Semaphore::new(1),
+            views: ViewWork::default(),
+            turn_calls: Semaphore::new(MAX_TURN_CALLS),
+            unfinished_batch_bytes: Cell::default(),
+            clients: OnceCell::new(),
+        };
+        let node = Self { inner: Rc::new(inner) };
+        node.store().set_peers(NodePeers::of(&node));
+        node
+    }
+
+    /// Returns the store of this shard.
+    #[inline]
+    pub fn store(&self) -> &Rc<ShardStore> {
+        &self.inner.store
+    }
+
+    /// Installs a schema snapshot on this shard, as [`ShardStore::install`] does.
+    async fn install_schema(
+        &self,
+        schema: &Arc<Schema>,
+        found: &FoundTables,
+    ) -> Result<(), StorageError> {
+        self.store().install(schema, found).await?;
+        self.inner.views.plans.borrow_mut().clear();
+        Ok(())
+    }
+}

@@ -1,0 +1,230 @@
+//! Opens the node: the schema first, then the tables' SSTables, then the commit log.
+//!
+//! Shard 0 leads. The other shards register themselves and wait until shard 0 reports that the node
+//! can serve, or why it cannot.
+//!
+//! 1. Find segments and the directories of tables; remove incomplete files.
+//! 2. Open the schema tables, replay their log, read the schema from them.
+//! 3. All shards install the schema and open their SSTables.
+//! 4. All shards replay the segments of their number. If the number of shards has changed: flush
+//!    everything, remove segments.
+//! 5. All shards open their logs. Unfinished logged batches are finished.
+
+use std::sync::Arc;
+
+use espalier_commitlog::{DiscardedIntervals, FoundSegment, LogKind, find_segments};
+use espalier_mutation::{KeyRange, schema::Schema};
+use espalier_runtime::{ShardContext, file::FileSystem, spawn_local, time};
+use futures_util::future::LocalBoxFuture;
+use uuid::Uuid;
+
+use super::{Node, registry};
+use crate::{
+    ShardStore, SharedStorage, StorageConfiguration, StorageError,
+    read::{ReadCommand, ReadTarget},
+    recovery::{Recovered, SchemaContents, TableRecoveries, arrange, schema_of},
+    shard::{
+        FoundTables, begin_segment_ids, find_all_tables, load_discarded, open_log,
+        prepare_directories, recover_tables, start_compactions, start_flushes,
+    },
+    system::{self, SCHEMA_KEYSPACE},
+};
+
+impl Node {
+    /// Opens the node on this shard. Each shard calls this once on its thread, with the same
+    /// `shared`. All calls return when the node can serve, or with the reason why it cannot. The
+    /// caller keeps the handle for as long as other shards work, because their calls wait for it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the settings are not supported, if the schema, an SSTable or the commit log cannot
+    /// be read, or with the failure of shard 0.
+    pub fn open(
+        context: ShardContext,
+        file_system: FileSystem,
+        configuration: Arc<StorageConfiguration>,
+        shared: Arc<SharedStorage>,
+    ) -> LocalBoxFuture<'static, Result<Node, StorageError>> {
+        Box::pin(async move {
+            let store = ShardStore::unopened(context, file_system, configuration, shared)?;
+            let node = Self::of_store(store);
+            registry::register(&node);
+            if context.index > 0 {
+                node.inner.opened.wait().await;
+                let outcome = node.inner.open_outcome.borrow().clone();
+                return outcome.map(|()| node);
+            }
+            let outcome = node.lead_open().await;
+            for shard in 1..context.count {
+                let outcome = outcome.clone();
+                let report = move |node: Node| async move {
+                    *node.inner.open_outcome.borrow_mut() = outcome;
+                    node.inner.opened.set();
+                };
+                node.on_shard(shard, report).await;
+            }
+            outcome.map(|()| node)
+        })
+    }
+
+    async fn lead_open(&self) -> Result<(), StorageError> {
+        let store = self.store();
+        let (configuration, file_system) = (&store.configuration, &store.file_system);
+        prepare_directories(store).await?;
+        let log_directory = &configuration.commitlog_directory;
+        let policy = configuration.commit_failure_policy;
+        let schema_segments =
+            find_segments(file_system, log_directory, LogKind::Schema, policy).await?;
+        let segments = find_segments(file_system, log_directory, LogKind::Data, policy).await?;
+        begin_segment_ids(store, segments.greatest_id.max(schema_segments.greatest_id));
+        let discarded = load_discarded(store).await?;
+        let found = find_all_tables(store).await?;
+        self.open_schema(&found, &discarded, schema_segments.segments).await?;
+        for path in segments.unused.iter().chain(&schema_segments.unused) {
+            file_system.remove_file(path).await?;
+        }
+        let schema = store.shared.schema();
+        self.report_unreadable(&schema);
+        self.warn_of_unknown(&schema, &found);
+        let recovered = self.install_everywhere(&schema, &found, &discarded).await?;
+        let is_unclean = !segments.segments.is_empty();
+        self.replay_everywhere(segments.segments, &schema, &recovered).await?;
+        self.finish_truncations(&found).await?;
+        self.finish_logged_batches().await?;
+        if is_unclean {
+            self.mark_unsynced_views_stale().await?;
+        }
+        self.on_all_shards(|node| async move { start_compactions(node.store()) }).await;
+        spawn_local(super::views::run(self.clone())).detach();
+        self.build_views();
+        Ok(())
+    }
+
+    /// Opens the schema: the SSTables of `system_schema`, then the writes that only their log has.
+    async fn open_schema(
+        &self,
+        found: &FoundTables,
+        discarded: &DiscardedIntervals,
+        segments: Vec<FoundSegment>,
+    ) -> Result<(), StorageError> {
+        let keyspaces = system::keyspaces().into_iter();
+        let keyspaces = keyspaces.map(|keyspace| (keyspace.name.clone(), Arc::new(keyspace)));
+        let built_in = Arc::new(Schema::new(keyspaces.collect(), Uuid::nil()));
+        self.store().shared.set_schema(built_in.clone());
+        self.install_schema(&built_in, found).await?;
+        let recovered = recover_tables(self.store(), found, |table| {
+            built_in.table_by_id(table).is_some_and(|table| table.keyspace == SCHEMA_KEYSPACE)
+        });
+        let mut recovered = recovered.await?;
+        arrange(&mut recovered, discarded);
+        let recovered = Arc::new(recovered);
+        let summary = self.replay_here(segments, &built_in, &recovered, false).await?;
+        let log = open_log(self.store(), LogKind::Schema, summary.segments);
+        let _ = self.store().logs.schema.set(log);
+        let schema = self.read_schema(&built_in).await?;
+        self.store().shared.set_schema(Arc::new(schema));
+        Ok(())
+    }
+
+    /// Reads the schema from the schema tables.
+    async fn read_schema(&self, built_in: &Schema) -> Result<Schema, StorageError> {
+        schema_of(self.schema_contents(built_in).await?)
+    }
+
+    /// Reads all rows of the schema tables. Runs on the first shard.
+    pub(super) async fn schema_contents<'a>(
+        &self,
+        built_in: &'a Schema,
+    ) -> Result<SchemaContents<'a>, StorageError> {
+        let tables = built_in.keyspace(SCHEMA_KEYSPACE);
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let mut contents = Vec::new();
+        for table in tables.iter().flat_map(|keyspace| keyspace.tables.values()) {
+            let all = ReadTarget::Range(KeyRange::full());
+            let command = ReadCommand::of_all(table.clone(), all, now_s);
+            contents.push((table.name.as_str(), self.store().read(&command).await?.partitions));
+        }
+        Ok(contents)
+    }
+
+    /// Installs the schema and opens the SSTables on all shards. Returns the intervals of the
+    /// commit log that the SSTables name, and the truncations.
+    async fn install_everywhere(
+        &self,
+        schema: &Arc<Schema>,
+        found: &FoundTables,
+        discarded: &DiscardedIntervals,
+    ) -> Result<Recovered, StorageError> {
+        let (schema, found) = (schema.clone(), found.clone());
+        let outcomes = self.on_all_shards(move |node| {
+            let (schema, found) = (schema.clone(), found.clone());
+            async move {
+                node.install_schema(&schema, &found).await?;
+                start_flushes(node.store());
+                recover_tables(node.store(), &found, |_| true).await
+            }
+        });
+        let mut all = TableRecoveries::default();
+        for outcome in outcomes.await {
+            for (table, recovery) in outcome?.iter() {
+                let joined = all.entry(*table).or_default();
+                joined.flushed.extend(&recovery.flushed);
+                joined.truncation.clone_from(&recovery.truncation);
+            }
+        }
+        arrange(&mut all, discarded);
+        Ok(Arc::new(all))
+    }
+
+    async fn replay_everywhere(
+        &self,
+        segments: Vec<FoundSegment>,
+        schema: &Arc<Schema>,
+        recovered: &Recovered,
+    ) -> Result<(), StorageError> {
+        let count = self.store().shard().count;
+        let is_resharded = segments.iter().any(|segment| segment.shard_count as usize != count);
+        let mut shares: Vec<Vec<FoundSegment>> = vec![Vec::new(); count];
+        for segment in &segments {
+            shares[segment.shard as usize % count].push(segment.clone());
+        }
+        let shares = Arc::new(shares);
+        let (schema, recovered) = (schema.clone(), recovered.clone());
+        let outcomes = self.on_all_shards(move |node| {
+            let (schema, recovered, shares) = (schema.clone(), recovered.clone(), shares.clone());
+            async move {
+                let share = shares[node.store().shard().index].clone();
+                let replay = node.replay_here(share, &schema, &recovered, is_resharded);
+                replay.await.map(|summary| summary.segments)
+            }
+        });
+        let replayed: Vec<_> = outcomes.await.into_iter().collect::<Result<_, _>>()?;
+        if is_resharded {
+            let flushed = self.on_all_shards(|node| async move { node.store().flush().await });
+            flushed.await.into_iter().collect::<Result<Vec<()>, _>>()?;
+            for segment in &segments {
+                self.store().file_system.remove_file(&segment.path).await?;
+            }
+            self.store()
+                .file_system
+                .sync_dir(&self.store().configuration.commitlog_directory)
+                .await?;
+        }
+        let replayed = Arc::new(replayed);
+        let opened = self.on_all_shards(move |node| {
+            let replayed = replayed.clone();
+            async move {
+                let adopted = if is_resharded {
+                    Vec::new()
+                } else {
+                    replayed[node.store().shard().index].clone()
+                };
+                let log = open_log(node.store(), LogKind::Data, adopted);
+                let _ = node.store().logs.data.set(log);
+                node.store().logs.reclaim(&node.store().tables);
+            }
+        });
+        opened.await;
+        Ok(())
+    }
+}

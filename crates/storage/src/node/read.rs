@@ -1,0 +1,77 @@
+//! Reads of this shard's data, of another shard's, and over several shards.
+
+use espalier_mutation::Row;
+use espalier_runtime::trace_event;
+
+use super::Node;
+use crate::{
+    StorageError,
+    read::{PartitionRows, ReadCommand, ReadResult, ReadTarget},
+    system::is_made_when_read,
+};
+
+impl Node {
+    /// Executes a read command. A range is read from shard to shard in ring order.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table is unknown, if an SSTable is damaged or cannot be read, or if the node
+    /// shuts down.
+    pub async fn read(&self, command: ReadCommand) -> Result<ReadResult, StorageError> {
+        if is_made_when_read(&command.table.keyspace, &command.table.name) {
+            return Box::pin(self.read_virtual(&command)).await;
+        }
+        let routing = self.store().routing;
+        let shards = match &command.target {
+            ReadTarget::Partition(key) => {
+                let shard = routing.shard_of(&command.table, key);
+                trace_event!("Shard {shard} owns token {}", key.token.0);
+                return self.read_on(shard, command).await;
+            }
+            ReadTarget::Range(range) => routing.shards_of_range(&command.table, range),
+        };
+        let first = match &command.resume {
+            Some(position) => routing.shard_of(&command.table, &position.key).max(shards.start),
+            None => shards.start,
+        };
+        let mut command = command;
+        let mut result = ReadResult::default();
+        for shard in first..shards.end {
+            let part = self.read_on(shard, command.clone()).await?;
+            let limits = &mut command.limits;
+            let bytes = part.partitions.iter().map(partition_bytes).sum::<usize>();
+            limits.rows = limits.rows.saturating_sub(part.row_count());
+            limits.bytes = limits.bytes.saturating_sub(bytes + part.flat.values.len());
+            result.is_cut_by_tombstones = part.is_cut_by_tombstones;
+            result.dropped += part.dropped;
+            result.used_index |= part.used_index;
+            result.passed_entries += part.passed_entries;
+            let bounds = result.nearest_bound.into_iter().chain(part.nearest_bound);
+            result.nearest_bound = bounds.reduce(f32::max);
+            result.partitions.extend(part.partitions);
+            result.flat.append(part.flat);
+            result.next = part.next;
+            if result.next.is_some() {
+                break;
+            }
+            command.resume = None;
+        }
+        Ok(result)
+    }
+
+    async fn read_on(
+        &self,
+        shard: usize,
+        command: ReadCommand,
+    ) -> Result<ReadResult, StorageError> {
+        if shard == self.store().shard().index {
+            return self.store().read(&command).await;
+        }
+        self.on_shard(shard, move |node| async move { node.store().read(&command).await }).await
+    }
+}
+
+fn partition_bytes(partition: &PartitionRows) -> usize {
+    let static_row = if partition.rows.is_empty() { &partition.static_row } else { &None };
+    partition.rows.iter().chain(static_row).map(Row::page_bytes).sum()
+}

@@ -1,0 +1,62 @@
+//! Replay of the commit log at start, with writes that other shards own now.
+
+use espalier_commitlog::FoundSegment;
+use espalier_mutation::{Mutation, schema::Schema};
+
+use super::Node;
+use crate::{
+    StorageError,
+    recovery::{Recovered, ReplaySummary},
+    shard::{apply_replayed, replay},
+};
+
+/// Mutations of other shards that are sent as one batch when the number of shards has changed.
+const BATCH: usize = 256;
+
+impl Node {
+    /// Replays segments on this shard. Writes that another shard owns are sent there. That happens
+    /// only if the number of shards has changed, and then no SSTable refers to the old segments.
+    pub(super) async fn replay_here(
+        &self,
+        segments: Vec<FoundSegment>,
+        schema: &Schema,
+        recovered: &Recovered,
+        is_resharded: bool,
+    ) -> Result<ReplaySummary, StorageError> {
+        let store = self.store();
+        let mut others: Vec<Vec<Mutation>> = vec![Vec::new(); store.shard().count];
+        let apply = async |mutation, position| {
+            if !is_resharded {
+                return apply_replayed(store, &mutation, Some(position)).await;
+            }
+            for (shard, part) in self.split_by_shard(mutation) {
+                if shard == store.shard().index {
+                    apply_replayed(store, &part, None).await?;
+                    continue;
+                }
+                others[shard].push(part);
+                if others[shard].len() >= BATCH {
+                    self.send_replayed(shard, std::mem::take(&mut others[shard])).await?;
+                }
+            }
+            Ok(())
+        };
+        let summary = replay(store, segments, schema, recovered, !is_resharded, apply).await?;
+        for (shard, rest) in others.into_iter().enumerate() {
+            if !rest.is_empty() {
+                self.send_replayed(shard, rest).await?;
+            }
+        }
+        Ok(summary)
+    }
+
+    async fn send_replayed(&self, shard: usize, batch: Vec<Mutation>) -> Result<(), StorageError> {
+        self.on_shard(shard, move |node| async move {
+            for mutation in &batch {
+                apply_replayed(node.store(), mutation, None).await?;
+            }
+            Ok(())
+        })
+        .await
+    }
+}

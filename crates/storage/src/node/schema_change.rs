@@ -1,0 +1,163 @@
+//! Schema changes, one at a time, led by shard 0.
+//!
+//! The change is written to the schema tables and synced. Then all shards install the new snapshot.
+//! Then new tables get their directories, and the files of dropped tables are removed. A crash
+//! before the sync leaves the old schema, a crash after it the new one.
+
+use std::sync::Arc;
+
+use espalier_mutation::{
+    Mutation,
+    schema::{Schema, TableId, TableMetadata},
+};
+use espalier_runtime::time;
+use futures_util::stream::{self, StreamExt};
+
+use super::Node;
+use crate::{StorageError, system};
+
+/// Maximum number of tables whose files a DROP KEYSPACE removes at once. The removal of a small
+/// table mostly waits for syncs of directories; the disk makes several in about the time of one.
+const DROPS_AT_ONCE: usize = 32;
+
+impl Node {
+    /// Changes the schema. `change` gets the current schema and returns the new one, `None` for no
+    /// change, or its own error. Other changes wait meanwhile. Returns whether the schema changed,
+    /// once all shards have the new one.
+    ///
+    /// # Errors
+    ///
+    /// The outer error: the change could not be written or installed. The inner error is that of
+    /// `change`.
+    pub async fn change_schema<E: Send>(
+        &self,
+        change: impl FnOnce(&Schema) -> Result<Option<Schema>, E> + Send,
+    ) -> Result<Result<bool, E>, StorageError> {
+        // The lock is taken on shard 0. The change is computed here, because it may borrow from its
+        // caller.
+        let lock = SchemaLock::acquire(self).await;
+        let old = self.store().shared.schema();
+        let outcome = match change(&old) {
+            Err(error) => Ok(Err(error)),
+            Ok(None) => Ok(Ok(false)),
+            Ok(Some(new)) => {
+                let new = Arc::new(new);
+                let lead = self.on_shard(0, |node| async move { node.lead_change(old, new).await });
+                lead.await.map(|()| Ok(true))
+            }
+        };
+        lock.release().await;
+        outcome
+    }
+
+    /// Returns a timestamp greater than those of all earlier changes, even if the clock was set
+    /// back: later changes must win.
+    pub(super) fn next_schema_timestamp_us(&self) -> i64 {
+        let tables = self.store().tables.all();
+        let newest = tables.iter().filter(|table| table.is_schema());
+        let newest = newest.filter_map(|table| table.maximum_timestamp()).max();
+        let now = time::next_timestamp_micros();
+        newest.map_or(now, |newest| now.max(newest.saturating_add(1)))
+    }
+
+    async fn lead_change(&self, old: Arc<Schema>, new: Arc<Schema>) -> Result<(), StorageError> {
+        if self.store().is_closing() {
+            return Err(StorageError::ShuttingDown);
+        }
+        let timestamp_us = self.next_schema_timestamp_us();
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
+            self.prepare_new_table(table).await?;
+        }
+        self.forget_before_views(&old, &new).await?;
+        let mutation = system::schema_mutation(&old, &new, timestamp_us, now_s);
+        if !mutation.updates.is_empty()
+            && let Err(error) = self.store().apply(&mutation).await
+        {
+            // The memtables may have the change even so, and a flush would make it durable.
+            let undo = system::schema_mutation(&new, &old, timestamp_us.saturating_add(1), now_s);
+            if let Err(error) = self.store().apply(&undo).await {
+                tracing::error!(
+                    %error,
+                    "failed schema change may take effect at the next start: it could not be undone"
+                );
+            }
+            return Err(error);
+        }
+        self.store().shared.set_schema(new.clone());
+        let dropped: Vec<TableId> = old
+            .tables()
+            .map(|table| table.id)
+            .filter(|id| new.table_by_id(*id).is_none())
+            .collect();
+        let installed = new.clone();
+        let outcomes = self.on_all_shards(move |node| {
+            let schema = installed.clone();
+            async move { node.install_schema(&schema, &Arc::default()).await }
+        });
+        outcomes.await.into_iter().collect::<Result<Vec<()>, _>>()?;
+        for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
+            self.show_directory_of(table).await;
+        }
+        let drops = dropped.into_iter().map(|id| self.drop_table(&old, id));
+        stream::iter(drops).buffer_unordered(DROPS_AT_ONCE).collect::<()>().await;
+        self.forget_dropped_indexes(&old, &new).await;
+        self.forget_dropped_views(&old, &new).await;
+        self.build_views();
+        // Drivers wait until all nodes show the same version.
+        let version = system::schema_version_update(new.version, timestamp_us);
+        if let Err(error) = self.apply(Mutation { updates: vec![version] }).await {
+            tracing::warn!(
+                %error,
+                "system.local does not show the new schema version: drivers may wait for it"
+            );
+        }
+        Ok(())
+    }
+
+    /// Creates the directory of a new table, as Cassandra does, so that operators see where files
+    /// for `upload` go. A failure is only logged: the directory is not needed before the first
+    /// flush, which creates it if necessary and makes its name durable.
+    async fn show_directory_of(&self, metadata: &TableMetadata) {
+        let directory = self.store().configuration.directory_of(metadata);
+        if let Err(error) = self.store().file_system.create_dir_all(&directory).await {
+            tracing::warn!(
+                %error,
+                table = metadata.name,
+                "directory of a new table could not be created: its first flush retries"
+            );
+        }
+    }
+}
+
+/// The right to change the schema. It is released even if the caller is dropped in the middle of
+/// a change.
+struct SchemaLock(Option<Node>);
+
+impl SchemaLock {
+    async fn acquire(node: &Node) -> Self {
+        node.on_shard(0, |node| async move {
+            node.inner.schema_lock.acquire(1).await.forget();
+        })
+        .await;
+        Self(Some(node.clone()))
+    }
+
+    async fn release(mut self) {
+        if let Some(node) = self.0.take() {
+            release(&node).await;
+        }
+    }
+}
+
+fn release(node: &Node) -> impl Future<Output = ()> + use<> {
+    node.on_shard(0, |node| async move { node.inner.schema_lock.release(1) })
+}
+
+impl Drop for SchemaLock {
+    fn drop(&mut self) {
+        if let Some(node) = self.0.take() {
+            espalier_runtime::spawn_local(release(&node)).detach();
+        }
+    }
+}

@@ -1,0 +1,194 @@
+//! Truncation: removes everything written to a table before it, also after a crash.
+//!
+//! 1. All shards hold off flushes of the table and note their position in the commit log.
+//! 2. All shards set the table's memtables and SSTables aside.
+//! 3. A truncation record is made durable. A failure up to here restores the table.
+//! 4. The files set aside are removed. Then the record forgets their generation numbers, so that
+//!    files that an operator copies into the directory later are not taken for truncated ones.
+
+use std::path::Path;
+
+use espalier_mutation::{LogPosition, schema::TableId};
+use espalier_runtime::time;
+use espalier_sstable::{
+    SSTableId,
+    components::{list_directory, remove_sstable},
+};
+use futures_util::future::LocalBoxFuture;
+
+use super::Node;
+use crate::{
+    StorageError,
+    shard::{FoundTable, FoundTables},
+    system::must_not_be_empty,
+    table::TruncationRecord,
+};
+
+impl Node {
+    /// Removes all writes to a table so far.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table is unknown or the node needs its contents to start, or if the truncation
+    /// record cannot be written or a file cannot be removed.
+    pub fn truncate(&self, table: TableId) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+        Box::pin(async move {
+            self.on_shard(0, move |node| async move { node.lead_truncation(table).await }).await
+        })
+    }
+
+    /// Returns when a table was truncated last, in µs since 1970.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table is unknown, or if its truncation record cannot be read.
+    pub async fn truncated_at_us(&self, table: TableId) -> Result<Option<i64>, StorageError> {
+        let table = self.store().tables.get(table)?;
+        let record = TruncationRecord::load(&self.store().file_system, &table.directory).await?;
+        Ok(record.map(|record| record.at_us))
+    }
+
+    async fn lead_truncation(&self, id: TableId) -> Result<(), StorageError> {
+        // Two truncations at a time would hold flushes off against each other, and the table must
+        // not be dropped or get a view meanwhile.
+        let _lock = self.inner.schema_lock.acquire(1).await;
+        let metadata = self.store().tables.get(id)?.metadata();
+        if must_not_be_empty(&metadata) {
+            StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
+        }
+        if metadata.has_views() {
+            return self.truncate_with_views(&metadata).await;
+        }
+        self.truncate_locked(id).await
+    }
+
+    /// Truncates a table. The caller holds `schema_lock`.
+    pub(super) async fn truncate_locked(&self, id: TableId) -> Result<(), StorageError> {
+        let table = self.store().tables.get(id)?;
+        let directory = table.directory.clone();
+        let held = self.on_all_shards(move |node| async move { node.hold(id).await });
+        held.await;
+        // No flush is under way on any shard: all existing files have lower numbers, all later ones
+        // higher.
+        let generations = self.store().shared.next_generation(id);
+        let truncation_state =
+            self.on_all_shards(move |node| async move { node.begin_truncation(id) });
+        let (positions, names): (Vec<_>, Vec<_>) = truncation_state.await.into_iter().unzip();
+        let mut names: Vec<String> = names.into_iter().flatten().collect();
+        names.sort_unstable();
+        // Shards share SSTables.
+        names.dedup();
+        let at_us = time::now_micros();
+        let record = TruncationRecord { at_us, generations, positions, names };
+        let saved = self.replace_record(&record, &directory).await;
+        let is_done = saved.is_ok();
+        let ended =
+            self.on_all_shards(move |node| async move { node.end_truncation(id, is_done).await });
+        let are_all_removed = ended.await.into_iter().all(|removed| removed);
+        saved?;
+        if !are_all_removed {
+            return Ok(()); // The next start retries, and needs the numbers.
+        }
+        // Files that no shard reads are removed as well. An unfinished compaction or import may
+        // have left them, and the next start would open them.
+        let file_system = &self.store().file_system;
+        for descriptor in list_directory(file_system, &directory).await?.sealed {
+            if record.is_dead(&descriptor) {
+                remove_sstable(file_system, &descriptor).await?;
+            }
+        }
+        record.without_files().save(file_system, &directory).await
+    }
+
+    /// Makes a record durable, or else restores the earlier one. A record that may or may not
+    /// survive a crash could truncate the table in part.
+    async fn replace_record(
+        &self,
+        record: &TruncationRecord,
+        directory: &Path,
+    ) -> Result<(), StorageError> {
+        let file_system = &self.store().file_system;
+        let before = TruncationRecord::load(file_system, directory).await?;
+        let Err(error) = record.save(file_system, directory).await else { return Ok(()) };
+        let restored = match before {
+            Some(before) => before.save(file_system, directory).await,
+            None => TruncationRecord::remove(file_system, directory).await,
+        };
+        if let Err(error) = restored {
+            tracing::error!(
+                %error,
+                "failed truncation may take effect at the next start: its record could not be \
+                 removed"
+            );
+        }
+        Err(error)
+    }
+
+    async fn hold(&self, id: TableId) {
+        if let Ok(table) = self.store().tables.get(id) {
+            let pause = table.compactions.pause().await;
+            let _awaiting = self.store().memtables.await_flush();
+            let flush_permit = table.flush_lock.acquire(1).await;
+            table.hold(flush_permit, pause);
+        }
+    }
+
+    /// Sets the table's data aside. Returns its position in the commit log and the names of the
+    /// SSTables with UUIDs as ids, which have no order.
+    fn begin_truncation(&self, id: TableId) -> (LogPosition, Vec<String>) {
+        let Ok(table) = self.store().tables.get(id) else { return (LogPosition::NONE, Vec::new()) };
+        let view = table.view();
+        let descriptors = view.sstables.iter().map(|sstable| sstable.descriptor());
+        let is_named = |id: &SSTableId| matches!(id, SSTableId::Uuid(_));
+        let named = descriptors.filter(|descriptor| is_named(&descriptor.id));
+        let names = named.map(ToString::to_string).collect();
+        table.begin_truncation();
+        let log = self.store().logs.of_table(&table);
+        (log.map_or(LogPosition::NONE, |log| log.truncation_position()), names)
+    }
+
+    /// Ends a truncation, removes the files if it succeeded, and returns whether all of them are
+    /// gone.
+    async fn end_truncation(&self, id: TableId, is_done: bool) -> bool {
+        let Ok(table) = self.store().tables.get(id) else { return true };
+        let files = table.end_truncation(is_done);
+        let mut are_all_removed = true;
+        for descriptor in files {
+            if let Err(error) = remove_sstable(&self.store().file_system, &descriptor).await {
+                tracing::warn!(
+                    %error,
+                    "files of a truncated table could not be removed: the next start retries"
+                );
+                are_all_removed = false;
+            }
+        }
+        self.store().logs.reclaim(&self.store().tables);
+        are_all_removed
+    }
+
+    /// At the end of a start, makes the records of completed truncations forget the
+    /// generation numbers.
+    pub(super) async fn finish_truncations(&self, found: &FoundTables) -> Result<(), StorageError> {
+        for FoundTable { directory, .. } in found.iter() {
+            if self
+                .store()
+                .tables
+                .get(directory.id)
+                .is_ok_and(|table| table.directory == directory.path)
+            {
+                self.forget_removed(&directory.path).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn forget_removed(&self, directory: &Path) -> Result<(), StorageError> {
+        let file_system = &self.store().file_system;
+        match TruncationRecord::load(file_system, directory).await? {
+            Some(record) if record.names_files() => {
+                record.without_files().save(file_system, directory).await
+            }
+            _ => Ok(()),
+        }
+    }
+}

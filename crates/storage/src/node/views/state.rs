@@ -1,0 +1,259 @@
+//! Reads and writes the records of builds of views. Cassandra keeps them in the same tables:
+//! `system.built_views`, `system.view_builds_in_progress` and
+//! `system_distributed.view_build_status`.
+//!
+//! A view whose status is [`CHECKING`] was built, but may have rows that do not follow from its
+//! base table, because files were imported or restored, or a truncation stopped half-way.
+//!
+//! The tables identify a view by its name. The records of a dropped view must not count for a later
+//! view of the same name, so CREATE removes them before the new view exists. A loss of power may
+//! bring removed records back (`commitlog_sync: periodic`), so the node ignores records that are
+//! older than the view's id. Only shard 0 writes records, so that later records have later
+//! timestamps.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::{
+    BoundKind, Clustering, ClusteringBound, DecoratedKey, DeletionTime, Mutation, PartitionUpdate,
+    RangeTombstone, Row, build_composite,
+    schema::{Schema, TableId, TableMetadata},
+};
+use espalier_runtime::time;
+
+use super::super::logged_batch::micros_of;
+use crate::{
+    Node, StorageError,
+    read::{ReadCommand, ReadTarget},
+    system::{Fields, RowWriter, table},
+};
+
+pub(super) const STARTED: &str = "STARTED";
+
+pub(super) const CHECKING: &str = "CHECKING";
+
+pub(super) const SUCCESS: &str = "SUCCESS";
+
+/// The progress of a shard's part of a build.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct BuildProgress {
+    /// The first and the last token of the part.
+    pub(super) tokens: (i64, i64),
+    /// The last token whose partitions are done.
+    pub(super) last: i64,
+    /// The number of base rows that the build has read.
+    pub(super) keys: u64,
+}
+
+impl Node {
+    /// Returns whether `system.built_views` lists a view.
+    pub(super) async fn is_recorded_view(
+        &self,
+        view: &TableMetadata,
+    ) -> Result<bool, StorageError> {
+        let rows = self.rows_of("system", "built_views", text_key(&view.keyspace)).await?;
+        let definition = table("system", "built_views");
+        Ok(rows.iter().any(|row| {
+            let is_named = Fields::new(&definition, row).clustering(0) == Some(&view.name);
+            is_named && !is_older(row, view.id)
+        }))
+    }
+
+    /// Returns the status of a view's build on this node; `None` if it has not begun.
+    pub async fn view_build_status(
+        &self,
+        keyspace: &str,
+        view: &str,
+    ) -> Result<Option<String>, StorageError> {
+        let key = status_key(keyspace, view);
+        let rows = self.rows_of("system_distributed", "view_build_status", key).await?;
+        let definition = table("system_distributed", "view_build_status");
+        let status = |row: &Row| Fields::new(&definition, row).text("status").map(str::to_owned);
+        Ok(rows.iter().find_map(status))
+    }
+
+    /// Returns the recorded token up to which a shard's part of a build is done.
+    pub(super) async fn recorded_progress(
+        &self,
+        view: &TableMetadata,
+        tokens: (i64, i64),
+    ) -> Result<Option<BuildProgress>, StorageError> {
+        let key = text_key(&view.keyspace);
+        let rows = self.rows_of("system", "view_builds_in_progress", key).await?;
+        let definition = table("system", "view_builds_in_progress");
+        let (first, last) = (tokens.0.to_string(), tokens.1.to_string());
+        Ok(rows.iter().find_map(|row| {
+            let fields = Fields::new(&definition, row);
+            let is_part = !is_older(row, view.id)
+                && fields.clustering(0) == Some(&view.name)
+                && fields.clustering(1) == Some(&first)
+                && fields.clustering(2) == Some(&last);
+            let done = fields.text("last_token")?.parse().ok()?;
+            let keys = fields.bigint("keys_built").and_then(|keys| u64::try_from(keys).ok());
+            is_part.then_some(BuildProgress { tokens, last: done, keys: keys.unwrap_or(0) })
+        }))
+    }
+
+    /// Records the progress of a shard's part of a build. The caller is on shard 0 and has just
+    /// checked that the build is current.
+    pub(super) async fn record_progress(
+        &self,
+        view: &TableMetadata,
+        progress: BuildProgress,
+    ) -> Result<(), StorageError> {
+        let definition = table("system", "view_builds_in_progress");
+        let (first, last) = (progress.tokens.0.to_string(), progress.tokens.1.to_string());
+        let now = time::next_timestamp_micros();
+        let row = RowWriter::new(&definition, &[&view.name, &first, &last], now)
+            .bigint("keys_built", progress.keys)
+            .text("last_token", &progress.last.to_string())
+            .finish();
+        let mut update = PartitionUpdate::new(definition.id, text_key(&view.keyspace));
+        update.rows.push(row);
+        self.apply(Mutation { updates: vec![update] }).await
+    }
+
+    /// Records the state of a view's build, unless the view was dropped. Runs on shard 0.
+    pub(super) async fn record_status(
+        &self,
+        view: &TableMetadata,
+        status: &str,
+    ) -> Result<(), StorageError> {
+        if self.store().shared.schema().table_by_id(view.id).is_none() {
+            return Ok(());
+        }
+        let now = time::next_timestamp_micros();
+        let definition = table("system_distributed", "view_build_status");
+        let host = Clustering::new([Bytes::copy_from_slice(self.store().host_id().as_bytes())]);
+        let key = status_key(&view.keyspace, &view.name);
+        let mut of_status = PartitionUpdate::new(definition.id, key);
+        of_status.rows.push(RowWriter::at(&definition, host, now).text("status", status).finish());
+        let definition = table("system", "built_views");
+        let mut of_built = PartitionUpdate::new(definition.id, text_key(&view.keyspace));
+        let mut row = RowWriter::new(&definition, &[&view.name], now)
+            .boolean("status_replicated", true)
+            .finish();
+        if status != SUCCESS {
+            row = Row { deletion: self.deletion(now), ..Row::empty(row.clustering) };
+        }
+        of_built.rows.push(row);
+        let mut updates = vec![of_status, of_built];
+        if status != STARTED {
+            updates.push(self.without_progress(view, now));
+        }
+        self.apply_logged_batch(Mutation { updates }).await
+    }
+
+    /// Removes the records of the builds of dropped views. Runs on shard 0.
+    pub(in super::super) async fn forget_dropped_views(&self, old: &Schema, new: &Schema) {
+        for view in views_without(old, new) {
+            if let Err(error) = self.forget_builds(view).await {
+                tracing::warn!(
+                    %error,
+                    keyspace = view.keyspace,
+                    view = view.name,
+                    "system.built_views may still list a dropped materialized view; a new view of \
+                     this name removes the record"
+                );
+            }
+        }
+    }
+
+    /// Removes the records that earlier views of the same names may have left, before the new views
+    /// exist. Runs on shard 0.
+    pub(in super::super) async fn forget_before_views(
+        &self,
+        old: &Schema,
+        new: &Schema,
+    ) -> Result<(), StorageError> {
+        for view in views_without(new, old) {
+            self.forget_builds(view).await?;
+        }
+        Ok(())
+    }
+
+    async fn forget_builds(&self, view: &TableMetadata) -> Result<(), StorageError> {
+        let now = time::next_timestamp_micros();
+        let deletion = self.deletion(now);
+        let status = table("system_distributed", "view_build_status").id;
+        let key = status_key(&view.keyspace, &view.name);
+        let status = PartitionUpdate { deletion, ..PartitionUpdate::new(status, key) };
+        let definition = table("system", "built_views");
+        let mut built = PartitionUpdate::new(definition.id, text_key(&view.keyspace));
+        let row = RowWriter::new(&definition, &[&view.name], now).finish();
+        built.rows.push(Row { deletion, ..Row::empty(row.clustering) });
+        let updates = vec![status, built, self.without_progress(view, now)];
+        self.apply_logged_batch(Mutation { updates }).await
+    }
+
+    fn without_progress(&self, view: &TableMetadata, now: i64) -> PartitionUpdate {
+        let definition = table("system", "view_builds_in_progress");
+        let mut update = PartitionUpdate::new(definition.id, text_key(&view.keyspace));
+        let values: Box<[Option<Bytes>]> =
+            [Some(Bytes::copy_from_slice(view.name.as_bytes()))].into();
+        update.range_tombstones.push(RangeTombstone {
+            start: ClusteringBound { kind: BoundKind::InclusiveStart, values: values.clone() },
+            end: ClusteringBound { kind: BoundKind::InclusiveEnd, values },
+            deletion: self.deletion(now),
+        });
+        update
+    }
+
+    fn deletion(&self, now: i64) -> DeletionTime {
+        DeletionTime::new(now, u32::try_from(time::now_seconds()).unwrap_or(0))
+    }
+
+    async fn rows_of(
+        &self,
+        keyspace: &str,
+        name: &str,
+        key: DecoratedKey,
+    ) -> Result<Vec<Row>, StorageError> {
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let command = ReadCommand::of_all(table(keyspace, name), ReadTarget::Partition(key), now_s);
+        let found = self.read(command).await?;
+        Ok(found.partitions.into_iter().flat_map(|partition| partition.rows).collect())
+    }
+}
+
+/// Returns the views of a schema that the other schema lacks.
+fn views_without<'s>(
+    schema: &'s Schema,
+    other: &'s Schema,
+) -> impl Iterator<Item = &'s Arc<TableMetadata>> {
+    let views = schema.tables().filter(|table| table.is_view());
+    views.filter(move |view| other.table_by_id(view.id).is_none())
+}
+
+/// Returns whether a record is older than a view. The view's id has the time of its creation.
+fn is_older(row: &Row, view: TableId) -> bool {
+    micros_of(&view.0).is_some_and(|created_us| row.liveness.timestamp < created_us)
+}
+
+fn text_key(text: &str) -> DecoratedKey {
+    DecoratedKey::new(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+fn status_key(keyspace: &str, view: &str) -> DecoratedKey {
+    DecoratedKey::new(build_composite(&[keyspace.as_bytes(), view.as_bytes()]))
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::random;
+
+    use super::*;
+
+    #[test]
+    fn a_record_older_than_the_view_belongs_to_an_earlier_view() {
+        let definition = table("system", "built_views");
+        let record = |timestamp| RowWriter::new(&definition, &["v"], timestamp).finish();
+        let id = random::timeuuid_now();
+        let created_us = micros_of(&id).unwrap();
+        assert!((created_us - time::now_micros()).abs() < 60_000_000);
+        assert!(is_older(&record(created_us - 1), TableId(id)));
+        assert!(!is_older(&record(created_us), TableId(id)));
+        // An id of another kind holds no time.
+        assert!(!is_older(&record(1), TableId(uuid::Uuid::from_u128(7))));
+    }
+}

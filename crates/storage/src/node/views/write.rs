@@ -1,0 +1,293 @@
+//! Writes base rows together with the rows of their views.
+
+use std::{rc::Rc, sync::Arc};
+
+use bytes::Bytes;
+use espalier_mutation::{
+    DecoratedKeyRef, Mutation, PartitionUpdate,
+    schema::{TableId, TableMetadata},
+};
+use espalier_runtime::{spawn_local, sync::oneshot::oneshot, time, trace_event};
+use futures_util::future::LocalBoxFuture;
+use hashbrown::{HashMap, hash_map::Entry};
+
+use super::{
+    change::{ViewChange, partition_values},
+    plan::ViewPlan,
+};
+use crate::{
+    CommitTicket, Node, StorageError,
+    shard::Completeness,
+    turns::{Turn, TurnRows},
+};
+
+/// The changes of view rows that another shard owns.
+struct RemoteChanges {
+    shard: usize,
+    changes: Vec<(Arc<TableMetadata>, bool, ViewChange)>,
+}
+
+impl Node {
+    /// Returns the plans of the views of a table.
+    pub(super) fn view_plans(&self, base: TableId) -> Rc<[Rc<ViewPlan>]> {
+        if let Some(plans) = self.inner.views.plans.borrow().get(&base) {
+            return plans.clone();
+        }
+        let schema = self.store().schema();
+        let plans = schema.table_by_id(base).map(|base| ViewPlan::of_base(&schema, base));
+        let plans: Rc<[Rc<ViewPlan>]> =
+            plans.unwrap_or_default().into_iter().map(Rc::new).collect();
+        self.inner.views.plans.borrow_mut().insert(base, plans.clone());
+        plans
+    }
+
+    /// Applies a mutation of partitions that this shard owns, with its view updates.
+    pub(in super::super) fn apply_with_views<'a>(
+        &'a self,
+        mutation: &'a Mutation,
+    ) -> LocalBoxFuture<'a, Result<(), StorageError>> {
+        Box::pin(self.apply_in_turn(mutation))
+    }
+
+    async fn apply_in_turn(&self, mutation: &Mutation) -> Result<(), StorageError> {
+        loop {
+            if let Some(rows) = self.turn_rows(mutation)? {
+                let turn = self.store().turns.take(rows).await;
+                return Ok(self.write_with_views(mutation, turn).await?.wait().await?);
+            }
+            // The views were dropped since. New views may come while the write waits for room.
+            if let Some(ticket) = self.store().write_if(mutation, Completeness::Base).await? {
+                return Ok(ticket.wait().await?);
+            }
+        }
+    }
+
+    /// Returns the rows of base tables that a mutation may change; `None` if there are none.
+    fn turn_rows(&self, mutation: &Mutation) -> Result<Option<TurnRows>, StorageError> {
+        let mut all: Option<TurnRows> = None;
+        for update in &mutation.updates {
+            let table = self.store().tables.get(update.table)?.metadata();
+            if !table.has_views() {
+                continue;
+            }
+            let rows = turn_rows_of(&table, update);
+            match &mut all {
+                Some(all) => all.join(rows),
+                None => all = Some(rows),
+            }
+        }
+        Ok(all)
+    }
+
+    /// Writes a mutation of this shard and its view updates, and ends the turn. Resolves when
+    /// the memtables of all shards have the writes; the ticket resolves when they are acknowledged.
+    pub(in super::super) fn write_with_views<'a>(
+        &'a self,
+        mutation: &'a Mutation,
+        turn: Turn,
+    ) -> LocalBoxFuture<'a, Result<CommitTicket, StorageError>> {
+        Box::pin(self.write_whole(mutation, turn))
+    }
+
+    async fn write_whole(
+        &self,
+        mutation: &Mutation,
+        turn: Turn,
+    ) -> Result<CommitTicket, StorageError> {
+        let mut whole = self.with_view_writes(mutation).await?;
+        if !self.owns_all(&whole) {
+            let base_count = mutation.updates.len();
+            return self.write_on_several_shards(whole, base_count, turn).await;
+        }
+        loop {
+            match self.store().write_when_room(&whole).await {
+                // A view was dropped since.
+                Err(StorageError::UnknownTable(id)) if !is_of(mutation, id) => {
+                    whole.updates.retain(|update| update.table != id);
+                }
+                written => {
+                    drop(turn);
+                    return written;
+                }
+            }
+        }
+    }
+
+    /// Returns a mutation with its view updates, which follow its own updates. The caller holds
+    /// turns on the rows.
+    ///
+    /// # Errors
+    /// A view cannot have a row, a view's row has the greatest timestamp, or a read fails.
+    pub(in super::super) fn with_view_writes<'a>(
+        &'a self,
+        mutation: &'a Mutation,
+    ) -> LocalBoxFuture<'a, Result<Mutation, StorageError>> {
+        Box::pin(self.complete(mutation))
+    }
+
+    async fn complete(&self, mutation: &Mutation) -> Result<Mutation, StorageError> {
+        let mut whole = mutation.clone();
+        // The places of the views' partitions in `whole`.
+        let mut places: HashMap<(TableId, Bytes), usize> = HashMap::new();
+        let schema = self.store().schema();
+        for update in &mutation.updates {
+            let Some(table) = schema.table_by_id(update.table) else { continue };
+            if !table.has_views() {
+                continue;
+            }
+            let updates = match self.store().routing.other_owner(table, update.key.token) {
+                None => self.view_updates(update).await?,
+                Some(shard) => {
+                    let update = update.clone();
+                    let there =
+                        move |node: Node| async move { Box::pin(node.view_updates(&update)).await };
+                    self.on_shard(shard, there).await?
+                }
+            };
+            for update in updates {
+                match places.entry((update.table, update.key.key.clone())) {
+                    Entry::Vacant(place) => {
+                        place.insert(whole.updates.len());
+                        whole.updates.push(update);
+                    }
+                    Entry::Occupied(place) => {
+                        if let Some(other) = whole.updates.get_mut(*place.get()) {
+                            other.rows.extend(update.rows);
+                        }
+                    }
+                }
+            }
+        }
+        Ok(whole)
+    }
+
+    /// Returns the writes to views that follow from a write to a partition of this shard.
+    async fn view_updates(
+        &self,
+        update: &PartitionUpdate,
+    ) -> Result<Vec<PartitionUpdate>, StorageError> {
+        let plans = self.view_plans(update.table);
+        let Some(base) = plans.first().map(|plan| plan.base.clone()) else {
+            return Ok(Vec::new());
+        };
+        refuse_invalid_keys(&plans, &base, update)?;
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let changes = self.view_changes(&plans, update, now_s).await?;
+        trace_event!("Changing {} rows of materialized views", changes.len());
+        let mut updates = Vec::with_capacity(changes.len());
+        let mut remote: Vec<RemoteChanges> = Vec::new();
+        for (index, change) in changes {
+            let Some(plan) = plans.get(index) else { continue };
+            match self.store().routing.other_owner(&plan.view, change.key().token) {
+                None => {
+                    updates.extend(self.view_write(&plan.view, plan.moves(), change, now_s).await?)
+                }
+                Some(shard) => {
+                    let change = (plan.view.clone(), plan.moves(), change);
+                    match remote.iter_mut().find(|other| other.shard == shard) {
+                        Some(other) => other.changes.push(change),
+                        None => remote.push(RemoteChanges { shard, changes: vec![change] }),
+                    }
+                }
+            }
+        }
+        for RemoteChanges { shard, changes } in remote {
+            let there = move |node: Node| async move {
+                let mut updates = Vec::with_capacity(changes.len());
+                for (view, moves, change) in changes {
+                    let update = Box::pin(node.view_write(&view, moves, change, now_s)).await?;
+                    updates.extend(update);
+                }
+                Ok::<_, StorageError>(updates)
+            };
+            updates.extend(self.on_shard(shard, there).await?);
+        }
+        Ok(updates)
+    }
+
+    /// Checks that the views of a mutation's tables can have its rows.
+    ///
+    /// # Errors
+    /// The key of a view's row would be empty or too long.
+    pub(in super::super) fn check_view_keys(
+        &self,
+        mutation: &Mutation,
+    ) -> Result<(), StorageError> {
+        let schema = self.store().schema();
+        for update in &mutation.updates {
+            let base = schema.table_by_id(update.table).filter(|table| table.has_views());
+            if let Some(base) = base {
+                refuse_invalid_keys(&self.view_plans(base.id), base, update)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether this shard owns all partitions of a mutation.
+    fn owns_all(&self, mutation: &Mutation) -> bool {
+        let schema = self.store().tables.schema.borrow();
+        mutation.updates.iter().all(|update| {
+            schema
+                .table_by_id(update.table)
+                .is_none_or(|table| self.store().routing.owns(table, update.key.token))
+        })
+    }
+
+    /// Writes to several shards, or to none. Runs in a task of its own: if the caller drops the
+    /// write, the turn must not end before all shards have the write.
+    async fn write_on_several_shards(
+        &self,
+        whole: Mutation,
+        base_count: usize,
+        turn: Turn,
+    ) -> Result<CommitTicket, StorageError> {
+        let (sender, outcome) = oneshot();
+        let node = self.clone();
+        spawn_local(async move {
+            let outcome = node.apply_complete_batch(whole, base_count).await;
+            drop(turn);
+            // Without a receiver, the caller is gone.
+            let _ = sender.send(outcome);
+        })
+        .detach();
+        outcome.await.unwrap_or(Err(StorageError::ShuttingDown))?;
+        Ok(CommitTicket::acknowledged())
+    }
+}
+
+impl ViewChange {
+    /// Returns the partition key of the view's row.
+    fn key(&self) -> DecoratedKeyRef<'_> {
+        match self {
+            Self::Delete { row, .. } | Self::Put { row, .. } => row.key.borrowed(),
+        }
+    }
+}
+
+/// Returns the rows on which a write to a base table takes its turn.
+pub(super) fn turn_rows_of(table: &TableMetadata, update: &PartitionUpdate) -> TurnRows {
+    let mut rows = TurnRows::new(table, update.key.borrowed());
+    if !update.deletion.is_live() || !update.range_tombstones.is_empty() {
+        rows.add_all_rows();
+    } else {
+        update.rows.iter().for_each(|row| rows.add_row(table, &row.clustering));
+    }
+    rows
+}
+
+fn refuse_invalid_keys(
+    plans: &[Rc<ViewPlan>],
+    base: &TableMetadata,
+    update: &PartitionUpdate,
+) -> Result<(), StorageError> {
+    let partition = partition_values(base, update)?;
+    let mut rows = update.rows.iter().flat_map(|row| plans.iter().map(move |plan| (plan, row)));
+    match rows.find_map(|(plan, row)| plan.refusal(&partition, row)) {
+        Some(reason) => Err(StorageError::Unstorable(reason)),
+        None => Ok(()),
+    }
+}
+
+fn is_of(mutation: &Mutation, id: TableId) -> bool {
+    mutation.updates.iter().any(|update| update.table == id)
+}

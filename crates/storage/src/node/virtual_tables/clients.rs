@@ -1,0 +1,93 @@
+//! `system_views.clients`: the connections of the server.
+
+use std::net::IpAddr;
+
+use bytes::Bytes;
+
+use super::VirtualRows;
+use crate::{node::Node, system::address};
+
+/// The connection of a client.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ConnectedClient {
+    /// IP address of the client.
+    pub address: IpAddr,
+    /// Port of the client.
+    pub port: u16,
+    /// The client's current keyspace, if it has one.
+    pub keyspace: Option<String>,
+    /// The role of the client, if clients log in and this one has done so.
+    pub role: Option<String>,
+    /// True if the client has still to log in.
+    pub awaits_login: bool,
+    /// The client's session, once it has sent STARTUP.
+    pub session: Option<ClientSession>,
+    /// The encryption of the connection; `None` if it is plain.
+    pub encryption: Option<ClientEncryption>,
+}
+
+/// The properties that a TLS handshake settled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientEncryption {
+    /// The version by Java's name, such as `TLSv1.3`.
+    pub protocol: &'static str,
+    /// The IANA name of the cipher suite.
+    pub cipher_suite: String,
+}
+
+/// The properties that a client sends when it connects.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ClientSession {
+    /// Version of the native protocol.
+    pub protocol_version: u8,
+    /// Names and values of the options.
+    pub options: Vec<(String, String)>,
+}
+
+impl Node {
+    /// Sets the function that lists this shard's clients for `system_views.clients`. Only the first
+    /// call has an effect.
+    pub fn set_clients(&self, find: impl Fn() -> Vec<ConnectedClient> + 'static) {
+        let _ = self.inner.clients.set(Box::new(find));
+    }
+
+    pub(super) async fn put_clients(&self, rows: &mut VirtualRows<'_>) {
+        let clients = self.on_all_shards(|node| async move {
+            node.inner.clients.get().map(|find| find()).unwrap_or_default()
+        });
+        for client in clients.await.into_iter().flatten() {
+            let port = Bytes::copy_from_slice(&i32::from(client.port).to_be_bytes());
+            rows.put(&[address(client.address)], [port], |row| {
+                let role = client.role.as_deref().unwrap_or("anonymous");
+                let row = row.text("username", role);
+                let row = row.boolean("ssl_enabled", client.encryption.is_some());
+                let row = match &client.encryption {
+                    Some(ClientEncryption { protocol, cipher_suite }) => {
+                        row.text("ssl_protocol", protocol).text("ssl_cipher_suite", cipher_suite)
+                    }
+                    None => row,
+                };
+                let row = match &client.keyspace {
+                    Some(keyspace) => row.text("keyspace_name", keyspace),
+                    None => row,
+                };
+                let stage = if client.awaits_login { "authenticating" } else { "ready" };
+                let Some(ClientSession { protocol_version, options }) = client.session else {
+                    return row.text("connection_stage", "established");
+                };
+                let row = row
+                    .text("connection_stage", stage)
+                    .int("protocol_version", i32::from(protocol_version));
+                let named = [("driver_name", "DRIVER_NAME"), ("driver_version", "DRIVER_VERSION")];
+                let row = named.into_iter().fold(row, |row, (column, name)| {
+                    match options.iter().find(|(option, _)| option.eq_ignore_ascii_case(name)) {
+                        Some((_, value)) => row.text(column, value),
+                        None => row,
+                    }
+                });
+                let options: std::collections::BTreeMap<_, _> = options.into_iter().collect();
+                row.map("client_options", options)
+            });
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! `system_views.settings`: the settings that the opener of the node gave, and the present
+//! values of guardrails.
+
+use super::VirtualRows;
+use crate::node::Node;
+
+impl Node {
+    pub(super) fn put_settings(&self, rows: &mut VirtualRows<'_>) {
+        let guardrails = self.store().configuration().guardrails.settings().into_iter();
+        let guardrails = guardrails.map(|(name, value)| (name.to_owned(), value));
+        for (name, value) in self.store().shared.settings().into_iter().chain(guardrails) {
+            rows.put(&[name], [], |row| match &value {
+                Some(value) => row.text("value", value),
+                None => row,
+            });
+        }
+    }
+}
