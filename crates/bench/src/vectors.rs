@@ -132,7 +132,9 @@ impl<'n> Table<'n> {
             let began = Instant::now();
             match place {
                 "a flushed SSTable" => database.flush(KEYSPACE, None).await?,
-                "a compacted SSTable" => database.compact(KEYSPACE, None, false).await?,
+                "a compacted SSTable" => {
+                    database.compactions().compact(KEYSPACE, None, false).await?
+                }
                 _ => {}
             }
             if place != "the memtable" {

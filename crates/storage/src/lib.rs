@@ -47,8 +47,9 @@ pub use guardrails::{Guardrails, Warnings};
 pub use index::{FormBound, IndexSearch, IndexTerm, IndexValues};
 pub use metrics::StorageMetrics;
 pub use node::{
-    ClientEncryption, ClientSession, ConnectedClient, Imported, Node, Orphan, PastCompaction,
-    SnapshotDetails, SnapshotTable, TableStatistics, TokenRange,
+    Batches, ClientEncryption, ClientSession, Compactions, ConnectedClient, Imported, Node, Orphan,
+    Orphans, PastCompaction, SnapshotDetails, SnapshotTable, Snapshots, TableStatistics,
+    TokenRange, ViewBuilds,
 };
 pub use read::{
     ColumnSelection, FlatColumns, FlatPartition, FlatRows, FragmentVisitor, PartitionRows,

@@ -54,7 +54,7 @@ pub(super) async fn measure(
             node.database().flush("bench_cache", None).await?;
         }
     }
-    node.database().compact("bench_cache", None, true).await?;
+    node.database().compactions().compact("bench_cache", None, true).await?;
     let mut step = progress.step("each row is read once", rows);
     let (resident, pages) = (resident_bytes(), node.database().store().metrics().page_cache_bytes);
     let mut first = Round::default();

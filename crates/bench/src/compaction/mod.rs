@@ -151,7 +151,7 @@ async fn compact(node: &InProcessNode) -> Result<Compaction, BenchError> {
     let before = node.database().store().metrics();
     take_stall_report();
     let (started, worked) = (Instant::now(), process_time());
-    node.database().compact(KEYSPACE, Some(TABLE), false).await?;
+    node.database().compactions().compact(KEYSPACE, Some(TABLE), false).await?;
     let elapsed_s = started.elapsed().as_secs_f64();
     let core_s = (process_time() - worked).as_secs_f64();
     let stall_us = take_stall_report().longest_us;

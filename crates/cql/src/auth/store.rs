@@ -114,7 +114,7 @@ impl Change {
         match mutation.updates.len() {
             0 => Ok(()),
             1 => Ok(database.apply(mutation).await?),
-            _ => Ok(database.apply_whole_batch(mutation).await?),
+            _ => Ok(database.batches().apply_whole(mutation).await?),
         }
     }
 }

@@ -163,7 +163,7 @@ impl QueryProcessor {
         }
         match kind {
             BatchKind::Logged if mutation.updates.len() > 1 => {
-                Ok(self.inner.database.apply_logged_batch(mutation).await?)
+                Ok(self.inner.database.batches().apply(mutation).await?)
             }
             _ => Ok(self.inner.database.apply(mutation).await?),
         }

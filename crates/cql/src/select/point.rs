@@ -84,7 +84,7 @@ impl PlannedSelect {
 /// general path must answer, because the read has to wait or fails.
 ///
 /// The caller has checked `values` against their markers. `buffer` is scratch space for the key.
-/// The contract of the look-up is that of [`Node::try_read_row`].
+/// The contract of the look-up is that of [`espalier_storage::ShardStore::try_read_row`].
 ///
 /// # Errors
 /// [`ErrorCode::ServerError`] if the row is malformed.

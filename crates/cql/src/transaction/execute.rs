@@ -151,7 +151,7 @@ async fn run(database: &Node, bound: &BoundTransaction, turn: Turn) -> Result<Ou
         // The rows that the transaction read are in the logs of other shards. A crash must not keep
         // the writes and lose these rows.
         wait_until_durable(database, named).await?;
-        database.apply_whole_batch(mutation).await?;
+        database.batches().apply_whole(mutation).await?;
         drop(turn);
     }
     Ok(Outcome { answer, is_durable: true })

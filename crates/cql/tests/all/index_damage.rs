@@ -75,7 +75,7 @@ fn a_damaged_component_is_left_out_and_built_again() {
             assert_eq!(count, 20, "{query}");
             assert_eq!(database.store().metrics().index_reads, before.index_reads + 1, "{query}");
             // The next query must meet pages that are not cached.
-            database.compact("k", None, false).await.unwrap();
+            database.compactions().compact("k", None, false).await.unwrap();
         }
     });
 }
@@ -112,7 +112,7 @@ fn a_file_that_cannot_be_indexed_does_not_stop_the_others() {
         let built = "SELECT * FROM system.\"IndexInfo\"";
         assert_eq!(rows(&processor, built, None).await.0, 0);
         disk.clear_faults();
-        database.compact("k", None, false).await.unwrap();
+        database.compactions().compact("k", None, false).await.unwrap();
         assert!(is_built(&database).await);
         assert_eq!(database.store().metrics().failed_index_builds, 0);
         assert_eq!(rows(&processor, waiting, None).await.0, 0);

@@ -405,7 +405,7 @@ async fn run(seed: u64, steps: u64) -> (u64, u64) {
                 has_failed = may_fail(flushed.map_err(|error| error.to_string()));
             }
             2 => {
-                let compacted = node.database.compact("ix", None, true).await;
+                let compacted = node.database.compactions().compact("ix", None, true).await;
                 has_failed = may_fail(compacted.map_err(|error| error.to_string()));
             }
             3..6 => {

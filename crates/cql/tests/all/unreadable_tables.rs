@@ -75,7 +75,7 @@ fn a_start_leaves_out_what_it_cannot_read() {
             "CREATE TABLE ks.c (k int PRIMARY KEY) WITH id = 00000000-0000-0000-0000-000000000007";
         assert!(run(&processor, taken).await.unwrap_err().contains("cannot read"));
         // Its directory is no orphan, and other changes leave it alone.
-        assert_eq!(database.orphans().await.unwrap(), []);
+        assert_eq!(database.orphans().list().await.unwrap(), []);
         run(&processor, "ALTER TABLE ks.good ADD w int").await.unwrap();
         let kept = file_system.read_dir("node/commitlog/unreadable").await.unwrap();
         assert!(!kept.is_empty());

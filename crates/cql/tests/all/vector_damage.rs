@@ -76,7 +76,7 @@ fn a_damaged_component_of_vectors_is_left_out_and_built_again() {
                 assert_eq!(nearest(&processor).await, [68, 69, 70, 71, 72]);
                 assert_eq!(database.store().metrics().index_reads, before.index_reads + 1);
                 // The next query must meet pages that are not cached.
-                database.compact("k", None, false).await.unwrap();
+                database.compactions().compact("k", None, false).await.unwrap();
             }
         });
     }

@@ -208,7 +208,7 @@ async fn run(seed: u64, steps: u64, limits: VectorLimits) -> (Hits, u64, u64) {
             }
             2 => {
                 let _ = writeln!(history.log, "compact");
-                node.database.compact("vh", None, true).await.unwrap();
+                node.database.compactions().compact("vh", None, true).await.unwrap();
             }
             3 if history.one_in(3) => {
                 let _ = writeln!(history.log, "the index is made again");

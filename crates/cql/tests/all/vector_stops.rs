@@ -30,19 +30,19 @@ fn a_compaction_stops_within_the_construction_of_a_graph() {
         }
         database.flush("k", None).await.unwrap();
         let begin = Instant::now();
-        database.compact("k", None, false).await.unwrap();
+        database.compactions().compact("k", None, false).await.unwrap();
         let whole = begin.elapsed();
 
         let other = database.clone();
-        let asked = spawn_local(async move { other.compact("k", None, false).await });
+        let asked = spawn_local(async move { other.compactions().compact("k", None, false).await });
         // Nearly all of the time is that of the construction.
         let begin = Instant::now();
         while begin.elapsed() < whole / 4 {
             yield_now().await;
         }
-        assert_eq!(database.compactions().await.len(), 1);
+        assert_eq!(database.compactions().running().await.len(), 1);
         let stop = Instant::now();
-        database.stop_compactions(&[CompactionKind::Major]).await;
+        database.compactions().stop(&[CompactionKind::Major]).await;
         let ended = asked.await;
         assert!(matches!(ended, Err(StorageError::CompactionStopped(_))), "{ended:?}");
         let waited = stop.elapsed();

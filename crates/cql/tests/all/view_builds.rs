@@ -48,7 +48,7 @@ async fn insert(processor: &QueryProcessor, keys: std::ops::Range<i32>) {
 
 async fn wait_for_view(processor: &QueryProcessor) {
     let deadline = time::Instant::now() + Duration::from_secs(60);
-    let status = async || processor.database().view_build_status("k", "v").await.unwrap();
+    let status = async || processor.database().view_builds().status_of("k", "v").await.unwrap();
     while status().await.as_deref() != Some("SUCCESS") {
         assert!(time::Instant::now() < deadline, "the view is not built");
         time::sleep(Duration::from_millis(1)).await;
@@ -61,7 +61,7 @@ async fn wait_for_progress(processor: &QueryProcessor) -> bool {
         if rows(processor, "SELECT * FROM system.view_builds_in_progress", None).await.0 > 0 {
             return true;
         }
-        let status = processor.database().view_build_status("k", "v").await.unwrap();
+        let status = processor.database().view_builds().status_of("k", "v").await.unwrap();
         if status.as_deref() == Some("SUCCESS") {
             return false;
         }
@@ -77,7 +77,7 @@ async fn take_snapshot(processor: &QueryProcessor) {
     let database = processor.database();
     let id = database.store().schema().table("k", "t").unwrap().id;
     let tables = vec![SnapshotTable { id, describe: |_, _| String::new() }];
-    database.take_snapshot("s".into(), tables, true).await.unwrap();
+    database.snapshots().take("s".into(), tables, true).await.unwrap();
 }
 
 #[test]
@@ -110,7 +110,7 @@ fn a_build_that_a_restore_disturbs_begins_anew() {
         }
         execute(&processor, CREATE_VIEW).await.unwrap();
         assert!(wait_for_progress(&processor).await, "the build had ended before the restore");
-        processor.database().restore("k", "t", "s").await.unwrap();
+        processor.database().snapshots().restore("k", "t", "s").await.unwrap();
         wait_for_view(&processor).await;
         assert_eq!(count(&processor, "t").await, ROWS);
         assert_eq!(count(&processor, "v").await, ROWS);
@@ -136,7 +136,7 @@ fn a_rebuild_removes_older_columns_than_the_base_row() {
             execute(&processor, statement).await.unwrap();
         }
         wait_for_view(&processor).await;
-        processor.database().restore("k", "t", "s").await.unwrap();
+        processor.database().snapshots().restore("k", "t", "s").await.unwrap();
         wait_for_view(&processor).await;
         let of_base = rows(&processor, "SELECT k, c, v, x, y FROM k.t", None).await;
         assert_eq!(rows(&processor, "SELECT k, c, v, x, y FROM k.v", None).await, of_base);
@@ -175,7 +175,7 @@ fn a_compaction_of_some_files_keeps_cells_of_a_row_that_came_back() {
         let last = flushed(&processor).await;
         chosen.extend(last.into_iter().filter(|name| !others.contains(name)));
         assert_eq!(chosen.len(), 2);
-        let compacted = processor.database().compact_sstables("k", "v", chosen).await;
+        let compacted = processor.database().compactions().compact_sstables("k", "v", chosen).await;
         assert!(compacted.unwrap());
         let cells = async |table: &str| {
             rows(&processor, &format!("SELECT k, c, v, x, y FROM k.{table}"), None).await

@@ -399,11 +399,11 @@ async fn snapshot_or_restore(database: &Node, history: &mut History, seed: u64) 
         let id = database.store().schema().table("ks", "base").unwrap().id;
         let tables = vec![SnapshotTable { id, describe: |_, _| String::new() }];
         let tag = format!("s{}", history.snapshots);
-        database.take_snapshot(tag, tables, true).await.unwrap();
+        database.snapshots().take(tag, tables, true).await.unwrap();
     } else {
         let number = 1 + history.below(history.snapshots);
         let _ = writeln!(history.log, "restore {number}");
-        let restored = database.restore("ks", "base", &format!("s{number}")).await;
+        let restored = database.snapshots().restore("ks", "base", &format!("s{number}")).await;
         restored.unwrap_or_else(|error| panic!("seed {seed}: {error}\n{}", history.log));
         history.views.iter_mut().for_each(|view| view.is_distrusted = true);
     }
@@ -411,7 +411,7 @@ async fn snapshot_or_restore(database: &Node, history: &mut History, seed: u64) 
 }
 
 async fn is_built(processor: &QueryProcessor, view: &View) -> bool {
-    let status = processor.database().view_build_status("ks", &view.name).await;
+    let status = processor.database().view_builds().status_of("ks", &view.name).await;
     status.is_ok_and(|status| status.as_deref() == Some("SUCCESS"))
 }
 
@@ -438,7 +438,7 @@ async fn run_node(
             }
             2 => {
                 let _ = writeln!(history.log, "compact");
-                let compact = database.compact("ks", None, true);
+                let compact = database.compactions().compact("ks", None, true);
                 is_sure = time::timeout(timeout, compact).await.is_ok();
             }
             3 | 4 if history.views.len() < 3 => {

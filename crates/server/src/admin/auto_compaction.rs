@@ -26,7 +26,7 @@ pub(super) async fn of_table(database: &Node, request: &HttpRequest, name: &str)
     if request.method != "GET" {
         return set(database, request, keyspace, &[table]).await;
     }
-    match database.is_compacted_by_itself(keyspace, table) {
+    match database.compactions().is_auto_enabled(keyspace, table) {
         Ok(is_enabled) => HttpResponse::json(&is_enabled),
         Err(error) => failure(&error),
     }
@@ -43,5 +43,5 @@ async fn set(
         "DELETE" => false,
         method => return unanswered(method, &["storage_service", "auto_compaction", keyspace]),
     };
-    outcome(database.set_auto_compaction_enabled(keyspace, tables, is_enabled).await)
+    outcome(database.compactions().set_auto_enabled(keyspace, tables, is_enabled).await)
 }

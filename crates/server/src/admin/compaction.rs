@@ -38,17 +38,17 @@ pub(super) async fn answer(
             super::stop::stop_in(database, keyspace, request).await
         }
         ("GET", ["compaction_manager", "compactions" | "compaction_info"]) => {
-            let running = database.compactions().await;
+            let running = database.compactions().running().await;
             HttpResponse::json(&running.iter().map(Running::from).collect::<Vec<_>>())
         }
         ("GET", ["compaction_manager", "compaction_history"]) => history(database).await,
         ("GET", ["compaction_manager", "metrics", "pending_tasks"]) => {
-            let pending = database.pending_compactions().await;
+            let pending = database.compactions().pending().await;
             let count: usize = pending.iter().map(|(_, _, count)| count).sum();
             HttpResponse::json(&count)
         }
         ("GET", ["compaction_manager", "metrics", "pending_tasks_by_table"]) => {
-            let pending = database.pending_compactions().await.into_iter();
+            let pending = database.compactions().pending().await.into_iter();
             let tasks = pending.map(|(ks, cf, task)| Pending { ks, cf, task });
             HttpResponse::json(&tasks.collect::<Vec<_>>())
         }
@@ -136,8 +136,10 @@ async fn compact(database: &Node, keyspace: &str, request: &HttpRequest) -> Http
         Err(reason) => return HttpResponse::error(400, &reason),
     };
     let compacted = for_tables_of(request, async |table| match range {
-        None => database.compact(keyspace, table, with_memtables).await,
-        Some(range) => database.compact_range(keyspace, table, range, with_memtables).await,
+        None => database.compactions().compact(keyspace, table, with_memtables).await,
+        Some(range) => {
+            database.compactions().compact_range(keyspace, table, range, with_memtables).await
+        }
     });
     outcome(compacted.await)
 }
@@ -164,7 +166,7 @@ async fn compact_files(database: &Node, request: &HttpRequest) -> HttpResponse {
             "This needs the names of data files: ?data_files=da-1-bti-Data.db,…",
         );
     }
-    outcome(database.compact_data_files(files).await)
+    outcome(database.compactions().compact_data_files(files).await)
 }
 
 async fn upgrade(database: &Node, keyspace: &str, request: &HttpRequest) -> HttpResponse {
@@ -173,7 +175,7 @@ async fn upgrade(database: &Node, keyspace: &str, request: &HttpRequest) -> Http
     }
     let only_others = flag(request, "exclude_current_version", false);
     let upgraded = for_tables_of(request, async |table| {
-        database.upgrade_sstables(keyspace, table, only_others).await
+        database.compactions().upgrade_sstables(keyspace, table, only_others).await
     });
     match upgraded.await {
         // ScyllaDB answers with a status as a number.
@@ -255,7 +257,7 @@ impl<'a> From<&'a PastCompaction> for Past<'a> {
 
 /// Answers with the rows of `system.compaction_history`, the newest first.
 async fn history(database: &Node) -> HttpResponse {
-    match database.compaction_history().await {
+    match database.compactions().history().await {
         Ok(history) => HttpResponse::written(long_list(history.iter().map(Past::from)).await),
         Err(error) => failure(&error),
     }

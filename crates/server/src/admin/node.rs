@@ -29,7 +29,7 @@ async fn view_build_status(
         let message = format!("There is no materialized view {keyspace}.{view}");
         return HttpResponse::error(400, &message);
     }
-    match database.view_build_status(keyspace, view).await {
+    match database.view_builds().status_of(keyspace, view).await {
         Ok(status) => pair(address, status.unwrap_or_else(|| "UNKNOWN".into())),
         Err(error) => HttpResponse::error(500, &error.to_string()),
     }

@@ -25,7 +25,7 @@ pub(super) async fn scrub(database: &Node, keyspace: &str, request: &HttpRequest
         Err(reason) => return HttpResponse::error(400, &reason),
     };
     let with_snapshot = !flag(request, "disable_snapshot", false);
-    match database.scrub(tables, mode, with_snapshot).await {
+    match database.compactions().scrub(tables, mode, with_snapshot).await {
         Ok(report) => HttpResponse::json(&status(mode, &report)),
         Err(error) => failure(&error),
     }

@@ -25,18 +25,18 @@ pub(super) async fn answer(
         ("POST", [_, "restore"]) => restore(server, request).await,
         ("POST", [_, "snapshots"]) => take_snapshot(database, request).await,
         ("DELETE", [_, "snapshots"]) => clear_snapshots(database, request).await,
-        ("GET", [_, "snapshots"]) => match database.snapshots().await {
+        ("GET", [_, "snapshots"]) => match database.snapshots().list().await {
             Ok(found) => HttpResponse::json(&by_tag(found)),
             Err(error) => failure(&error),
         },
-        ("GET", [_, "orphans"]) => match database.orphans().await {
+        ("GET", [_, "orphans"]) => match database.orphans().list().await {
             Ok(orphans) => {
                 HttpResponse::json(&orphans.iter().map(OrphanEntry::from).collect::<Vec<_>>())
             }
             Err(error) => failure(&error),
         },
         ("DELETE", [_, "orphans"]) => match given(request, "path") {
-            Some(path) => match database.remove_orphan(path.into()).await {
+            Some(path) => match database.orphans().remove(path.into()).await {
                 Ok(removed) => HttpResponse::json(&OrphanEntry::from(&removed)),
                 Err(error) => failure(&error),
             },
@@ -113,7 +113,7 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
     };
     let is_made = !known.tables.contains_key(table);
     if is_made {
-        let script = match database.snapshot_schema(keyspace, table, tag).await {
+        let script = match database.snapshots().schema_of(keyspace, table, tag).await {
             Ok(script) => script,
             Err(error) => return failure(&error),
         };
@@ -123,7 +123,7 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
             }
         }
     }
-    let restored = database.restore(keyspace, table, tag).await;
+    let restored = database.snapshots().restore(keyspace, table, tag).await;
     if is_made && restored.is_err() {
         // Undoes the creation: an empty table would look like the content of the snapshot.
         let drop = format!("DROP TABLE \"{keyspace}\".\"{table}\"");
@@ -165,7 +165,7 @@ async fn take_snapshot(database: &Node, request: &HttpRequest) -> HttpResponse {
     match tables_wanted(&schema, &names(request, "kn"), &names(request, "cf")) {
         Ok(tables) => {
             let with_memtables = !flag(request, "sf", false);
-            outcome(database.take_snapshot(tag.to_owned(), tables, with_memtables).await)
+            outcome(database.snapshots().take(tag.to_owned(), tables, with_memtables).await)
         }
         Err(reason) => HttpResponse::error(400, &reason),
     }
@@ -205,7 +205,7 @@ pub(super) fn tables_wanted(
 
 async fn clear_snapshots(database: &Node, request: &HttpRequest) -> HttpResponse {
     let tag = request.parameter("tag");
-    outcome(database.clear_snapshots(tag, &names(request, "kn"), &names(request, "cf")).await)
+    outcome(database.snapshots().clear(tag, &names(request, "kn"), &names(request, "cf")).await)
 }
 
 /// Returns the snapshots by tag, in ScyllaDB's form.

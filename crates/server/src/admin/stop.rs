@@ -26,7 +26,7 @@ const TYPES: [(&str, &[CompactionKind]); 8] = [
 pub(super) async fn stop(database: &Node, request: &HttpRequest) -> HttpResponse {
     match kinds(request.parameter("type")) {
         Ok(kinds) => {
-            database.stop_compactions(kinds).await;
+            database.compactions().stop(kinds).await;
             HttpResponse::done()
         }
         Err(reason) => HttpResponse::error(400, &reason),
@@ -42,7 +42,7 @@ pub(super) async fn stop_in(
     match kinds(request.parameter("type")) {
         Ok(kinds) => {
             let tables = names(request, "tables");
-            outcome(database.stop_compactions_of(keyspace, &tables, kinds).await)
+            outcome(database.compactions().stop_of(keyspace, &tables, kinds).await)
         }
         Err(reason) => HttpResponse::error(400, &reason),
     }

@@ -93,7 +93,7 @@ pub(super) async fn metric(database: &Node, name: &str, table: &str) -> HttpResp
 
 async fn numbers(database: &Node) -> Result<Vec<Numbers>, StorageError> {
     let mut of_snapshots = HashMap::<(String, String), u64>::new();
-    for snapshot in database.snapshots().await? {
+    for snapshot in database.snapshots().list().await? {
         *of_snapshots.entry((snapshot.keyspace, snapshot.table)).or_default() +=
             snapshot.true_bytes;
     }

@@ -8,7 +8,7 @@ const MEBIBYTE: u64 = 1 << 20;
 
 /// Answers `GET /storage_service/compaction_throughput`. The answer 0 means that there is no limit.
 pub(super) fn get(database: &Node) -> HttpResponse {
-    let bytes = database.compaction_bytes_per_second().unwrap_or(0);
+    let bytes = database.compactions().bytes_per_second().unwrap_or(0);
     HttpResponse::json(&number(bytes as f64 / MEBIBYTE as f64))
 }
 
@@ -16,7 +16,7 @@ pub(super) fn get(database: &Node) -> HttpResponse {
 pub(super) async fn set(database: &Node, given: Option<&str>) -> HttpResponse {
     match parse(given.unwrap_or_default()) {
         Some(mebibytes) => {
-            database.set_compaction_throughput(mebibytes).await;
+            database.compactions().set_throughput(mebibytes).await;
             HttpResponse::done()
         }
         None => HttpResponse::error(

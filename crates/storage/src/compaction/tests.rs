@@ -36,7 +36,7 @@ fn the_header_covers_tombstones_of_expired_cells() {
             node.apply(Mutation { updates: vec![update] }).await.unwrap();
             node.flush("ks", Some("t")).await.unwrap();
         }
-        node.compact("ks", Some("t"), false).await.unwrap();
+        node.compactions().compact("ks", Some("t"), false).await.unwrap();
         let view = table(&node, &metadata).view();
         let [sstable] = &*view.sstables else { panic!("{} files", view.sstables.len()) };
         let statistics = sstable.reader().statistics();

@@ -1,6 +1,6 @@
 //! Removal of snapshots.
 
-use super::{Node, snapshots::NamedDirectory};
+use super::{Snapshots, snapshots::NamedDirectory};
 use crate::{
     StorageError,
     table::{DROPPED_FILE_NAME, remove_dropped_directory},
@@ -24,7 +24,7 @@ impl Wanted {
     }
 }
 
-impl Node {
+impl Snapshots<'_> {
     /// Removes snapshots: of one name or all, in some keyspaces or all, of some tables or all. The
     /// remains of a dropped table go with its last snapshot.
     ///
@@ -32,25 +32,26 @@ impl Node {
     ///
     /// Fails if a directory cannot be read or removed. An unknown name is an error, and then
     /// nothing is removed: after a typing error a user would believe that the snapshots are gone.
-    pub async fn clear_snapshots(
-        &self,
+    pub async fn clear(
+        self,
         tag: Option<&str>,
         keyspaces: &[&str],
         tables: &[&str],
     ) -> Result<(), StorageError> {
         let owned = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect();
         let (tag, keyspaces, tables) = (tag.map(str::to_owned), owned(keyspaces), owned(tables));
-        self.on_shard(0, move |node| async move {
-            // No snapshot is being taken, restored or imported meanwhile, and no table's directory
-            // is being created.
-            let _lock = node.inner.schema_lock.acquire(1).await;
-            node.clear_in_turn(&Wanted { tag, keyspaces, tables }).await
-        })
-        .await
+        self.node
+            .on_shard(0, move |node| async move {
+                // No snapshot is being taken, restored or imported meanwhile, and no table's directory
+                // is being created.
+                let _lock = node.inner.schema_lock.acquire(1).await;
+                Snapshots::of(&node).clear_in_turn(&Wanted { tag, keyspaces, tables }).await
+            })
+            .await
     }
 
-    async fn clear_in_turn(&self, wanted: &Wanted) -> Result<(), StorageError> {
-        let file_system = self.store().file_system();
+    async fn clear_in_turn(self, wanted: &Wanted) -> Result<(), StorageError> {
+        let file_system = self.node.store().file_system();
         let mut directories = self.table_directories().await?;
         self.check_names(wanted, &directories)?;
         directories.retain(|found| wanted.has_table(&found.keyspace, &found.name));
@@ -79,11 +80,11 @@ impl Node {
 
     /// Checks that the keyspaces and tables exist, or existed and have left directories.
     fn check_names(
-        &self,
+        self,
         wanted: &Wanted,
         directories: &[NamedDirectory],
     ) -> Result<(), StorageError> {
-        let schema = self.store().schema();
+        let schema = self.node.store().schema();
         for name in &wanted.keyspaces {
             let is_left = directories.iter().any(|found| found.keyspace == *name);
             if !is_left && schema.keyspace(name).is_none() {

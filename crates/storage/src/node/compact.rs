@@ -31,7 +31,26 @@ impl TokenRange {
     }
 }
 
+/// The compactions of all shards of a node.
+#[derive(Clone, Copy)]
+pub struct Compactions<'n> {
+    pub(in crate::node) node: &'n Node,
+}
+
+impl<'n> Compactions<'n> {
+    pub(in crate::node) fn of(node: &'n Node) -> Self {
+        Self { node }
+    }
+}
+
 impl Node {
+    /// Returns the compactions of all shards of a node.
+    pub fn compactions(&self) -> Compactions<'_> {
+        Compactions::of(self)
+    }
+}
+
+impl<'n> Compactions<'n> {
     /// Compacts a keyspace, or one table of it, on all shards into one sorted run each. With
     /// `with_memtables`, memtables are flushed first. Compactions under way are stopped.
     ///
@@ -39,12 +58,12 @@ impl Node {
     ///
     /// Fails if the keyspace or table is unknown, if the compaction is stopped, or with the first
     /// failure of a flush, split or compaction.
-    pub fn compact<'a>(
-        &'a self,
-        keyspace: &'a str,
-        table: Option<&'a str>,
+    pub fn compact(
+        self,
+        keyspace: &'n str,
+        table: Option<&'n str>,
         with_memtables: bool,
-    ) -> LocalBoxFuture<'a, Result<(), StorageError>> {
+    ) -> LocalBoxFuture<'n, Result<(), StorageError>> {
         Box::pin(async move { self.compact_where(keyspace, table, with_memtables, |_| true).await })
     }
 
@@ -52,14 +71,14 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails as [`Node::compact`] does.
-    pub fn compact_range<'a>(
-        &'a self,
-        keyspace: &'a str,
-        table: Option<&'a str>,
+    /// Fails as [`Compactions::compact`] does.
+    pub fn compact_range(
+        self,
+        keyspace: &'n str,
+        table: Option<&'n str>,
         range: TokenRange,
         with_memtables: bool,
-    ) -> LocalBoxFuture<'a, Result<(), StorageError>> {
+    ) -> LocalBoxFuture<'n, Result<(), StorageError>> {
         Box::pin(async move {
             let is_queued = move |sstable: &SSTable| range.meets(sstable.tokens());
             self.compact_where(keyspace, table, with_memtables, is_queued).await
@@ -67,25 +86,25 @@ impl Node {
     }
 
     async fn compact_where(
-        &self,
+        self,
         keyspace: &str,
         table: Option<&str>,
         with_memtables: bool,
         is_queued: impl Fn(&SSTable) -> bool + Copy + Send + 'static,
     ) -> Result<(), StorageError> {
-        let ids = self.store().tables.named(keyspace, table)?;
+        let ids = self.node.store().tables.named(keyspace, table)?;
         let seen = self.stop_requests().await;
         let mut failure = FirstFailure::none();
         if with_memtables {
-            failure.keep(self.flush(keyspace, table).await)?;
+            failure.keep(self.node.flush(keyspace, table).await)?;
         }
         let of_split = seen.clone();
-        let split = self.for_tables(ids.clone(), move |node, table| {
+        let split = self.node.for_tables(ids.clone(), move |node, table| {
             let seen = of_split.clone();
             async move { seen.requests(&node, &table).split_shared_files().await }
         });
         failure.keep(split.await)?;
-        let compacted = self.for_tables(ids, move |node, table| {
+        let compacted = self.node.for_tables(ids, move |node, table| {
             let seen = seen.clone();
             async move { seen.requests(&node, &table).compact_where(is_queued).await }
         });
@@ -102,12 +121,12 @@ impl Node {
     /// Fails, with nothing done, if a file is unknown, ambiguous, or cannot be compacted at the
     /// moment; otherwise with the first failure of a compaction.
     pub fn compact_data_files(
-        &self,
+        self,
         files: Vec<PathBuf>,
-    ) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+    ) -> LocalBoxFuture<'n, Result<(), StorageError>> {
         Box::pin(async move {
             let wanted = files.clone();
-            let found = self.on_all_shards(move |node| {
+            let found = self.node.on_all_shards(move |node| {
                 let wanted = wanted.clone();
                 async move { named_files(node.store(), &wanted) }
             });
@@ -131,7 +150,7 @@ impl Node {
             for group in found.chunk_by(|left, right| left.table == right.table) {
                 let Some(id) = group.first().map(|file| file.table) else { continue };
                 let (group, seen) = (group.to_vec(), seen.clone());
-                let compacted = self.for_tables(vec![id], move |node, table| {
+                let compacted = self.node.for_tables(vec![id], move |node, table| {
                     let seen = seen.clone();
                     let here = node.store().shard().index;
                     let mut paths: Vec<PathBuf> = Vec::new();
@@ -164,16 +183,16 @@ impl Node {
     /// # Errors
     ///
     /// Fails if the table is unknown or if a compaction fails.
-    pub fn compact_sstables<'a>(
-        &'a self,
-        keyspace: &'a str,
-        table: &'a str,
+    pub fn compact_sstables(
+        self,
+        keyspace: &'n str,
+        table: &'n str,
         names: Vec<String>,
-    ) -> LocalBoxFuture<'a, Result<bool, StorageError>> {
+    ) -> LocalBoxFuture<'n, Result<bool, StorageError>> {
         Box::pin(async move {
-            let ids = self.store().tables.named(keyspace, Some(table))?;
+            let ids = self.node.store().tables.named(keyspace, Some(table))?;
             let seen = self.stop_requests().await;
-            let done = self.on_all_shards(move |node| {
+            let done = self.node.on_all_shards(move |node| {
                 let (ids, names, seen) = (ids.clone(), names.clone(), seen.clone());
                 async move {
                     let mut is_done = false;

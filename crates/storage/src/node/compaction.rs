@@ -6,7 +6,7 @@ use espalier_compaction::{CompactionKind, CompactionProgress};
 use espalier_mutation::schema::TableId;
 use futures_util::future::LocalBoxFuture;
 
-use super::Node;
+use super::{Compactions, Node};
 use crate::{
     FirstFailure, StorageError,
     compaction::{pending_of, progress},
@@ -15,145 +15,6 @@ use crate::{
 };
 
 impl Node {
-    /// Rewrites each SSTable of a keyspace, or of one table of it. With `only_others`, only
-    /// SSTables of another version than the current one. A file that cannot be read does
-    /// not keep the others from being rewritten.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the keyspace or table is unknown, if the rewrite is stopped, or with the first
-    /// failure of a file.
-    pub fn upgrade_sstables<'a>(
-        &'a self,
-        keyspace: &'a str,
-        table: Option<&'a str>,
-        only_others: bool,
-    ) -> LocalBoxFuture<'a, Result<(), StorageError>> {
-        Box::pin(async move {
-            let ids = self.store().tables.named(keyspace, table)?;
-            let seen = self.stop_requests().await;
-            self.for_tables(ids, move |node, table| {
-                let seen = seen.clone();
-                async move { seen.requests(&node, &table).upgrade_all(only_others).await }
-            })
-            .await
-        })
-    }
-
-    /// Stops the running compactions of these kinds and removes their output. Later compactions
-    /// start as usual.
-    pub async fn stop_compactions(&self, kinds: &'static [CompactionKind]) {
-        self.on_all_shards(move |node| async move {
-            let request = node.store().compactions.count_stop_request();
-            for table in node.store().tables.all() {
-                table.compactions.stop(request, kinds);
-            }
-        })
-        .await;
-    }
-
-    /// Stops the running compactions of these kinds in a keyspace, or in some tables of it.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the keyspace or a table is unknown.
-    pub async fn stop_compactions_of(
-        &self,
-        keyspace: &str,
-        tables: &[&str],
-        kinds: &'static [CompactionKind],
-    ) -> Result<(), StorageError> {
-        let ids = self.store().tables.listed(keyspace, tables)?;
-        self.on_all_shards(move |node| {
-            let ids = ids.clone();
-            async move {
-                let request = node.store().compactions.count_stop_request();
-                for table in ids.into_iter().filter_map(|id| node.store().tables.get(id).ok()) {
-                    table.compactions.stop(request, kinds);
-                }
-            }
-        })
-        .await;
-        Ok(())
-    }
-
-    /// Enables or disables automatic compactions of a keyspace, or of some tables of it. The
-    /// setting holds until the node stops or the table's `compaction` is altered. Running
-    /// compactions go on.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the keyspace or a table is unknown.
-    pub async fn set_auto_compaction_enabled(
-        &self,
-        keyspace: &str,
-        tables: &[&str],
-        is_enabled: bool,
-    ) -> Result<(), StorageError> {
-        let ids = self.store().tables.listed(keyspace, tables)?;
-        self.on_all_shards(move |node| {
-            let ids = ids.clone();
-            async move {
-                for table in ids.into_iter().filter_map(|id| node.store().tables.get(id).ok()) {
-                    table.set_compacted_by_itself(is_enabled);
-                }
-                node.store().wakers.compaction.notify_one();
-            }
-        })
-        .await;
-        Ok(())
-    }
-
-    /// Returns whether compactions of a table start automatically.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the keyspace or the table is unknown.
-    pub fn is_compacted_by_itself(
-        &self,
-        keyspace: &str,
-        table: &str,
-    ) -> Result<bool, StorageError> {
-        let mut ids = self.store().tables.listed(keyspace, &[table])?.into_iter();
-        let Some(id) = ids.next() else { return Ok(false) };
-        // Every shard has the same setting.
-        Ok(self.store().tables.get(id)?.compaction_strategy().is_enabled())
-    }
-
-    /// Returns the number of stop requests so far, by shard. A caller that starts a compaction
-    /// keeps the result and ends the compaction when the number grows.
-    pub(super) async fn stop_requests(&self) -> StopRequests {
-        let seen =
-            self.on_all_shards(|node| async move { node.store().compactions.stop_requests.get() });
-        StopRequests(seen.await.into())
-    }
-
-    /// Returns the progress of the compactions that run on all shards.
-    pub async fn compactions(&self) -> Vec<CompactionProgress> {
-        let all = self.on_all_shards(|node| async move { progress(node.store()) });
-        all.await.concat()
-    }
-
-    /// Returns the number of pending compactions on all shards, by keyspace and table.
-    pub async fn pending_compactions(&self) -> Vec<(String, String, usize)> {
-        let counts = self.on_all_shards(|node| async move {
-            let count = |table: Rc<Table>| {
-                let (metadata, pending) = (table.metadata(), pending_of(node.store(), &table));
-                (metadata.keyspace.clone(), metadata.name.clone(), pending)
-            };
-            node.store().tables.all().into_iter().map(count).collect::<Vec<_>>()
-        });
-        let mut counts = counts.await.concat();
-        counts.retain(|(_, _, pending)| *pending > 0);
-        counts.sort();
-        counts.dedup_by(|right, left| {
-            let is_same = (&left.0, &left.1) == (&right.0, &right.1);
-            left.2 += if is_same { right.2 } else { 0 };
-            is_same
-        });
-        counts
-    }
-
     /// Calls `work` for the tables on all shards; one shard works on its tables one after another.
     /// A failure does not keep the following tables from their turn, unless it is a stop request or
     /// a shutdown. Returns the first failure.
@@ -179,6 +40,148 @@ impl Node {
             }
         });
         FirstFailure::of_shards(outcomes.await)
+    }
+}
+
+impl<'n> Compactions<'n> {
+    /// Rewrites each SSTable of a keyspace, or of one table of it. With `only_others`, only
+    /// SSTables of another version than the current one. A file that cannot be read does
+    /// not keep the others from being rewritten.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keyspace or table is unknown, if the rewrite is stopped, or with the first
+    /// failure of a file.
+    pub fn upgrade_sstables(
+        self,
+        keyspace: &'n str,
+        table: Option<&'n str>,
+        only_others: bool,
+    ) -> LocalBoxFuture<'n, Result<(), StorageError>> {
+        Box::pin(async move {
+            let ids = self.node.store().tables.named(keyspace, table)?;
+            let seen = self.stop_requests().await;
+            self.node
+                .for_tables(ids, move |node, table| {
+                    let seen = seen.clone();
+                    async move { seen.requests(&node, &table).upgrade_all(only_others).await }
+                })
+                .await
+        })
+    }
+
+    /// Stops the running compactions of these kinds and removes their output. Later compactions
+    /// start as usual.
+    pub async fn stop(self, kinds: &'static [CompactionKind]) {
+        self.node
+            .on_all_shards(move |node| async move {
+                let request = node.store().compactions.count_stop_request();
+                for table in node.store().tables.all() {
+                    table.compactions.stop(request, kinds);
+                }
+            })
+            .await;
+    }
+
+    /// Stops the running compactions of these kinds in a keyspace, or in some tables of it.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keyspace or a table is unknown.
+    pub async fn stop_of(
+        self,
+        keyspace: &str,
+        tables: &[&str],
+        kinds: &'static [CompactionKind],
+    ) -> Result<(), StorageError> {
+        let ids = self.node.store().tables.listed(keyspace, tables)?;
+        self.node
+            .on_all_shards(move |node| {
+                let ids = ids.clone();
+                async move {
+                    let request = node.store().compactions.count_stop_request();
+                    for table in ids.into_iter().filter_map(|id| node.store().tables.get(id).ok()) {
+                        table.compactions.stop(request, kinds);
+                    }
+                }
+            })
+            .await;
+        Ok(())
+    }
+
+    /// Enables or disables automatic compactions of a keyspace, or of some tables of it. The
+    /// setting holds until the node stops or the table's `compaction` is altered. Running
+    /// compactions go on.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keyspace or a table is unknown.
+    pub async fn set_auto_enabled(
+        self,
+        keyspace: &str,
+        tables: &[&str],
+        is_enabled: bool,
+    ) -> Result<(), StorageError> {
+        let ids = self.node.store().tables.listed(keyspace, tables)?;
+        self.node
+            .on_all_shards(move |node| {
+                let ids = ids.clone();
+                async move {
+                    for table in ids.into_iter().filter_map(|id| node.store().tables.get(id).ok()) {
+                        table.set_compacted_by_itself(is_enabled);
+                    }
+                    node.store().wakers.compaction.notify_one();
+                }
+            })
+            .await;
+        Ok(())
+    }
+
+    /// Returns whether compactions of a table start automatically.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the keyspace or the table is unknown.
+    pub fn is_auto_enabled(self, keyspace: &str, table: &str) -> Result<bool, StorageError> {
+        let mut ids = self.node.store().tables.listed(keyspace, &[table])?.into_iter();
+        let Some(id) = ids.next() else { return Ok(false) };
+        // Every shard has the same setting.
+        Ok(self.node.store().tables.get(id)?.compaction_strategy().is_enabled())
+    }
+
+    /// Returns the number of stop requests so far, by shard. A caller that starts a compaction
+    /// keeps the result and ends the compaction when the number grows.
+    pub(super) async fn stop_requests(self) -> StopRequests {
+        let seen = self
+            .node
+            .on_all_shards(|node| async move { node.store().compactions.stop_requests.get() });
+        StopRequests(seen.await.into())
+    }
+
+    /// Returns the progress of the compactions that run on all shards.
+    pub async fn running(self) -> Vec<CompactionProgress> {
+        let all = self.node.on_all_shards(|node| async move { progress(node.store()) });
+        all.await.concat()
+    }
+
+    /// Returns the number of pending compactions on all shards, by keyspace and table.
+    pub async fn pending(self) -> Vec<(String, String, usize)> {
+        let counts = self.node.on_all_shards(|node| async move {
+            let count = |table: Rc<Table>| {
+                let (metadata, pending) = (table.metadata(), pending_of(node.store(), &table));
+                (metadata.keyspace.clone(), metadata.name.clone(), pending)
+            };
+            node.store().tables.all().into_iter().map(count).collect::<Vec<_>>()
+        });
+        let mut counts = counts.await.concat();
+        counts.retain(|(_, _, pending)| *pending > 0);
+        counts.sort();
+        counts.dedup_by(|right, left| {
+            let is_same = (&left.0, &left.1) == (&right.0, &right.1);
+            left.2 += if is_same { right.2 } else { 0 };
+            is_same
+        });
+        counts
     }
 }
 

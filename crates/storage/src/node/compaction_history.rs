@@ -8,7 +8,7 @@ use espalier_mutation::{ColumnData, KeyRange, Row, schema::TableMetadata};
 use espalier_runtime::{maybe_yield, time};
 use uuid::Uuid;
 
-use super::Node;
+use super::Compactions;
 use crate::{
     PartitionRows, ReadCommand, ReadLimits, ReadTarget, StorageError,
     system::{Fields, SYSTEM_KEYSPACE, table},
@@ -41,13 +41,13 @@ pub struct PastCompaction {
     pub properties: Vec<(String, String)>,
 }
 
-impl Node {
+impl Compactions<'_> {
     /// Returns the compactions of the last week, the newest first.
     ///
     /// # Errors
     ///
     /// Fails if the table cannot be read.
-    pub async fn compaction_history(&self) -> Result<Vec<PastCompaction>, StorageError> {
+    pub async fn history(self) -> Result<Vec<PastCompaction>, StorageError> {
         let table = table(SYSTEM_KEYSPACE, "compaction_history");
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let mut command = ReadCommand {
@@ -57,7 +57,7 @@ impl Node {
         };
         let mut history = BTreeMap::new();
         loop {
-            let page = self.read(command.clone()).await?;
+            let page = self.node.read(command.clone()).await?;
             for past in page.partitions.iter().flat_map(|partition| entries(&table, partition)) {
                 history.insert((past.compacted_at_ms, past.id), past);
                 if history.len() > MAX_ENTRIES {

@@ -20,6 +20,18 @@ use crate::{
     turns::TurnRows,
 };
 
+/// Changes of counters on the shard that owns them.
+#[derive(Clone, Copy)]
+struct CounterUpdates<'n> {
+    pub(in crate::node) node: &'n Node,
+}
+
+impl<'n> CounterUpdates<'n> {
+    fn of(node: &'n Node) -> Self {
+        Self { node }
+    }
+}
+
 impl Node {
     /// Adds to counters: the cells of `update` hold changes (be64). Its deletions are applied
     /// unchanged.
@@ -36,21 +48,26 @@ impl Node {
             self.store().routing.shard_of(table, &update.key)
         };
         let deadline = self.store().configuration.timeouts.turn_deadline(TurnKind::Counter);
-        let add = move |node: Node| async move { node.add_here(update, deadline).await };
+        let add = move |node: Node| async move {
+            CounterUpdates::of(&node).add_here(update, deadline).await
+        };
         self.call_in_turn(shard, deadline, add).await?
     }
+}
 
+impl CounterUpdates<'_> {
     async fn add_here(
-        &self,
+        self,
         mut update: PartitionUpdate,
         deadline: TurnDeadline,
     ) -> Result<(), StorageError> {
-        let table = self.store().tables.get(update.table)?.metadata();
+        let table = self.node.store().tables.get(update.table)?.metadata();
         let comparator = table.comparator();
         join_rows(comparator, &mut update.rows);
         let ticket = {
-            let turn = self.store().turns.take_until(rows_of(&table, &update), deadline).await?;
-            let host = *self.store().host_id().as_bytes();
+            let turn =
+                self.node.store().turns.take_until(rows_of(&table, &update), deadline).await?;
+            let host = *self.node.store().host_id().as_bytes();
             let old_static = self.present_static_row(&update).await?;
             let present = self.present_rows(&update).await?;
             // Later than the clock of every share before, unless the node's clock has gone back.
@@ -68,20 +85,20 @@ impl Node {
             if let Some(row) = &mut update.static_row {
                 add_row(row, old_static.as_ref(), host, clock_us)?;
             }
-            self.write_in_turn(&Mutation { updates: vec![update] }, turn).await?
+            self.node.write_in_turn(&Mutation { updates: vec![update] }, turn).await?
         };
         Ok(ticket.wait().await?)
     }
 
     /// Reads the current rows of the update.
     async fn present_rows(
-        &self,
+        self,
         update: &PartitionUpdate,
     ) -> Result<Vec<PartitionRows>, StorageError> {
         if update.rows.is_empty() {
             return Ok(Vec::new());
         }
-        let table = self.store().tables.get(update.table)?.metadata();
+        let table = self.node.store().tables.get(update.table)?.metadata();
         let rows = update.rows.iter();
         let slices = rows.map(|row| ClusteringSlice::prefix(row.clustering.values.clone()));
         let slices = ClusteringSlices::normalise(slices.collect(), table.comparator());
@@ -90,13 +107,13 @@ impl Node {
 
     /// Reads the current static row, if the update has one.
     async fn present_static_row(
-        &self,
+        self,
         update: &PartitionUpdate,
     ) -> Result<Option<Row>, StorageError> {
         if update.static_row.is_none() {
             return Ok(None);
         }
-        let table = self.store().tables.get(update.table)?.metadata();
+        let table = self.node.store().tables.get(update.table)?.metadata();
         // A read returns it with the first row of the partition, or alone.
         let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
         let present = self.present(table, update, ClusteringSlices::all(), limits).await?;
@@ -104,7 +121,7 @@ impl Node {
     }
 
     async fn present(
-        &self,
+        self,
         table: Arc<TableMetadata>,
         update: &PartitionUpdate,
         slices: ClusteringSlices,
@@ -114,7 +131,7 @@ impl Node {
         let target = ReadTarget::Partition(update.key.clone());
         let slices = Arc::new(slices);
         let command = ReadCommand { slices, limits, ..ReadCommand::of_all(table, target, now_s) };
-        Ok(self.store().read(&command).await?.partitions)
+        Ok(self.node.store().read(&command).await?.partitions)
     }
 }
 

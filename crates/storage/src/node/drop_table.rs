@@ -10,23 +10,23 @@ use espalier_mutation::{
 };
 use espalier_runtime::time;
 
-use super::Node;
+use super::SchemaChanges;
 use crate::{
     StorageError,
     shard::{FoundTable, FoundTables},
     table::{DROPPED_FILE_NAME, TruncationRecord, remove_dropped_directory},
 };
 
-impl Node {
+impl SchemaChanges<'_> {
     /// Removes a table that the schema has lost. Failures are only logged, because the table is
     /// gone either way.
-    pub(super) async fn drop_table(&self, old: &Schema, id: TableId) {
-        self.store().shared.record_dropped(id);
-        let directory = match self.store().tables.get(id) {
+    pub(super) async fn drop_table(self, old: &Schema, id: TableId) {
+        self.node.store().shared.record_dropped(id);
+        let directory = match self.node.store().tables.get(id) {
             Ok(table) => table.directory.clone(),
             Err(_) => return,
         };
-        let file_system = &self.store().file_system;
+        let file_system = &self.node.store().file_system;
         let has_files = file_system.exists(&directory).await.unwrap_or(true);
         if has_files
             && let Err(error) =
@@ -34,7 +34,9 @@ impl Node {
         {
             tracing::warn!(%error, "directory of a dropped table could not be marked");
         }
-        let forgotten = self.on_all_shards(move |node| async move { node.forget_table(id).await });
+        let forgotten = self.node.on_all_shards(move |node| async move {
+            SchemaChanges::of(&node).forget_table(id).await
+        });
         forgotten.await;
         let has_files = file_system.exists(&directory).await.unwrap_or(true);
         if has_files && let Err(error) = remove_dropped_directory(file_system, &directory).await {
@@ -48,19 +50,19 @@ impl Node {
     }
 
     /// Removes a table from this shard, after a flush of it that may be under way.
-    async fn forget_table(&self, id: TableId) {
-        let Ok(table) = self.store().tables.get(id) else { return };
+    async fn forget_table(self, id: TableId) {
+        let Ok(table) = self.node.store().tables.get(id) else { return };
         table.set_dropped();
         let _pause = table.compactions.pause().await;
-        let _awaiting = self.store().memtables.await_flush();
+        let _awaiting = self.node.store().memtables.await_flush();
         let _turn = table.flush_lock.acquire(1).await;
-        self.store().tables.by_id.borrow_mut().remove(&id);
+        self.node.store().tables.by_id.borrow_mut().remove(&id);
         table.clear();
-        self.store().logs.reclaim(&self.store().tables);
+        self.node.store().logs.reclaim(&self.node.store().tables);
     }
 
     /// At start, warns of directories without a table in the schema.
-    pub(super) fn warn_of_unknown(&self, schema: &Schema, found: &FoundTables) {
+    pub(super) fn warn_of_unknown(self, schema: &Schema, found: &FoundTables) {
         for FoundTable { directory, .. } in found.iter() {
             let path = directory.path.display();
             match schema.table_by_id(directory.id) {
@@ -69,8 +71,11 @@ impl Node {
                 None => {
                     tracing::warn!(%path, "directory belongs to no table, it is not read");
                 }
-                Some(table) if self.store().configuration.directory_of(table) != directory.path => {
-                    let used = self.store().configuration.directory_of(table).display().to_string();
+                Some(table)
+                    if self.node.store().configuration.directory_of(table) != directory.path =>
+                {
+                    let used =
+                        self.node.store().configuration.directory_of(table).display().to_string();
                     tracing::warn!(
                         %path,
                         %used,
@@ -83,7 +88,7 @@ impl Node {
     }
 
     /// At start: reports each table and type that the schema leaves out.
-    pub(super) fn report_unreadable(&self, schema: &Schema) {
+    pub(super) fn report_unreadable(self, schema: &Schema) {
         for (keyspace, metadata) in &schema.keyspaces {
             for (name, reason) in &metadata.unreadable.types {
                 tracing::error!(
@@ -114,15 +119,12 @@ impl Node {
     /// Makes sure that a new table shows no data of an earlier table with its id. A generated id is
     /// new. An id that the user gives may belong to a dropped table whose writes are still in the
     /// commit log.
-    pub(super) async fn prepare_new_table(
-        &self,
-        table: &TableMetadata,
-    ) -> Result<(), StorageError> {
-        if self.store().shared.is_new_id(table.id) {
+    pub(super) async fn prepare_new_table(self, table: &TableMetadata) -> Result<(), StorageError> {
+        if self.node.store().shared.is_new_id(table.id) {
             return Ok(());
         }
-        let file_system = &self.store().file_system;
-        let directory = self.store().configuration.directory_of(table);
+        let file_system = &self.node.store().file_system;
+        let directory = self.node.store().configuration.directory_of(table);
         let mark = directory.join(DROPPED_FILE_NAME);
         if file_system.exists(&mark).await? {
             remove_dropped_directory(file_system, &directory).await?;
@@ -132,7 +134,7 @@ impl Node {
                 file_system.sync_dir(&directory).await?;
             }
         }
-        let positions = self.on_all_shards(|node| async move {
+        let positions = self.node.on_all_shards(|node| async move {
             let log = node.store().logs.data.get();
             log.map_or(LogPosition::NONE, |log| log.truncation_position())
         });

@@ -23,12 +23,8 @@ impl Node {
         })
     }
 
-    /// Flushes the memtables of a table on all shards.
-    pub(super) async fn flush_everywhere(&self, id: TableId) -> Result<(), StorageError> {
-        self.flush_tables(vec![id]).await
-    }
-
-    async fn flush_tables(&self, ids: Vec<TableId>) -> Result<(), StorageError> {
+    /// Flushes the memtables of tables on all shards.
+    pub(super) async fn flush_tables(&self, ids: Vec<TableId>) -> Result<(), StorageError> {
         let outcomes = self.on_all_shards(move |node| {
             let ids = ids.clone();
             async move {

@@ -24,7 +24,7 @@ use espalier_sstable::{
 };
 use futures_util::future::LocalBoxFuture;
 
-use super::Node;
+use super::{Node, ViewBuilds};
 use crate::{
     StorageError, compaction::bytes_for_compactions, shard::make_directory, system::is_virtual,
     table::Table,
@@ -50,6 +50,18 @@ pub(super) enum Becoming {
     Copies,
     /// Hard links, for files of this node that never change.
     Links,
+}
+
+/// Imports of files into tables.
+#[derive(Clone, Copy)]
+pub(super) struct Imports<'n> {
+    pub(in crate::node) node: &'n Node,
+}
+
+impl<'n> Imports<'n> {
+    pub(super) fn of(node: &'n Node) -> Self {
+        Self { node }
+    }
 }
 
 impl Node {
@@ -79,20 +91,19 @@ impl Node {
                 return Err(StorageError::NotImportable(reason));
             }
             StorageError::unless_needed_for_start("an import", keyspace)?;
-            let lead = move |node: Node| async move { node.lead_import(id, directory).await };
+            let lead =
+                move |node: Node| async move { Imports::of(&node).lead(id, directory).await };
             self.on_shard(0, lead).await
         })
     }
+}
 
-    async fn lead_import(
-        &self,
-        id: TableId,
-        directory: Option<PathBuf>,
-    ) -> Result<Imported, StorageError> {
+impl Imports<'_> {
+    async fn lead(self, id: TableId, directory: Option<PathBuf>) -> Result<Imported, StorageError> {
         // The table is not dropped, altered or truncated meanwhile.
-        let _lock = self.inner.schema_lock.acquire(1).await;
-        let table = self.store().tables.get(id)?;
-        let (metadata, file_system) = (table.metadata(), self.store().file_system().clone());
+        let _lock = self.node.inner.schema_lock.acquire(1).await;
+        let table = self.node.store().tables.get(id)?;
+        let (metadata, file_system) = (table.metadata(), self.node.store().file_system().clone());
         let is_upload = directory.is_none();
         let source = directory.unwrap_or_else(|| table.directory.join(UPLOAD));
         if !file_system.exists(&source).await.unwrap_or(true) {
@@ -107,13 +118,13 @@ impl Node {
         // SSTables of this node record which intervals of its commit log they hold, and a start
         // does not replay these intervals. They lie in the past, so all of the table's writes in
         // them must be flushed before the first copy is visible.
-        self.flush_everywhere(id).await?;
-        let views = self.dependent_views(&metadata);
-        self.mark_views_stale(&views).await?;
+        self.node.flush_tables(vec![id]).await?;
+        let views = ViewBuilds::of(self.node).dependent_views(&metadata);
+        ViewBuilds::of(self.node).mark_views_stale(&views).await?;
         let copied = self.add_foreign_sstables(&table, &found, Becoming::Copies).await;
         // A build that began before the files were there does not count.
-        self.mark_views_stale(&views).await?;
-        self.build_views();
+        ViewBuilds::of(self.node).mark_views_stale(&views).await?;
+        ViewBuilds::of(self.node).build_views();
         let copied = copied?;
         let imported = Imported { partitions, ..copied };
         if is_upload {
@@ -140,16 +151,16 @@ impl Node {
     /// Checks that the disk has room for copies of SSTables, besides the needs of flushes and
     /// compactions.
     async fn check_room_for_copies(
-        &self,
+        self,
         table: &Table,
         found: &[Descriptor],
     ) -> Result<(), StorageError> {
         let mut bytes = 0;
         for descriptor in found {
-            let files = files_found(self.store().file_system(), descriptor).await?;
+            let files = files_found(self.node.store().file_system(), descriptor).await?;
             bytes += files.values().map(|file| file.length).sum::<u64>();
         }
-        let available = bytes_for_compactions(self.store(), table).await;
+        let available = bytes_for_compactions(self.node.store(), table).await;
         if bytes > available {
             Err(StorageError::NotImportable(format!(
                 "the files have {bytes} bytes, and the disk has room for {available} bytes more"
@@ -161,7 +172,7 @@ impl Node {
 
     /// Checks that SSTables can become part of the table. Returns the number of their partitions.
     pub(super) async fn check_imports(
-        &self,
+        self,
         table: &Arc<TableMetadata>,
         found: &[Descriptor],
     ) -> Result<u64, StorageError> {
@@ -175,20 +186,20 @@ impl Node {
     /// Puts SSTables into the table's directory under numbers of this node, and adds them to the
     /// table. The result counts no partitions.
     pub(super) async fn add_foreign_sstables(
-        &self,
+        self,
         table: &Table,
         found: &[Descriptor],
         becoming: Becoming,
     ) -> Result<Imported, StorageError> {
-        let (id, file_system) = (table.metadata().id, self.store().file_system());
-        make_directory(&self.store().file_system, table).await?;
+        let (id, file_system) = (table.metadata().id, self.node.store().file_system());
+        make_directory(&self.node.store().file_system, table).await?;
         let mut imported = Imported::default();
         let mut copies = Vec::new();
         for descriptor in found {
             let named =
                 |id| Descriptor { id, directory: table.directory.clone(), ..descriptor.clone() };
             let copied = async {
-                let copy = self.store().next_descriptor(id, named).await?;
+                let copy = self.node.store().next_descriptor(id, named).await?;
                 let bytes = match becoming {
                     Becoming::Copies => copy_sstable(file_system, descriptor, &copy).await?,
                     Becoming::Links => link_sstable(file_system, descriptor, &copy).await?,
@@ -211,14 +222,15 @@ impl Node {
         let is_opened = opened.is_ok();
         let added = match opened {
             Ok(()) => {
-                self.for_tables(vec![id], |_, table| async move { table.add_pending_import() })
+                self.node
+                    .for_tables(vec![id], |_, table| async move { table.add_pending_import() })
                     .await
             }
             Err(error) => Err(error),
         };
         // Only when all shards have them, because the first compaction of a file removes it for
         // all.
-        let ended = self.for_tables(vec![id], |node, table| async move {
+        let ended = self.node.for_tables(vec![id], |node, table| async move {
             table.end_pending_import();
             node.store().wakers.compaction.notify_one();
             Ok(())
@@ -233,27 +245,28 @@ impl Node {
     /// Opens SSTables in the table's directory on each shard that owns a part of them, and holds
     /// compactions off.
     async fn open_imported_everywhere(
-        &self,
+        self,
         id: TableId,
         added: Vec<Descriptor>,
     ) -> Result<(), StorageError> {
         let added = Arc::new(added);
-        self.for_tables(vec![id], move |node, table| {
-            let added = added.clone();
-            async move { node.open_imported(&table, &added).await }
-        })
-        .await
+        self.node
+            .for_tables(vec![id], move |node, table| {
+                let added = added.clone();
+                async move { Imports::of(&node).open_imported(&table, &added).await }
+            })
+            .await
     }
 
-    async fn open_imported(&self, table: &Table, added: &[Descriptor]) -> Result<(), StorageError> {
+    async fn open_imported(self, table: &Table, added: &[Descriptor]) -> Result<(), StorageError> {
         // Compactions under way may purge a tombstone because it covers nothing; it may cover
         // something in these files.
         let pause = table.compactions.pause().await;
         let metadata = table.metadata();
         let mut sstables = Vec::new();
         for descriptor in added {
-            let sstable = self.store().open_sstable(&metadata, descriptor.clone()).await?;
-            if self.store().routing.may_own_part(&metadata, &sstable) {
+            let sstable = self.node.store().open_sstable(&metadata, descriptor.clone()).await?;
+            if self.node.store().routing.may_own_part(&metadata, &sstable) {
                 sstables.push(sstable);
             }
         }
@@ -263,11 +276,11 @@ impl Node {
 
     /// Checks that an SSTable can become part of the table. Returns the number of its partitions.
     async fn check_import(
-        &self,
+        self,
         table: &Arc<TableMetadata>,
         descriptor: &Descriptor,
     ) -> Result<u64, StorageError> {
-        let report = verify(self.store().file_system(), descriptor).await;
+        let report = verify(self.node.store().file_system(), descriptor).await;
         let report = report.map_err(|error| refused(error.into()))?;
         if let Some(problem) = report.problems.iter().find(|p| p.severity == Severity::Failure) {
             return Err(StorageError::NotImportable(format!(
@@ -277,7 +290,7 @@ impl Node {
             )));
         }
         let sstable =
-            self.store().open_sstable(table, descriptor.clone()).await.map_err(refused)?;
+            self.node.store().open_sstable(table, descriptor.clone()).await.map_err(refused)?;
         let statistics = descriptor.path(&Component::Statistics);
         compare_keys(table, &sstable.reader().statistics().header).map_err(|reason| {
             let file = statistics.display();

@@ -23,76 +23,6 @@ pub(super) struct FailedIndexBuild {
 }
 
 impl Node {
-    /// Returns the SSTables of all shards for which the last build of their index entries failed.
-    pub(super) async fn failed_index_builds(&self) -> Vec<FailedIndexBuild> {
-        let all = self.on_all_shards(|node| async move {
-            let tables = node.store().tables.all();
-            let failures = tables.iter().flat_map(|table| {
-                let metadata = table.metadata();
-                table.index_failures.all().into_iter().map(move |(id, sstable)| FailedIndexBuild {
-                    id,
-                    keyspace: metadata.keyspace.clone(),
-                    table: metadata.name.clone(),
-                    total_bytes: sstable.reader().data_length(),
-                    total_stored_bytes: sstable.reader().stored_data_length(),
-                    directory: table.directory.display().to_string(),
-                })
-            });
-            failures.collect::<Vec<_>>()
-        });
-        all.await.into_iter().flatten().collect()
-    }
-
-    /// Records the indexes of a table in `system."IndexInfo"` once all shards have built them. The
-    /// first shard does it; each other one wakes it when its own part is built.
-    pub(crate) async fn record_built_indexes(&self, table: &Rc<Table>) -> Result<(), StorageError> {
-        let metadata = table.metadata();
-        let is_new = |name: &&String| !table.has_recorded_index(name);
-        let names = metadata.indexes.iter().map(|index| &index.name).filter(is_new);
-        let names: Vec<String> = names.cloned().collect();
-        if names.is_empty() {
-            return Ok(());
-        }
-        if self.store().shard().index != 0 {
-            if table.has_entries_of(&metadata) {
-                let wake = |node: Node| async move { node.store().wakers.indexes.notify_one() };
-                self.on_shard(0, wake).await;
-                table.record_indexes(names);
-            }
-            return Ok(());
-        }
-        if !self.has_built_indexes(&metadata).await {
-            return Ok(());
-        }
-        let now = time::next_timestamp_micros();
-        let update = |name: &String| index_info_update(&metadata.keyspace, name, now, None);
-        let updates = names.iter().map(update).collect();
-        self.apply(Mutation { updates }).await?;
-        table.record_indexes(names);
-        Ok(())
-    }
-
-    /// Removes dropped indexes from `system."IndexInfo"`.
-    pub(super) async fn forget_dropped_indexes(&self, old: &Schema, new: &Schema) {
-        let now = time::next_timestamp_micros();
-        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-        let mut updates = Vec::new();
-        for table in old.tables().filter(|table| !table.indexes.is_empty()) {
-            let present = new.table_by_id(table.id);
-            for index in &table.indexes {
-                if present.is_none_or(|present| present.index(&index.name).is_none()) {
-                    let keyspace = &table.keyspace;
-                    updates.push(index_info_update(keyspace, &index.name, now, Some(now_s)));
-                }
-            }
-        }
-        if !updates.is_empty()
-            && let Err(error) = self.apply(Mutation { updates }).await
-        {
-            tracing::warn!(%error, "system.IndexInfo still lists a dropped index");
-        }
-    }
-
     /// Returns whether all memtables and SSTables of a table have the entries of its secondary
     /// indexes, on all shards. A shard that does not know the indexes yet has not built them.
     pub async fn has_built_indexes(&self, table: &Arc<TableMetadata>) -> bool {
@@ -106,4 +36,77 @@ impl Node {
         });
         shards.await.into_iter().all(|is_built| is_built)
     }
+}
+
+/// Removes dropped indexes from `system."IndexInfo"`.
+pub(super) async fn forget_dropped_indexes(node: &Node, old: &Schema, new: &Schema) {
+    let now = time::next_timestamp_micros();
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    let mut updates = Vec::new();
+    for table in old.tables().filter(|table| !table.indexes.is_empty()) {
+        let present = new.table_by_id(table.id);
+        for index in &table.indexes {
+            if present.is_none_or(|present| present.index(&index.name).is_none()) {
+                let keyspace = &table.keyspace;
+                updates.push(index_info_update(keyspace, &index.name, now, Some(now_s)));
+            }
+        }
+    }
+    if !updates.is_empty()
+        && let Err(error) = node.apply(Mutation { updates }).await
+    {
+        tracing::warn!(%error, "system.IndexInfo still lists a dropped index");
+    }
+}
+
+/// Records the indexes of a table in `system."IndexInfo"` once all shards have built them. The
+/// first shard does it; each other one wakes it when its own part is built.
+pub(super) async fn record_built_indexes(
+    node: &Node,
+    table: &Rc<Table>,
+) -> Result<(), StorageError> {
+    let metadata = table.metadata();
+    let is_new = |name: &&String| !table.has_recorded_index(name);
+    let names = metadata.indexes.iter().map(|index| &index.name).filter(is_new);
+    let names: Vec<String> = names.cloned().collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    if node.store().shard().index != 0 {
+        if table.has_entries_of(&metadata) {
+            let wake = |node: Node| async move { node.store().wakers.indexes.notify_one() };
+            node.on_shard(0, wake).await;
+            table.record_indexes(names);
+        }
+        return Ok(());
+    }
+    if !node.has_built_indexes(&metadata).await {
+        return Ok(());
+    }
+    let now = time::next_timestamp_micros();
+    let update = |name: &String| index_info_update(&metadata.keyspace, name, now, None);
+    let updates = names.iter().map(update).collect();
+    node.apply(Mutation { updates }).await?;
+    table.record_indexes(names);
+    Ok(())
+}
+
+/// Returns the SSTables of all shards for which the last build of their index entries failed.
+pub(super) async fn failed_index_builds(node: &Node) -> Vec<FailedIndexBuild> {
+    let all = node.on_all_shards(|node| async move {
+        let tables = node.store().tables.all();
+        let failures = tables.iter().flat_map(|table| {
+            let metadata = table.metadata();
+            table.index_failures.all().into_iter().map(move |(id, sstable)| FailedIndexBuild {
+                id,
+                keyspace: metadata.keyspace.clone(),
+                table: metadata.name.clone(),
+                total_bytes: sstable.reader().data_length(),
+                total_stored_bytes: sstable.reader().stored_data_length(),
+                directory: table.directory.display().to_string(),
+            })
+        });
+        failures.collect::<Vec<_>>()
+    });
+    all.await.into_iter().flatten().collect()
 }

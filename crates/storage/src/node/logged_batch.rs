@@ -33,7 +33,7 @@ use futures_util::future::LocalBoxFuture;
 use hashbrown::HashMap;
 use uuid::Uuid;
 
-use super::Node;
+use super::{Node, Views};
 use crate::{
     StorageError,
     read::{ReadCommand, ReadTarget},
@@ -86,7 +86,26 @@ impl Drop for Unfinished {
     }
 }
 
+/// Logged batches.
+#[derive(Clone, Copy)]
+pub struct Batches<'n> {
+    pub(in crate::node) node: &'n Node,
+}
+
+impl<'n> Batches<'n> {
+    pub(in crate::node) fn of(node: &'n Node) -> Self {
+        Self { node }
+    }
+}
+
 impl Node {
+    /// Returns logged batches.
+    pub fn batches(&self) -> Batches<'_> {
+        Batches::of(self)
+    }
+}
+
+impl<'n> Batches<'n> {
     /// Applies a mutation as a whole. If the node stops before this resolves, the mutation is
     /// applied as a whole or not at all.
     ///
@@ -95,17 +114,19 @@ impl Node {
     /// Fails if a table is unknown, if a write cannot be stored, if too many batches are
     /// unfinished, or if the log or memtables take no write. An error means that the mutation is
     /// not acknowledged; if the node has stored the batch, it still retries the mutation.
-    pub async fn apply_logged_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
+    pub async fn apply(self, mutation: Mutation) -> Result<(), StorageError> {
         let entry = self.write_batch_entry(&mutation).await?;
-        let Some((table, key, bytes)) = entry else { return self.apply(mutation).await };
-        let outcome = self.apply(mutation.clone()).await;
+        let Some((table, key, bytes)) = entry else { return self.node.apply(mutation).await };
+        let outcome = self.node.apply(mutation.clone()).await;
         match outcome {
             Ok(()) => self.remove_entry(&table, key, i64::MIN).await,
             Err(_) => {
                 let unfinished = self.begin_unfinished(bytes);
                 let retry = async move {
                     // The client has the first error, and the log has a later one.
-                    let _ = unfinished.node.retry_batch(&table, key, mutation, false).await;
+                    let _ = Batches::of(&unfinished.node)
+                        .retry_batch(&table, key, mutation, false)
+                        .await;
                 };
                 spawn_local(retry).detach();
             }
@@ -116,17 +137,17 @@ impl Node {
     /// Writes the batchlog entry of a mutation of several shards. Returns the table of entries, the
     /// key of the entry and its length in bytes; `None` if one shard owns all partitions.
     async fn write_batch_entry(
-        &self,
+        self,
         mutation: &Mutation,
     ) -> Result<Option<(Arc<TableMetadata>, DecoratedKey, usize)>, StorageError> {
-        if self.split_by_shard(mutation.clone()).len() <= 1 {
+        if self.node.split_by_shard(mutation.clone()).len() <= 1 {
             return Ok(None);
         }
-        let bytes = self.inner.unfinished_batch_bytes.get();
+        let bytes = self.node.inner.unfinished_batch_bytes.get();
         if bytes > MAX_UNFINISHED_BYTES {
             return Err(StorageError::TooManyUnfinishedBatches { bytes });
         }
-        let schema = self.store().schema();
+        let schema = self.node.store().schema();
         // A batch with an entry is retried until it succeeds. A mutation that a table would refuse
         // never succeeds, so it is refused before the entry is written.
         let mut stores = Vec::with_capacity(mutation.updates.len());
@@ -134,13 +155,13 @@ impl Node {
             if schema.table_by_id(update.table).is_none() {
                 return Err(StorageError::UnknownTable(update.table));
             }
-            let store = self.store().tables.get(update.table)?;
-            check_storable(&store, self.store().tables.features_of(&store), update)?;
+            let store = self.node.store().tables.get(update.table)?;
+            check_storable(&store, self.node.store().tables.features_of(&store), update)?;
             stores.push(store);
         }
         let updates = stores.iter().map(|store| &**store).zip(&mutation.updates);
-        check_index_entries(self.store(), updates)?;
-        self.check_view_keys(mutation)?;
+        check_index_entries(self.node.store(), updates)?;
+        Views::of(self.node).check_view_keys(mutation)?;
         let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {
             return Err(StorageError::NotSupported(
                 "a logged batch without the table system.batches",
@@ -151,7 +172,7 @@ impl Node {
         let content = encode(mutation, &schema)?;
         let bytes = content.len();
         let entry = entry(&table, &key, content);
-        if let Err(error) = self.apply(Mutation { updates: vec![entry] }).await {
+        if let Err(error) = self.node.apply(Mutation { updates: vec![entry] }).await {
             // The entry may be in the log, and would apply weeks later a batch that was refused.
             if let StorageError::CommitLog(CommitLogError::Write(_)) = error {
                 self.remove_entry(&table, key, i64::MIN).await;
@@ -161,34 +182,38 @@ impl Node {
         Ok(Some((table, key, bytes)))
     }
 
-    /// Applies a mutation as [`Node::apply_logged_batch`] does, but does not return before all
+    /// Applies a mutation as [`Batches::apply`] does, but does not return before all
     /// shards have applied it: if a shard cannot, this retries. The caller holds turns on the rows.
     /// The view updates of the mutation are a part of the batch.
     ///
     /// # Errors
     ///
-    /// As [`Node::apply_logged_batch`], but once the batch is stored, only if the node shuts
+    /// As [`Batches::apply`], but once the batch is stored, only if the node shuts
     /// down, and the next start applies it, or if the retries gave the batch up
     /// ([`StorageError::BatchGivenUp`]).
-    pub async fn apply_whole_batch(&self, mutation: Mutation) -> Result<(), StorageError> {
-        let has_views = self.store().tables.has_views(&mutation);
+    pub async fn apply_whole(self, mutation: Mutation) -> Result<(), StorageError> {
+        let has_views = self.node.store().tables.has_views(&mutation);
         let base_count = mutation.updates.len();
-        let complete = if has_views { self.with_view_writes(&mutation).await? } else { mutation };
+        let complete = if has_views {
+            Views::of(self.node).with_view_writes(&mutation).await?
+        } else {
+            mutation
+        };
         self.apply_complete_batch(complete, base_count).await
     }
 
-    /// Applies a mutation with its view updates as [`Node::apply_whole_batch`] does. The first
+    /// Applies a mutation with its view updates as [`Batches::apply_whole`] does. The first
     /// `base_count` updates are of base tables. The updates of dropped views are left out.
     pub(super) fn apply_complete_batch(
-        &self,
+        self,
         mut mutation: Mutation,
         base_count: usize,
-    ) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+    ) -> LocalBoxFuture<'n, Result<(), StorageError>> {
         Box::pin(async move {
             loop {
                 let is_base =
                     |id| mutation.updates.iter().take(base_count).any(|update| update.table == id);
-                let outcome = self.apply_whole(&mutation).await;
+                let outcome = self.apply_with_entry(&mutation).await;
                 match outcome {
                     Err(StorageError::UnknownTable(id)) if !is_base(id) => {
                         mutation.updates.retain(|update| update.table != id);
@@ -199,15 +224,16 @@ impl Node {
         })
     }
 
-    async fn apply_whole(&self, mutation: &Mutation) -> Result<(), StorageError> {
+    async fn apply_with_entry(self, mutation: &Mutation) -> Result<(), StorageError> {
         let entry = self.write_batch_entry(mutation).await?;
         let Some((table, key, _)) = entry else {
-            return self.apply_complete(mutation.clone()).await;
+            return self.node.apply_complete(mutation.clone()).await;
         };
-        if self.apply_complete(mutation.clone()).await.is_ok() {
+        if self.node.apply_complete(mutation.clone()).await.is_ok() {
             // A task of its own: the caller's turns end before the entry is gone.
-            let node = self.clone();
-            let remove = async move { node.remove_entry(&table, key, i64::MIN).await };
+            let node = self.node.clone();
+            let remove =
+                async move { Batches::of(&node).remove_entry(&table, key, i64::MIN).await };
             spawn_local(remove).detach();
             return Ok(());
         }
@@ -215,11 +241,11 @@ impl Node {
     }
 
     /// Counts a retry.
-    fn begin_unfinished(&self, bytes: usize) -> Unfinished {
+    fn begin_unfinished(self, bytes: usize) -> Unfinished {
         let bytes = bytes.saturating_add(UNFINISHED_BYTES);
-        let all = &self.inner.unfinished_batch_bytes;
+        let all = &self.node.inner.unfinished_batch_bytes;
         all.set(all.get().saturating_add(bytes));
-        Unfinished { node: self.clone(), bytes }
+        Unfinished { node: self.node.clone(), bytes }
     }
 
     /// Retries a stored batch until it is applied, or until a shard has refused it for good several
@@ -229,16 +255,16 @@ impl Node {
     /// # Errors
     /// The node shuts down, or the batch is given up.
     async fn retry_batch(
-        &self,
+        self,
         table: &TableMetadata,
         key: DecoratedKey,
         mut mutation: Mutation,
         is_complete: bool,
     ) -> Result<(), StorageError> {
         let mut refused = 0;
-        while !self.store().is_closing() {
+        while !self.node.store().is_closing() {
             time::sleep(RETRY_PAUSE).await;
-            let schema = self.store().schema();
+            let schema = self.node.store().schema();
             mutation.updates.retain(|update| schema.table_by_id(update.table).is_some());
             match self.drop_truncated_and_expired(&mut mutation, &key).await {
                 Ok(BatchAge::Recent) => {}
@@ -250,9 +276,9 @@ impl Node {
                 Err(_) => continue,
             }
             let applied = if is_complete {
-                self.apply_complete(mutation.clone()).await
+                self.node.apply_complete(mutation.clone()).await
             } else {
-                self.apply(mutation.clone()).await
+                self.node.apply(mutation.clone()).await
             };
             match applied {
                 Ok(()) => {
@@ -280,13 +306,13 @@ impl Node {
     /// Removes the writes to tables that were truncated after them, and all writes if later
     /// deletions may have been forgotten.
     async fn drop_truncated_and_expired(
-        &self,
+        self,
         mutation: &mut Mutation,
         key: &DecoratedKey,
     ) -> Result<BatchAge, StorageError> {
         let Some(created_us) = created_us(key) else { return Ok(BatchAge::Recent) };
         let tables: BTreeSet<_> = mutation.updates.iter().map(|update| update.table).collect();
-        let schema = self.store().schema();
+        let schema = self.node.store().schema();
         let graces = tables.iter().filter_map(|id| schema.table_by_id(*id));
         let grace_s = graces.map(|table| u64::from(table.options.gc_grace_seconds)).min();
         let grace = grace_s.map_or(Duration::MAX, Duration::from_secs).max(MIN_GRACE);
@@ -302,9 +328,9 @@ impl Node {
         }
         for id in tables {
             // The table was dropped meanwhile; applying the batch reports that.
-            let Ok(table) = self.store().tables.get(id) else { continue };
+            let Ok(table) = self.node.store().tables.get(id) else { continue };
             let directory = &table.directory;
-            let record = TruncationRecord::load(&self.store().file_system, directory).await?;
+            let record = TruncationRecord::load(&self.node.store().file_system, directory).await?;
             if record.is_some_and(|record| record.at_us >= created_us) {
                 mutation.updates.retain(|update| update.table != id);
             }
@@ -314,12 +340,12 @@ impl Node {
 
     /// Removes the entry of a finished batch, with a timestamp of at least `min_us`. Otherwise the
     /// next start would apply the batch again, also to rows that were deleted meanwhile.
-    async fn remove_entry(&self, table: &TableMetadata, key: DecoratedKey, min_us: i64) {
+    async fn remove_entry(self, table: &TableMetadata, key: DecoratedKey, min_us: i64) {
         let mut removal = PartitionUpdate::new(table.id, key);
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         removal.deletion = DeletionTime::new(time::next_timestamp_micros().max(min_us), now_s);
         let removal = Mutation { updates: vec![removal] };
-        if self.apply(removal.clone()).await.is_ok() {
+        if self.node.apply(removal.clone()).await.is_ok() {
             return;
         }
         let unfinished = self.begin_unfinished(0);
@@ -336,13 +362,13 @@ impl Node {
     }
 
     /// At start, applies the batches that were stored and not finished.
-    pub(super) async fn finish_logged_batches(&self) -> Result<(), StorageError> {
-        let schema = self.store().schema();
+    pub(super) async fn finish_logged_batches(self) -> Result<(), StorageError> {
+        let schema = self.node.store().schema();
         let Some(table) = schema.table(TABLE.0, TABLE.1) else { return Ok(()) };
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let all = ReadTarget::Range(KeyRange::full());
         let command = ReadCommand::of_all(table.clone(), all, now_s);
-        'batches: for partition in self.read(command).await?.partitions {
+        'batches: for partition in self.node.read(command).await?.partitions {
             // The member of a ring finishes the batches of its peers.
             if partition.rows.iter().any(|row| is_of_ring(table, row)) {
                 continue;
@@ -362,7 +388,7 @@ impl Node {
                     }
                 };
                 self.drop_truncated_and_expired(&mut mutation, &partition.key).await?;
-                match self.apply(mutation).await {
+                match self.node.apply(mutation).await {
                     // The batch was stored under other settings (`sstable_format`, the size of
                     // segments) and waits until they are back, or its view updates are too large.
                     Err(error) if is_refusal(&error) => {

@@ -1,6 +1,9 @@
 //! The node: the handle to the storage engine that `cql` and `server` hold, one for each shard. It
 //! routes calls between the shards' stores ([`crate::ShardStore`]).
 //!
+//! What several shards do together is grouped into types of one idea each ([`Snapshots`],
+//! [`Compactions`] and others). They are handles to the node, made where they are used.
+//!
 //! | module | what it does |
 //! | --- | --- |
 //! | `open`, `replay`, `shutdown` | start and end |
@@ -63,18 +66,24 @@ use std::{
 use espalier_mutation::schema::Schema;
 use espalier_runtime::sync::{Event, Semaphore};
 
-pub use compact::TokenRange;
+pub use compact::{Compactions, TokenRange};
 pub use compaction_history::PastCompaction;
 pub use import::Imported;
-pub use orphans::Orphan;
-pub use snapshots::{SnapshotDetails, SnapshotTable};
+pub use logged_batch::Batches;
+pub use orphans::{Orphan, Orphans};
+pub use snapshots::{SnapshotDetails, SnapshotTable, Snapshots};
 pub use table_statistics::TableStatistics;
+pub use views::ViewBuilds;
 pub use virtual_tables::{ClientEncryption, ClientSession, ConnectedClient};
 
 use crate::{ShardStore, StorageError, shard::FoundTables};
+use import::Imports;
+use open::Start;
 use peers::NodePeers;
+use schema_change::SchemaChanges;
+use truncate::Truncation;
 use turn_calls::MAX_TURN_CALLS;
-use views::ViewWork;
+use views::{ViewWork, Views};
 
 /// A node on one shard. Clones are the same handle, which stays on its thread.
 #[derive(Clone)]

@@ -18,7 +18,7 @@ use espalier_runtime::{ShardContext, file::FileSystem, spawn_local, time};
 use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
-use super::{Node, registry};
+use super::{Batches, Node, SchemaChanges, Truncation, ViewBuilds, registry};
 use crate::{
     ShardStore, SharedStorage, StorageConfiguration, StorageError,
     read::{ReadCommand, ReadTarget},
@@ -29,6 +29,18 @@ use crate::{
     },
     system::{self, SCHEMA_KEYSPACE},
 };
+
+/// The start of a node, which shard 0 leads.
+#[derive(Clone, Copy)]
+pub(super) struct Start<'n> {
+    pub(in crate::node) node: &'n Node,
+}
+
+impl<'n> Start<'n> {
+    pub(super) fn of(node: &'n Node) -> Self {
+        Self { node }
+    }
+}
 
 impl Node {
     /// Opens the node on this shard. Each shard calls this once on its thread, with the same
@@ -54,7 +66,7 @@ impl Node {
                 let outcome = node.inner.open_outcome.borrow().clone();
                 return outcome.map(|()| node);
             }
-            let outcome = node.lead_open().await;
+            let outcome = Start::of(&node).lead().await;
             for shard in 1..context.count {
                 let outcome = outcome.clone();
                 let report = move |node: Node| async move {
@@ -66,9 +78,11 @@ impl Node {
             outcome.map(|()| node)
         })
     }
+}
 
-    async fn lead_open(&self) -> Result<(), StorageError> {
-        let store = self.store();
+impl Start<'_> {
+    async fn lead(self) -> Result<(), StorageError> {
+        let store = self.node.store();
         let (configuration, file_system) = (&store.configuration, &store.file_system);
         prepare_directories(store).await?;
         let log_directory = &configuration.commitlog_directory;
@@ -84,25 +98,25 @@ impl Node {
             file_system.remove_file(path).await?;
         }
         let schema = store.shared.schema();
-        self.report_unreadable(&schema);
-        self.warn_of_unknown(&schema, &found);
+        SchemaChanges::of(self.node).report_unreadable(&schema);
+        SchemaChanges::of(self.node).warn_of_unknown(&schema, &found);
         let recovered = self.install_everywhere(&schema, &found, &discarded).await?;
         let is_unclean = !segments.segments.is_empty();
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
-        self.finish_truncations(&found).await?;
-        self.finish_logged_batches().await?;
+        Truncation::of(self.node).finish_truncations(&found).await?;
+        Batches::of(self.node).finish_logged_batches().await?;
         if is_unclean {
-            self.mark_unsynced_views_stale().await?;
+            ViewBuilds::of(self.node).mark_unsynced_views_stale().await?;
         }
-        self.on_all_shards(|node| async move { start_compactions(node.store()) }).await;
-        spawn_local(super::views::run(self.clone())).detach();
-        self.build_views();
+        self.node.on_all_shards(|node| async move { start_compactions(node.store()) }).await;
+        spawn_local(super::views::run(self.node.clone())).detach();
+        ViewBuilds::of(self.node).build_views();
         Ok(())
     }
 
     /// Opens the schema: the SSTables of `system_schema`, then the writes that only their log has.
     async fn open_schema(
-        &self,
+        self,
         found: &FoundTables,
         discarded: &DiscardedIntervals,
         segments: Vec<FoundSegment>,
@@ -110,30 +124,30 @@ impl Node {
         let keyspaces = system::keyspaces().into_iter();
         let keyspaces = keyspaces.map(|keyspace| (keyspace.name.clone(), Arc::new(keyspace)));
         let built_in = Arc::new(Schema::new(keyspaces.collect(), Uuid::nil()));
-        self.store().shared.set_schema(built_in.clone());
-        self.install_schema(&built_in, found).await?;
-        let recovered = recover_tables(self.store(), found, |table| {
+        self.node.store().shared.set_schema(built_in.clone());
+        self.node.install_schema(&built_in, found).await?;
+        let recovered = recover_tables(self.node.store(), found, |table| {
             built_in.table_by_id(table).is_some_and(|table| table.keyspace == SCHEMA_KEYSPACE)
         });
         let mut recovered = recovered.await?;
         arrange(&mut recovered, discarded);
         let recovered = Arc::new(recovered);
         let summary = self.replay_here(segments, &built_in, &recovered, false).await?;
-        let log = open_log(self.store(), LogKind::Schema, summary.segments);
-        let _ = self.store().logs.schema.set(log);
+        let log = open_log(self.node.store(), LogKind::Schema, summary.segments);
+        let _ = self.node.store().logs.schema.set(log);
         let schema = self.read_schema(&built_in).await?;
-        self.store().shared.set_schema(Arc::new(schema));
+        self.node.store().shared.set_schema(Arc::new(schema));
         Ok(())
     }
 
     /// Reads the schema from the schema tables.
-    async fn read_schema(&self, built_in: &Schema) -> Result<Schema, StorageError> {
+    async fn read_schema(self, built_in: &Schema) -> Result<Schema, StorageError> {
         schema_of(self.schema_contents(built_in).await?)
     }
 
     /// Reads all rows of the schema tables. Runs on the first shard.
     pub(super) async fn schema_contents<'a>(
-        &self,
+        self,
         built_in: &'a Schema,
     ) -> Result<SchemaContents<'a>, StorageError> {
         let tables = built_in.keyspace(SCHEMA_KEYSPACE);
@@ -142,7 +156,8 @@ impl Node {
         for table in tables.iter().flat_map(|keyspace| keyspace.tables.values()) {
             let all = ReadTarget::Range(KeyRange::full());
             let command = ReadCommand::of_all(table.clone(), all, now_s);
-            contents.push((table.name.as_str(), self.store().read(&command).await?.partitions));
+            contents
+                .push((table.name.as_str(), self.node.store().read(&command).await?.partitions));
         }
         Ok(contents)
     }
@@ -150,13 +165,13 @@ impl Node {
     /// Installs the schema and opens the SSTables on all shards. Returns the intervals of the
     /// commit log that the SSTables name, and the truncations.
     async fn install_everywhere(
-        &self,
+        self,
         schema: &Arc<Schema>,
         found: &FoundTables,
         discarded: &DiscardedIntervals,
     ) -> Result<Recovered, StorageError> {
         let (schema, found) = (schema.clone(), found.clone());
-        let outcomes = self.on_all_shards(move |node| {
+        let outcomes = self.node.on_all_shards(move |node| {
             let (schema, found) = (schema.clone(), found.clone());
             async move {
                 node.install_schema(&schema, &found).await?;
@@ -177,12 +192,12 @@ impl Node {
     }
 
     async fn replay_everywhere(
-        &self,
+        self,
         segments: Vec<FoundSegment>,
         schema: &Arc<Schema>,
         recovered: &Recovered,
     ) -> Result<(), StorageError> {
-        let count = self.store().shard().count;
+        let count = self.node.store().shard().count;
         let is_resharded = segments.iter().any(|segment| segment.shard_count as usize != count);
         let mut shares: Vec<Vec<FoundSegment>> = vec![Vec::new(); count];
         for segment in &segments {
@@ -190,28 +205,29 @@ impl Node {
         }
         let shares = Arc::new(shares);
         let (schema, recovered) = (schema.clone(), recovered.clone());
-        let outcomes = self.on_all_shards(move |node| {
+        let outcomes = self.node.on_all_shards(move |node| {
             let (schema, recovered, shares) = (schema.clone(), recovered.clone(), shares.clone());
             async move {
                 let share = shares[node.store().shard().index].clone();
-                let replay = node.replay_here(share, &schema, &recovered, is_resharded);
+                let replay = Start::of(&node).replay_here(share, &schema, &recovered, is_resharded);
                 replay.await.map(|summary| summary.segments)
             }
         });
         let replayed: Vec<_> = outcomes.await.into_iter().collect::<Result<_, _>>()?;
         if is_resharded {
-            let flushed = self.on_all_shards(|node| async move { node.store().flush().await });
+            let flushed = self.node.on_all_shards(|node| async move { node.store().flush().await });
             flushed.await.into_iter().collect::<Result<Vec<()>, _>>()?;
             for segment in &segments {
-                self.store().file_system.remove_file(&segment.path).await?;
+                self.node.store().file_system.remove_file(&segment.path).await?;
             }
-            self.store()
+            self.node
+                .store()
                 .file_system
-                .sync_dir(&self.store().configuration.commitlog_directory)
+                .sync_dir(&self.node.store().configuration.commitlog_directory)
                 .await?;
         }
         let replayed = Arc::new(replayed);
-        let opened = self.on_all_shards(move |node| {
+        let opened = self.node.on_all_shards(move |node| {
             let replayed = replayed.clone();
             async move {
                 let adopted = if is_resharded {

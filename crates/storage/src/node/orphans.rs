@@ -8,7 +8,7 @@ use espalier_runtime::maybe_yield;
 use futures_util::future::LocalBoxFuture;
 
 use super::{
-    Node,
+    Node, Snapshots,
     snapshots::{NamedDirectory, read_dir},
 };
 use crate::{
@@ -33,20 +33,40 @@ pub struct Orphan {
     pub has_copies: bool,
 }
 
+/// The directories of a node that belong to no table.
+#[derive(Clone, Copy)]
+pub struct Orphans<'n> {
+    pub(in crate::node) node: &'n Node,
+}
+
+impl<'n> Orphans<'n> {
+    pub(in crate::node) fn of(node: &'n Node) -> Self {
+        Self { node }
+    }
+}
+
 impl Node {
+    /// Returns the directories of a node that belong to no table.
+    pub fn orphans(&self) -> Orphans<'_> {
+        Orphans::of(self)
+    }
+}
+
+impl<'n> Orphans<'n> {
     /// Returns the orphans. A dropped table's directory that holds only snapshots or backups is not
     /// one; it is listed with the snapshots.
     ///
     /// # Errors
     ///
     /// Fails if a directory cannot be read.
-    pub async fn orphans(&self) -> Result<Vec<Orphan>, StorageError> {
-        self.on_shard(0, |node| async move {
-            // No table is created or dropped meanwhile.
-            let _lock = node.inner.schema_lock.acquire(1).await;
-            node.find_orphans().await
-        })
-        .await
+    pub async fn list(self) -> Result<Vec<Orphan>, StorageError> {
+        self.node
+            .on_shard(0, |node| async move {
+                // No table is created or dropped meanwhile.
+                let _lock = node.inner.schema_lock.acquire(1).await;
+                Orphans::of(&node).find_orphans().await
+            })
+            .await
     }
 
     /// Removes an orphan, given by its listed path, but not its snapshots and backups.
@@ -54,37 +74,40 @@ impl Node {
     /// # Errors
     ///
     /// Fails if the path is not that of an orphan, or if a file cannot be removed.
-    pub fn remove_orphan(&self, path: PathBuf) -> LocalBoxFuture<'_, Result<Orphan, StorageError>> {
+    pub fn remove(self, path: PathBuf) -> LocalBoxFuture<'n, Result<Orphan, StorageError>> {
         Box::pin(async move {
-            self.on_shard(0, |node| async move {
-                let _lock = node.inner.schema_lock.acquire(1).await;
-                let mut found = node.find_orphans().await?.into_iter();
-                let Some(orphan) = found.find(|orphan| orphan.path == path) else {
-                    return Err(StorageError::UnknownOrphan(path));
-                };
-                let file_system = node.store().file_system();
-                // The mark makes the next start remove the directory if a crash interrupts this.
-                let mark = orphan.path.join(DROPPED_FILE_NAME);
-                file_system.write_atomically(mark, Vec::new()).await?;
-                remove_dropped_directory(file_system, &orphan.path).await?;
-                tracing::info!(
-                    path = %orphan.path.display(),
-                    bytes = orphan.bytes,
-                    "orphan directory removed"
-                );
-                Ok(orphan)
-            })
-            .await
+            self.node
+                .on_shard(0, |node| async move {
+                    let _lock = node.inner.schema_lock.acquire(1).await;
+                    let mut found = Orphans::of(&node).find_orphans().await?.into_iter();
+                    let Some(orphan) = found.find(|orphan| orphan.path == path) else {
+                        return Err(StorageError::UnknownOrphan(path));
+                    };
+                    let file_system = node.store().file_system();
+                    // The mark makes the next start remove the directory if a crash interrupts this.
+                    let mark = orphan.path.join(DROPPED_FILE_NAME);
+                    file_system.write_atomically(mark, Vec::new()).await?;
+                    remove_dropped_directory(file_system, &orphan.path).await?;
+                    tracing::info!(
+                        path = %orphan.path.display(),
+                        bytes = orphan.bytes,
+                        "orphan directory removed"
+                    );
+                    Ok(orphan)
+                })
+                .await
         })
     }
 
-    async fn find_orphans(&self) -> Result<Vec<Orphan>, StorageError> {
-        let schema = self.store().schema();
+    async fn find_orphans(self) -> Result<Vec<Orphan>, StorageError> {
+        let schema = self.node.store().schema();
         let mut orphans = Vec::new();
-        for NamedDirectory { keyspace, name, id, path } in self.table_directories().await? {
+        for NamedDirectory { keyspace, name, id, path } in
+            Snapshots::of(self.node).table_directories().await?
+        {
             if schema
                 .table_by_id(id)
-                .is_some_and(|table| self.store().configuration.directory_of(table) == path)
+                .is_some_and(|table| self.node.store().configuration.directory_of(table) == path)
             {
                 continue;
             }
@@ -102,8 +125,8 @@ impl Node {
         Ok(orphans)
     }
 
-    async fn count_files(&self, orphan: &mut Orphan) -> Result<(), StorageError> {
-        let file_system = self.store().file_system();
+    async fn count_files(self, orphan: &mut Orphan) -> Result<(), StorageError> {
+        let file_system = self.node.store().file_system();
         let copies = [orphan.path.join(SNAPSHOTS), orphan.path.join(BACKUPS)];
         let mut directories = vec![orphan.path.clone()];
         while let Some(directory) = directories.pop() {

@@ -9,7 +9,7 @@ use espalier_sstable::Descriptor;
 use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
-use super::{Inner, Node};
+use super::{Inner, Node, indexes::record_built_indexes};
 use crate::{
     StorageError,
     compaction::{history_update, reserved_bytes},
@@ -115,7 +115,7 @@ impl Peers for NodePeers {
     ) -> LocalBoxFuture<'a, Result<(), StorageError>> {
         Box::pin(async move {
             match self.node() {
-                Some(node) => node.record_built_indexes(table).await,
+                Some(node) => record_built_indexes(&node, table).await,
                 None => Ok(()),
             }
         })

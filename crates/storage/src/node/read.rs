@@ -3,7 +3,7 @@
 use espalier_mutation::Row;
 use espalier_runtime::trace_event;
 
-use super::Node;
+use super::{Node, virtual_tables::read_virtual};
 use crate::{
     StorageError,
     read::{PartitionRows, ReadCommand, ReadResult, ReadTarget},
@@ -19,14 +19,14 @@ impl Node {
     /// shuts down.
     pub async fn read(&self, command: ReadCommand) -> Result<ReadResult, StorageError> {
         if is_made_when_read(&command.table.keyspace, &command.table.name) {
-            return Box::pin(self.read_virtual(&command)).await;
+            return Box::pin(read_virtual(self, &command)).await;
         }
         let routing = self.store().routing;
         let shards = match &command.target {
             ReadTarget::Partition(key) => {
                 let shard = routing.shard_of(&command.table, key);
                 trace_event!("Shard {shard} owns token {}", key.token.0);
-                return self.read_on(shard, command).await;
+                return read_on(self, shard, command).await;
             }
             ReadTarget::Range(range) => routing.shards_of_range(&command.table, range),
         };
@@ -37,7 +37,7 @@ impl Node {
         let mut command = command;
         let mut result = ReadResult::default();
         for shard in first..shards.end {
-            let part = self.read_on(shard, command.clone()).await?;
+            let part = read_on(self, shard, command.clone()).await?;
             let limits = &mut command.limits;
             let bytes = part.partitions.iter().map(partition_bytes).sum::<usize>();
             limits.rows = limits.rows.saturating_sub(part.row_count());
@@ -58,17 +58,17 @@ impl Node {
         }
         Ok(result)
     }
+}
 
-    async fn read_on(
-        &self,
-        shard: usize,
-        command: ReadCommand,
-    ) -> Result<ReadResult, StorageError> {
-        if shard == self.store().shard().index {
-            return self.store().read(&command).await;
-        }
-        self.on_shard(shard, move |node| async move { node.store().read(&command).await }).await
+async fn read_on(
+    node: &Node,
+    shard: usize,
+    command: ReadCommand,
+) -> Result<ReadResult, StorageError> {
+    if shard == node.store().shard().index {
+        return node.store().read(&command).await;
     }
+    node.on_shard(shard, move |node| async move { node.store().read(&command).await }).await
 }
 
 fn partition_bytes(partition: &PartitionRows) -> usize {

@@ -3,7 +3,7 @@
 use espalier_commitlog::FoundSegment;
 use espalier_mutation::{Mutation, schema::Schema};
 
-use super::Node;
+use super::Start;
 use crate::{
     StorageError,
     recovery::{Recovered, ReplaySummary},
@@ -13,23 +13,23 @@ use crate::{
 /// Mutations of other shards that are sent as one batch when the number of shards has changed.
 const BATCH: usize = 256;
 
-impl Node {
+impl Start<'_> {
     /// Replays segments on this shard. Writes that another shard owns are sent there. That happens
     /// only if the number of shards has changed, and then no SSTable refers to the old segments.
     pub(super) async fn replay_here(
-        &self,
+        self,
         segments: Vec<FoundSegment>,
         schema: &Schema,
         recovered: &Recovered,
         is_resharded: bool,
     ) -> Result<ReplaySummary, StorageError> {
-        let store = self.store();
+        let store = self.node.store();
         let mut others: Vec<Vec<Mutation>> = vec![Vec::new(); store.shard().count];
         let apply = async |mutation, position| {
             if !is_resharded {
                 return apply_replayed(store, &mutation, Some(position)).await;
             }
-            for (shard, part) in self.split_by_shard(mutation) {
+            for (shard, part) in self.node.split_by_shard(mutation) {
                 if shard == store.shard().index {
                     apply_replayed(store, &part, None).await?;
                     continue;
@@ -50,13 +50,14 @@ impl Node {
         Ok(summary)
     }
 
-    async fn send_replayed(&self, shard: usize, batch: Vec<Mutation>) -> Result<(), StorageError> {
-        self.on_shard(shard, move |node| async move {
-            for mutation in &batch {
-                apply_replayed(node.store(), mutation, None).await?;
-            }
-            Ok(())
-        })
-        .await
+    async fn send_replayed(self, shard: usize, batch: Vec<Mutation>) -> Result<(), StorageError> {
+        self.node
+            .on_shard(shard, move |node| async move {
+                for mutation in &batch {
+                    apply_replayed(node.store(), mutation, None).await?;
+                }
+                Ok(())
+            })
+            .await
     }
 }

@@ -10,54 +10,54 @@ use espalier_sstable::{Component, Descriptor};
 use futures_util::future::LocalBoxFuture;
 
 use super::{
-    Imported, Node,
+    Imported, Imports, Snapshots, Truncation, ViewBuilds,
     import::{Becoming, find},
     snapshots::{MANIFEST, SCHEMA},
 };
 use crate::{StorageError, compaction::device_of, shard::make_directory};
 
-impl Node {
+impl<'n> Snapshots<'n> {
     /// Restores a table from a snapshot. Writes after the snapshot are lost.
     ///
     /// # Errors
     ///
     /// Fails if the table or the snapshot is unknown, if the node needs the table to start, if the
     /// snapshot is incomplete, damaged, of another schema or on another disk, or with an I/O error.
-    pub fn restore<'a>(
-        &'a self,
-        keyspace: &'a str,
-        table: &'a str,
-        tag: &'a str,
-    ) -> LocalBoxFuture<'a, Result<Imported, StorageError>> {
+    pub fn restore(
+        self,
+        keyspace: &'n str,
+        table: &'n str,
+        tag: &'n str,
+    ) -> LocalBoxFuture<'n, Result<Imported, StorageError>> {
         Box::pin(async move {
             StorageError::unless_needed_for_start("a restore", keyspace)?;
             let (keyspace, table, tag) = (keyspace.to_owned(), table.to_owned(), tag.to_owned());
-            self.on_shard(
-                0,
-                move |node| async move { node.lead_restore(keyspace, table, &tag).await },
-            )
-            .await
+            self.node
+                .on_shard(0, move |node| async move {
+                    Snapshots::of(&node).lead_restore(keyspace, table, &tag).await
+                })
+                .await
         })
     }
 
     async fn lead_restore(
-        &self,
+        self,
         keyspace: String,
         name: String,
         tag: &str,
     ) -> Result<Imported, StorageError> {
         // No DROP, ALTER, TRUNCATE or removal of a snapshot runs meanwhile.
-        let _lock = self.inner.schema_lock.acquire(1).await;
-        let Some(metadata) = self.store().schema().table(&keyspace, &name).cloned() else {
+        let _lock = self.node.inner.schema_lock.acquire(1).await;
+        let Some(metadata) = self.node.store().schema().table(&keyspace, &name).cloned() else {
             return Err(StorageError::UnknownTableName { keyspace, table: name });
         };
         let source = self.snapshot_directory(&keyspace, &name, tag).await?;
         let found = self.files_of_snapshot(&source).await?;
-        let partitions = self.check_imports(&metadata, &found).await?;
-        let table = self.store().tables.get(metadata.id)?;
-        make_directory(&self.store().file_system, &table).await?;
-        if self.store().file_system().metadata(&source).await?.device
-            != device_of(self.store(), &table).await
+        let partitions = Imports::of(self.node).check_imports(&metadata, &found).await?;
+        let table = self.node.store().tables.get(metadata.id)?;
+        make_directory(&self.node.store().file_system, &table).await?;
+        if self.node.store().file_system().metadata(&source).await?.device
+            != device_of(self.node.store(), &table).await
         {
             return Err(StorageError::Snapshot(format!(
                 "Snapshot {} is on another disk than its table, so its files cannot be linked: \
@@ -67,13 +67,14 @@ impl Node {
         }
         // Unflushed writes after this point are younger than the commit log intervals that the
         // snapshot's files claim to hold.
-        let views = self.dependent_views(&metadata);
-        self.mark_views_stale(&views).await?;
-        self.truncate_locked(metadata.id).await?;
-        let added = self.add_foreign_sstables(&table, &found, Becoming::Links).await;
+        let views = ViewBuilds::of(self.node).dependent_views(&metadata);
+        ViewBuilds::of(self.node).mark_views_stale(&views).await?;
+        Truncation::of(self.node).truncate_locked(metadata.id).await?;
+        let added =
+            Imports::of(self.node).add_foreign_sstables(&table, &found, Becoming::Links).await;
         // A build that began before the files were there does not count.
-        self.mark_views_stale(&views).await?;
-        self.build_views();
+        ViewBuilds::of(self.node).mark_views_stale(&views).await?;
+        ViewBuilds::of(self.node).build_views();
         let added = added?;
         let from = source.display();
         tracing::info!(keyspace, table = name, sstables = added.sstables, %from, "restored");
@@ -85,8 +86,8 @@ impl Node {
     /// # Errors
     ///
     /// Fails if there is no such snapshot, or if its `schema.cql` cannot be read.
-    pub async fn snapshot_schema(
-        &self,
+    pub async fn schema_of(
+        self,
         keyspace: &str,
         table: &str,
         tag: &str,
@@ -98,7 +99,7 @@ impl Node {
     /// Finds the directory of a snapshot: of the table in the schema, or else of a dropped table of
     /// that name.
     async fn snapshot_directory(
-        &self,
+        self,
         keyspace: &str,
         name: &str,
         tag: &str,
@@ -109,10 +110,10 @@ impl Node {
         if tag.is_empty() || tag.contains(['/', '\0']) || tag == "." || tag == ".." {
             return not_one("no snapshot");
         }
-        let schema = self.store().schema();
+        let schema = self.node.store().schema();
         let own = schema
             .table(keyspace, name)
-            .map(|table| self.store().configuration.directory_of(table));
+            .map(|table| self.node.store().configuration.directory_of(table));
         let mut found = Vec::new();
         for directory in self.table_directories().await? {
             if directory.keyspace != keyspace || directory.name != name {
@@ -123,7 +124,7 @@ impl Node {
                 continue;
             };
             let path = snapshot.path;
-            if self.store().file_system().exists(path.join(MANIFEST)).await? {
+            if self.node.store().file_system().exists(path.join(MANIFEST)).await? {
                 if own.as_ref() == Some(&directory.path) {
                     return Ok(path);
                 }
@@ -138,9 +139,9 @@ impl Node {
     }
 
     /// Returns the SSTables of a snapshot. They must be exactly those of its manifest.
-    async fn files_of_snapshot(&self, source: &Path) -> Result<Vec<Descriptor>, StorageError> {
+    async fn files_of_snapshot(self, source: &Path) -> Result<Vec<Descriptor>, StorageError> {
         let manifest = self.text_of(&source.join(MANIFEST)).await?;
-        let found = match find(self.store().file_system(), source).await {
+        let found = match find(self.node.store().file_system(), source).await {
             Err(StorageError::NothingToImport(_)) => Vec::new(),
             found => found?,
         };
@@ -163,8 +164,8 @@ impl Node {
         }
     }
 
-    async fn text_of(&self, path: &Path) -> Result<String, StorageError> {
-        let bytes = self.store().file_system().read(path).await?;
+    async fn text_of(self, path: &Path) -> Result<String, StorageError> {
+        let bytes = self.node.store().file_system().read(path).await?;
         String::from_utf8(bytes)
             .map_err(|_| StorageError::Snapshot(format!("{} is not UTF-8", path.display())))
     }

@@ -13,12 +13,24 @@ use espalier_mutation::{
 use espalier_runtime::time;
 use futures_util::stream::{self, StreamExt};
 
-use super::Node;
+use super::{Node, ViewBuilds, indexes::forget_dropped_indexes};
 use crate::{StorageError, system};
 
 /// Maximum number of tables whose files a DROP KEYSPACE removes at once. The removal of a small
 /// table mostly waits for syncs of directories; the disk makes several in about the time of one.
 const DROPS_AT_ONCE: usize = 32;
+
+/// Changes of the schema, which shard 0 leads.
+#[derive(Clone, Copy)]
+pub(super) struct SchemaChanges<'n> {
+    pub(in crate::node) node: &'n Node,
+}
+
+impl<'n> SchemaChanges<'n> {
+    pub(super) fn of(node: &'n Node) -> Self {
+        Self { node }
+    }
+}
 
 impl Node {
     /// Changes the schema. `change` gets the current schema and returns the new one, `None` for no
@@ -42,26 +54,30 @@ impl Node {
             Ok(None) => Ok(Ok(false)),
             Ok(Some(new)) => {
                 let new = Arc::new(new);
-                let lead = self.on_shard(0, |node| async move { node.lead_change(old, new).await });
+                let lead = self.on_shard(0, |node| async move {
+                    SchemaChanges::of(&node).lead_change(old, new).await
+                });
                 lead.await.map(|()| Ok(true))
             }
         };
         lock.release().await;
         outcome
     }
+}
 
+impl SchemaChanges<'_> {
     /// Returns a timestamp greater than those of all earlier changes, even if the clock was set
     /// back: later changes must win.
-    pub(super) fn next_schema_timestamp_us(&self) -> i64 {
-        let tables = self.store().tables.all();
+    pub(super) fn next_schema_timestamp_us(self) -> i64 {
+        let tables = self.node.store().tables.all();
         let newest = tables.iter().filter(|table| table.is_schema());
         let newest = newest.filter_map(|table| table.maximum_timestamp()).max();
         let now = time::next_timestamp_micros();
         newest.map_or(now, |newest| now.max(newest.saturating_add(1)))
     }
 
-    async fn lead_change(&self, old: Arc<Schema>, new: Arc<Schema>) -> Result<(), StorageError> {
-        if self.store().is_closing() {
+    async fn lead_change(self, old: Arc<Schema>, new: Arc<Schema>) -> Result<(), StorageError> {
+        if self.node.store().is_closing() {
             return Err(StorageError::ShuttingDown);
         }
         let timestamp_us = self.next_schema_timestamp_us();
@@ -69,14 +85,14 @@ impl Node {
         for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
             self.prepare_new_table(table).await?;
         }
-        self.forget_before_views(&old, &new).await?;
+        ViewBuilds::of(self.node).forget_before_views(&old, &new).await?;
         let mutation = system::schema_mutation(&old, &new, timestamp_us, now_s);
         if !mutation.updates.is_empty()
-            && let Err(error) = self.store().apply(&mutation).await
+            && let Err(error) = self.node.store().apply(&mutation).await
         {
             // The memtables may have the change even so, and a flush would make it durable.
             let undo = system::schema_mutation(&new, &old, timestamp_us.saturating_add(1), now_s);
-            if let Err(error) = self.store().apply(&undo).await {
+            if let Err(error) = self.node.store().apply(&undo).await {
                 tracing::error!(
                     %error,
                     "failed schema change may take effect at the next start: it could not be undone"
@@ -84,14 +100,14 @@ impl Node {
             }
             return Err(error);
         }
-        self.store().shared.set_schema(new.clone());
+        self.node.store().shared.set_schema(new.clone());
         let dropped: Vec<TableId> = old
             .tables()
             .map(|table| table.id)
             .filter(|id| new.table_by_id(*id).is_none())
             .collect();
         let installed = new.clone();
-        let outcomes = self.on_all_shards(move |node| {
+        let outcomes = self.node.on_all_shards(move |node| {
             let schema = installed.clone();
             async move { node.install_schema(&schema, &Arc::default()).await }
         });
@@ -101,12 +117,12 @@ impl Node {
         }
         let drops = dropped.into_iter().map(|id| self.drop_table(&old, id));
         stream::iter(drops).buffer_unordered(DROPS_AT_ONCE).collect::<()>().await;
-        self.forget_dropped_indexes(&old, &new).await;
-        self.forget_dropped_views(&old, &new).await;
-        self.build_views();
+        forget_dropped_indexes(self.node, &old, &new).await;
+        ViewBuilds::of(self.node).forget_dropped_views(&old, &new).await;
+        ViewBuilds::of(self.node).build_views();
         // Drivers wait until all nodes show the same version.
         let version = system::schema_version_update(new.version, timestamp_us);
-        if let Err(error) = self.apply(Mutation { updates: vec![version] }).await {
+        if let Err(error) = self.node.apply(Mutation { updates: vec![version] }).await {
             tracing::warn!(
                 %error,
                 "system.local does not show the new schema version: drivers may wait for it"
@@ -118,9 +134,9 @@ impl Node {
     /// Creates the directory of a new table, as Cassandra does, so that operators see where files
     /// for `upload` go. A failure is only logged: the directory is not needed before the first
     /// flush, which creates it if necessary and makes its name durable.
-    async fn show_directory_of(&self, metadata: &TableMetadata) {
-        let directory = self.store().configuration.directory_of(metadata);
-        if let Err(error) = self.store().file_system.create_dir_all(&directory).await {
+    async fn show_directory_of(self, metadata: &TableMetadata) {
+        let directory = self.node.store().configuration.directory_of(metadata);
+        if let Err(error) = self.node.store().file_system.create_dir_all(&directory).await {
             tracing::warn!(
                 %error,
                 table = metadata.name,

@@ -5,10 +5,10 @@ use espalier_mutation::schema::TableId;
 use espalier_runtime::time;
 use futures_util::future::LocalBoxFuture;
 
-use super::{Node, SnapshotTable};
+use super::{Compactions, SnapshotTable, Snapshots};
 use crate::{FirstFailure, StorageError, table::SNAPSHOTS};
 
-impl Node {
+impl<'n> Compactions<'n> {
     /// Checks or rewrites all files of tables on all shards, according to the mode. With
     /// `with_snapshot`, a scrub that may leave out data first takes a snapshot `pre-scrub-<ms>` of
     /// the tables.
@@ -22,15 +22,15 @@ impl Node {
     /// a file. With `Abort` no file follows the first failure; with the other modes the failure is
     /// returned at the end.
     pub fn scrub(
-        &self,
+        self,
         tables: Vec<SnapshotTable>,
         mode: ScrubMode,
         with_snapshot: bool,
-    ) -> LocalBoxFuture<'_, Result<ScrubReport, StorageError>> {
+    ) -> LocalBoxFuture<'n, Result<ScrubReport, StorageError>> {
         Box::pin(async move {
             let ids: Vec<TableId> = tables.iter().map(|table| table.id).collect();
             if mode == ScrubMode::Skip {
-                let schema = self.store().schema();
+                let schema = self.node.store().schema();
                 for table in ids.iter().filter_map(|id| schema.table_by_id(*id)) {
                     let what = "a scrub that leaves out what cannot be read";
                     StorageError::unless_needed_for_start(what, &table.keyspace)?;
@@ -39,10 +39,10 @@ impl Node {
             if mode == ScrubMode::Skip && with_snapshot && !tables.is_empty() {
                 let tag = self.snapshot_tag(&ids).await?;
                 tracing::info!(tag, "scrub takes a snapshot first");
-                self.take_snapshot(tag, tables, true).await?;
+                Snapshots::of(self.node).take(tag, tables, true).await?;
             }
             let seen = self.stop_requests().await;
-            let reports = self.on_all_shards(move |node| {
+            let reports = self.node.on_all_shards(move |node| {
                 let (ids, seen) = (ids.clone(), seen.clone());
                 async move {
                     let (mut report, mut failure) = (ScrubReport::default(), FirstFailure::none());
@@ -80,12 +80,12 @@ impl Node {
     }
 
     /// Returns the name of a snapshot that none of the tables has.
-    async fn snapshot_tag(&self, ids: &[TableId]) -> Result<String, StorageError> {
+    async fn snapshot_tag(self, ids: &[TableId]) -> Result<String, StorageError> {
         let mut milliseconds = time::now_millis();
         let mut tag = format!("pre-scrub-{milliseconds}");
         for id in ids {
-            let snapshots = self.store().tables.get(*id)?.directory.join(SNAPSHOTS);
-            while self.store().file_system().exists(snapshots.join(&tag)).await? {
+            let snapshots = self.node.store().tables.get(*id)?.directory.join(SNAPSHOTS);
+            while self.node.store().file_system().exists(snapshots.join(&tag)).await? {
                 milliseconds += 1;
                 tag = format!("pre-scrub-{milliseconds}");
             }

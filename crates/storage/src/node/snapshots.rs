@@ -62,19 +62,38 @@ pub struct SnapshotDetails {
     pub created_ms: Option<i64>,
 }
 
+/// The snapshots of a node's tables.
+#[derive(Clone, Copy)]
+pub struct Snapshots<'n> {
+    pub(in crate::node) node: &'n Node,
+}
+
+impl<'n> Snapshots<'n> {
+    pub(in crate::node) fn of(node: &'n Node) -> Self {
+        Self { node }
+    }
+}
+
 impl Node {
+    /// Returns the snapshots of a node's tables.
+    pub fn snapshots(&self) -> Snapshots<'_> {
+        Snapshots::of(self)
+    }
+}
+
+impl<'n> Snapshots<'n> {
     /// Takes a snapshot of tables under a name. With `with_memtables`, memtables are flushed first.
     ///
     /// # Errors
     ///
     /// Fails if the name is not a file name, if a table is unknown or has a snapshot of this name
     /// already, or if a flush or a link fails. A failed snapshot leaves no files behind.
-    pub fn take_snapshot(
-        &self,
+    pub fn take(
+        self,
         tag: String,
         tables: Vec<SnapshotTable>,
         with_memtables: bool,
-    ) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+    ) -> LocalBoxFuture<'n, Result<(), StorageError>> {
         Box::pin(async move {
             let is_name =
                 !tag.is_empty() && tag != "." && tag != ".." && !tag.contains(['/', '\0']);
@@ -83,23 +102,24 @@ impl Node {
                     "'{tag}' cannot be the name of a snapshot"
                 )));
             }
-            self.on_shard(0, move |node| async move {
-                node.lead_snapshot(&tag, tables, with_memtables).await
-            })
-            .await
+            self.node
+                .on_shard(0, move |node| async move {
+                    Snapshots::of(&node).lead_snapshot(&tag, tables, with_memtables).await
+                })
+                .await
         })
     }
 
     async fn lead_snapshot(
-        &self,
+        self,
         tag: &str,
         tables: Vec<SnapshotTable>,
         with_memtables: bool,
     ) -> Result<(), StorageError> {
         // No DROP, TRUNCATE or other snapshot runs meanwhile.
-        let _lock = self.inner.schema_lock.acquire(1).await;
+        let _lock = self.node.inner.schema_lock.acquire(1).await;
         for table in &tables {
-            let table = self.store().tables.get(table.id)?;
+            let table = self.node.store().tables.get(table.id)?;
             self.check_no_snapshot(&table, tag).await?;
         }
         let mut made = Vec::new();
@@ -107,7 +127,7 @@ impl Node {
         if taken.is_err() {
             // The remains of a failed snapshot would block its name for the next attempt.
             for directory in made {
-                match self.store().file_system().remove_dir_all(&directory).await {
+                match self.node.store().file_system().remove_dir_all(&directory).await {
                     Err(error) if !error.is_not_found() => {
                         tracing::warn!(%error, "failed snapshot could not be removed: clear it");
                     }
@@ -118,7 +138,7 @@ impl Node {
         taken
     }
 
-    async fn check_no_snapshot(&self, table: &Table, tag: &str) -> Result<(), StorageError> {
+    async fn check_no_snapshot(self, table: &Table, tag: &str) -> Result<(), StorageError> {
         if self.has_linked_snapshots(&table.directory).await? {
             return Err(StorageError::Snapshot(format!(
                 "{} is a symbolic link: snapshots stay below the table's directory",
@@ -126,12 +146,12 @@ impl Node {
             )));
         }
         let directory = table.directory.join(SNAPSHOTS).join(tag);
-        if !self.store().file_system().exists(&directory).await? {
+        if !self.node.store().file_system().exists(&directory).await? {
             return Ok(());
         }
         let name = table.metadata().name.clone();
         Err(StorageError::Snapshot(
-            if self.store().file_system().exists(directory.join(MANIFEST)).await? {
+            if self.node.store().file_system().exists(directory.join(MANIFEST)).await? {
                 format!("Snapshot {tag} of table {name} already exists.")
             } else {
                 format!(
@@ -145,7 +165,7 @@ impl Node {
     /// Takes the snapshot while the schema cannot change. Adds each directory to `made` before it
     /// is created.
     async fn take_locked(
-        &self,
+        self,
         tag: &str,
         tables: Vec<SnapshotTable>,
         with_memtables: bool,
@@ -153,17 +173,17 @@ impl Node {
     ) -> Result<(), StorageError> {
         for SnapshotTable { id, describe } in tables {
             if with_memtables {
-                self.flush_everywhere(id).await?;
+                self.node.flush_tables(vec![id]).await?;
             }
-            let table = self.store().tables.get(id)?;
-            make_directory(&self.store().file_system, &table).await?;
+            let table = self.node.store().tables.get(id)?;
+            make_directory(&self.node.store().file_system, &table).await?;
             let directory = table.directory.join(SNAPSHOTS).join(tag);
             made.push(directory.clone());
-            self.store().file_system().create_dir_all(&directory).await?;
+            self.node.store().file_system().create_dir_all(&directory).await?;
             let to = directory.clone();
-            let linked = self.on_all_shards(move |node| {
+            let linked = self.node.on_all_shards(move |node| {
                 let to = to.clone();
-                async move { node.link_files(id, &to).await }
+                async move { Snapshots::of(&node).link_files(id, &to).await }
             });
             let mut files = Vec::new();
             for part in linked.await {
@@ -172,8 +192,8 @@ impl Node {
             files.sort();
             files.dedup();
             self.remove_unlisted(&directory, &files).await?;
-            let file_system = self.store().file_system();
-            let statements = describe(&self.store().schema(), &table.metadata());
+            let file_system = self.node.store().file_system();
+            let statements = describe(&self.node.store().schema(), &table.metadata());
             file_system.write_atomically(directory.join(SCHEMA), statements).await?;
             file_system.write_atomically(directory.join(MANIFEST), manifest(&files)).await?;
             file_system.sync_dir(table.directory.join(SNAPSHOTS)).await?;
@@ -183,8 +203,8 @@ impl Node {
     }
 
     /// Links the files that this shard has open. Returns the names of their Data.db.
-    async fn link_files(&self, id: TableId, to: &Path) -> Result<Vec<String>, StorageError> {
-        let Ok(table) = self.store().tables.get(id) else { return Ok(Vec::new()) };
+    async fn link_files(self, id: TableId, to: &Path) -> Result<Vec<String>, StorageError> {
+        let Ok(table) = self.node.store().tables.get(id) else { return Ok(Vec::new()) };
         let _permit = table.exchange_lock.acquire(1).await;
         let mut attempt = 1;
         loop {
@@ -198,8 +218,8 @@ impl Node {
         }
     }
 
-    async fn link_view(&self, view: &TableView, to: &Path) -> Result<Vec<String>, StorageError> {
-        let file_system = self.store().file_system();
+    async fn link_view(self, view: &TableView, to: &Path) -> Result<Vec<String>, StorageError> {
+        let file_system = self.node.store().file_system();
         let mut files = Vec::new();
         for sstable in view.sstables.iter() {
             let descriptor = sstable.descriptor();
@@ -225,12 +245,12 @@ impl Node {
     }
 
     /// Removes the links of SSTables that vanished before a shard had linked all of their files.
-    async fn remove_unlisted(&self, to: &Path, files: &[String]) -> Result<(), StorageError> {
-        let listing = list_directory(self.store().file_system(), to).await?;
+    async fn remove_unlisted(self, to: &Path, files: &[String]) -> Result<(), StorageError> {
+        let listing = list_directory(self.node.store().file_system(), to).await?;
         let sets = listing.sealed.iter().chain(&listing.incomplete).chain(&listing.unsealed);
         for descriptor in sets {
             if !files.contains(&format!("{descriptor}-Data.db")) {
-                remove_sstable(self.store().file_system(), descriptor).await?;
+                remove_sstable(self.node.store().file_system(), descriptor).await?;
             }
         }
         Ok(())
@@ -241,13 +261,13 @@ impl Node {
     /// # Errors
     ///
     /// Fails if a directory cannot be read.
-    pub async fn snapshots(&self) -> Result<Vec<SnapshotDetails>, StorageError> {
+    pub async fn list(self) -> Result<Vec<SnapshotDetails>, StorageError> {
         let mut found = Vec::new();
         for table in self.table_directories().await? {
             let mut snapshots = Vec::new();
             let mut copies: HashMap<String, u64> = HashMap::new();
             for snapshot in self.snapshots_of(&table.path).await? {
-                let files = match self.store().file_system().read_dir(&snapshot.path).await {
+                let files = match self.node.store().file_system().read_dir(&snapshot.path).await {
                     // The snapshot was removed meanwhile.
                     Err(error) if error.is_not_found() => continue,
                     files => files?,
@@ -266,21 +286,21 @@ impl Node {
 
     /// Lists the directories of a table's snapshots. Files and links in the same place are ignored.
     pub(super) async fn snapshots_of(
-        &self,
+        self,
         table: &Path,
     ) -> Result<Vec<DirectoryEntry>, StorageError> {
         if self.has_linked_snapshots(table).await? {
             return Ok(Vec::new());
         }
-        let mut entries = read_dir(self.store().file_system(), &table.join(SNAPSHOTS)).await?;
+        let mut entries = read_dir(self.node.store().file_system(), &table.join(SNAPSHOTS)).await?;
         entries.retain(|entry| entry.is_directory && !entry.is_link);
         Ok(entries)
     }
 
     /// Returns whether a table's directory of snapshots is a symbolic link, which leads out of the
     /// data directory. Such snapshots are neither listed, restored nor removed.
-    async fn has_linked_snapshots(&self, table: &Path) -> Result<bool, StorageError> {
-        let entries = read_dir(self.store().file_system(), table).await?;
+    async fn has_linked_snapshots(self, table: &Path) -> Result<bool, StorageError> {
+        let entries = read_dir(self.node.store().file_system(), table).await?;
         Ok(entries.iter().any(|entry| entry.name == SNAPSHOTS && entry.is_link))
     }
 
@@ -288,7 +308,7 @@ impl Node {
     /// of the table's snapshots that have a file of a name. Such files are the same file, since no
     /// two files of a table have one name.
     async fn details_of(
-        &self,
+        self,
         table: &NamedDirectory,
         tag: String,
         files: Vec<DirectoryEntry>,
@@ -303,7 +323,7 @@ impl Node {
             created_ms: None,
         };
         for file in files {
-            let metadata = match self.store().file_system().metadata(&file.path).await {
+            let metadata = match self.node.store().file_system().metadata(&file.path).await {
                 Err(error) if error.is_not_found() => continue,
                 metadata => metadata?,
             };
@@ -318,13 +338,15 @@ impl Node {
     }
 
     /// Lists the directories of all tables, dropped ones included, in order.
-    pub(super) async fn table_directories(&self) -> Result<Vec<NamedDirectory>, StorageError> {
+    pub(super) async fn table_directories(self) -> Result<Vec<NamedDirectory>, StorageError> {
         let mut found = Vec::new();
-        let keyspaces =
-            read_dir(self.store().file_system(), &self.store().configuration().data_directory)
-                .await?;
+        let keyspaces = read_dir(
+            self.node.store().file_system(),
+            &self.node.store().configuration().data_directory,
+        )
+        .await?;
         for keyspace in keyspaces.into_iter().filter(|entry| entry.is_directory) {
-            for entry in read_dir(self.store().file_system(), &keyspace.path).await? {
+            for entry in read_dir(self.node.store().file_system(), &keyspace.path).await? {
                 let Some((name, id)) = entry.name.rsplit_once('-') else { continue };
                 let Ok(id) = Uuid::try_parse(id) else { continue };
                 if entry.is_directory {

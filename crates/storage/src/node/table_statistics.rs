@@ -110,7 +110,7 @@ impl Facts {
 impl Node {
     /// Returns the statistics of all tables, ordered by keyspace and name.
     pub async fn table_statistics(&self) -> Vec<TableStatistics> {
-        let parts = self.on_all_shards(|node| async move { node.parts_here().await });
+        let parts = self.on_all_shards(|node| async move { parts_here(&node).await });
         let mut joined = BTreeMap::<(String, String), Part>::new();
         for part in parts.await.into_iter().flatten() {
             let name = (part.sums.keyspace.clone(), part.sums.table.clone());
@@ -125,44 +125,44 @@ impl Node {
         }
         joined.into_values().map(Part::finish).collect()
     }
+}
 
-    async fn parts_here(&self) -> Vec<Part> {
-        let mut parts = Vec::new();
-        for table in self.store().tables.all() {
-            parts.push(self.part_of(&table).await);
-            maybe_yield().await;
-        }
-        parts
+async fn part_of(node: &Node, table: &Rc<Table>) -> Part {
+    let (metadata, view) = (table.metadata(), table.view());
+    let mut sums = TableStatistics {
+        keyspace: metadata.keyspace.clone(),
+        table: metadata.name.clone(),
+        running_compactions: table.compactions.running().len() as u64,
+        pending_compactions: pending_of(node.store(), table) as u64,
+        pending_flushes: view.flushing.len() as u64,
+        sstables_by_level: vec![0; table.compaction_strategy().levels().unwrap_or(0)],
+        ..TableStatistics::default()
+    };
+    for memtable in view.memtables() {
+        let memory = memtable.memory();
+        sums.memtable_bytes += memtable.memory_bytes() as u64;
+        sums.memtable_content_bytes += memory.content_bytes;
+        sums.memtable_partitions += memory.partitions;
+        sums.memtable_rows += memory.rows;
     }
+    let version = node.store().tables.features_of(table).version;
+    let mut sstables = BTreeMap::new();
+    for sstable in view.sstables.iter() {
+        let filter = sstable.reader().bloom_filter();
+        sums.filter_memory_bytes += filter.map_or(0, |filter| filter.memory_size() as u64);
+        let facts = Facts::of(node, sstable, version).await;
+        sstables.insert(sstable.descriptor().to_string(), facts);
+    }
+    Part { sstables, sums }
+}
 
-    async fn part_of(&self, table: &Rc<Table>) -> Part {
-        let (metadata, view) = (table.metadata(), table.view());
-        let mut sums = TableStatistics {
-            keyspace: metadata.keyspace.clone(),
-            table: metadata.name.clone(),
-            running_compactions: table.compactions.running().len() as u64,
-            pending_compactions: pending_of(self.store(), table) as u64,
-            pending_flushes: view.flushing.len() as u64,
-            sstables_by_level: vec![0; table.compaction_strategy().levels().unwrap_or(0)],
-            ..TableStatistics::default()
-        };
-        for memtable in view.memtables() {
-            let memory = memtable.memory();
-            sums.memtable_bytes += memtable.memory_bytes() as u64;
-            sums.memtable_content_bytes += memory.content_bytes;
-            sums.memtable_partitions += memory.partitions;
-            sums.memtable_rows += memory.rows;
-        }
-        let version = self.store().tables.features_of(table).version;
-        let mut sstables = BTreeMap::new();
-        for sstable in view.sstables.iter() {
-            let filter = sstable.reader().bloom_filter();
-            sums.filter_memory_bytes += filter.map_or(0, |filter| filter.memory_size() as u64);
-            let facts = Facts::of(self, sstable, version).await;
-            sstables.insert(sstable.descriptor().to_string(), facts);
-        }
-        Part { sstables, sums }
+async fn parts_here(node: &Node) -> Vec<Part> {
+    let mut parts = Vec::new();
+    for table in node.store().tables.all() {
+        parts.push(part_of(node, &table).await);
+        maybe_yield().await;
     }
+    parts
 }
 
 impl Part {

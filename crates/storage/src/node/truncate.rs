@@ -16,13 +16,25 @@ use espalier_sstable::{
 };
 use futures_util::future::LocalBoxFuture;
 
-use super::Node;
+use super::{Node, Views};
 use crate::{
     StorageError,
     shard::{FoundTable, FoundTables},
     system::must_not_be_empty,
     table::TruncationRecord,
 };
+
+/// Truncations of tables.
+#[derive(Clone, Copy)]
+pub(super) struct Truncation<'n> {
+    pub(in crate::node) node: &'n Node,
+}
+
+impl<'n> Truncation<'n> {
+    pub(super) fn of(node: &'n Node) -> Self {
+        Self { node }
+    }
+}
 
 impl Node {
     /// Removes all writes to a table so far.
@@ -33,7 +45,8 @@ impl Node {
     /// record cannot be written or a file cannot be removed.
     pub fn truncate(&self, table: TableId) -> LocalBoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
-            self.on_shard(0, move |node| async move { node.lead_truncation(table).await }).await
+            self.on_shard(0, move |node| async move { Truncation::of(&node).lead(table).await })
+                .await
         })
     }
 
@@ -47,32 +60,37 @@ impl Node {
         let record = TruncationRecord::load(&self.store().file_system, &table.directory).await?;
         Ok(record.map(|record| record.at_us))
     }
+}
 
-    async fn lead_truncation(&self, id: TableId) -> Result<(), StorageError> {
+impl Truncation<'_> {
+    async fn lead(self, id: TableId) -> Result<(), StorageError> {
         // Two truncations at a time would hold flushes off against each other, and the table must
         // not be dropped or get a view meanwhile.
-        let _lock = self.inner.schema_lock.acquire(1).await;
-        let metadata = self.store().tables.get(id)?.metadata();
+        let _lock = self.node.inner.schema_lock.acquire(1).await;
+        let metadata = self.node.store().tables.get(id)?.metadata();
         if must_not_be_empty(&metadata) {
             StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
         }
         if metadata.has_views() {
-            return self.truncate_with_views(&metadata).await;
+            return Views::of(self.node).truncate_with_views(&metadata).await;
         }
         self.truncate_locked(id).await
     }
 
     /// Truncates a table. The caller holds `schema_lock`.
-    pub(super) async fn truncate_locked(&self, id: TableId) -> Result<(), StorageError> {
-        let table = self.store().tables.get(id)?;
+    pub(super) async fn truncate_locked(self, id: TableId) -> Result<(), StorageError> {
+        let table = self.node.store().tables.get(id)?;
         let directory = table.directory.clone();
-        let held = self.on_all_shards(move |node| async move { node.hold(id).await });
+        let held = self
+            .node
+            .on_all_shards(move |node| async move { Truncation::of(&node).hold(id).await });
         held.await;
         // No flush is under way on any shard: all existing files have lower numbers, all later ones
         // higher.
-        let generations = self.store().shared.next_generation(id);
-        let truncation_state =
-            self.on_all_shards(move |node| async move { node.begin_truncation(id) });
+        let generations = self.node.store().shared.next_generation(id);
+        let truncation_state = self
+            .node
+            .on_all_shards(move |node| async move { Truncation::of(&node).begin_truncation(id) });
         let (positions, names): (Vec<_>, Vec<_>) = truncation_state.await.into_iter().unzip();
         let mut names: Vec<String> = names.into_iter().flatten().collect();
         names.sort_unstable();
@@ -82,8 +100,9 @@ impl Node {
         let record = TruncationRecord { at_us, generations, positions, names };
         let saved = self.replace_record(&record, &directory).await;
         let is_done = saved.is_ok();
-        let ended =
-            self.on_all_shards(move |node| async move { node.end_truncation(id, is_done).await });
+        let ended = self.node.on_all_shards(move |node| async move {
+            Truncation::of(&node).end_truncation(id, is_done).await
+        });
         let are_all_removed = ended.await.into_iter().all(|removed| removed);
         saved?;
         if !are_all_removed {
@@ -91,7 +110,7 @@ impl Node {
         }
         // Files that no shard reads are removed as well. An unfinished compaction or import may
         // have left them, and the next start would open them.
-        let file_system = &self.store().file_system;
+        let file_system = &self.node.store().file_system;
         for descriptor in list_directory(file_system, &directory).await?.sealed {
             if record.is_dead(&descriptor) {
                 remove_sstable(file_system, &descriptor).await?;
@@ -103,11 +122,11 @@ impl Node {
     /// Makes a record durable, or else restores the earlier one. A record that may or may not
     /// survive a crash could truncate the table in part.
     async fn replace_record(
-        &self,
+        self,
         record: &TruncationRecord,
         directory: &Path,
     ) -> Result<(), StorageError> {
-        let file_system = &self.store().file_system;
+        let file_system = &self.node.store().file_system;
         let before = TruncationRecord::load(file_system, directory).await?;
         let Err(error) = record.save(file_system, directory).await else { return Ok(()) };
         let restored = match before {
@@ -124,10 +143,10 @@ impl Node {
         Err(error)
     }
 
-    async fn hold(&self, id: TableId) {
-        if let Ok(table) = self.store().tables.get(id) {
+    async fn hold(self, id: TableId) {
+        if let Ok(table) = self.node.store().tables.get(id) {
             let pause = table.compactions.pause().await;
-            let _awaiting = self.store().memtables.await_flush();
+            let _awaiting = self.node.store().memtables.await_flush();
             let flush_permit = table.flush_lock.acquire(1).await;
             table.hold(flush_permit, pause);
         }
@@ -135,26 +154,28 @@ impl Node {
 
     /// Sets the table's data aside. Returns its position in the commit log and the names of the
     /// SSTables with UUIDs as ids, which have no order.
-    fn begin_truncation(&self, id: TableId) -> (LogPosition, Vec<String>) {
-        let Ok(table) = self.store().tables.get(id) else { return (LogPosition::NONE, Vec::new()) };
+    fn begin_truncation(self, id: TableId) -> (LogPosition, Vec<String>) {
+        let Ok(table) = self.node.store().tables.get(id) else {
+            return (LogPosition::NONE, Vec::new());
+        };
         let view = table.view();
         let descriptors = view.sstables.iter().map(|sstable| sstable.descriptor());
         let is_named = |id: &SSTableId| matches!(id, SSTableId::Uuid(_));
         let named = descriptors.filter(|descriptor| is_named(&descriptor.id));
         let names = named.map(ToString::to_string).collect();
         table.begin_truncation();
-        let log = self.store().logs.of_table(&table);
+        let log = self.node.store().logs.of_table(&table);
         (log.map_or(LogPosition::NONE, |log| log.truncation_position()), names)
     }
 
     /// Ends a truncation, removes the files if it succeeded, and returns whether all of them are
     /// gone.
-    async fn end_truncation(&self, id: TableId, is_done: bool) -> bool {
-        let Ok(table) = self.store().tables.get(id) else { return true };
+    async fn end_truncation(self, id: TableId, is_done: bool) -> bool {
+        let Ok(table) = self.node.store().tables.get(id) else { return true };
         let files = table.end_truncation(is_done);
         let mut are_all_removed = true;
         for descriptor in files {
-            if let Err(error) = remove_sstable(&self.store().file_system, &descriptor).await {
+            if let Err(error) = remove_sstable(&self.node.store().file_system, &descriptor).await {
                 tracing::warn!(
                     %error,
                     "files of a truncated table could not be removed: the next start retries"
@@ -162,15 +183,16 @@ impl Node {
                 are_all_removed = false;
             }
         }
-        self.store().logs.reclaim(&self.store().tables);
+        self.node.store().logs.reclaim(&self.node.store().tables);
         are_all_removed
     }
 
     /// At the end of a start, makes the records of completed truncations forget the
     /// generation numbers.
-    pub(super) async fn finish_truncations(&self, found: &FoundTables) -> Result<(), StorageError> {
+    pub(super) async fn finish_truncations(self, found: &FoundTables) -> Result<(), StorageError> {
         for FoundTable { directory, .. } in found.iter() {
             if self
+                .node
                 .store()
                 .tables
                 .get(directory.id)
@@ -182,8 +204,8 @@ impl Node {
         Ok(())
     }
 
-    async fn forget_removed(&self, directory: &Path) -> Result<(), StorageError> {
-        let file_system = &self.store().file_system;
+    async fn forget_removed(self, directory: &Path) -> Result<(), StorageError> {
+        let file_system = &self.node.store().file_system;
         match TruncationRecord::load(file_system, directory).await? {
             Some(record) if record.names_files() => {
                 record.without_files().save(file_system, directory).await

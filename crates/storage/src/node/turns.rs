@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{DecoratedKey, KeyRange, Mutation, schema::TableMetadata};
 
-use super::Node;
+use super::{Node, Views};
 use crate::{
     CommitTicket, ReadCommand, ReadTarget, StorageError, shard::Completeness, turns::Turn,
 };
@@ -47,7 +47,7 @@ impl Node {
     ) -> Result<CommitTicket, StorageError> {
         loop {
             if self.store().tables.has_views(mutation) {
-                return self.write_with_views(mutation, turn).await;
+                return Views::of(self).write_with_views(mutation, turn).await;
             }
             // The table may get a view while the write waits for room.
             if let Some(ticket) = self.store().write_if(mutation, Completeness::Base).await? {

@@ -89,7 +89,7 @@ pub struct ShardStore {
     pub(crate) logs: Logs,
     pub(crate) memtables: Memtables,
     pub(crate) caches: Caches,
-    pub(crate) compactions: Compactions,
+    pub(crate) compactions: CompactionControl,
     pub(crate) buffers: Buffers,
     /// The statements under way that read rows before they write them.
     pub(crate) turns: Turns,
@@ -101,7 +101,7 @@ pub struct ShardStore {
 }
 
 /// The control of a shard's compactions.
-pub(crate) struct Compactions {
+pub(crate) struct CompactionControl {
     pub(crate) throughput: Throughput,
     /// True if compactions start automatically.
     pub(crate) are_started: Cell<bool>,
@@ -109,7 +109,7 @@ pub(crate) struct Compactions {
     pub(crate) stop_requests: Cell<u64>,
 }
 
-impl Compactions {
+impl CompactionControl {
     /// Counts a stop request and returns its number.
     pub(crate) fn count_stop_request(&self) -> u64 {
         self.stop_requests.set(self.stop_requests.get() + 1);
@@ -155,7 +155,7 @@ impl ShardStore {
             logs: Logs::default(),
             caches: Caches::new(context, &configuration, &memtables.budget),
             memtables,
-            compactions: Compactions {
+            compactions: CompactionControl {
                 throughput: Throughput::new(configuration.compaction_bytes_per_second),
                 are_started: Cell::new(false),
                 stop_requests: Cell::new(0),

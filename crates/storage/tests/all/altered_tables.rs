@@ -130,7 +130,7 @@ fn cells_that_are_newer_than_a_drop_are_kept_for_the_column_that_comes_back() {
                 database.flush("ks", None).await.unwrap();
             }
             if step == "compaction" {
-                database.compact("ks", Some("wide"), true).await.unwrap();
+                database.compactions().compact("ks", Some("wide"), true).await.unwrap();
             }
             if !step.starts_with("restart") {
                 alter(&database, |table| table.rebuild().regular("v", CqlType::Blob).build()).await;
@@ -248,7 +248,7 @@ fn a_table_is_altered_while_it_is_flushed() {
             let wide = table(&database, "wide");
             let values = [("w", "new")];
             database.apply(insert(&wide, "a", Some(2), 30_000_000, &values)).await.unwrap();
-            database.compact("ks", Some("wide"), true).await.unwrap();
+            database.compactions().compact("ks", Some("wide"), true).await.unwrap();
             assert_eq!(shown(&database).await, ["a/1 w=kept", "a/2 w=new"], "{steps}");
         });
     }

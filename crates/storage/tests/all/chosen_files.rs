@@ -47,18 +47,18 @@ fn the_files_of_a_range_are_compacted_and_no_others() {
         assert_eq!(sstable_names(&file_system, &narrow).await.len(), 12);
         let through = end_of_first_third();
         let first = TokenRange { after: i64::MIN, through };
-        database.compact_range("ks", Some("narrow"), first, true).await.unwrap();
+        database.compactions().compact_range("ks", Some("narrow"), first, true).await.unwrap();
         assert_eq!(sstable_names(&file_system, &narrow).await.len(), 9);
         // The range wraps around the end of the ring, so only the second third is left out.
         let tokens = end_of_first_third();
         let others = TokenRange { after: i64::MAX - 1, through: tokens };
-        database.compact_range("ks", None, others, true).await.unwrap();
+        database.compactions().compact_range("ks", None, others, true).await.unwrap();
         assert_eq!(sstable_names(&file_system, &narrow).await.len(), 9);
         let rest = TokenRange { after: tokens, through: i64::MAX };
-        database.compact_range("ks", None, rest, true).await.unwrap();
+        database.compactions().compact_range("ks", None, rest, true).await.unwrap();
         assert_eq!(sstable_names(&file_system, &narrow).await.len(), 2);
         assert_eq!(show(&narrow, &read_all(&database, &narrow).await), before);
-        let unknown = database.compact_range("ks", Some("x"), rest, true).await;
+        let unknown = database.compactions().compact_range("ks", Some("x"), rest, true).await;
         assert!(matches!(unknown, Err(StorageError::UnknownTableName { .. })));
     });
 }
@@ -70,7 +70,7 @@ fn files_that_shards_share_are_split_before_a_range_of_them_is_compacted() {
         let database = open(&file_system, by_hand()).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         fill(&database, 3).await;
-        database.compact("ks", None, true).await.unwrap();
+        database.compactions().compact("ks", None, true).await.unwrap();
     });
     let disk = file_system.clone();
     on_shards(2, &file_system, by_hand(), move |database| {
@@ -82,10 +82,10 @@ fn files_that_shards_share_are_split_before_a_range_of_them_is_compacted() {
             let full = disk.simulated_disk().unwrap();
             let used = u64::MAX - disk.available_bytes("node").await.unwrap();
             full.set_capacity(used + (64 << 20));
-            let refused = database.compact_range("ks", None, range, true).await;
+            let refused = database.compactions().compact_range("ks", None, range, true).await;
             assert!(matches!(refused, Err(StorageError::NoDiskSpace { .. })), "{refused:?}");
             full.set_capacity(u64::MAX);
-            database.compact_range("ks", None, range, true).await.unwrap();
+            database.compactions().compact_range("ks", None, range, true).await.unwrap();
             assert_eq!(sstable_names(&disk, &narrow).await.len(), 2);
             assert_eq!(show(&narrow, &read_all(&database, &narrow).await), before);
         }
@@ -110,15 +110,21 @@ fn files_are_compacted_by_name() {
         let (first, second) = (format!("{}-Data.db", names[0]), format!("{}-Data.db", names[1]));
         let file = |name: &str| PathBuf::from(name);
 
-        let refused = database.compact_data_files(vec![file("da-99-bti-Data.db")]).await;
+        let refused =
+            database.compactions().compact_data_files(vec![file("da-99-bti-Data.db")]).await;
         assert!(matches!(refused, Err(StorageError::UnknownSSTable(_))), "{refused:?}");
         // Both tables have a first file.
-        let refused = database.compact_data_files(vec![file(&second), file(&first)]).await;
+        let refused =
+            database.compactions().compact_data_files(vec![file(&second), file(&first)]).await;
         assert!(matches!(refused, Err(StorageError::AmbiguousSSTable(_))), "{refused:?}");
         assert_eq!(sstable_names(&file_system, &narrow).await, names);
 
         let with_directory = file(&narrow.directory_name()).join(&first);
-        database.compact_data_files(vec![file(&second), with_directory]).await.unwrap();
+        database
+            .compactions()
+            .compact_data_files(vec![file(&second), with_directory])
+            .await
+            .unwrap();
         let left = sstable_names(&file_system, &narrow).await;
         assert_eq!(left.len(), names.len() - 1);
         assert!(!left.contains(&names[0]) && !left.contains(&names[1]));
@@ -141,12 +147,12 @@ fn a_compaction_that_is_stopped_fails() {
             let other = database.clone();
             let asked = spawn_local(async move {
                 if !is_upgrade {
-                    other.compact("ks", None, true).await
+                    other.compactions().compact("ks", None, true).await
                 } else {
-                    other.upgrade_sstables("ks", None, false).await
+                    other.compactions().upgrade_sstables("ks", None, false).await
                 }
             });
-            while database.compactions().await.is_empty() {
+            while database.compactions().running().await.is_empty() {
                 yield_now().await;
             }
             let (kind, others): (&'static [_], &'static [_]) = if !is_upgrade {
@@ -155,17 +161,17 @@ fn a_compaction_that_is_stopped_fails() {
                 (&[CompactionKind::Upgrade], &[CompactionKind::Compaction, CompactionKind::Major])
             };
             // Requests for another kind.
-            database.stop_compactions(others).await;
-            database.stop_compactions_of("ks", &["wide"], others).await.unwrap();
-            let running = database.compactions().await;
+            database.compactions().stop(others).await;
+            database.compactions().stop_of("ks", &["wide"], others).await.unwrap();
+            let running = database.compactions().running().await;
             assert_eq!(running.iter().map(|one| one.kind).collect::<Vec<_>>(), kind);
-            database.stop_compactions(kind).await;
+            database.compactions().stop(kind).await;
             let ended = asked.await;
             assert!(matches!(ended, Err(StorageError::CompactionStopped(_))), "{ended:?}");
             assert_eq!(sstable_names(&file_system, &wide).await, names);
         }
-        database.upgrade_sstables("ks", None, false).await.unwrap();
-        database.compact("ks", None, true).await.unwrap();
+        database.compactions().upgrade_sstables("ks", None, false).await.unwrap();
+        database.compactions().compact("ks", None, true).await.unwrap();
         assert_eq!(sstable_names(&file_system, &wide).await.len(), 1);
 
         // A compaction that waits for a file which another one has.
@@ -173,9 +179,11 @@ fn a_compaction_that_is_stopped_fails() {
             let names = sstable_names(&file_system, &wide).await;
             let asked = [(); 2].map(|()| {
                 let other = database.clone();
-                spawn_local(async move { other.upgrade_sstables("ks", None, false).await })
+                spawn_local(
+                    async move { other.compactions().upgrade_sstables("ks", None, false).await },
+                )
             });
-            while database.compactions().await.is_empty() {
+            while database.compactions().running().await.is_empty() {
                 yield_now().await;
             }
             // The waiting compaction gets to its wait.
@@ -183,9 +191,9 @@ fn a_compaction_that_is_stopped_fails() {
                 yield_now().await;
             }
             if !is_of_all {
-                database.stop_compactions_of("ks", &["wide"], &CompactionKind::ALL).await.unwrap()
+                database.compactions().stop_of("ks", &["wide"], &CompactionKind::ALL).await.unwrap()
             } else {
-                database.stop_compactions(&CompactionKind::ALL).await
+                database.compactions().stop(&CompactionKind::ALL).await
             }
             for asked in asked {
                 let ended = asked.await;
@@ -220,10 +228,10 @@ fn a_large_partition_is_seen_to_be_compacted() {
         create(&database, vec![wide_table()]).await;
         fill_a_partition(&database, 2).await;
         let other = database.clone();
-        let asked = spawn_local(async move { other.compact("ks", None, true).await });
+        let asked = spawn_local(async move { other.compactions().compact("ks", None, true).await });
         let mut seen = vec![0];
         while !asked.is_finished() {
-            for running in database.compactions().await {
+            for running in database.compactions().running().await {
                 assert!(running.completed_bytes <= running.total_bytes);
                 let last = *seen.last().unwrap();
                 assert!(running.completed_bytes >= last, "{seen:?}");

@@ -61,7 +61,7 @@ pub async fn check(file_system: &FileSystem, context: &str) -> usize {
         assert!(sets.iter().any(|set| file.starts_with(set)), "{context}: {file} of {files:?}");
     }
     // The files that are left can be compacted.
-    database.compact("ks", Some("narrow"), true).await.unwrap();
+    database.compactions().compact("ks", Some("narrow"), true).await.unwrap();
     let mut lines = show(&narrow, &read_all(&database, &narrow).await);
     lines.sort();
     assert_eq!(lines, expected(), "{context}: compacted");
@@ -92,7 +92,7 @@ pub fn lose_power_at_every_operation(
             let database = open(&file_system, quiet()).await.unwrap();
             fill(&database).await;
             disk.power_off_after(operations);
-            database.compact("ks", Some("narrow"), false).await.is_ok()
+            database.compactions().compact("ks", Some("narrow"), false).await.is_ok()
         });
         for seed in 0..crashes {
             let crashed = FileSystem::on(disk.crash(operations * 10 + seed));
@@ -148,12 +148,13 @@ fn an_operation_that_fails_leaves_the_old_files() {
                 let narrow = table(&database, "narrow");
                 let fault = Fault::nth(operation, nth, Effect::InputOutput).on_path("narrow");
                 disk.inject(fault);
-                has_failed |= database.compact("ks", Some("narrow"), false).await.is_err();
+                has_failed |=
+                    database.compactions().compact("ks", Some("narrow"), false).await.is_err();
                 disk.clear_faults();
                 let mut lines = show(&narrow, &read_all(&database, &narrow).await);
                 lines.sort();
                 assert_eq!(lines, expected(), "{context}");
-                assert!(database.compactions().await.is_empty());
+                assert!(database.compactions().running().await.is_empty());
             });
             let crashed = FileSystem::on(disk.crash(nth));
             run(check(&crashed, &context));

@@ -89,11 +89,11 @@ impl History {
         let (other, name) = (database.clone(), table.name.clone());
         let compaction = spawn_local(async move {
             let ended = match kind {
-                0 => other.compact("ks", Some(&name), true).await,
-                2 => other.compact_range("ks", Some(&name), range, false).await,
-                1 => other.upgrade_sstables("ks", Some(&name), false).await,
+                0 => other.compactions().compact("ks", Some(&name), true).await,
+                2 => other.compactions().compact_range("ks", Some(&name), range, false).await,
+                1 => other.compactions().upgrade_sstables("ks", Some(&name), false).await,
                 3 => return scrub(&other, &name, mode).await,
-                _ => other.compact_sstables("ks", &name, kept).await.map(|_| ()),
+                _ => other.compactions().compact_sstables("ks", &name, kept).await.map(|_| ()),
             };
             // Some steps stop the running compactions.
             done_or_stopped(ended);
@@ -106,7 +106,7 @@ impl History {
                 // are purged.
                 _ if kind == 0 => {}
                 2 if self.writer.below(8) == 0 => {
-                    database.stop_compactions(&CompactionKind::ALL).await
+                    database.compactions().stop(&CompactionKind::ALL).await
                 }
                 _ => self.write(database, table).await,
             }
@@ -120,7 +120,7 @@ impl History {
 async fn scrub(database: &Node, name: &str, mode: ScrubMode) {
     let tables =
         vec![SnapshotTable { id: table(database, name).id, describe: |_, _| String::new() }];
-    let report = database.scrub(tables, mode, false).await.unwrap();
+    let report = database.compactions().scrub(tables, mode, false).await.unwrap();
     assert_eq!((report.faults, report.left_out_partitions), (Vec::new(), 0), "{mode:?}");
 }
 

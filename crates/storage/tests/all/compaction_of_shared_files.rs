@@ -35,12 +35,13 @@ fn a_node_that_has_more_shards_than_before_splits_its_files() {
         let disk = disk.clone();
         async move {
             let narrow = table(&database, "narrow");
-            let pending: usize = database.pending_compactions().await.iter().map(|one| one.2).sum();
+            let pending: usize =
+                database.compactions().pending().await.iter().map(|one| one.2).sum();
             assert_eq!(pending, 3, "each file waits to be split, for the shard that leads");
             let before = show(&narrow, &read_all(&database, &narrow).await);
-            database.compact("ks", Some("narrow"), true).await.unwrap();
+            database.compactions().compact("ks", Some("narrow"), true).await.unwrap();
             let after = show(&narrow, &read_all(&database, &narrow).await);
-            assert!(database.pending_compactions().await.is_empty());
+            assert!(database.compactions().pending().await.is_empty());
             (before, after, sstable_names(&disk, &narrow).await)
         }
     })
@@ -51,7 +52,7 @@ fn a_node_that_has_more_shards_than_before_splits_its_files() {
     // And back to one shard.
     let again = on_shards(1, &file_system, configuration(), |database| async move {
         let narrow = table(&database, "narrow");
-        database.compact("ks", Some("narrow"), true).await.unwrap();
+        database.compactions().compact("ks", Some("narrow"), true).await.unwrap();
         show(&narrow, &read_all(&database, &narrow).await)
     });
     assert_eq!(again.unwrap(), first);
@@ -85,15 +86,15 @@ fn splits_that_are_stopped_leave_others_alone() {
                 let other = database.clone();
                 let compaction = spawn_local(async move {
                     // A stopped compaction is no failure here.
-                    let _ = other.compact("ks", Some("narrow"), true).await;
+                    let _ = other.compactions().compact("ks", Some("narrow"), true).await;
                 });
                 time::sleep(Duration::from_micros(random.below(4000))).await;
-                database.stop_compactions(&CompactionKind::ALL).await;
+                database.compactions().stop(&CompactionKind::ALL).await;
                 compaction.await;
                 let seen = show(&narrow, &read_all(&database, &narrow).await);
                 assert_eq!(seen.len(), 240, "seed {seed}");
             }
-            database.compact("ks", Some("narrow"), true).await.unwrap();
+            database.compactions().compact("ks", Some("narrow"), true).await.unwrap();
             show(&narrow, &read_all(&database, &narrow).await)
         });
         assert_eq!(last.unwrap(), first, "seed {seed}");

@@ -62,7 +62,8 @@ fn what_compresses_well_is_read_faster() {
             };
             let database = with_two_files(&file_system, 1 << 20, value).await;
             let other = database.clone();
-            let compaction = spawn_local(async move { other.compact("ks", None, false).await });
+            let compaction =
+                spawn_local(async move { other.compactions().compact("ks", None, false).await });
             yield_core().await;
             let mut seconds = 0.0;
             while !compaction.is_finished() {
@@ -86,9 +87,11 @@ fn a_compaction_that_runs_takes_another_limit_at_once() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = with_two_files(&file_system, 1, random_value).await;
-        let read = async || database.compactions().await.first().map(|one| one.completed_bytes);
+        let read =
+            async || database.compactions().running().await.first().map(|one| one.completed_bytes);
         let other = database.clone();
-        let compaction = spawn_local(async move { other.compact("ks", None, false).await });
+        let compaction =
+            spawn_local(async move { other.compactions().compact("ks", None, false).await });
         yield_core().await;
         let at_start = read().await.unwrap();
         assert!((1..1_000_000).contains(&at_start), "{at_start}");
@@ -98,14 +101,14 @@ fn a_compaction_that_runs_takes_another_limit_at_once() {
 
         // The compaction pauses after each quarter of a MiB.
         let before = read().await.unwrap();
-        database.set_compaction_throughput(1).await;
-        assert_eq!(database.compaction_bytes_per_second(), Some(1 << 20));
+        database.compactions().set_throughput(1).await;
+        assert_eq!(database.compactions().bytes_per_second(), Some(1 << 20));
         yield_core().await;
         let next = read().await.unwrap();
         assert!(next > before && next < before + 900_000, "{before} {next}");
 
-        database.set_compaction_throughput(0).await;
-        assert_eq!(database.compaction_bytes_per_second(), None);
+        database.compactions().set_throughput(0).await;
+        assert_eq!(database.compactions().bytes_per_second(), None);
         compaction.await.unwrap();
         assert_eq!(database.store().metrics().compactions, 1);
         let settings = espalier_storage::system::table("system_views", "settings");
@@ -123,17 +126,21 @@ fn who_waits_for_a_file_is_stopped_while_another_kind_has_it() {
     run(async {
         let database = with_two_files(&file_system, 1, random_value).await;
         let (first, second) = (database.clone(), database.clone());
-        let holder = spawn_local(async move { first.compact("ks", None, false).await });
+        let holder =
+            spawn_local(async move { first.compactions().compact("ks", None, false).await });
         yield_core().await;
-        let waiting = spawn_local(async move { second.upgrade_sstables("ks", None, false).await });
+        let waiting =
+            spawn_local(
+                async move { second.compactions().upgrade_sstables("ks", None, false).await },
+            );
         yield_core().await;
         assert!(!holder.is_finished() && !waiting.is_finished());
-        database.stop_compactions(&[CompactionKind::Upgrade]).await;
+        database.compactions().stop(&[CompactionKind::Upgrade]).await;
         yield_core().await;
         assert!(waiting.is_finished() && !holder.is_finished());
         let ended = waiting.await;
         assert!(matches!(ended, Err(StorageError::CompactionStopped(_))), "{ended:?}");
-        database.set_compaction_throughput(0).await;
+        database.compactions().set_throughput(0).await;
         holder.await.unwrap();
     });
 }

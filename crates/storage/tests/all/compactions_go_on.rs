@@ -66,7 +66,12 @@ fn a_file_that_cannot_be_read_is_left_out() {
         assert_eq!(names.len(), 2, "{names:?}");
         assert!(names.contains(&"da-2-bti".to_owned()), "{names:?}");
         // A compaction on demand tries the file and reports it.
-        let error = database.compact("ks", Some("narrow"), false).await.unwrap_err().to_string();
+        let error = database
+            .compactions()
+            .compact("ks", Some("narrow"), false)
+            .await
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("da-2-bti-Data.db"), "{error}");
     });
 }
@@ -128,10 +133,10 @@ fn the_disk_has_to_have_room_for_all_that_run() {
             const RESERVED: u64 = 64 << 20;
             // The disk has room for the files of one shard, but not for those of both.
             disk.set_capacity(used + RESERVED + 35_000);
-            let refused = database.compact("ks", Some("narrow"), false).await;
+            let refused = database.compactions().compact("ks", Some("narrow"), false).await;
             assert!(matches!(refused, Err(StorageError::NoDiskSpace { .. })), "{refused:?}");
             disk.set_capacity(used + RESERVED + 100_000);
-            database.compact("ks", Some("narrow"), false).await.unwrap();
+            database.compactions().compact("ks", Some("narrow"), false).await.unwrap();
         }
     })
     .unwrap();

@@ -37,7 +37,7 @@ fn the_table_is_read_from_its_own_directory() {
         let own = table_directory(&narrow_table());
         link_all(&file_system, &own, &copy, str::to_owned).await;
         let database = open(&file_system, configuration()).await.unwrap();
-        let orphans = database.orphans().await.unwrap();
+        let orphans = database.orphans().list().await.unwrap();
         assert!(orphans.iter().any(|orphan| orphan.path == copy), "{orphans:?}");
         write_narrow(&database, &["new"]).await;
         database.flush("ks", None).await.unwrap();
@@ -61,7 +61,7 @@ fn truncation_removes_what_no_shard_reads() {
             write_narrow(&database, &[name]).await;
             database.flush("ks", None).await.unwrap();
         }
-        database.compact("ks", None, false).await.unwrap();
+        database.compactions().compact("ks", None, false).await.unwrap();
         // As an interrupted compaction would leave them.
         let [file] = &sstable_names(&file_system, &narrow).await[..] else { panic!("one file") };
         let number = file.split('-').nth(1).unwrap();
@@ -116,7 +116,7 @@ fn files_that_have_the_next_numbers_are_left_alone() {
             write_narrow(&database, &[name]).await;
             database.flush("ks", None).await.unwrap();
         }
-        database.compact("ks", Some("narrow"), false).await.unwrap();
+        database.compactions().compact("ks", Some("narrow"), false).await.unwrap();
         let names = sstable_names(&file_system, &narrow_table()).await;
         assert_eq!(names, ["da-2-bti", "da-4-bti", "da-6-bti", "da-7-bti"]);
         let elsewhere = configuration().data_directory.join("elsewhere");

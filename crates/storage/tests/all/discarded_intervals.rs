@@ -83,7 +83,7 @@ fn nothing_comes_back_from_segments_that_are_to_be_used_again() {
             database.apply(Mutation { updates: vec![update] }).await.unwrap();
         }
         database.flush("ks", None).await.unwrap();
-        database.compact("ks", Some("narrow"), false).await.unwrap();
+        database.compactions().compact("ks", Some("narrow"), false).await.unwrap();
         assert!(sstable_names(&file_system, &narrow).await.is_empty());
         let segments =
             file_system.read_dir(&database.store().configuration().commitlog_directory).await;
@@ -106,11 +106,11 @@ fn a_note_that_cannot_be_written_leaves_the_old_files() {
         let database = open(&file_system, quiet()).await.unwrap();
         fill(&database).await;
         disk.inject(Fault::always(Operation::Write, Effect::InputOutput).on_path("settled-"));
-        database.compact("ks", Some("narrow"), false).await.unwrap_err();
+        database.compactions().compact("ks", Some("narrow"), false).await.unwrap_err();
         disk.clear_faults();
         let narrow = table(&database, "narrow");
         assert_eq!(sstable_names(&file_system, &narrow).await.len(), 2);
-        database.compact("ks", Some("narrow"), false).await.unwrap();
+        database.compactions().compact("ks", Some("narrow"), false).await.unwrap();
         assert!(sstable_names(&file_system, &narrow).await.is_empty());
     });
     assert_eq!(run(check(&FileSystem::on(disk.crash(1)), "after a second try")), 0);
@@ -124,7 +124,7 @@ fn a_note_that_is_damaged_is_an_error_that_names_it() {
     run(async {
         let database = open(&file_system, quiet()).await.unwrap();
         fill(&database).await;
-        database.compact("ks", Some("narrow"), false).await.unwrap();
+        database.compactions().compact("ks", Some("narrow"), false).await.unwrap();
         let path = database.store().configuration().commitlog_directory.join("settled-0");
         assert!(disk.flip_random_bit(&path).unwrap());
         database.shutdown().await.unwrap();
@@ -165,7 +165,7 @@ fn nothing_comes_back_of_which_a_replay_has_made_files() {
             database.apply(Mutation { updates: vec![update] }).await.unwrap();
         }
         database.flush("ks", Some("narrow")).await.unwrap();
-        database.compact("ks", Some("narrow"), false).await.unwrap();
+        database.compactions().compact("ks", Some("narrow"), false).await.unwrap();
         assert!(sstable_names(&crashed, &narrow).await.is_empty());
     });
     let crashed = FileSystem::on(disk.crash(2));
@@ -218,7 +218,7 @@ fn nothing_comes_back_of_which_the_log_has_failed_to_write_all() {
             database.apply(Mutation { updates: vec![update] }).await.unwrap();
         }
         database.flush("ks", Some("narrow")).await.unwrap();
-        database.compact("ks", Some("narrow"), false).await.unwrap();
+        database.compactions().compact("ks", Some("narrow"), false).await.unwrap();
         assert!(sstable_names(&file_system, &narrow).await.is_empty());
         // The node is killed here.
     });

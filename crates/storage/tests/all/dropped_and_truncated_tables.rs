@@ -284,7 +284,7 @@ fn the_files_of_a_dropped_table_are_removed() {
 fn the_snapshots_of_a_dropped_table_stay_until_they_are_cleared() {
     let file_system = FileSystem::simulated(1);
     let kept = async |database: &Node| {
-        let found = database.snapshots().await.unwrap();
+        let found = database.snapshots().list().await.unwrap();
         assert!(found.iter().all(|details| details.table == "narrow" && details.total_bytes > 0));
         found.len()
     };
@@ -292,7 +292,7 @@ fn the_snapshots_of_a_dropped_table_stay_until_they_are_cleared() {
         let database = prepared(&file_system).await;
         let id = table(&database, "narrow").id;
         let wanted = espalier_storage::SnapshotTable { id, describe: |_, _| "schema".into() };
-        database.take_snapshot("kept".into(), vec![wanted], true).await.unwrap();
+        database.snapshots().take("kept".into(), vec![wanted], true).await.unwrap();
         assert!(drop_narrow(&database).await);
         assert_eq!(kept(&database).await, 1);
         let directory = file_system.read_dir("node/data/ks").await.unwrap().remove(0).path;
@@ -313,9 +313,9 @@ fn the_snapshots_of_a_dropped_table_stay_until_they_are_cleared() {
         assert_eq!(names_in_narrow(&database).await, ["later"]);
         assert_eq!(kept(&database).await, 1);
         assert!(drop_narrow(&database).await);
-        database.clear_snapshots(Some("another"), &[], &[]).await.unwrap_err();
+        database.snapshots().clear(Some("another"), &[], &[]).await.unwrap_err();
         assert_eq!(kept(&database).await, 1);
-        database.clear_snapshots(Some("kept"), &["ks"], &["narrow"]).await.unwrap();
+        database.snapshots().clear(Some("kept"), &["ks"], &["narrow"]).await.unwrap();
         assert_eq!(kept(&database).await, 0);
         assert_eq!(file_system.read_dir("node/data/ks").await.unwrap(), []);
     });
@@ -328,8 +328,8 @@ fn directories_without_a_table_are_listed_and_removed_when_somebody_says_so() {
         let database = prepared(&file_system).await;
         let id = table(&database, "narrow").id;
         let wanted = espalier_storage::SnapshotTable { id, describe: |_, _| "schema".into() };
-        database.take_snapshot("kept".into(), vec![wanted], true).await.unwrap();
-        assert_eq!(database.orphans().await.unwrap(), []);
+        database.snapshots().take("kept".into(), vec![wanted], true).await.unwrap();
+        assert_eq!(database.orphans().list().await.unwrap(), []);
         // An operator puts back the files of a dropped table, and adds files of a table that never
         // existed.
         let own = table_directory(&narrow_table());
@@ -339,19 +339,19 @@ fn directories_without_a_table_are_listed_and_removed_when_somebody_says_so() {
         file_system.write_atomically(strange.join("upload/x"), vec![0; 5]).await.unwrap();
         assert!(drop_narrow(&database).await);
         file_system.write_atomically(own.join("da-1-bti-Data.db"), vec![0; 7]).await.unwrap();
-        let found = database.orphans().await.unwrap();
+        let found = database.orphans().list().await.unwrap();
         let shown: Vec<_> = found
             .iter()
             .map(|orphan| (orphan.table.as_str(), orphan.files, orphan.bytes, orphan.has_copies))
             .collect();
         assert_eq!(shown, [("narrow", 1, 7, true), ("strange", 2, 15, false)]);
-        let refused = database.remove_orphan(strange.join("upload")).await.unwrap_err();
+        let refused = database.orphans().remove(strange.join("upload")).await.unwrap_err();
         assert!(refused.to_string().contains("is not among the directories"), "{refused}");
-        database.remove_orphan(found[0].path.clone()).await.unwrap();
-        assert_eq!(database.orphans().await.unwrap(), found[1..]);
-        assert_eq!(database.snapshots().await.unwrap().len(), 1);
-        database.remove_orphan(found[1].path.clone()).await.unwrap();
+        database.orphans().remove(found[0].path.clone()).await.unwrap();
+        assert_eq!(database.orphans().list().await.unwrap(), found[1..]);
+        assert_eq!(database.snapshots().list().await.unwrap().len(), 1);
+        database.orphans().remove(found[1].path.clone()).await.unwrap();
         assert!(!file_system.exists(&strange).await.unwrap());
-        assert_eq!(database.orphans().await.unwrap(), []);
+        assert_eq!(database.orphans().list().await.unwrap(), []);
     });
 }

@@ -78,7 +78,9 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
         for step in 0..250 {
             match writer.below(24) {
                 0 => database.flush("ks", None).await.unwrap(),
-                1 if writer.below(4) == 0 => database.compact("ks", None, false).await.unwrap(),
+                1 if writer.below(4) == 0 => {
+                    database.compactions().compact("ks", None, false).await.unwrap()
+                }
                 2..6 => {
                     let command = writer.command(&table, partitions, spread);
                     let page = 1 + writer.below(4) as usize;

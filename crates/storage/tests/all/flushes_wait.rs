@@ -32,13 +32,13 @@ async fn write(database: &Node, name: &str, rows: usize, length: usize) {
 
 /// Fills `narrow` with overlapping files, and then enables compactions.
 async fn fall_behind(database: &Node, before_they_begin: impl FnOnce()) {
-    database.set_auto_compaction_enabled("ks", &["narrow"], false).await.unwrap();
+    database.compactions().set_auto_enabled("ks", &["narrow"], false).await.unwrap();
     for _ in 0..FILES {
         write(database, "narrow", 100, 600).await;
         database.flush("ks", Some("narrow")).await.unwrap();
     }
     before_they_begin();
-    database.set_auto_compaction_enabled("ks", &["narrow"], true).await.unwrap();
+    database.compactions().set_auto_enabled("ks", &["narrow"], true).await.unwrap();
     time::sleep(Duration::from_millis(10)).await;
 }
 
@@ -85,7 +85,7 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
 
         // Once the compactions have caught up no flush waits, and a wait under way ends early.
         write(&database, "narrow", 700, 2000).await;
-        database.set_compaction_throughput(0).await;
+        database.compactions().set_throughput(0).await;
         time::sleep(Duration::from_millis(1500)).await;
         let metrics = database.store().metrics();
         assert!(metrics.compaction_score < 48, "{metrics:?}");

@@ -64,7 +64,7 @@ fn files_that_a_compaction_has_replaced_are_not_imported() {
         // The output gets its TOC.txt, and the inputs keep theirs.
         let fault = Fault { skip: 1, ..Fault::always(Operation::Rename, Effect::InputOutput) };
         disk.inject(fault.on_path("TOC"));
-        let _ = database.compact("ks", None, true).await;
+        let _ = database.compactions().compact("ks", None, true).await;
         disk.clear_faults();
         let directory = file_system.read_dir("other/data/ks").await.unwrap()[0].path.clone();
         let files = file_system.read_dir(&directory).await.unwrap();
@@ -102,7 +102,7 @@ fn a_table_is_altered_while_files_come_in() {
             };
             assert!(database.change_schema(change).await.unwrap().unwrap());
             import.await.unwrap();
-            database.compact("ks", Some("narrow"), true).await.unwrap();
+            database.compactions().compact("ks", Some("narrow"), true).await.unwrap();
             assert_eq!(names(&database).await, expected(4), "{steps}");
         });
     }
@@ -165,7 +165,7 @@ fn a_new_table_has_a_directory_before_its_first_flush_and_none_once_it_is_droppe
         };
         assert!(database.change_schema(change).await.unwrap().unwrap());
         assert!(!file_system.exists(table_directory(&narrow)).await.unwrap());
-        assert_eq!(database.orphans().await.unwrap(), []);
+        assert_eq!(database.orphans().list().await.unwrap(), []);
     });
 }
 
@@ -306,12 +306,12 @@ fn writes_that_are_not_flushed_survive_an_import_from_another_table_of_the_node(
                     database.apply(written).await.unwrap();
                 }
                 let kept = SnapshotTable { id: other.id, describe: |_, _| String::new() };
-                database.take_snapshot("kept".into(), vec![kept], true).await.unwrap();
+                database.snapshots().take("kept".into(), vec![kept], true).await.unwrap();
                 let from = table_directory(&other).join("snapshots/kept");
                 let imported = database.import("ks", "narrow", Some(from)).await.unwrap();
                 assert_eq!(imported.sstables, shards as u64);
                 if is_compacted {
-                    database.compact("ks", Some("narrow"), false).await.unwrap();
+                    database.compactions().compact("ks", Some("narrow"), false).await.unwrap();
                 }
                 write_narrow(&database, &["later"]).await;
             })
@@ -351,7 +351,7 @@ fn files_that_one_shard_cannot_open_are_on_none() {
                 assert_eq!(names(&database).await, ["own"], "{nth}");
                 assert_eq!(file_names(&files, &narrow_table()).await, before, "{nth}");
                 // Compactions are not held up afterwards.
-                database.compact("ks", Some("narrow"), true).await.unwrap();
+                database.compactions().compact("ks", Some("narrow"), true).await.unwrap();
                 database.import("ks", "narrow", Some(backup)).await.unwrap();
                 let mut all = expected(40);
                 all.push("own".into());
@@ -377,7 +377,9 @@ fn compactions_go_on_while_files_come_in() {
                 let compacting = spawn_local(async move {
                     while !until.get() {
                         // An import stops it for a moment.
-                        done_or_stopped(other.compact("ks", Some("narrow"), true).await);
+                        done_or_stopped(
+                            other.compactions().compact("ks", Some("narrow"), true).await,
+                        );
                         yield_now().await;
                     }
                 });

@@ -30,7 +30,7 @@ fn directory_of_table(place: &Path) -> std::path::PathBuf {
 async fn take(database: &Node, tag: &str) -> Result<(), StorageError> {
     let id = table(database, "narrow").id;
     let wanted = SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() };
-    database.take_snapshot(tag.into(), vec![wanted], true).await
+    database.snapshots().take(tag.into(), vec![wanted], true).await
 }
 
 #[test]
@@ -77,8 +77,8 @@ fn snapshots_stay_below_their_table() {
         let database = node(place.path()).await;
         for name in ["", ".", "..", "../../x", "a/b", "/tmp/x", "a\0b"] {
             assert!(take(&database, name).await.is_err(), "{name:?}");
-            assert!(database.restore("ks", "narrow", name).await.is_err(), "{name:?}");
-            let cleared = database.clear_snapshots(Some(name), &[], &[]).await;
+            assert!(database.snapshots().restore("ks", "narrow", name).await.is_err(), "{name:?}");
+            let cleared = database.snapshots().clear(Some(name), &[], &[]).await;
             assert!(cleared.is_err(), "{name:?}");
         }
         take(&database, "true").await.unwrap();
@@ -87,10 +87,10 @@ fn snapshots_stay_below_their_table() {
         let elsewhere = place.path().join("elsewhere");
         std::fs::rename(snapshots.join("true"), &elsewhere).unwrap();
         symlink(&elsewhere, snapshots.join("linked")).unwrap();
-        assert_eq!(database.snapshots().await.unwrap(), []);
-        assert!(database.restore("ks", "narrow", "linked").await.is_err());
-        assert!(database.clear_snapshots(Some("linked"), &[], &[]).await.is_err());
-        database.clear_snapshots(None, &[], &[]).await.unwrap();
+        assert_eq!(database.snapshots().list().await.unwrap(), []);
+        assert!(database.snapshots().restore("ks", "narrow", "linked").await.is_err());
+        assert!(database.snapshots().clear(Some("linked"), &[], &[]).await.is_err());
+        database.snapshots().clear(None, &[], &[]).await.unwrap();
         assert!(elsewhere.join("manifest.json").is_file());
         // Nor does a node look behind a directory of snapshots that is a link.
         std::fs::remove_file(snapshots.join("linked")).unwrap();
@@ -99,10 +99,10 @@ fn snapshots_stay_below_their_table() {
         std::fs::create_dir(&away).unwrap();
         std::fs::rename(&elsewhere, away.join("true")).unwrap();
         symlink(&away, &snapshots).unwrap();
-        assert_eq!(database.snapshots().await.unwrap(), []);
-        assert!(database.restore("ks", "narrow", "true").await.is_err());
+        assert_eq!(database.snapshots().list().await.unwrap(), []);
+        assert!(database.snapshots().restore("ks", "narrow", "true").await.is_err());
         assert!(take(&database, "new").await.unwrap_err().to_string().contains("symbolic link"));
-        database.clear_snapshots(None, &[], &[]).await.unwrap();
+        database.snapshots().clear(None, &[], &[]).await.unwrap();
         assert!(away.join("true/manifest.json").is_file());
         assert!(!away.join("new").exists());
     });

@@ -59,7 +59,7 @@ fn all_or_nothing_over_shards_and_crashes() {
                 let narrow = table(&database, "narrow");
                 for batch in 0..20 {
                     let mutation = batch_of(&narrow, &format!("{seed}/{batch}/"), "1");
-                    if database.apply_logged_batch(mutation).await.is_err() {
+                    if database.batches().apply(mutation).await.is_err() {
                         return;
                     }
                     list.lock().unwrap().push(batch);
@@ -121,7 +121,7 @@ fn a_batch_with_a_part_that_is_refused_is_refused_as_a_whole() {
         missing.deletion = DeletionTime::new(5, NOW);
         for refused in [negative, missing] {
             let batch = with_a_part_that_is_refused(&narrow, refused);
-            assert!(database.apply_logged_batch(batch).await.is_err());
+            assert!(database.batches().apply(batch).await.is_err());
         }
         assert_eq!(read_all(&database, &narrow).await.partitions.len(), 0);
     })
@@ -158,7 +158,7 @@ fn an_entry_brings_back_nothing_that_was_removed_after_it() {
             let mutation = batch_of(&narrow, "", "1");
             let entry = loop {
                 let (other, again) = (other.clone(), mutation.clone());
-                let batch = spawn_local(async move { other.apply_logged_batch(again).await });
+                let batch = spawn_local(async move { other.batches().apply(again).await });
                 let mut found = None;
                 while !batch.is_finished() {
                     let seen = read_all(&database, &batches).await.partitions.pop();
@@ -249,7 +249,8 @@ fn a_whole_batch_that_is_given_up_is_an_error() {
             let error = loop {
                 let (database, other) = (database.clone(), database.clone());
                 let mutation = batch_of(&narrow, "", "1");
-                let batch = spawn_local(async move { database.apply_whole_batch(mutation).await });
+                let batch =
+                    spawn_local(async move { database.batches().apply_whole(mutation).await });
                 while !batch.is_finished() {
                     clock.advance(Duration::from_secs(3_600));
                     other.on_shard(1, |_| async {}).await;
@@ -285,7 +286,7 @@ fn notes_do_not_stay_when_the_log_fails_for_a_while() {
                 let mut fault = Fault::nth(Operation::Sync, failing, Effect::InputOutput);
                 fault = fault.on_path("commitlog-");
                 disk.inject(fault);
-                refused += usize::from(database.apply_logged_batch(mutation).await.is_err());
+                refused += usize::from(database.batches().apply(mutation).await.is_err());
                 disk.clear_faults();
                 let mut left = usize::MAX;
                 for _ in 0..100 {
@@ -321,7 +322,7 @@ fn batches_that_fail_are_kept_within_bounds() {
             );
             let mut refused = None;
             for number in 0..500 {
-                let outcome = database.apply_logged_batch(batch(number)).await;
+                let outcome = database.batches().apply(batch(number)).await;
                 if let Err(StorageError::TooManyUnfinishedBatches { bytes }) = outcome {
                     refused = Some((number, bytes));
                     break;
@@ -337,7 +338,7 @@ fn batches_that_fail_are_kept_within_bounds() {
                 }
                 time::sleep(Duration::from_millis(100)).await;
             }
-            database.apply_logged_batch(batch(number)).await.unwrap();
+            database.batches().apply(batch(number)).await.unwrap();
             assert!(read_all(&database, &batches).await.partitions.is_empty());
         }
     })

@@ -46,8 +46,9 @@ fn a_compaction_keeps_no_memtable() {
 
         let names = sstable_names(&file_system, &narrow).await;
         let other = database.clone();
-        let compaction =
-            spawn_local(async move { other.compact_sstables("ks", "narrow", names).await });
+        let compaction = spawn_local(async move {
+            other.compactions().compact_sstables("ks", "narrow", names).await
+        });
         while database.store().metrics().running_compactions == 0 {
             preempt::yield_now().await;
         }
@@ -65,7 +66,7 @@ fn a_compaction_keeps_no_memtable() {
 
         let other = database.clone();
         let stopped =
-            spawn_local(async move { other.stop_compactions(&CompactionKind::ALL).await });
+            spawn_local(async move { other.compactions().stop(&CompactionKind::ALL).await });
         while database.store().metrics().running_compactions > 0 {
             clock.advance(Duration::from_secs(1));
             preempt::yield_now().await;

@@ -11,7 +11,7 @@ use crate::support::{shards::on_shards, *};
 async fn take(database: &Node, tag: &str) {
     let id = table(database, "narrow").id;
     let wanted = SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() };
-    database.take_snapshot(tag.into(), vec![wanted], true).await.unwrap();
+    database.snapshots().take(tag.into(), vec![wanted], true).await.unwrap();
 }
 
 /// A node with a snapshot of `kept` and `moved`, with changes to the table after it.
@@ -34,24 +34,24 @@ fn a_table_becomes_what_the_snapshot_has() {
     run(async {
         let database = prepared(&file_system).await;
         // Compacted, so that the snapshot has files of its own.
-        database.compact("ks", None, true).await.unwrap();
+        database.compactions().compact("ks", None, true).await.unwrap();
         for _ in 0..2 {
             write_narrow(&database, &["memory"]).await;
-            let restored = database.restore("ks", "narrow", "monday").await.unwrap();
+            let restored = database.snapshots().restore("ks", "narrow", "monday").await.unwrap();
             assert_eq!((restored.sstables, restored.partitions), (2, 2));
             assert_eq!(names_in_narrow(&database).await, ["kept", "moved"]);
         }
-        database.compact("ks", None, true).await.unwrap();
+        database.compactions().compact("ks", None, true).await.unwrap();
         write_narrow(&database, &["later"]).await;
         database.shutdown().await.unwrap();
     });
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
         assert_eq!(names_in_narrow(&database).await, ["kept", "later", "moved"]);
-        database.restore("ks", "narrow", "monday").await.unwrap();
+        database.snapshots().restore("ks", "narrow", "monday").await.unwrap();
         assert_eq!(names_in_narrow(&database).await, ["kept", "moved"]);
         assert_eq!(
-            database.snapshot_schema("ks", "narrow", "monday").await.unwrap(),
+            database.snapshots().schema_of("ks", "narrow", "monday").await.unwrap(),
             "CREATE TABLE"
         );
     });
@@ -65,7 +65,7 @@ fn an_empty_snapshot_empties_the_table() {
         create(&database, vec![narrow_table()]).await;
         take(&database, "empty").await;
         write_narrow(&database, &["later"]).await;
-        let restored = database.restore("ks", "narrow", "empty").await.unwrap();
+        let restored = database.snapshots().restore("ks", "narrow", "empty").await.unwrap();
         assert_eq!(restored.sstables, 0);
         assert_eq!(names_in_narrow(&database).await, [""; 0]);
     });
@@ -78,17 +78,18 @@ fn nothing_changes_where_a_snapshot_is_not_there_or_not_whole() {
         let database = prepared(&file_system).await;
         let all = ["file", "kept", "memory", "moved"];
         for tag in ["tuesday", "", "..", "a/b"] {
-            let refused = database.restore("ks", "narrow", tag).await;
+            let refused = database.snapshots().restore("ks", "narrow", tag).await;
             assert!(matches!(refused, Err(StorageError::Snapshot(_))), "{tag}: {refused:?}");
         }
-        let refused = database.restore("ks", "x", "monday").await;
+        let refused = database.snapshots().restore("ks", "x", "monday").await;
         assert!(matches!(refused, Err(StorageError::UnknownTableName { .. })), "{refused:?}");
         let directory = table_directory(&narrow_table()).join("snapshots/monday");
         let mut removed = 0;
         for entry in file_system.read_dir(&directory).await.unwrap() {
             if entry.name.ends_with("-Rows.db") || entry.name.ends_with("-TOC.txt") {
                 file_system.remove_file(&entry.path).await.unwrap();
-                let refused = database.restore("ks", "narrow", "monday").await.unwrap_err();
+                let refused =
+                    database.snapshots().restore("ks", "narrow", "monday").await.unwrap_err();
                 assert!(refused.to_string().contains("snapshots/monday"), "{refused}");
                 removed += 1;
             }
@@ -99,7 +100,7 @@ fn nothing_changes_where_a_snapshot_is_not_there_or_not_whole() {
                 file_system.remove_file(&entry.path).await.unwrap();
             }
         }
-        let refused = database.restore("ks", "narrow", "monday").await.unwrap_err();
+        let refused = database.snapshots().restore("ks", "narrow", "monday").await.unwrap_err();
         assert!(refused.to_string().contains("lists 2 SSTables, the directory has 0"), "{refused}");
         assert_eq!(names_in_narrow(&database).await, all);
     });
@@ -115,7 +116,7 @@ fn every_shard_has_its_part() {
         write_narrow(&database, &many).await;
         take(&database, "monday").await;
         write_narrow(&database, &["later"]).await;
-        database.restore("ks", "narrow", "monday").await.unwrap();
+        database.snapshots().restore("ks", "narrow", "monday").await.unwrap();
         assert_eq!(names_in_narrow(&database).await, many);
     })
     .unwrap();
@@ -133,7 +134,7 @@ fn wherever_the_power_goes_it_can_be_done_again() {
             // The files are first read and compared, which takes most of the operations before
             // anything changes.
             disk.power_off_after(120 + Generator::from_seed(seed).below(280));
-            is_done.set(database.restore("ks", "narrow", "monday").await.is_ok());
+            is_done.set(database.snapshots().restore("ks", "narrow", "monday").await.is_ok());
         });
         let file_system = FileSystem::on(disk.crash(seed));
         block_on(async {
@@ -150,7 +151,7 @@ fn wherever_the_power_goes_it_can_be_done_again() {
                 assert!(found.iter().all(is_of_snapshot), "seed {seed}: {found:?}");
                 parts += 1;
             }
-            database.restore("ks", "narrow", "monday").await.unwrap();
+            database.snapshots().restore("ks", "narrow", "monday").await.unwrap();
             assert_eq!(names_in_narrow(&database).await, ["kept", "moved"], "seed {seed}");
         });
     }
@@ -172,12 +173,12 @@ fn a_snapshot_is_not_removed_while_it_is_restored() {
                 for _ in 0..if cleared { 0 } else { steps } {
                     yield_now().await;
                 }
-                other.clear_snapshots(Some("monday"), &["ks"], &["narrow"]).await.unwrap();
+                other.snapshots().clear(Some("monday"), &["ks"], &["narrow"]).await.unwrap();
             });
             for _ in 0..if cleared { steps } else { 0 } {
                 yield_now().await;
             }
-            let restored = database.restore("ks", "narrow", "monday").await;
+            let restored = database.snapshots().restore("ks", "narrow", "monday").await;
             clearing.await;
             let found = names_in_narrow(&database).await;
             match restored {
@@ -192,7 +193,7 @@ fn a_snapshot_is_not_removed_while_it_is_restored() {
                     befores += 1;
                 }
             }
-            assert_eq!(database.snapshots().await.unwrap(), []);
+            assert_eq!(database.snapshots().list().await.unwrap(), []);
         });
     }
     assert!(befores > 2 && afters > 2, "{befores} {afters}");

@@ -88,7 +88,9 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
                         earlier.await.unwrap();
                     }
                 }
-                1 if writer.below(4) == 0 => database.compact("ks", None, false).await.unwrap(),
+                1 if writer.below(4) == 0 => {
+                    database.compactions().compact("ks", None, false).await.unwrap()
+                }
                 2 if writer.below(8) == 0 => database.forget_cached_rows().await,
                 3 => {
                     // The clock hand evicts the oldest entries.

@@ -166,7 +166,7 @@ fn a_purged_deletion_does_not_spread() {
             database.apply(Mutation { updates: vec![update] }).await.unwrap();
             database.flush("ks", None).await.unwrap();
             database.read(read_of(&wide, of_row, direction)).await.unwrap();
-            database.compact("ks", None, false).await.unwrap();
+            database.compactions().compact("ks", None, false).await.unwrap();
             for timestamp in [5, 6] {
                 // The first read makes the surroundings of the row continuous.
                 for at in [2 * 2, 4 * 2] {

@@ -41,7 +41,7 @@ async fn disturb(
     while !is_over.get() {
         match random.below(8) {
             0 => database.flush("ks", None).await.unwrap(),
-            1 => database.compact("ks", None, false).await.unwrap(),
+            1 => database.compactions().compact("ks", None, false).await.unwrap(),
             2 if random.below(8) == 0 => database.forget_cached_rows().await,
             3 if random.below(8) == 0 => {
                 // Cached rows stay, or are invalidated.

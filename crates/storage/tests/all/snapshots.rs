@@ -18,11 +18,11 @@ async fn take(database: &Node, tag: &str) -> Result<(), StorageError> {
     let ids = names.filter_map(|name| Some(database.store().schema().table("ks", name)?.id));
     let wanted =
         ids.map(|id| SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() }).collect();
-    database.take_snapshot(tag.into(), wanted, true).await
+    database.snapshots().take(tag.into(), wanted, true).await
 }
 
 async fn tags(database: &Node) -> Vec<String> {
-    let found = database.snapshots().await.unwrap();
+    let found = database.snapshots().list().await.unwrap();
     found.into_iter().map(|details| details.tag).collect()
 }
 
@@ -46,7 +46,7 @@ fn what_is_no_directory_is_no_snapshot() {
         assert_eq!(tags(&database).await, ["monday", "monday"]);
         let view = espalier_storage::system::table("system_views", "snapshots");
         assert_eq!(read_all(&database, &view).await.partitions.len(), 1);
-        database.clear_snapshots(None, &[], &[]).await.unwrap();
+        database.snapshots().clear(None, &[], &[]).await.unwrap();
         assert_eq!(tags(&database).await, [""; 0]);
         assert!(file_system.exists(&stray).await.unwrap());
     });
@@ -63,7 +63,7 @@ fn they_are_listed_while_they_come_and_go() {
             let changing = spawn_local(async move {
                 for _ in 0..20 {
                     take(&other, "monday").await.unwrap();
-                    other.clear_snapshots(Some("monday"), &[], &[]).await.unwrap();
+                    other.snapshots().clear(Some("monday"), &[], &[]).await.unwrap();
                 }
                 done.set(true);
             });
@@ -110,7 +110,7 @@ fn what_a_crash_has_left_in_its_place_is_told() {
         file_system.create_dir_all(&left).await.unwrap();
         let refused = take(&database, "monday").await.unwrap_err().to_string();
         assert!(refused.contains("without manifest.json"), "{refused}");
-        database.clear_snapshots(Some("monday"), &["ks"], &[]).await.unwrap();
+        database.snapshots().clear(Some("monday"), &["ks"], &[]).await.unwrap();
         take(&database, "monday").await.unwrap();
         let refused = take(&database, "monday").await.unwrap_err().to_string();
         assert!(refused.ends_with("already exists."), "{refused}");
@@ -125,7 +125,7 @@ fn only_what_is_named_is_removed() {
         take(&database, "monday").await.unwrap();
         take(&database, "tuesday").await.unwrap();
         let clear = async |tag, keyspaces: &[&str], tables: &[&str]| {
-            let cleared = database.clear_snapshots(tag, keyspaces, tables).await;
+            let cleared = database.snapshots().clear(tag, keyspaces, tables).await;
             cleared.map_err(|error| error.to_string())
         };
         for (tag, keyspaces, tables, message) in [
@@ -191,7 +191,7 @@ fn files_are_split_while_a_snapshot_is_taken() {
             assert_eq!(all.len(), 72);
             let other = database.clone();
             let splitting = spawn_local(async move {
-                other.compact("ks", Some("narrow"), false).await.unwrap();
+                other.compactions().compact("ks", Some("narrow"), false).await.unwrap();
             });
             for tag in 0..6 {
                 for _ in 0..seed * 4 {
@@ -202,7 +202,7 @@ fn files_are_split_while_a_snapshot_is_taken() {
             splitting.await;
             for tag in 0..6 {
                 // A restore compares the files with the manifest.
-                database.restore("ks", "narrow", &format!("s{tag}")).await.unwrap();
+                database.snapshots().restore("ks", "narrow", &format!("s{tag}")).await.unwrap();
                 assert_eq!(names_in_narrow(&database).await, all, "{seed} {tag}");
             }
         })

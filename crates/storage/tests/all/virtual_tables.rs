@@ -125,7 +125,7 @@ fn statistics_are_those_of_the_files_and_memtables() {
             assert_eq!(mebibytes(&database, view, "nothing").await, None, "{view}");
         }
 
-        database.compact("ks", Some("narrow"), true).await.unwrap();
+        database.compactions().compact("ks", Some("narrow"), true).await.unwrap();
         let (sstables, bytes, largest) = files(&file_system, &narrow).await;
         let compacted = statistics(&database, "narrow").await;
         assert_eq!((sstables, compacted.sstables, compacted.partitions_estimate), (1, 1, 30));
@@ -303,14 +303,14 @@ fn snapshots_are_listed() {
         write(&database, 0..10, 10).await;
         let id = table(&database, "narrow").id;
         let tables = vec![SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() }];
-        database.take_snapshot("before".into(), tables, true).await.unwrap();
+        database.snapshots().take("before".into(), tables, true).await.unwrap();
         let snapshots = view("snapshots");
         let found = read_all(&database, &snapshots).await.partitions;
         assert_eq!(found.len(), 1);
         assert_eq!(found[0].key, key("before"));
         let fields = Fields::new(&snapshots, &found[0].rows[0]);
         assert_eq!((fields.clustering(0), fields.clustering(1)), (Some("ks"), Some("narrow")));
-        let listed = database.snapshots().await.unwrap();
+        let listed = database.snapshots().list().await.unwrap();
         assert_eq!(fields.bigint("size_on_disk"), Some(listed[0].total_bytes as i64));
         assert!(listed[0].total_bytes > statistics(&database, "narrow").await.sstable_bytes);
         assert_eq!(fields.bigint("true_size"), Some(listed[0].true_bytes as i64));
@@ -318,13 +318,13 @@ fn snapshots_are_listed() {
         assert!(fields.bigint("created_at").is_some());
         // Two snapshots with the same files, which the table has as well, and later has not.
         let tables = vec![SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() }];
-        database.take_snapshot("again".into(), tables, true).await.unwrap();
-        for snapshot in database.snapshots().await.unwrap() {
+        database.snapshots().take("again".into(), tables, true).await.unwrap();
+        for snapshot in database.snapshots().list().await.unwrap() {
             assert!(snapshot.true_bytes * 2 < snapshot.total_bytes, "{snapshot:?}");
         }
         write(&database, 10..12, 10).await;
-        database.compact("ks", Some("narrow"), true).await.unwrap();
-        for snapshot in database.snapshots().await.unwrap() {
+        database.compactions().compact("ks", Some("narrow"), true).await.unwrap();
+        for snapshot in database.snapshots().list().await.unwrap() {
             assert_eq!(snapshot.true_bytes, snapshot.total_bytes, "{snapshot:?}");
         }
     });
@@ -362,8 +362,8 @@ fn what_is_done_to_files_is_refused() {
         for asked in [
             database.flush("system_views", None).await,
             database.flush("system_views", Some("settings")).await,
-            database.compact("system_views", None, true).await,
-            database.upgrade_sstables("system_virtual_schema", None, false).await,
+            database.compactions().compact("system_views", None, true).await,
+            database.compactions().upgrade_sstables("system_virtual_schema", None, false).await,
         ] {
             assert!(matches!(asked, Err(StorageError::UnknownKeyspace(_))), "{asked:?}");
         }
@@ -393,7 +393,7 @@ fn tasks_are_the_compactions_that_run() {
         let compacting = {
             let database = database.clone();
             espalier_runtime::spawn_local(async move {
-                database.compact("ks", Some("narrow"), false).await.unwrap();
+                database.compactions().compact("ks", Some("narrow"), false).await.unwrap();
             })
         };
         let bytes: i64 = 2 * 4000 * 500;

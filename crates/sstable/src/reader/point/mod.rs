@@ -32,7 +32,7 @@ use crate::{
 };
 
 /// The outcome of a look-up of cached pages. The contract of all cached look-ups is at
-/// `espalier_storage::Node::try_read_row`.
+/// `espalier_storage::ShardStore::try_read_row`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CachedRow {
     /// The answer is not known here: a page is missing, or the case is not handled.

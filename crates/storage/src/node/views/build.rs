@@ -29,6 +29,7 @@ use super::{
 };
 use crate::{
     CommitLogSync, Node, StorageError, TurnDeadline,
+    node::Views,
     read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
 };
 
@@ -61,7 +62,7 @@ pub(crate) async fn run(node: Node) {
             if node.store().is_closing() {
                 return;
             }
-            if let Err(error) = node.build_view_if_needed(view).await {
+            if let Err(error) = ViewBuilds::of(&node).build_view_if_needed(view).await {
                 if node.store().is_closing() {
                     return;
                 }
@@ -86,12 +87,31 @@ pub(crate) async fn run(node: Node) {
     }
 }
 
+/// The builds of materialized views.
+#[derive(Clone, Copy)]
+pub struct ViewBuilds<'n> {
+    pub(in crate::node) node: &'n Node,
+}
+
+impl<'n> ViewBuilds<'n> {
+    pub(in crate::node) fn of(node: &'n Node) -> Self {
+        Self { node }
+    }
+}
+
 impl Node {
-    fn view_state(&self, view: TableId) -> ViewState {
-        self.inner.views.states.borrow().get(&view).copied().unwrap_or_default()
+    /// Returns the builds of materialized views.
+    pub fn view_builds(&self) -> ViewBuilds<'_> {
+        ViewBuilds::of(self)
+    }
+}
+
+impl ViewBuilds<'_> {
+    fn view_state(self, view: TableId) -> ViewState {
+        self.node.inner.views.states.borrow().get(&view).copied().unwrap_or_default()
     }
 
-    async fn build_view_if_needed(&self, view: &Arc<TableMetadata>) -> Result<(), StorageError> {
+    async fn build_view_if_needed(self, view: &Arc<TableMetadata>) -> Result<(), StorageError> {
         let state = self.view_state(view.id);
         if state.is_built {
             return Ok(());
@@ -99,22 +119,22 @@ impl Node {
         if !self.is_recorded_view(view).await? {
             self.build_view(view, state.generation).await?;
         }
-        let mut states = self.inner.views.states.borrow_mut();
+        let mut states = self.node.inner.views.states.borrow_mut();
         let now = states.entry(view.id).or_default();
         if now.generation == state.generation {
             now.is_built = true;
         } else {
-            self.inner.views.build_wanted.notify_one();
+            self.node.inner.views.build_wanted.notify_one();
         }
         Ok(())
     }
 
     async fn build_view(
-        &self,
+        self,
         view: &Arc<TableMetadata>,
         generation: u64,
     ) -> Result<(), StorageError> {
-        let status = self.view_build_status(&view.keyspace, &view.name).await?;
+        let status = self.status_of(&view.keyspace, &view.name).await?;
         let checks = status.as_deref() == Some(CHECKING);
         if !self.is_current_build(view.id, generation) {
             return Ok(());
@@ -127,16 +147,17 @@ impl Node {
         // A write that began before the view existed may store no view row. It holds a turn. The
         // scan must see its base row.
         let ended =
-            self.on_all_shards(|node| async move { node.store().turns.wait_for_all().await });
+            self.node.on_all_shards(|node| async move { node.store().turns.wait_for_all().await });
         ended.await;
         let id = view.id;
-        let built = self.on_all_shards(move |node| async move {
-            Box::pin(node.build_view_here(id, generation)).await
+        let built = self.node.on_all_shards(move |node| async move {
+            Box::pin(ViewBuilds::of(&node).build_view_here(id, generation)).await
         });
         let keys: u64 = built.await.into_iter().sum::<Result<u64, StorageError>>()?;
         if checks {
-            let checked = self
-                .on_all_shards(move |node| async move { Box::pin(node.check_view_here(id)).await });
+            let checked = self.node.on_all_shards(move |node| async move {
+                Box::pin(ViewBuilds::of(&node).check_view_here(id)).await
+            });
             checked.await.into_iter().collect::<Result<(), StorageError>>()?;
         }
         if self.is_current_build(view.id, generation) {
@@ -148,13 +169,13 @@ impl Node {
 
     /// Returns whether a build may record its progress: the view exists, and has not become stale
     /// since the build began. Runs on shard 0.
-    fn is_current_build(&self, view: TableId, generation: u64) -> bool {
+    fn is_current_build(self, view: TableId, generation: u64) -> bool {
         let is_current = self.view_state(view).generation == generation;
-        is_current && self.store().shared.schema().table_by_id(view).is_some()
+        is_current && self.node.store().shared.schema().table_by_id(view).is_some()
     }
 
-    fn mark_stale(&self, view: TableId) {
-        let mut states = self.inner.views.states.borrow_mut();
+    fn mark_stale(self, view: TableId) {
+        let mut states = self.node.inner.views.states.borrow_mut();
         let state = states.entry(view).or_default();
         *state = ViewState { is_built: false, generation: state.generation + 1 };
     }
@@ -162,7 +183,7 @@ impl Node {
     /// Records that views may have rows that do not follow from their base tables, so that the task
     /// checks them. Runs on shard 0.
     pub(in super::super) async fn mark_views_stale(
-        &self,
+        self,
         views: &[Arc<TableMetadata>],
     ) -> Result<(), StorageError> {
         for view in views {
@@ -177,11 +198,13 @@ impl Node {
 
     /// Marks a view as stale if a loss of power may have left it behind its base table, or ahead of
     /// it: the shards sync their logs at different times, or the keyspace does not use the log.
-    pub(in super::super) async fn mark_unsynced_views_stale(&self) -> Result<(), StorageError> {
-        let is_periodic =
-            matches!(self.store().configuration().commitlog_sync, CommitLogSync::Periodic { .. });
-        let are_apart = is_periodic && self.store().shard().count > 1;
-        let schema = self.store().schema();
+    pub(in super::super) async fn mark_unsynced_views_stale(self) -> Result<(), StorageError> {
+        let is_periodic = matches!(
+            self.node.store().configuration().commitlog_sync,
+            CommitLogSync::Periodic { .. }
+        );
+        let are_apart = is_periodic && self.node.store().shard().count > 1;
+        let schema = self.node.store().schema();
         let is_logged = |view: &TableMetadata| {
             schema.keyspace(&view.keyspace).is_none_or(|keyspace| keyspace.durable_writes)
         };
@@ -194,57 +217,57 @@ impl Node {
     }
 
     /// Wakes the task that builds views. Runs on shard 0.
-    pub(in super::super) fn build_views(&self) {
-        self.inner.views.build_wanted.notify_one();
+    pub(in super::super) fn build_views(self) {
+        self.node.inner.views.build_wanted.notify_one();
     }
 
     /// Returns the views that depend on a table: its views, or the table itself if it is a view.
     pub(in super::super) fn dependent_views(
-        &self,
+        self,
         table: &TableMetadata,
     ) -> Vec<Arc<TableMetadata>> {
-        let schema = self.store().schema();
+        let schema = self.node.store().schema();
         let names = table.views.iter().chain(table.view.is_some().then_some(&table.name));
         names.filter_map(|name| schema.table(&table.keyspace, name).cloned()).collect()
     }
 
-    fn plan_of(&self, view: TableId) -> Option<Rc<ViewPlan>> {
-        let base = self.store().schema().table_by_id(view)?.view.as_ref()?.base;
-        self.view_plans(base).iter().find(|plan| plan.view.id == view).cloned()
+    fn plan_of(self, view: TableId) -> Option<Rc<ViewPlan>> {
+        let base = self.node.store().schema().table_by_id(view)?.view.as_ref()?.base;
+        Views::of(self.node).view_plans(base).iter().find(|plan| plan.view.id == view).cloned()
     }
 
     /// Records the progress of this shard's part of a build. Returns false if the build must stop,
     /// because the view was dropped or became stale.
     async fn record_if_current(
-        &self,
+        self,
         plan: &ViewPlan,
         generation: u64,
         progress: BuildProgress,
     ) -> Result<bool, StorageError> {
         let view = plan.view.clone();
         let record = move |node: Node| async move {
-            if !node.is_current_build(view.id, generation) {
+            if !ViewBuilds::of(&node).is_current_build(view.id, generation) {
                 return Ok(false);
             }
-            Box::pin(node.record_progress(&view, progress)).await.map(|()| true)
+            Box::pin(ViewBuilds::of(&node).record_progress(&view, progress)).await.map(|()| true)
         };
-        self.on_shard(0, record).await
+        self.node.on_shard(0, record).await
     }
 
     /// Gives a view the rows that follow from the base rows of this shard. Returns the number of
     /// base rows.
-    async fn build_view_here(&self, view: TableId, generation: u64) -> Result<u64, StorageError> {
+    async fn build_view_here(self, view: TableId, generation: u64) -> Result<u64, StorageError> {
         let Some(plan) = self.plan_of(view) else { return Ok(0) };
-        let tokens = self.store().routing.own_tokens();
-        let mut range = self.store().routing.own_range(&plan.base);
+        let tokens = self.node.store().routing.own_tokens();
+        let mut range = self.node.store().routing.own_range(&plan.base);
         let mut progress = BuildProgress { tokens, last: tokens.0, keys: 0 };
         if let Some(recorded) = self.recorded_progress(&plan.view, tokens).await? {
             progress = recorded;
             range.start = KeyBound::AfterToken(Token(progress.last));
         }
-        let listed = ListedBuild::new(self, view, progress);
-        let mut pages = Pages::new(self, &plan.base, range);
-        let configuration = &self.store().configuration;
+        let listed = ListedBuild::new(self.node, view, progress);
+        let mut pages = Pages::new(self.node, &plan.base, range);
+        let configuration = &self.node.store().configuration;
         let page_rows = configuration.view_build_page_rows;
         let mut count = 0;
         while let Some(partitions) = pages.next().await? {
@@ -269,47 +292,47 @@ impl Node {
     }
 
     /// Gives a view the rows that follow from base rows of one partition.
-    async fn build_rows(&self, view: TableId, found: PartitionRows) -> Result<(), StorageError> {
+    async fn build_rows(self, view: TableId, found: PartitionRows) -> Result<(), StorageError> {
         let Some(plan) = self.plan_of(view) else { return Ok(()) };
         let mut rows = PartitionUpdate::new(plan.base.id, found.key);
         rows.rows.extend(found.rows.into_iter().map(|row| Row::empty(row.clustering)));
         if rows.rows.is_empty() {
             return Ok(());
         }
-        let _turn = self.store().turns.take(turn_rows_of(&plan.base, &rows)).await;
+        let _turn = self.node.store().turns.take(turn_rows_of(&plan.base, &rows)).await;
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let (mut mutation, mut bytes) = (Mutation::default(), 0);
         let mut encoder = EncodedMutation::default();
-        for wanted in self.whole_view_rows(&plan, &rows, now_s).await? {
+        for wanted in Views::of(self.node).whole_view_rows(&plan, &rows, now_s).await? {
             maybe_yield().await;
             let (shard, table) =
-                (self.store().routing.shard_of(&plan.view, &wanted.key), plan.view.clone());
+                (self.node.store().routing.shard_of(&plan.view, &wanted.key), plan.view.clone());
             let moves = plan.moves();
             let repair = move |node: Node| async move {
-                Box::pin(node.view_repair(&table, moves, wanted, now_s)).await
+                Box::pin(Views::of(&node).view_repair(&table, moves, wanted, now_s)).await
             };
-            let Some(update) = self.on_shard(shard, repair).await? else { continue };
+            let Some(update) = self.node.on_shard(shard, repair).await? else { continue };
             let one = Mutation { updates: vec![update] };
             encoder.encode(&one, |_| 0);
             bytes += encoder.body.len();
             mutation.updates.extend(one.updates);
             // A quarter of the largest record.
-            if bytes > self.store().configuration.commitlog_segment_bytes as usize / 8 {
-                self.apply_complete(std::mem::take(&mut mutation)).await?;
+            if bytes > self.node.store().configuration.commitlog_segment_bytes as usize / 8 {
+                self.node.apply_complete(std::mem::take(&mut mutation)).await?;
                 bytes = 0;
             }
         }
         if mutation.updates.is_empty() {
             return Ok(());
         }
-        self.apply_complete(mutation).await
+        self.node.apply_complete(mutation).await
     }
 
     /// Deletes the view's rows of this shard that do not follow from their base rows.
-    async fn check_view_here(&self, view: TableId) -> Result<(), StorageError> {
+    async fn check_view_here(self, view: TableId) -> Result<(), StorageError> {
         let Some(plan) = self.plan_of(view) else { return Ok(()) };
-        let range = self.store().routing.own_range(&plan.view);
-        let mut pages = Pages::new(self, &plan.view, range);
+        let range = self.node.store().routing.own_range(&plan.view);
+        let mut pages = Pages::new(self.node, &plan.view, range);
         while let Some(partitions) = pages.next().await? {
             if self.plan_of(view).is_none() {
                 break;
@@ -326,30 +349,30 @@ impl Node {
                     checks.push(self.check_row(&plan, key, clustering, row));
                 }
             }
-            let page_rows = self.store().configuration.view_build_page_rows;
+            let page_rows = self.node.store().configuration.view_build_page_rows;
             stream::iter(checks).buffer_unordered(page_rows).try_collect::<()>().await?;
         }
         Ok(())
     }
 
     async fn check_row(
-        &self,
+        self,
         plan: &Rc<ViewPlan>,
         key: DecoratedKey,
         clustering: Clustering,
         row: ViewRow,
     ) -> Result<(), StorageError> {
-        let shard = self.store().routing.shard_of(&plan.base, &key);
+        let shard = self.node.store().routing.shard_of(&plan.base, &key);
         let view = plan.view.id;
         let check = move |node: Node| async move {
-            Box::pin(node.check_row_here(view, key, clustering, row)).await
+            Box::pin(ViewBuilds::of(&node).check_row_here(view, key, clustering, row)).await
         };
-        self.call_in_turn(shard, TurnDeadline::never(), check).await?
+        self.node.call_in_turn(shard, TurnDeadline::never(), check).await?
     }
 
     /// Deletes a row of a view, if it does not follow from its base row, which this shard owns.
     async fn check_row_here(
-        &self,
+        self,
         view: TableId,
         key: DecoratedKey,
         clustering: Clustering,
@@ -358,26 +381,26 @@ impl Node {
         let Some(plan) = self.plan_of(view) else { return Ok(()) };
         let mut rows = PartitionUpdate::new(plan.base.id, key);
         rows.rows.push(Row::empty(clustering));
-        let _turn = self.store().turns.take(turn_rows_of(&plan.base, &rows)).await;
+        let _turn = self.node.store().turns.take(turn_rows_of(&plan.base, &rows)).await;
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let comparator = plan.view.comparator();
         let is_same = |wanted: &ViewRow| {
             let (wanted_at, at) = (wanted.row.clustering.position(), row.row.clustering.position());
             wanted.key == row.key && comparator.compare(wanted_at, at).is_eq()
         };
-        if self.whole_view_rows(&plan, &rows, now_s).await?.iter().any(is_same) {
+        if Views::of(self.node).whole_view_rows(&plan, &rows, now_s).await?.iter().any(is_same) {
             return Ok(());
         }
         let newest = timestamps_of(&row.row).max().unwrap_or(i64::MIN);
         let (shard, table) =
-            (self.store().routing.shard_of(&plan.view, &row.key), plan.view.clone());
+            (self.node.store().routing.shard_of(&plan.view, &row.key), plan.view.clone());
         let moves = plan.moves();
         let delete = move |node: Node| async move {
             let change = ViewChange::Delete { row, newest };
-            Box::pin(node.view_write(&table, moves, change, now_s)).await
+            Box::pin(Views::of(&node).view_write(&table, moves, change, now_s)).await
         };
-        match self.on_shard(shard, delete).await? {
-            Some(update) => self.apply_complete(Mutation { updates: vec![update] }).await,
+        match self.node.on_shard(shard, delete).await? {
+            Some(update) => self.node.apply_complete(Mutation { updates: vec![update] }).await,
             // The view was dropped.
             None => Ok(()),
         }

@@ -15,7 +15,8 @@ use espalier_runtime::maybe_yield;
 
 use super::plan::{ViewPlan, ViewRow};
 use crate::{
-    Node, StorageError,
+    StorageError,
+    node::Views,
     read::{ReadCommand, ReadTarget, sources_of},
 };
 
@@ -69,11 +70,11 @@ impl StoredRows {
     }
 }
 
-impl Node {
+impl Views<'_> {
     /// Returns the changes of the views of a table that follow from a write to one of its
     /// partitions, which this shard owns. The caller holds a turn on the rows.
     pub(super) async fn view_changes(
-        &self,
+        self,
         plans: &[Rc<ViewPlan>],
         update: &PartitionUpdate,
         now_s: u32,
@@ -116,7 +117,7 @@ impl Node {
 
     /// Returns the rows that the views must have for base rows, as changes of an empty view.
     pub(super) async fn whole_view_rows(
-        &self,
+        self,
         plan: &Rc<ViewPlan>,
         rows: &PartitionUpdate,
         now_s: u32,
@@ -131,7 +132,7 @@ impl Node {
     /// Reads rows of a partition with their tombstones. Refuses the deletion of a range if it would
     /// read more than [`MAX_DELETED_SEGMENTS`], because the rows must fit into memory.
     async fn stored_rows(
-        &self,
+        self,
         table: &Arc<TableMetadata>,
         update: &PartitionUpdate,
         slices: ClusteringSlices,
@@ -141,7 +142,7 @@ impl Node {
         let slices = Arc::new(slices);
         let all = ReadCommand::of_all(table.clone(), target, now_s);
         let command = ReadCommand { slices, ..all };
-        let view = self.store().tables.get(table.id)?.view();
+        let view = self.node.store().tables.get(table.id)?.view();
         let sources = sources_of(&view, &command, &update.key, &command.slices).await?;
         let mut stored =
             StoredRows { rows: Vec::new(), deletion: DeletionTime::LIVE, ranges: Vec::new() };
@@ -149,7 +150,7 @@ impl Node {
         let Some(mut merged) = merged.await? else { return Ok(stored) };
         stored.deletion = merged.header().deletion;
         let is_range = !update.deletion.is_live() || !update.range_tombstones.is_empty();
-        let segment_bytes = self.store().configuration.commitlog_segment_bytes as usize;
+        let segment_bytes = self.node.store().configuration.commitlog_segment_bytes as usize;
         let limit = if is_range { segment_bytes * MAX_DELETED_SEGMENTS } else { usize::MAX };
         let mut bytes = 0;
         while let Some(fragment) = merged.next().await? {

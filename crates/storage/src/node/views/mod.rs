@@ -19,7 +19,15 @@
 //! `build` fills a new view in the background, and repairs views after files were added to a table.
 //! Memory: the rows that one write changes, and a page of rows for each build.
 
-pub(crate) use build::run;
+mod build;
+mod change;
+mod outcome;
+mod plan;
+mod progress;
+mod state;
+mod truncate;
+mod write;
+
 use std::{cell::RefCell, rc::Rc};
 
 use espalier_mutation::schema::TableId;
@@ -27,23 +35,10 @@ use espalier_runtime::sync::Notify;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 
+pub use build::ViewBuilds;
+pub(crate) use build::run;
+pub(super) use write::Views;
 use {build::ViewState, plan::ViewPlan, progress::RunningBuild};
-
-mod build;
-
-mod change;
-
-mod outcome;
-
-mod plan;
-
-mod progress;
-
-mod state;
-
-mod truncate;
-
-mod write;
 
 /// The plans and builds of views on a shard.
 #[derive(Default)]

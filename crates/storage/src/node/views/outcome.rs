@@ -30,7 +30,8 @@ use super::{
     plan::ViewRow,
 };
 use crate::{
-    Node, StorageError,
+    StorageError,
+    node::Views,
     read::{
         ColumnSelection, FileSource, ReadCommand, ReadTarget, Source, keep_live, may_hold,
         sources_of,
@@ -39,18 +40,18 @@ use crate::{
     table::TableView,
 };
 
-impl Node {
+impl Views<'_> {
     /// Returns the write that makes a change of a view's row, on the shard that owns the row;
     /// `None` if the view was dropped. `moves` says that a regular column of the base table is in
     /// the view's key. The caller holds a turn on the base row.
     pub(super) async fn view_write(
-        &self,
+        self,
         table: &Arc<TableMetadata>,
         moves: bool,
         change: ViewChange,
         now_s: u32,
     ) -> Result<Option<PartitionUpdate>, StorageError> {
-        let Ok(found) = self.store().tables.get(table.id) else { return Ok(None) };
+        let Ok(found) = self.node.store().tables.get(table.id) else { return Ok(None) };
         let stored = found.view();
         let (key, row) = match change {
             ViewChange::Delete { row: ViewRow { key, row }, newest } => {
@@ -89,13 +90,13 @@ impl Node {
     /// was dropped. The stored row may have content that does not follow from the base row, so the
     /// shard checks the write against all of it, whatever its timestamps.
     pub(super) async fn view_repair(
-        &self,
+        self,
         table: &Arc<TableMetadata>,
         moves: bool,
         wanted: ViewRow,
         now_s: u32,
     ) -> Result<Option<PartitionUpdate>, StorageError> {
-        let Ok(found) = self.store().tables.get(table.id) else { return Ok(None) };
+        let Ok(found) = self.node.store().tables.get(table.id) else { return Ok(None) };
         let stored = found.view();
         let nothing = Row::empty(wanted.row.clustering.clone());
         let place = Place { stored: &stored, table, key: &wanted.key, now_s };

@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::state::BuildProgress;
 use crate::Node;
+use crate::node::ViewBuilds;
 
 /// A part of a view's build that runs on a shard.
 #[derive(Clone, Debug)]
@@ -52,11 +53,11 @@ impl Drop for ListedBuild<'_> {
     }
 }
 
-impl Node {
+impl ViewBuilds<'_> {
     /// Returns the running builds of views of all shards.
-    pub(in super::super) async fn running_view_builds(&self) -> Vec<RunningBuild> {
+    pub(in super::super) async fn running(self) -> Vec<RunningBuild> {
         let builds =
-            self.on_all_shards(|node| async move { node.inner.views.builds.borrow().clone() });
+            self.node.on_all_shards(|node| async move { node.inner.views.builds.borrow().clone() });
         builds.await.concat()
     }
 }

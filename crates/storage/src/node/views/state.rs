@@ -23,7 +23,8 @@ use espalier_runtime::time;
 
 use super::super::logged_batch::micros_of;
 use crate::{
-    Node, StorageError,
+    StorageError,
+    node::{Batches, ViewBuilds},
     read::{ReadCommand, ReadTarget},
     system::{Fields, RowWriter, table},
 };
@@ -45,12 +46,9 @@ pub(super) struct BuildProgress {
     pub(super) keys: u64,
 }
 
-impl Node {
+impl ViewBuilds<'_> {
     /// Returns whether `system.built_views` lists a view.
-    pub(super) async fn is_recorded_view(
-        &self,
-        view: &TableMetadata,
-    ) -> Result<bool, StorageError> {
+    pub(super) async fn is_recorded_view(self, view: &TableMetadata) -> Result<bool, StorageError> {
         let rows = self.rows_of("system", "built_views", text_key(&view.keyspace)).await?;
         let definition = table("system", "built_views");
         Ok(rows.iter().any(|row| {
@@ -60,8 +58,8 @@ impl Node {
     }
 
     /// Returns the status of a view's build on this node; `None` if it has not begun.
-    pub async fn view_build_status(
-        &self,
+    pub async fn status_of(
+        self,
         keyspace: &str,
         view: &str,
     ) -> Result<Option<String>, StorageError> {
@@ -74,7 +72,7 @@ impl Node {
 
     /// Returns the recorded token up to which a shard's part of a build is done.
     pub(super) async fn recorded_progress(
-        &self,
+        self,
         view: &TableMetadata,
         tokens: (i64, i64),
     ) -> Result<Option<BuildProgress>, StorageError> {
@@ -97,7 +95,7 @@ impl Node {
     /// Records the progress of a shard's part of a build. The caller is on shard 0 and has just
     /// checked that the build is current.
     pub(super) async fn record_progress(
-        &self,
+        self,
         view: &TableMetadata,
         progress: BuildProgress,
     ) -> Result<(), StorageError> {
@@ -110,21 +108,22 @@ impl Node {
             .finish();
         let mut update = PartitionUpdate::new(definition.id, text_key(&view.keyspace));
         update.rows.push(row);
-        self.apply(Mutation { updates: vec![update] }).await
+        self.node.apply(Mutation { updates: vec![update] }).await
     }
 
     /// Records the state of a view's build, unless the view was dropped. Runs on shard 0.
     pub(super) async fn record_status(
-        &self,
+        self,
         view: &TableMetadata,
         status: &str,
     ) -> Result<(), StorageError> {
-        if self.store().shared.schema().table_by_id(view.id).is_none() {
+        if self.node.store().shared.schema().table_by_id(view.id).is_none() {
             return Ok(());
         }
         let now = time::next_timestamp_micros();
         let definition = table("system_distributed", "view_build_status");
-        let host = Clustering::new([Bytes::copy_from_slice(self.store().host_id().as_bytes())]);
+        let host =
+            Clustering::new([Bytes::copy_from_slice(self.node.store().host_id().as_bytes())]);
         let key = status_key(&view.keyspace, &view.name);
         let mut of_status = PartitionUpdate::new(definition.id, key);
         of_status.rows.push(RowWriter::at(&definition, host, now).text("status", status).finish());
@@ -141,11 +140,11 @@ impl Node {
         if status != STARTED {
             updates.push(self.without_progress(view, now));
         }
-        self.apply_logged_batch(Mutation { updates }).await
+        Batches::of(self.node).apply(Mutation { updates }).await
     }
 
     /// Removes the records of the builds of dropped views. Runs on shard 0.
-    pub(in super::super) async fn forget_dropped_views(&self, old: &Schema, new: &Schema) {
+    pub(in super::super) async fn forget_dropped_views(self, old: &Schema, new: &Schema) {
         for view in views_without(old, new) {
             if let Err(error) = self.forget_builds(view).await {
                 tracing::warn!(
@@ -162,7 +161,7 @@ impl Node {
     /// Removes the records that earlier views of the same names may have left, before the new views
     /// exist. Runs on shard 0.
     pub(in super::super) async fn forget_before_views(
-        &self,
+        self,
         old: &Schema,
         new: &Schema,
     ) -> Result<(), StorageError> {
@@ -172,7 +171,7 @@ impl Node {
         Ok(())
     }
 
-    async fn forget_builds(&self, view: &TableMetadata) -> Result<(), StorageError> {
+    async fn forget_builds(self, view: &TableMetadata) -> Result<(), StorageError> {
         let now = time::next_timestamp_micros();
         let deletion = self.deletion(now);
         let status = table("system_distributed", "view_build_status").id;
@@ -183,10 +182,10 @@ impl Node {
         let row = RowWriter::new(&definition, &[&view.name], now).finish();
         built.rows.push(Row { deletion, ..Row::empty(row.clustering) });
         let updates = vec![status, built, self.without_progress(view, now)];
-        self.apply_logged_batch(Mutation { updates }).await
+        Batches::of(self.node).apply(Mutation { updates }).await
     }
 
-    fn without_progress(&self, view: &TableMetadata, now: i64) -> PartitionUpdate {
+    fn without_progress(self, view: &TableMetadata, now: i64) -> PartitionUpdate {
         let definition = table("system", "view_builds_in_progress");
         let mut update = PartitionUpdate::new(definition.id, text_key(&view.keyspace));
         let values: Box<[Option<Bytes>]> =
@@ -199,19 +198,19 @@ impl Node {
         update
     }
 
-    fn deletion(&self, now: i64) -> DeletionTime {
+    fn deletion(self, now: i64) -> DeletionTime {
         DeletionTime::new(now, u32::try_from(time::now_seconds()).unwrap_or(0))
     }
 
     async fn rows_of(
-        &self,
+        self,
         keyspace: &str,
         name: &str,
         key: DecoratedKey,
     ) -> Result<Vec<Row>, StorageError> {
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let command = ReadCommand::of_all(table(keyspace, name), ReadTarget::Partition(key), now_s);
-        let found = self.read(command).await?;
+        let found = self.node.read(command).await?;
         Ok(found.partitions.into_iter().flat_map(|partition| partition.rows).collect())
     }
 }

@@ -9,36 +9,40 @@ use std::sync::Arc;
 use espalier_mutation::schema::{TableId, TableMetadata};
 use futures_util::future::LocalBoxFuture;
 
-use crate::{Node, StorageError, turns::TurnRows};
+use crate::{
+    Node, StorageError,
+    node::{Truncation, ViewBuilds, Views},
+    turns::TurnRows,
+};
 
-impl Node {
+impl Views<'_> {
     /// Truncates a table and its views. The caller is on shard 0 and holds `schema_lock`.
     pub(in super::super) async fn truncate_with_views(
-        &self,
+        self,
         base: &TableMetadata,
     ) -> Result<(), StorageError> {
-        let views = self.dependent_views(base);
-        self.mark_views_stale(&views).await?;
+        let views = ViewBuilds::of(self.node).dependent_views(base);
+        ViewBuilds::of(self.node).mark_views_stale(&views).await?;
         let ids = views.iter().map(|view| view.id).chain([base.id]).collect();
         let truncated = self.alone_on(0, base.id, ids).await;
         // The views are empty now. The build task notices that at its next run.
-        self.build_views();
+        ViewBuilds::of(self.node).build_views();
         truncated
     }
 
     /// Takes the turn on a whole table on this shard and all later ones, then truncates tables.
     fn alone_on(
-        &self,
+        self,
         shard: usize,
         base: TableId,
         tables: Arc<[TableId]>,
     ) -> LocalBoxFuture<'static, Result<(), StorageError>> {
-        let node = self.clone();
+        let node = self.node.clone();
         Box::pin(async move {
             if shard == node.store().shard().count {
                 let truncate = move |node: Node| async move {
                     for id in tables.iter() {
-                        Box::pin(node.truncate_locked(*id)).await?;
+                        Box::pin(Truncation::of(&node).truncate_locked(*id)).await?;
                     }
                     Ok(())
                 };
@@ -46,7 +50,7 @@ impl Node {
             }
             let next = move |node: Node| async move {
                 let turn = node.store().turns.take(TurnRows::of_table(base)).await;
-                let truncated = node.alone_on(shard + 1, base, tables).await;
+                let truncated = Views::of(&node).alone_on(shard + 1, base, tables).await;
                 drop(turn);
                 truncated
             };

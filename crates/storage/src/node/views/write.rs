@@ -17,6 +17,7 @@ use super::{
 };
 use crate::{
     CommitTicket, Node, StorageError,
+    node::Batches,
     shard::Completeness,
     turns::{Turn, TurnRows},
 };
@@ -27,46 +28,58 @@ struct RemoteChanges {
     changes: Vec<(Arc<TableMetadata>, bool, ViewChange)>,
 }
 
-impl Node {
+/// The materialized views of a node.
+#[derive(Clone, Copy)]
+pub(in crate::node) struct Views<'n> {
+    pub(in crate::node) node: &'n Node,
+}
+
+impl<'n> Views<'n> {
+    pub(in crate::node) fn of(node: &'n Node) -> Self {
+        Self { node }
+    }
+}
+
+impl<'n> Views<'n> {
     /// Returns the plans of the views of a table.
-    pub(super) fn view_plans(&self, base: TableId) -> Rc<[Rc<ViewPlan>]> {
-        if let Some(plans) = self.inner.views.plans.borrow().get(&base) {
+    pub(super) fn view_plans(self, base: TableId) -> Rc<[Rc<ViewPlan>]> {
+        if let Some(plans) = self.node.inner.views.plans.borrow().get(&base) {
             return plans.clone();
         }
-        let schema = self.store().schema();
+        let schema = self.node.store().schema();
         let plans = schema.table_by_id(base).map(|base| ViewPlan::of_base(&schema, base));
         let plans: Rc<[Rc<ViewPlan>]> =
             plans.unwrap_or_default().into_iter().map(Rc::new).collect();
-        self.inner.views.plans.borrow_mut().insert(base, plans.clone());
+        self.node.inner.views.plans.borrow_mut().insert(base, plans.clone());
         plans
     }
 
     /// Applies a mutation of partitions that this shard owns, with its view updates.
-    pub(in super::super) fn apply_with_views<'a>(
-        &'a self,
-        mutation: &'a Mutation,
-    ) -> LocalBoxFuture<'a, Result<(), StorageError>> {
+    pub(in super::super) fn apply_with_views(
+        self,
+        mutation: &'n Mutation,
+    ) -> LocalBoxFuture<'n, Result<(), StorageError>> {
         Box::pin(self.apply_in_turn(mutation))
     }
 
-    async fn apply_in_turn(&self, mutation: &Mutation) -> Result<(), StorageError> {
+    async fn apply_in_turn(self, mutation: &Mutation) -> Result<(), StorageError> {
         loop {
             if let Some(rows) = self.turn_rows(mutation)? {
-                let turn = self.store().turns.take(rows).await;
+                let turn = self.node.store().turns.take(rows).await;
                 return Ok(self.write_with_views(mutation, turn).await?.wait().await?);
             }
             // The views were dropped since. New views may come while the write waits for room.
-            if let Some(ticket) = self.store().write_if(mutation, Completeness::Base).await? {
+            if let Some(ticket) = self.node.store().write_if(mutation, Completeness::Base).await? {
                 return Ok(ticket.wait().await?);
             }
         }
     }
 
     /// Returns the rows of base tables that a mutation may change; `None` if there are none.
-    fn turn_rows(&self, mutation: &Mutation) -> Result<Option<TurnRows>, StorageError> {
+    fn turn_rows(self, mutation: &Mutation) -> Result<Option<TurnRows>, StorageError> {
         let mut all: Option<TurnRows> = None;
         for update in &mutation.updates {
-            let table = self.store().tables.get(update.table)?.metadata();
+            let table = self.node.store().tables.get(update.table)?.metadata();
             if !table.has_views() {
                 continue;
             }
@@ -81,16 +94,16 @@ impl Node {
 
     /// Writes a mutation of this shard and its view updates, and ends the turn. Resolves when
     /// the memtables of all shards have the writes; the ticket resolves when they are acknowledged.
-    pub(in super::super) fn write_with_views<'a>(
-        &'a self,
-        mutation: &'a Mutation,
+    pub(in super::super) fn write_with_views(
+        self,
+        mutation: &'n Mutation,
         turn: Turn,
-    ) -> LocalBoxFuture<'a, Result<CommitTicket, StorageError>> {
+    ) -> LocalBoxFuture<'n, Result<CommitTicket, StorageError>> {
         Box::pin(self.write_whole(mutation, turn))
     }
 
     async fn write_whole(
-        &self,
+        self,
         mutation: &Mutation,
         turn: Turn,
     ) -> Result<CommitTicket, StorageError> {
@@ -100,7 +113,7 @@ impl Node {
             return self.write_on_several_shards(whole, base_count, turn).await;
         }
         loop {
-            match self.store().write_when_room(&whole).await {
+            match self.node.store().write_when_room(&whole).await {
                 // A view was dropped since.
                 Err(StorageError::UnknownTable(id)) if !is_of(mutation, id) => {
                     whole.updates.retain(|update| update.table != id);
@@ -118,30 +131,31 @@ impl Node {
     ///
     /// # Errors
     /// A view cannot have a row, a view's row has the greatest timestamp, or a read fails.
-    pub(in super::super) fn with_view_writes<'a>(
-        &'a self,
-        mutation: &'a Mutation,
-    ) -> LocalBoxFuture<'a, Result<Mutation, StorageError>> {
+    pub(in super::super) fn with_view_writes(
+        self,
+        mutation: &'n Mutation,
+    ) -> LocalBoxFuture<'n, Result<Mutation, StorageError>> {
         Box::pin(self.complete(mutation))
     }
 
-    async fn complete(&self, mutation: &Mutation) -> Result<Mutation, StorageError> {
+    async fn complete(self, mutation: &Mutation) -> Result<Mutation, StorageError> {
         let mut whole = mutation.clone();
         // The places of the views' partitions in `whole`.
         let mut places: HashMap<(TableId, Bytes), usize> = HashMap::new();
-        let schema = self.store().schema();
+        let schema = self.node.store().schema();
         for update in &mutation.updates {
             let Some(table) = schema.table_by_id(update.table) else { continue };
             if !table.has_views() {
                 continue;
             }
-            let updates = match self.store().routing.other_owner(table, update.key.token) {
+            let updates = match self.node.store().routing.other_owner(table, update.key.token) {
                 None => self.view_updates(update).await?,
                 Some(shard) => {
                     let update = update.clone();
-                    let there =
-                        move |node: Node| async move { Box::pin(node.view_updates(&update)).await };
-                    self.on_shard(shard, there).await?
+                    let there = move |node: Node| async move {
+                        Box::pin(Views::of(&node).view_updates(&update)).await
+                    };
+                    self.node.on_shard(shard, there).await?
                 }
             };
             for update in updates {
@@ -163,7 +177,7 @@ impl Node {
 
     /// Returns the writes to views that follow from a write to a partition of this shard.
     async fn view_updates(
-        &self,
+        self,
         update: &PartitionUpdate,
     ) -> Result<Vec<PartitionUpdate>, StorageError> {
         let plans = self.view_plans(update.table);
@@ -178,7 +192,7 @@ impl Node {
         let mut remote: Vec<RemoteChanges> = Vec::new();
         for (index, change) in changes {
             let Some(plan) = plans.get(index) else { continue };
-            match self.store().routing.other_owner(&plan.view, change.key().token) {
+            match self.node.store().routing.other_owner(&plan.view, change.key().token) {
                 None => {
                     updates.extend(self.view_write(&plan.view, plan.moves(), change, now_s).await?)
                 }
@@ -195,12 +209,13 @@ impl Node {
             let there = move |node: Node| async move {
                 let mut updates = Vec::with_capacity(changes.len());
                 for (view, moves, change) in changes {
-                    let update = Box::pin(node.view_write(&view, moves, change, now_s)).await?;
+                    let update =
+                        Box::pin(Views::of(&node).view_write(&view, moves, change, now_s)).await?;
                     updates.extend(update);
                 }
                 Ok::<_, StorageError>(updates)
             };
-            updates.extend(self.on_shard(shard, there).await?);
+            updates.extend(self.node.on_shard(shard, there).await?);
         }
         Ok(updates)
     }
@@ -209,11 +224,8 @@ impl Node {
     ///
     /// # Errors
     /// The key of a view's row would be empty or too long.
-    pub(in super::super) fn check_view_keys(
-        &self,
-        mutation: &Mutation,
-    ) -> Result<(), StorageError> {
-        let schema = self.store().schema();
+    pub(in super::super) fn check_view_keys(self, mutation: &Mutation) -> Result<(), StorageError> {
+        let schema = self.node.store().schema();
         for update in &mutation.updates {
             let base = schema.table_by_id(update.table).filter(|table| table.has_views());
             if let Some(base) = base {
@@ -224,27 +236,27 @@ impl Node {
     }
 
     /// Returns whether this shard owns all partitions of a mutation.
-    fn owns_all(&self, mutation: &Mutation) -> bool {
-        let schema = self.store().tables.schema.borrow();
+    fn owns_all(self, mutation: &Mutation) -> bool {
+        let schema = self.node.store().tables.schema.borrow();
         mutation.updates.iter().all(|update| {
             schema
                 .table_by_id(update.table)
-                .is_none_or(|table| self.store().routing.owns(table, update.key.token))
+                .is_none_or(|table| self.node.store().routing.owns(table, update.key.token))
         })
     }
 
     /// Writes to several shards, or to none. Runs in a task of its own: if the caller drops the
     /// write, the turn must not end before all shards have the write.
     async fn write_on_several_shards(
-        &self,
+        self,
         whole: Mutation,
         base_count: usize,
         turn: Turn,
     ) -> Result<CommitTicket, StorageError> {
         let (sender, outcome) = oneshot();
-        let node = self.clone();
+        let node = self.node.clone();
         spawn_local(async move {
-            let outcome = node.apply_complete_batch(whole, base_count).await;
+            let outcome = Batches::of(&node).apply_complete_batch(whole, base_count).await;
             drop(turn);
             // Without a receiver, the caller is gone.
             let _ = sender.send(outcome);

@@ -50,14 +50,16 @@ impl Node {
     pub fn set_clients(&self, find: impl Fn() -> Vec<ConnectedClient> + 'static) {
         let _ = self.inner.clients.set(Box::new(find));
     }
+}
 
-    pub(super) async fn put_clients(&self, rows: &mut VirtualRows<'_>) {
-        let clients = self.on_all_shards(|node| async move {
+impl VirtualRows<'_> {
+    pub(super) async fn put_clients(&mut self, node: &Node) {
+        let clients = node.on_all_shards(|node| async move {
             node.inner.clients.get().map(|find| find()).unwrap_or_default()
         });
         for client in clients.await.into_iter().flatten() {
             let port = Bytes::copy_from_slice(&i32::from(client.port).to_be_bytes());
-            rows.put(&[address(client.address)], [port], |row| {
+            self.put(&[address(client.address)], [port], |row| {
                 let role = client.role.as_deref().unwrap_or("anonymous");
                 let row = row.text("username", role);
                 let row = row.boolean("ssl_enabled", client.encryption.is_some());

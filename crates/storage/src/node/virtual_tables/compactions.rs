@@ -4,13 +4,16 @@
 use bytes::Bytes;
 
 use super::{VirtualRows, int, text};
-use crate::{CompactionProgress, node::Node};
+use crate::{
+    CompactionProgress,
+    node::{Compactions, Node, ViewBuilds, indexes::failed_index_builds},
+};
 
-impl Node {
-    pub(super) async fn put_compactions(&self, rows: &mut VirtualRows<'_>) {
-        for task in self.compactions().await {
+impl VirtualRows<'_> {
+    pub(super) async fn put_compactions(&mut self, node: &Node) {
+        for task in Compactions::of(node).running().await {
             let id = Bytes::copy_from_slice(task.id.as_bytes());
-            rows.put(&[&task.keyspace], [text(&task.table), id], |row| {
+            self.put(&[&task.keyspace], [text(&task.table), id], |row| {
                 row.double("completion_ratio", completion_ratio(&task))
                     // The printed form of Cassandra's operation types.
                     .text("kind", &task.kind.name().to_lowercase().replace('_', " "))
@@ -22,9 +25,9 @@ impl Node {
                     .text("unit", "bytes")
             });
         }
-        for failed in self.failed_index_builds().await {
+        for failed in failed_index_builds(node).await {
             let id = Bytes::copy_from_slice(failed.id.as_bytes());
-            rows.put(&[&failed.keyspace], [text(&failed.table), id], |row| {
+            self.put(&[&failed.keyspace], [text(&failed.table), id], |row| {
                 row.double("completion_ratio", 0.0)
                     .text("kind", "index build failed, waiting")
                     .bigint("progress", 0)
@@ -35,12 +38,12 @@ impl Node {
                     .text("unit", "bytes")
             });
         }
-        let schema = self.store().schema();
-        for build in self.running_view_builds().await {
+        let schema = node.store().schema();
+        for build in ViewBuilds::of(node).running().await {
             let Some(view) = schema.table_by_id(build.view) else { continue };
             let id = Bytes::copy_from_slice(build.id.as_bytes());
             let (keys, ratio) = build.progress();
-            rows.put(&[&view.keyspace], [text(&view.name), id], |row| {
+            self.put(&[&view.keyspace], [text(&view.name), id], |row| {
                 row.double("completion_ratio", ratio)
                     .text("kind", "view build")
                     .bigint("progress", keys)

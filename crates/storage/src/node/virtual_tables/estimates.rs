@@ -15,9 +15,9 @@ use crate::{
 /// cluster.
 const RANGE_TYPES: [&str; 2] = ["local_primary", "primary"];
 
-impl Node {
-    pub(super) async fn put_estimates(&self, name: &str, rows: &mut VirtualRows<'_>) {
-        for table in self.table_statistics().await {
+impl VirtualRows<'_> {
+    pub(super) async fn put_estimates(&mut self, node: &Node, name: &str) {
+        for table in node.table_statistics().await {
             // Cassandra leaves out keyspaces that are not replicated.
             if [SCHEMA_KEYSPACE, SYSTEM_KEYSPACE].contains(&table.keyspace.as_str()) {
                 continue;
@@ -26,7 +26,7 @@ impl Node {
             for kind in kinds {
                 let range_type = (!kind.is_empty()).then(|| text(kind));
                 let clustering = [text(&table.table)].into_iter().chain(range_type);
-                rows.put(&[&table.keyspace], clustering.chain([text(TOKEN), text(TOKEN)]), |row| {
+                self.put(&[&table.keyspace], clustering.chain([text(TOKEN), text(TOKEN)]), |row| {
                     row.bigint("mean_partition_size", mean_partition_size(&table))
                         .bigint("partitions_count", table.partitions_estimate)
                 });

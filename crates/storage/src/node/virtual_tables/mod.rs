@@ -1,7 +1,25 @@
 //! Reads of virtual tables. A read makes the rows when it runs and puts them into a memtable of its
 //! own; from there on it is a read like any other.
 
+mod clients;
+mod compactions;
+mod estimates;
+mod schema;
+mod settings;
+mod snapshots;
+mod statistics;
+
+pub use clients::{ClientEncryption, ClientSession, ConnectedClient};
+
+use std::{rc::Rc, sync::Arc};
+
 use bytes::Bytes;
+use espalier_memtable::{Memtable, MemtableBudget, MemtableKind};
+use espalier_mutation::{
+    Clustering, DecoratedKey, KeyRange, PartitionUpdate, Row, build_composite, pack_row,
+    schema::TableMetadata,
+};
+use espalier_runtime::{ShardContext, maybe_yield, time, trace, trace_event};
 
 use super::Node;
 use crate::{
@@ -12,62 +30,24 @@ use crate::{
     table::TableView,
 };
 
-pub use clients::{ClientEncryption, ClientSession, ConnectedClient};
-use espalier_memtable::{Memtable, MemtableBudget, MemtableKind};
-use espalier_mutation::{
-    Clustering, DecoratedKey, KeyRange, PartitionUpdate, Row, build_composite, pack_row,
-    schema::TableMetadata,
-};
-use espalier_runtime::{ShardContext, maybe_yield, time, trace, trace_event};
-use std::{rc::Rc, sync::Arc};
-
-mod clients;
-
-mod compactions;
-
-mod estimates;
-
-mod schema;
-
-mod settings;
-
-mod snapshots;
-
-mod statistics;
-
-impl Node {
-    pub(super) async fn read_virtual(
-        &self,
-        command: &ReadCommand,
-    ) -> Result<ReadResult, StorageError> {
-        if trace::is_on() {
-            trace_event!("Making the rows of virtual table {}", command.table.name);
-        }
-        add(&self.store().counters.reads.all, 1);
-        let mut rows = VirtualRows::for_read(command);
-        self.make_rows(&mut rows).await?;
-        let view = Rc::new(TableView::new(rows.into_memtable().await?));
-        let access = TableAccess { view: &view, cache: None, empty: None };
-        let result = read_on_shard(access, command, &KeyRange::full()).await?;
-        if trace::is_on() {
-            trace_result(&result);
-        }
-        Ok(result)
+/// Reads a virtual table.
+pub(super) async fn read_virtual(
+    node: &Node,
+    command: &ReadCommand,
+) -> Result<ReadResult, StorageError> {
+    if trace::is_on() {
+        trace_event!("Making the rows of virtual table {}", command.table.name);
     }
-
-    async fn make_rows(&self, rows: &mut VirtualRows<'_>) -> Result<(), StorageError> {
-        let table = rows.table;
-        match (table.keyspace.as_str(), table.name.as_str()) {
-            (VIEWS_KEYSPACE, "clients") => self.put_clients(rows).await,
-            (VIEWS_KEYSPACE, "settings") => self.put_settings(rows),
-            (VIEWS_KEYSPACE, "snapshots") => self.put_snapshots(rows).await?,
-            (VIEWS_KEYSPACE, "sstable_tasks") => self.put_compactions(rows).await,
-            (VIEWS_KEYSPACE, name) => self.put_statistics(name, rows).await,
-            (SYSTEM_KEYSPACE, name) => self.put_estimates(name, rows).await,
-            (_, name) => self.put_virtual_schema(name, rows),
-        }
-        Ok(())
+    add(&node.store().counters.reads.all, 1);
+    let mut rows = VirtualRows::for_read(command);
+    rows.make_rows(node).await?;
+    let view = Rc::new(TableView::new(rows.into_memtable().await?));
+    let access = TableAccess { view: &view, cache: None, empty: None };
+    let result = read_on_shard(access, command, &KeyRange::full()).await?;
+    if trace::is_on() {
+        trace_result(&result);
     }
+    Ok(result)
 }
 
 /// The rows of a virtual table, as far as a read asks for them.
@@ -87,6 +67,21 @@ impl<'a> VirtualRows<'a> {
         };
         let (table, timestamp_us) = (&command.table, time::now_micros());
         Self { table, only, timestamp_us, updates: Vec::new() }
+    }
+
+    /// Adds the rows that the table has at the moment.
+    async fn make_rows(&mut self, node: &Node) -> Result<(), StorageError> {
+        let table = self.table;
+        match (table.keyspace.as_str(), table.name.as_str()) {
+            (VIEWS_KEYSPACE, "clients") => self.put_clients(node).await,
+            (VIEWS_KEYSPACE, "settings") => self.put_settings(node),
+            (VIEWS_KEYSPACE, "snapshots") => self.put_snapshots(node).await?,
+            (VIEWS_KEYSPACE, "sstable_tasks") => self.put_compactions(node).await,
+            (VIEWS_KEYSPACE, name) => self.put_statistics(node, name).await,
+            (SYSTEM_KEYSPACE, name) => self.put_estimates(node, name).await,
+            (_, name) => self.put_virtual_schema(node, name),
+        }
+        Ok(())
     }
 
     /// Adds a row that `fill` fills; `key` and `clustering` have a value for each column.

@@ -4,12 +4,12 @@
 use super::VirtualRows;
 use crate::node::Node;
 
-impl Node {
-    pub(super) fn put_settings(&self, rows: &mut VirtualRows<'_>) {
-        let guardrails = self.store().configuration().guardrails.settings().into_iter();
+impl VirtualRows<'_> {
+    pub(super) fn put_settings(&mut self, node: &Node) {
+        let guardrails = node.store().configuration().guardrails.settings().into_iter();
         let guardrails = guardrails.map(|(name, value)| (name.to_owned(), value));
-        for (name, value) in self.store().shared.settings().into_iter().chain(guardrails) {
-            rows.put(&[name], [], |row| match &value {
+        for (name, value) in node.store().shared.settings().into_iter().chain(guardrails) {
+            self.put(&[name], [], |row| match &value {
                 Some(value) => row.text("value", value),
                 None => row,
             });

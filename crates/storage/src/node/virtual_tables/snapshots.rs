@@ -1,17 +1,14 @@
 //! `system_views.snapshots`: the snapshots on disk.
 
 use super::{VirtualRows, text};
-use crate::{StorageError, node::Node};
+use crate::{StorageError, node::Node, node::Snapshots};
 
-impl Node {
-    pub(super) async fn put_snapshots(
-        &self,
-        rows: &mut VirtualRows<'_>,
-    ) -> Result<(), StorageError> {
-        for snapshot in self.snapshots().await? {
+impl VirtualRows<'_> {
+    pub(super) async fn put_snapshots(&mut self, node: &Node) -> Result<(), StorageError> {
+        for snapshot in Snapshots::of(node).list().await? {
             let clustering = [text(&snapshot.keyspace), text(&snapshot.table)];
             // Snapshots have no expiry, and none is ephemeral.
-            rows.put(&[&snapshot.tag], clustering, |row| {
+            self.put(&[&snapshot.tag], clustering, |row| {
                 let row = match snapshot.created_ms {
                     Some(created_ms) => row.timestamp("created_at", created_ms),
                     None => row,

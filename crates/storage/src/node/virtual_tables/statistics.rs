@@ -8,26 +8,26 @@ use crate::{
 
 const MEBIBYTE: u64 = 1 << 20;
 
-impl Node {
-    pub(super) async fn put_statistics(&self, view: &str, rows: &mut VirtualRows<'_>) {
+impl VirtualRows<'_> {
+    pub(super) async fn put_statistics(&mut self, node: &Node, view: &str) {
         let bytes: fn(&TableStatistics) -> u64 = match view {
             "disk_usage" => |table| table.sstable_bytes,
             "max_partition_size" => |table| table.max_partition_bytes,
             "max_sstable_size" => |table| table.max_sstable_bytes,
-            _ => return self.put_all_statistics(rows).await,
+            _ => return self.put_all_statistics(node).await,
         };
-        for table in self.table_statistics().await {
+        for table in node.table_statistics().await {
             // Cassandra rounds up, too.
             let mebibytes = bytes(&table).div_ceil(MEBIBYTE);
-            rows.put(&[&table.keyspace, &table.table], [], |row| {
+            self.put(&[&table.keyspace, &table.table], [], |row| {
                 row.bigint("mebibytes", mebibytes)
             });
         }
     }
 
-    async fn put_all_statistics(&self, rows: &mut VirtualRows<'_>) {
-        for table in self.table_statistics().await {
-            rows.put(&[&table.keyspace], [text(&table.table)], |row| fill(row, &table));
+    async fn put_all_statistics(&mut self, node: &Node) {
+        for table in node.table_statistics().await {
+            self.put(&[&table.keyspace], [text(&table.table)], |row| fill(row, &table));
         }
     }
 }

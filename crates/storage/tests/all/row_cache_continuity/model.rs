@@ -436,7 +436,7 @@ impl Continuity {
             4 => match self.writer.below(8) {
                 0 | 1 => {
                     self.end_flush().await;
-                    self.database.compact("ks", None, false).await.unwrap();
+                    self.database.compactions().compact("ks", None, false).await.unwrap();
                 }
                 // Nothing is invalidated.
                 2 => self.alter(true).await,

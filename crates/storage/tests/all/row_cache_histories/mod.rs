@@ -149,7 +149,8 @@ impl History {
         match self.writer.below(48) {
             0 => self.work(async move { database.flush("ks", None).await }).await,
             1 if self.writer.below(3) == 0 => {
-                self.work(async move { database.compact("ks", None, false).await }).await;
+                self.work(async move { database.compactions().compact("ks", None, false).await })
+                    .await;
             }
             2 => match self.writer.below(24) {
                 0 => self.truncate().await,

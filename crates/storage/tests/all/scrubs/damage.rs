@@ -256,9 +256,13 @@ fn a_table_that_is_not_read_does_not_keep_the_others_from_their_turn() {
                 let path = format!("{}/", unread.directory_name());
                 disk.inject(Fault::always(Operation::Read, Effect::InputOutput).on_path(&path));
                 let done = match work {
-                    "scrub" => database.scrub(all(), ScrubMode::Skip, false).await.map(|_| ()),
-                    "upgrade" => database.upgrade_sstables("ks", None, false).await,
-                    _ => database.compact("ks", None, true).await,
+                    "scrub" => database
+                        .compactions()
+                        .scrub(all(), ScrubMode::Skip, false)
+                        .await
+                        .map(|_| ()),
+                    "upgrade" => database.compactions().upgrade_sstables("ks", None, false).await,
+                    _ => database.compactions().compact("ks", None, true).await,
                 };
                 disk.clear_faults();
                 assert!(done.is_err(), "{work}");

@@ -19,7 +19,7 @@ use crate::support::*;
 async fn scrub(database: &Node, name: &str, mode: ScrubMode) -> Result<ScrubReport, StorageError> {
     let describe = |_: &_, _: &_| "CREATE TABLE".into();
     let tables = vec![SnapshotTable { id: table(database, name).id, describe }];
-    database.scrub(tables, mode, true).await
+    database.compactions().scrub(tables, mode, true).await
 }
 
 /// Writes one file of many partitions, of which one, `wide`, has many rows.

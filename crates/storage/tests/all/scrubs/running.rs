@@ -18,14 +18,14 @@ fn a_scrub_is_seen_and_stopped() {
             let other = database.clone();
             let scrubbing = spawn_local(async move { scrub(&other, "wide", mode).await });
             let seen = loop {
-                match database.compactions().await.pop() {
+                match database.compactions().running().await.pop() {
                     Some(seen) => break seen,
                     None => yield_now().await,
                 }
             };
             assert_eq!((seen.kind, seen.kind.name()), (CompactionKind::Scrub, "SCRUB"));
             assert_eq!((seen.table.as_str(), seen.sstables), ("wide", 1));
-            database.stop_compactions(&CompactionKind::ALL).await;
+            database.compactions().stop(&CompactionKind::ALL).await;
             let report = scrubbing.await.unwrap();
             assert!(report.is_stopped, "{mode:?}: {report:?}");
             assert_eq!(contents(&file_system, &wide).await, before, "{mode:?}");
@@ -46,7 +46,7 @@ fn a_scrub_waits_for_compactions() {
         let whole = show(&wide, &read_all(&database, &wide).await);
         let other = database.clone();
         let first = spawn_local(async move { scrub(&other, "wide", ScrubMode::Validate).await });
-        while database.compactions().await.is_empty() {
+        while database.compactions().running().await.is_empty() {
             yield_now().await;
         }
         // The first scrub holds the file; the second one has to wait for it.
@@ -69,7 +69,7 @@ fn the_power_goes_while_a_table_is_scrubbed() {
             let id = table(&database, "narrow").id;
             let tables = vec![SnapshotTable { id, describe: |_, _| String::new() }];
             disk.power_off_after(operations);
-            let _ = database.scrub(tables, ScrubMode::Skip, false).await;
+            let _ = database.compactions().scrub(tables, ScrubMode::Skip, false).await;
         });
         let crashed = FileSystem::on(disk.crash(operations));
         let context = format!("power off after {operations} operations");
@@ -96,7 +96,7 @@ fn each_shard_scrubs_its_own_files() {
         on_shards(2, &file_system, configuration(), |database| async move {
             let wide = table(&database, "wide");
             let shared = scrub(&database, "wide", ScrubMode::Skip).await.unwrap();
-            database.compact("ks", Some("wide"), true).await.unwrap();
+            database.compactions().compact("ks", Some("wide"), true).await.unwrap();
             let split = scrub(&database, "wide", ScrubMode::Skip).await.unwrap();
             (shared, split, show(&wide, &read_all(&database, &wide).await))
         })
@@ -152,12 +152,12 @@ fn a_validation_leaves_the_room_on_the_disk_to_others() {
         disk.set_capacity(used + (64 << 20) + 20_000);
         let other = database.clone();
         let asked = spawn_local(async move { scrub(&other, "wide", ScrubMode::Validate).await });
-        while database.compactions().await.is_empty() {
+        while database.compactions().running().await.is_empty() {
             yield_now().await;
         }
-        database.compact("ks", Some("narrow"), false).await.unwrap();
+        database.compactions().compact("ks", Some("narrow"), false).await.unwrap();
         assert_eq!(asked.await.unwrap().sstables, 1);
-        let refused = database.compact("ks", Some("wide"), false).await;
+        let refused = database.compactions().compact("ks", Some("wide"), false).await;
         assert!(matches!(refused, Err(StorageError::NoDiskSpace { .. })), "{refused:?}");
     });
 }
@@ -188,7 +188,8 @@ fn a_damaged_file_that_shards_share_is_split_by_a_scrub() {
             let narrow = table(&database, "narrow");
             assert_eq!(sstable_names(&disk, &narrow).await.len(), 4, "two of each shard");
             // It is reported, and all other files are compacted.
-            let error = database.compact("ks", None, true).await.unwrap_err().to_string();
+            let error =
+                database.compactions().compact("ks", None, true).await.unwrap_err().to_string();
             assert!(error.contains("Data.db"), "{error}");
             assert_eq!(sstable_names(&disk, &narrow).await.len(), 2);
             let found = scrub(&database, "wide", ScrubMode::Validate).await.unwrap();
@@ -200,7 +201,7 @@ fn a_damaged_file_that_shards_share_is_split_by_a_scrub() {
             assert_eq!(sstable_names(&disk, &wide).await.len(), 2);
             let left = read_all(&database, &wide).await.partitions.len();
             assert_eq!(left as u64 + report.left_out_partitions, whole as u64);
-            database.compact("ks", Some("wide"), true).await.unwrap();
+            database.compactions().compact("ks", Some("wide"), true).await.unwrap();
         }
     })
     .unwrap();
