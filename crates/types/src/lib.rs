@@ -12,6 +12,7 @@
 //! | [`collection`] | the inside of frozen collections, tuples, UDTs and vectors |
 //! | [`literal`] | text, CQL literals and JSON |
 //! | [`similarity`] | how similar two vectors of floats are |
+//! | [`TermAnalyzer`] | the terms of a text in an index that searches for parts of texts |
 //! | [`varint`], [`decimal`], [`duration`], [`calendar`], [`timeuuid`], [`vint`] | arithmetic |
 
 pub mod byte_comparable;
@@ -25,6 +26,7 @@ pub mod duration;
 mod error;
 pub mod literal;
 pub mod similarity;
+mod terms;
 mod text_analysis;
 pub mod timeuuid;
 pub mod type_name;
@@ -37,4 +39,5 @@ pub use canonical::Unsorted;
 pub use cql_type::{CqlType, UserType};
 pub use error::{DecodeError, TypeParseError, ValueError};
 pub use similarity::Similarity;
-pub use text_analysis::TextAnalysis;
+pub use terms::{MAX_TERM_BYTES, StandardAnalyzer, TermAnalyzer};
+pub use text_analysis::{LetterCase, TextAnalysis};

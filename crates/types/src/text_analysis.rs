@@ -1,18 +1,41 @@
 //! The analysis of texts: the form under which an index compares them.
 //!
-//! The steps and their order are those of Cassandra's storage-attached indexes: lower case, Unicode
-//! normalisation (NFC), ASCII folding. `text_analysis/ascii_folding.txt` has the characters that
+//! The steps and their order are those of Cassandra's storage-attached indexes, and of the analyzers
+//! of its SASI indexes: letter case, Unicode normalisation (NFC), ASCII folding. `text_analysis/ascii_folding.txt` has the characters that
 //! Lucene 9.7's ASCIIFoldingFilter replaces, with their replacements, as this filter gave them.
 
 use std::{borrow::Cow, sync::LazyLock};
 
 use unicode_normalization::{UnicodeNormalization, is_nfc};
 
+/// The case that an analysis gives to letters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum LetterCase {
+    /// The case of the text.
+    #[default]
+    Unchanged,
+    /// Lower case.
+    Lower,
+    /// Upper case.
+    Upper,
+}
+
+impl LetterCase {
+    /// Returns a text in this case.
+    pub fn apply(self, text: &str) -> Cow<'_, str> {
+        match self {
+            Self::Unchanged => Cow::Borrowed(text),
+            Self::Lower => Cow::Owned(text.to_lowercase()),
+            Self::Upper => Cow::Owned(text.to_uppercase()),
+        }
+    }
+}
+
 /// The steps of an analysis.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TextAnalysis {
-    /// True if texts are compared in lower case.
-    pub ignores_case: bool,
+    /// The case in which texts are compared.
+    pub case: LetterCase,
     /// True if texts are compared in Unicode's normalisation form C.
     pub normalizes: bool,
     /// True if letters are compared without their accents, and signs as their ASCII equivalents.
@@ -33,8 +56,8 @@ impl TextAnalysis {
         let Ok(mut form) = std::str::from_utf8(text).map(Cow::Borrowed) else {
             return Cow::Borrowed(text);
         };
-        if self.ignores_case {
-            form = form.to_lowercase().into();
+        if self.case != LetterCase::Unchanged {
+            form = self.case.apply(&form).into_owned().into();
         }
         if self.normalizes && !is_nfc(&form) {
             form = form.nfc().collect::<String>().into();
@@ -75,8 +98,9 @@ fn folded(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn form(text: &str, (case, normalizes, ascii): (bool, bool, bool)) -> String {
-        let analysis = TextAnalysis { ignores_case: case, normalizes, folds_to_ascii: ascii };
+    fn form(text: &str, (is_lower, normalizes, ascii): (bool, bool, bool)) -> String {
+        let case = if is_lower { LetterCase::Lower } else { LetterCase::Unchanged };
+        let analysis = TextAnalysis { case, normalizes, folds_to_ascii: ascii };
         String::from_utf8(analysis.apply(text.as_bytes()).into_owned()).unwrap()
     }
 
@@ -95,7 +119,7 @@ mod tests {
 
     #[test]
     fn other_bytes_stay_as_they_are() {
-        let all = TextAnalysis { ignores_case: true, normalizes: true, folds_to_ascii: true };
+        let all = TextAnalysis { case: LetterCase::Lower, normalizes: true, folds_to_ascii: true };
         assert_eq!(&*all.apply(b"\xffABC"), b"\xffABC");
         assert!(matches!(all.apply(b""), Cow::Owned(_) | Cow::Borrowed(b"")));
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use espalier_types::{CqlType, Similarity, TextAnalysis, similarity::floats};
+use espalier_types::{CqlType, LetterCase, Similarity, TextAnalysis, similarity::floats};
 
 use super::{ColumnDefinition, TableMetadata};
 
@@ -170,8 +170,9 @@ impl IndexMetadata {
         let has = |name: &str, value: &str| {
             self.options.get(name).is_some_and(|given| given.eq_ignore_ascii_case(value))
         };
+        let ignores_case = has(CASE_SENSITIVE_OPTION, "false");
         TextAnalysis {
-            ignores_case: has(CASE_SENSITIVE_OPTION, "false"),
+            case: if ignores_case { LetterCase::Lower } else { LetterCase::Unchanged },
             normalizes: has(NORMALIZE_OPTION, "true"),
             folds_to_ascii: has(ASCII_OPTION, "true"),
         }
@@ -188,9 +189,9 @@ impl IndexMetadata {
             signature.push(' ');
             signature.push_str(options.similarity.name());
         }
-        let TextAnalysis { ignores_case, normalizes, folds_to_ascii } = self.analysis();
+        let TextAnalysis { case, normalizes, folds_to_ascii } = self.analysis();
         let steps = [
-            (ignores_case, " ignores_case"),
+            (case == LetterCase::Lower, " ignores_case"),
             (normalizes, " normalizes"),
             (folds_to_ascii, " folds_to_ascii"),
         ];

@@ -1,0 +1,95 @@
+//! The terms of a text in an index that searches for parts of texts.
+//!
+//! The analyzers are those of Cassandra's SASI indexes. Each makes terms of a text; a LIKE pattern
+//! matches a text if its own terms match terms of the text.
+
+mod standard;
+mod stop_words;
+mod words;
+
+pub use self::standard::StandardAnalyzer;
+use crate::TextAnalysis;
+
+/// The bytes from which on Cassandra leaves a term out of its index.
+pub const MAX_TERM_BYTES: usize = 1024;
+
+/// An analyzer, which makes terms of a text.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TermAnalyzer {
+    /// The analysed text is the one term.
+    Whole(TextAnalysis),
+    /// The parts between delimiters are the terms.
+    Delimiter(char),
+    /// The words are the terms.
+    Standard(StandardAnalyzer),
+}
+
+impl TermAnalyzer {
+    /// Returns whether the analyzer splits texts.
+    pub fn is_tokenizing(&self) -> bool {
+        !matches!(self, Self::Whole(_))
+    }
+
+    /// Calls `take` with each term of a text. Empty terms, terms of [`MAX_TERM_BYTES`] and more,
+    /// and words of bytes that are no UTF-8 are left out.
+    pub fn for_each_term(&self, text: &[u8], mut take: impl FnMut(&[u8])) {
+        let mut take = |term: &[u8]| {
+            if (1..MAX_TERM_BYTES).contains(&term.len()) {
+                take(term);
+            }
+        };
+        if let Self::Whole(analysis) = self {
+            return take(&analysis.apply(text));
+        }
+        let Ok(text) = std::str::from_utf8(text) else { return };
+        match self {
+            Self::Whole(_) => {}
+            Self::Delimiter(delimiter) => {
+                text.split(*delimiter).for_each(|part| take(part.as_bytes()));
+            }
+            Self::Standard(analyzer) => {
+                words::for_each(text, |word| {
+                    if let Some(term) = analyzer.term(word) {
+                        take(term.as_bytes());
+                    }
+                });
+            }
+        }
+    }
+
+    /// Returns the terms of a text.
+    pub fn terms(&self, text: &[u8]) -> Vec<Vec<u8>> {
+        let mut terms = Vec::new();
+        self.for_each_term(text, |term| terms.push(term.to_vec()));
+        terms
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::LetterCase;
+
+    fn terms(analyzer: &TermAnalyzer, text: &str) -> Vec<String> {
+        let terms = analyzer.terms(text.as_bytes());
+        terms.iter().map(|term| String::from_utf8(term.clone()).unwrap()).collect()
+    }
+
+    #[test]
+    fn a_delimiter_splits_a_text() {
+        let analyzer = TermAnalyzer::Delimiter('░');
+        assert_eq!(terms(&analyzer, "░error░http.path=/x y░░"), ["error", "http.path=/x y"]);
+        assert!(terms(&analyzer, "").is_empty());
+        assert!(terms(&analyzer, "░").is_empty());
+    }
+
+    #[test]
+    fn a_whole_text_is_one_term_unless_it_is_long() {
+        let case = LetterCase::Upper;
+        let analyzer = TermAnalyzer::Whole(TextAnalysis { case, ..TextAnalysis::default() });
+        assert_eq!(terms(&analyzer, "Straße 1"), ["STRASSE 1"]);
+        assert_eq!(terms(&analyzer, &"x".repeat(1023)).len(), 1);
+        assert!(terms(&analyzer, &"x".repeat(1024)).is_empty());
+        assert!(terms(&analyzer, "").is_empty());
+    }
+}
