@@ -116,6 +116,7 @@ memtable:
 memtable_allocation_type: $ALLOCATION
 user_defined_functions_enabled: true
 materialized_views_enabled: true
+sasi_indexes_enabled: true
 drop_compact_storage_enabled: true
 column_value_size_warn_threshold:
 column_index_cache_size: 2KiB

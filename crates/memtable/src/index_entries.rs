@@ -121,6 +121,11 @@ impl MemtableIndexes {
         self.names.len()
     }
 
+    /// Returns whether an index lists the terms of texts.
+    pub(crate) fn have_terms(&self) -> bool {
+        self.tries.iter().any(|trie| trie.column.has_terms())
+    }
+
     /// Returns about how many bytes the entries of an update have.
     pub(crate) fn entry_bytes(&mut self, table: &TableMetadata, update: &PartitionUpdate) -> usize {
         let Self { tries, vectors, form, entry, .. } = self;

@@ -43,6 +43,12 @@ impl Memtable {
         self.indexes.as_ref().map_or(0, |indexes| indexes.borrow().count())
     }
 
+    /// Returns whether one of these indexes lists the terms of texts.
+    #[inline]
+    pub fn indexes_have_terms(&self) -> bool {
+        self.indexes.as_ref().is_some_and(|indexes| indexes.borrow().have_terms())
+    }
+
     /// Returns about how many bytes the entries of an update have.
     pub fn index_entry_bytes(&self, table: &TableMetadata, update: &PartitionUpdate) -> usize {
         let indexes = self.indexes.as_ref();

@@ -5,7 +5,8 @@
 //! of the row has a newer cell. So the entries of one source depend on this source alone, and the
 //! reader of an index drops the rows that do not have the value any more.
 //!
-//! An index that analyses texts has the forms of the analysed texts.
+//! An index that analyses texts has the forms of the analysed texts. A SASI index on texts has the
+//! forms of their terms (`term_forms`).
 //!
 //! A form longer than [`MAX_FORM_BYTES`] is cut. Searches cut theirs too, so that a long value is
 //! found together with others that begin like it, which the reader drops.
@@ -17,8 +18,9 @@ use espalier_types::{
 
 use crate::{
     CellRef, ClusteringComparator, ColumnRef, ComplexColumn, DecoratedKeyRef, RowContent, path,
-    schema::{ColumnDefinition, ColumnKind, IndexMetadata, IndexPart, TableMetadata},
+    schema::{ColumnDefinition, ColumnKind, IndexMetadata, IndexPart, TableMetadata, TermIndex},
     split_composite,
+    term_forms::for_each_term_form,
 };
 
 /// The bytes at which the form of a value is cut. Arbitrary; Cassandra warns from 1 KiB on.
@@ -60,6 +62,8 @@ pub struct IndexedColumn {
     column: ColumnDefinition,
     part: IndexPart,
     analysis: TextAnalysis,
+    /// The properties of an index that lists terms.
+    terms: Option<TermIndex>,
     partition_columns: usize,
 }
 
@@ -77,8 +81,9 @@ impl IndexedColumn {
     pub fn new(table: &TableMetadata, index: &IndexMetadata) -> Option<Self> {
         let column = index.column_of(table)?.clone();
         let partition_columns = table.partition_key_columns().len();
-        let (part, analysis) = (index.part, index.analysis());
-        Some(Self { column, part, analysis, partition_columns })
+        let (part, analysis) = (index.part, index.analysis(table));
+        let terms = index.term_index(table).filter(TermIndex::has_terms);
+        Some(Self { column, part, analysis, terms, partition_columns })
     }
 
     /// Returns whether the index lists rows or partitions.
@@ -87,6 +92,11 @@ impl IndexedColumn {
             ColumnKind::Regular | ColumnKind::Clustering => Listed::Rows,
             ColumnKind::Static | ColumnKind::PartitionKey => Listed::Partitions,
         }
+    }
+
+    /// Returns whether the index lists the terms of texts: many entries for a value.
+    pub fn has_terms(&self) -> bool {
+        self.terms.is_some()
     }
 
     /// Returns the vector of a row in an index on vectors; `None` if the row has none.
@@ -128,6 +138,12 @@ impl IndexedColumn {
         let column = &self.column;
         let is_static = indexed.clustering.is_none();
         let mut put = |values: &[(&CqlType, &[u8])]| {
+            if let (Some(terms), [(text, value)]) = (&self.terms, values) {
+                for_each_term_form(terms, text, value, form, &mut take);
+                if !terms.has_values() {
+                    return;
+                }
+            }
             form.clear();
             match values {
                 // An index that analyses texts has one of them in an entry.

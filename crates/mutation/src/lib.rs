@@ -30,6 +30,7 @@ pub mod reconcile;
 mod row;
 mod row_content;
 pub mod schema;
+mod term_forms;
 mod visibility;
 
 pub use cell::{
@@ -56,4 +57,5 @@ pub use partition_update::{Mutation, PartitionUpdate};
 pub use range_tombstones::{RangeTombstone, RangeTombstoneList};
 pub use row::{ColumnData, ComplexColumn, Row};
 pub use row_content::{ColumnRef, RowContent, RowRef};
+pub use term_forms::TermForms;
 pub use visibility::Visibility;

@@ -74,6 +74,8 @@ pub struct StorageConfiguration {
     pub drop_compact_storage_enabled: bool,
     /// True if CREATE MATERIALIZED VIEW is allowed (`materialized_views_enabled`).
     pub materialized_views_enabled: bool,
+    /// True if CREATE CUSTOM INDEX may make SASI indexes (`sasi_indexes_enabled`).
+    pub sasi_indexes_enabled: bool,
     /// Rows of a page that the build of a view reads (arbitrary): enough that the wait for the
     /// commit log is shared, and few enough that the turns on them are short. Tests reduce it.
     pub view_build_page_rows: usize,
@@ -169,6 +171,7 @@ impl StorageConfiguration {
             allow_unknown_data_centers: true,
             drop_compact_storage_enabled: false,
             materialized_views_enabled: true,
+            sasi_indexes_enabled: false,
             view_build_page_rows: 128,
             view_build_record_pages: 64,
             dynamic_data_masking_enabled: false,

@@ -63,6 +63,9 @@ impl ColumnCondition {
             FilterOperator::In(alternatives) => {
                 (Test::Compare(Operator::Equal), values_of(alternatives, evaluation)?)
             }
+            FilterOperator::Like(..) => {
+                return Err(Error::invalid("IF does not support this operator"));
+            }
         };
         Ok(BoundCondition { target: &self.target, key, test, wanted })
     }

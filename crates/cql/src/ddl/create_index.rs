@@ -31,7 +31,7 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
     };
     let options = given_options(context, statement)?;
     let class = IndexClass::of(statement);
-    class.check_enabled()?;
+    class.check_enabled(context.node)?;
     let keyspace = context.changeable_keyspace(&statement.table)?;
     let table_name = statement.table.name.as_str();
     let Some(table) = keyspace.tables.get(table_name) else {
@@ -81,9 +81,10 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
         .map_err(|reason| Error::configuration(format!("Index name {reason}")))?;
     let warning = class.check_options(table, &options)?;
     if let (Some(warning), Some(guard)) = (warning, context.guard()) {
-        // Cassandra warns about each such index of the table.
+        // Cassandra warns about each index on vectors of the table.
         let others = table.indexes.iter().filter(|index| index.vector_options(table).is_some());
-        (0..=others.count()).for_each(|_| guard.warn(warning));
+        let others = if class.is_sasi() { 0 } else { others.count() };
+        (0..=others).for_each(|_| guard.warn(warning));
     }
     let Some(index) = IndexMetadata::from_options(&name, kind, options) else {
         return refuse(statement.position, "this index target is not supported".into());
@@ -191,7 +192,7 @@ fn targets(
     let is_custom = class.stored().is_some();
     if found.is_empty() {
         return refuse(if is_custom {
-            "A storage-attached index must have a target column"
+            "An index must have a target column"
         } else {
             "Only CUSTOM indexes can be created without specifying a target column"
         });
@@ -210,7 +211,8 @@ fn targets(
     }
     let texts: Vec<String> =
         found.iter().map(|(column, part)| target_text(&column.name, *part)).collect();
-    if let [_, _, ..] = texts.as_slice() {
+    // The check of the options of a SASI index has a text of its own.
+    if texts.len() > 1 && !class.is_sasi() {
         return refuse(&format!(
             "A storage-attached index cannot be created over multiple columns: {}",
             texts.join(", ")

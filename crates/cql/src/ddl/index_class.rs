@@ -3,16 +3,18 @@
 use std::collections::BTreeMap;
 
 use espalier_mutation::schema::{
-    CLASS_OPTION, IndexMetadata, IndexPart, STORAGE_ATTACHED, TARGET_OPTION, TableMetadata,
+    CLASS_OPTION, ColumnKind, IndexKind, IndexMetadata, IndexPart, SASI, STORAGE_ATTACHED,
+    TARGET_OPTION, TableMetadata, TermIndex,
 };
 
-use super::{is_word, text_index, vector_index};
+use super::{NodeSettings, is_word, text_index, vector_index};
 use crate::{Error, Result, grammar::ast::CreateIndex};
 
 /// Cassandra's name for its hidden tables; here it means an index that serves equality alone.
 const LEGACY: &str = "legacy_local_table";
-const SASI: &str = "org.apache.cassandra.index.sasi.SASIIndex";
-const SASI_SHORT: &str = "SASIIndex";
+/// Cassandra's warning about each new SASI index.
+const SASI_WARNING: &str =
+    "SASI indexes are experimental and are not recommended for production use.";
 /// The names of storage-attached indexes. The first one is compared without case.
 const STORAGE_ATTACHED_NAMES: [&str; 3] =
     ["sai", STORAGE_ATTACHED, "org.apache.cassandra.index.sai.StorageAttachedIndex"];
@@ -37,7 +39,7 @@ impl IndexClass {
             return Self::StorageAttached(name.into());
         }
         match name {
-            SASI | SASI_SHORT => Self::Sasi,
+            SASI => Self::Sasi,
             _ if name.eq_ignore_ascii_case(LEGACY) && !statement.is_custom => Self::Legacy,
             name => Self::Unknown(name.into()),
         }
@@ -52,13 +54,20 @@ impl IndexClass {
         }
     }
 
-    /// Refuses SASI indexes, as Cassandra does unless its settings enable them.
-    pub(super) fn check_enabled(&self) -> Result<()> {
+    pub(super) fn is_sasi(&self) -> bool {
+        matches!(self, Self::Sasi)
+    }
+
+    /// Refuses SASI indexes unless the settings of the node enable them.
+    pub(super) fn check_enabled(&self, node: Option<&NodeSettings>) -> Result<()> {
         match self {
-            Self::Sasi => Err(Error::invalid(
-                "SASI indexes are disabled. Enable in cassandra.yaml to use. (This node has none; a \
-                 storage-attached index, USING 'sai', serves most of the same queries.)",
-            )),
+            Self::Sasi if node.is_some_and(|node| !node.sasi_indexes_enabled) => {
+                Err(Error::invalid(
+                    "SASI indexes are disabled. Enable in cassandra.yaml to use. (The setting is \
+                     sasi_indexes_enabled. A storage-attached index, USING 'sai', serves other \
+                     conditions than LIKE.)",
+                ))
+            }
             _ => Ok(()),
         }
     }
@@ -70,13 +79,31 @@ impl IndexClass {
         options: &BTreeMap<String, String>,
     ) -> Result<Option<&'static str>> {
         match self {
-            Self::Legacy | Self::Sasi => Ok(None),
+            Self::Legacy => Ok(None),
+            Self::Sasi => check_sasi(table, options).map(|()| Some(SASI_WARNING)),
             Self::Unknown(name) => {
                 Err(Error::configuration(format!("Unable to find custom indexer class '{name}'")))
             }
             Self::StorageAttached(_) => check_storage_attached(table, options),
         }
     }
+}
+
+fn check_sasi(table: &TableMetadata, options: &BTreeMap<String, String>) -> Result<()> {
+    let target = options.get(TARGET_OPTION).map_or("", String::as_str);
+    let index = IndexMetadata::from_options("", IndexKind::Custom, options.clone());
+    let Some(column) = index.as_ref().and_then(|index| index.column_of(table)) else {
+        return Err(Error::configuration(format!(
+            "failed to retrieve target column for: {target}"
+        )));
+    };
+    if column.is_complex() {
+        return Err(Error::configuration("complex columns are not yet supported by SASI"));
+    }
+    if column.kind == ColumnKind::PartitionKey {
+        return Err(Error::configuration("partition key columns are not yet supported by SASI"));
+    }
+    TermIndex::from_options(options, &column.column_type).map_err(Error::configuration).map(|_| ())
 }
 
 fn check_storage_attached(
@@ -97,11 +124,7 @@ fn check_storage_attached(
         )));
     }
     let target = options.get(TARGET_OPTION).map_or("", String::as_str);
-    let index = IndexMetadata::from_options(
-        "",
-        espalier_mutation::schema::IndexKind::Custom,
-        options.clone(),
-    );
+    let index = IndexMetadata::from_options("", IndexKind::Custom, options.clone());
     if let Some(index) = &index
         && !is_word(&index.column)
     {

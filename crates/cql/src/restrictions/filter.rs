@@ -1,12 +1,12 @@
 //! Filters: conditions that are tested on each row.
 
-use std::cmp::Ordering;
+use std::{cmp::Ordering, sync::Arc};
 
 use bytes::Bytes;
-use espalier_mutation::schema::{ColumnDefinition, ColumnKind};
+use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TermIndex};
 use espalier_types::{CqlType, TextAnalysis, collection};
 
-use super::Alternatives;
+use super::{Alternatives, like::Pattern};
 use crate::{
     Error, Result,
     current_row::CurrentRow,
@@ -47,6 +47,8 @@ pub enum FilterOperator {
     Contains(Term),
     /// A map has the key.
     ContainsKey(Term),
+    /// A text matches a pattern, by the analyzer of an index.
+    Like(Term, Arc<TermIndex>),
 }
 
 impl Filter {
@@ -56,7 +58,9 @@ impl Filter {
         let is_equality = match &self.operator {
             FilterOperator::Compare(operator, _) => *operator == ComparisonOperator::Equal,
             FilterOperator::In(alternatives) => !alternatives.is_in(),
-            FilterOperator::Contains(_) | FilterOperator::ContainsKey(_) => false,
+            FilterOperator::Contains(_)
+            | FilterOperator::ContainsKey(_)
+            | FilterOperator::Like(..) => false,
         };
         !self.is_negated
             && is_equality
@@ -89,6 +93,10 @@ impl Filter {
             FilterOperator::In(alternatives) => {
                 alternatives.evaluate_present(&column.name, evaluation).map(|_| ())
             }
+            FilterOperator::Like(term, index) => {
+                let value = required(term, &column.name, evaluation)?;
+                Pattern::of(&value)?.check_served(index, column)
+            }
         }
     }
 
@@ -99,7 +107,8 @@ impl Filter {
             }
             FilterOperator::Compare(_, term)
             | FilterOperator::Contains(term)
-            | FilterOperator::ContainsKey(term) => {
+            | FilterOperator::ContainsKey(term)
+            | FilterOperator::Like(term, _) => {
                 let value = term.evaluate(evaluation)?.required(&format!("column {column}"))?;
                 value.map(|_| ()).ok_or_else(|| null_value(column))
             }
@@ -154,6 +163,9 @@ impl Filter {
             FilterOperator::ContainsKey(term) => {
                 let wanted = required(term, name, evaluation)?;
                 contains_as(&value_type, &value, &wanted, true, self.analysis)?
+            }
+            FilterOperator::Like(term, index) => {
+                Pattern::of(&required(term, name, evaluation)?)?.matches(index, &value)
             }
         };
         Ok(holds != self.is_negated)

@@ -1,11 +1,16 @@
 //! Planned use of secondary indexes: which values a SELECT looks up in them.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
-use espalier_mutation::{put_form, schema::IndexPart};
+use espalier_mutation::{
+    put_form,
+    schema::{IndexPart, TermIndex},
+};
 use espalier_storage::{FormBound, IndexSearch, IndexTerm, IndexValues};
 use espalier_types::{CqlType, TextAnalysis};
 
-use super::{Alternatives, RangeBound};
+use super::{Alternatives, RangeBound, like::Pattern};
 use crate::{
     Result,
     grammar::ast::ComparisonOperator as Operator,
@@ -45,6 +50,8 @@ pub enum PlannedValues {
     Entry(CqlType, Term, Term),
     /// A range.
     Range(Vec<(Operator, Term)>),
+    /// The texts that match a pattern.
+    Like(Term, Arc<TermIndex>),
 }
 
 impl PlannedValues {
@@ -69,14 +76,24 @@ impl IndexPlan {
         let mut terms = Vec::with_capacity(self.terms.len());
         for term in &self.terms {
             let Some(values) = term.evaluate(evaluation)? else { return Ok(None) };
-            terms.push(IndexTerm { index: term.index.clone(), values });
+            let of_values = |values| IndexTerm { index: term.index.clone(), values };
+            terms.extend(values.into_iter().map(of_values));
         }
         Ok((!terms.is_empty()).then_some(IndexSearch { terms }))
     }
 }
 
 impl PlannedTerm {
-    fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Option<IndexValues>> {
+    /// Returns the searches, all of which a row satisfies.
+    fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Option<Vec<IndexValues>>> {
+        if let PlannedValues::Like(term, index) = &self.values {
+            let Bound::Value(value) = term.evaluate(evaluation)? else { return Ok(None) };
+            return Pattern::of(&value).map(|like| Some(like.searches(index, &self.value_type)));
+        }
+        Ok(self.evaluate_values(evaluation)?.map(|values| vec![values]))
+    }
+
+    fn evaluate_values(&self, evaluation: &Evaluation<'_>) -> Result<Option<IndexValues>> {
         let value = |term: &Term| -> Result<Option<Bytes>> {
             Ok(match term.evaluate(evaluation)? {
                 Bound::Value(value) => Some(value),
@@ -123,6 +140,7 @@ impl PlannedTerm {
                 }
                 Some(IndexValues::Between { lower, upper })
             }
+            PlannedValues::Like(..) => None,
         })
     }
 }

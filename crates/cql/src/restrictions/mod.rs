@@ -8,6 +8,7 @@ mod clustering;
 mod exclusion;
 mod filter;
 mod index;
+mod like;
 mod partition;
 mod plan;
 mod point;

@@ -22,6 +22,8 @@ mod masks;
 mod point_paths;
 mod prepared_metadata;
 mod read_budgets;
+mod sasi_histories;
+mod sasi_refusals;
 mod schema_round_trip;
 mod scripts;
 mod scylla_dialect;

@@ -4,9 +4,13 @@
 //! Each script runs on a fresh node several times: with all data in the memtable, of each kind,
 //! with a flush after each statement, and with pages of two rows. All runs must agree with the
 //! recorded text. With `REWRITE=1` the first run records its results. `ONLY=NAME` selects the
-//! scripts whose path contains NAME.
+//! scripts whose path contains NAME. The node of a script `sasi_*` allows SASI indexes.
 
-use std::{fmt::Write, path::PathBuf, sync::Arc};
+use std::{
+    fmt::Write,
+    path::{Path, PathBuf},
+    sync::Arc,
+};
 
 use espalier_cql::{ClientState, PreparedCache, QueryOptions, QueryProcessor, QueryResult, Rows};
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
@@ -116,7 +120,7 @@ async fn run_statement(
     }
 }
 
-fn run_script(script: &str, mode: Mode) -> String {
+fn run_script(path: &Path, script: &str, mode: Mode) -> String {
     let mut output = String::new();
     block_on(async {
         let file_system = FileSystem::simulated(1);
@@ -128,6 +132,8 @@ fn run_script(script: &str, mode: Mode) -> String {
         };
         configuration.memtables.set("default", kind);
         configuration.drop_compact_storage_enabled = true;
+        configuration.sasi_indexes_enabled =
+            path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sasi_"));
         let context = ShardContext { index: 0, count: 1 };
         let shared = SharedStorage::new();
         let database =
@@ -165,12 +171,12 @@ fn scripts() {
     for path in names.into_iter().filter(|path| path.to_string_lossy().contains(&only)) {
         let expected = std::fs::read_to_string(&path).unwrap();
         if std::env::var_os("REWRITE").is_some() {
-            std::fs::write(&path, run_script(&expected, Mode::Memtable)).unwrap();
+            std::fs::write(&path, run_script(&path, &expected, Mode::Memtable)).unwrap();
             continue;
         }
         for mode in [Mode::Memtable, Mode::SkipList, Mode::ShardedTrie, Mode::Flushed, Mode::Paged]
         {
-            let found = run_script(&expected, mode);
+            let found = run_script(&path, &expected, mode);
             if found != expected {
                 let difference = expected
                     .lines()

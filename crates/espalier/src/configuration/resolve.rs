@@ -165,6 +165,7 @@ fn storage(
     storage.allow_unknown_data_centers = draft.allow_unknown_data_centers.unwrap_or(true);
     storage.drop_compact_storage_enabled = draft.drop_compact_storage_enabled.unwrap_or(false);
     storage.materialized_views_enabled = draft.materialized_views_enabled.unwrap_or(true);
+    storage.sasi_indexes_enabled = draft.sasi_indexes_enabled.unwrap_or(false);
     storage.dynamic_data_masking_enabled = draft.dynamic_data_masking_enabled.unwrap_or(false);
     if let Some(timeout) = draft.write_request_timeout {
         storage.timeouts.write = timeout;

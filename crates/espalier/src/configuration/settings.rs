@@ -55,6 +55,7 @@ pub struct Draft {
     pub allow_unknown_data_centers: Option<bool>,
     pub drop_compact_storage_enabled: Option<bool>,
     pub materialized_views_enabled: Option<bool>,
+    pub sasi_indexes_enabled: Option<bool>,
     pub dynamic_data_masking_enabled: Option<bool>,
     pub compaction_throughput: Option<String>,
     pub trace_ttl: Option<Duration>,
@@ -388,6 +389,11 @@ pub const SETTINGS: &[Setting] = &[
         "materialized_views_enabled",
         &[("enable_materialized_views", OldUnit::Alias)],
         Kind::Switch(|draft| &mut draft.materialized_views_enabled),
+    ),
+    renamed(
+        "sasi_indexes_enabled",
+        &[("enable_sasi_indexes", OldUnit::Alias)],
+        Kind::Switch(|draft| &mut draft.sasi_indexes_enabled),
     ),
     renamed(
         "write_request_timeout",

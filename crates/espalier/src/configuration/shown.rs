@@ -82,6 +82,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put("allow_unknown_data_centers", storage.allow_unknown_data_centers);
     shown.put("drop_compact_storage_enabled", storage.drop_compact_storage_enabled);
     shown.put("materialized_views_enabled", storage.materialized_views_enabled);
+    shown.put("sasi_indexes_enabled", storage.sasi_indexes_enabled);
     shown.put("dynamic_data_masking_enabled", storage.dynamic_data_masking_enabled);
     shown.put("write_request_timeout", duration(storage.timeouts.write));
     shown.put("cas_contention_timeout", duration(storage.timeouts.cas_contention));

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use espalier_types::{CqlType, LetterCase, Similarity, TextAnalysis, similarity::floats};
+use espalier_types::{
+    CqlType, LetterCase, Similarity, TermAnalyzer, TextAnalysis, similarity::floats,
+};
 
-use super::{ColumnDefinition, TableMetadata};
+use super::{ColumnDefinition, SASI, TableMetadata, TermIndex};
 
 /// The option that names the indexed part of the table.
 pub const TARGET_OPTION: &str = "target";
@@ -139,7 +141,20 @@ impl IndexMetadata {
     /// Returns whether the index answers as a storage-attached index: it serves ranges, and works
     /// together with the other ones of the table.
     pub fn is_storage_attached(&self) -> bool {
-        self.kind == IndexKind::Custom
+        self.kind == IndexKind::Custom && !self.is_sasi()
+    }
+
+    /// Returns whether the index is of Cassandra's class SASIIndex.
+    pub fn is_sasi(&self) -> bool {
+        self.class() == Some(SASI)
+    }
+
+    /// Returns the properties of a SASI index; `None` for any other index.
+    pub fn term_index(&self, table: &TableMetadata) -> Option<TermIndex> {
+        if !self.is_sasi() {
+            return None;
+        }
+        TermIndex::from_options(&self.options, &self.column_of(table)?.column_type).ok()
     }
 
     /// Returns the indexed column of `table`.
@@ -165,8 +180,14 @@ impl IndexMetadata {
         })
     }
 
-    /// Returns the analysis of the indexed texts.
-    pub fn analysis(&self) -> TextAnalysis {
+    /// Returns the analysis of the indexed texts, if the index lists them as a whole.
+    pub fn analysis(&self, table: &TableMetadata) -> TextAnalysis {
+        if self.is_sasi() {
+            return match self.term_index(table).map(|terms| terms.analyzer) {
+                Some(TermAnalyzer::Whole(analysis)) => analysis,
+                _ => TextAnalysis::default(),
+            };
+        }
         let has = |name: &str, value: &str| {
             self.options.get(name).is_some_and(|given| given.eq_ignore_ascii_case(value))
         };
@@ -189,9 +210,13 @@ impl IndexMetadata {
             signature.push(' ');
             signature.push_str(options.similarity.name());
         }
-        let TextAnalysis { case, normalizes, folds_to_ascii } = self.analysis();
+        if let Some(terms) = self.term_index(table) {
+            signature.push_str(&terms.signature());
+        }
+        let TextAnalysis { case, normalizes, folds_to_ascii } = self.analysis(table);
         let steps = [
             (case == LetterCase::Lower, " ignores_case"),
+            (case == LetterCase::Upper, " upper_case"),
             (normalizes, " normalizes"),
             (folds_to_ascii, " folds_to_ascii"),
         ];

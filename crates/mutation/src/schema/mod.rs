@@ -10,6 +10,7 @@ mod layout;
 mod mask;
 mod options;
 mod table;
+mod term_index;
 mod view;
 
 pub use annotation::{Annotated, Annotation};
@@ -25,4 +26,5 @@ pub use layout::TableLayout;
 pub use mask::{ColumnMask, MaskArgument};
 pub use options::{CompressionOptions, SSTABLE_FORMAT, TableOptions};
 pub use table::{TableBuilder, TableId, TableMetadata};
+pub use term_index::{LikeKind, SASI, TermIndex, TermMode};
 pub use view::{ViewCondition, ViewDefinition, ViewOperator};

@@ -28,8 +28,10 @@ pub(crate) fn check_index_entries<'a>(
     let of_log = store.configuration.commitlog_segment_bytes as usize * SEGMENTS;
     let max_bytes = of_log.min(store.memtables.budget.limit_bytes() / 2);
     let bounds = indexed.clone();
-    let bounds =
-        bounds.map(|(table, update)| indexes(table).saturating_mul(entries_at_most(update)));
+    let bounds = bounds.map(|(table, update)| {
+        let have_terms = table.borrow_view().memtable.indexes_have_terms();
+        indexes(table).saturating_mul(entries_at_most(update, have_terms))
+    });
     if bounds.fold(0, usize::saturating_add) <= max_bytes {
         return Ok(());
     }
@@ -49,20 +51,26 @@ pub(crate) fn check_index_entries<'a>(
     Ok(())
 }
 
-/// Returns an upper limit of the bytes of an update's entries in one index.
-fn entries_at_most(update: &PartitionUpdate) -> usize {
+/// Returns an upper limit of the bytes of an update's entries in one index. An index that has terms
+/// lists the terms of a text, and perhaps their suffixes.
+fn entries_at_most(update: &PartitionUpdate, has_terms: bool) -> usize {
     /// Escapes double a key at most.
     const ESCAPED: usize = 2;
+    /// A letter becomes three at most, and each begins a suffix; and a term has a letter.
+    const ENTRIES_PER_BYTE: usize = 4;
     let rows = update.static_row.iter().chain(&update.rows);
     let of_row = |row: &Row| {
         let clustering: usize =
             row.clustering.values.iter().flatten().map(|value| value.len() + 2).sum();
         let place = ESCAPED * (update.key.key.len() + clustering) + 16;
+        let of_text = |length: usize| if has_terms { 1 + ENTRIES_PER_BYTE * length } else { 1 };
         let entries = row.columns().map(|(_, column)| match column {
-            ColumnRef::Simple(_) => 1,
+            ColumnRef::Simple(cell) => of_text(cell.value.len()),
             ColumnRef::Complex(column) => column.cells.len(),
         });
-        let entries = entries.max().unwrap_or(0).max(1);
+        let of_clustering = row.clustering.values.iter().flatten();
+        let of_clustering = of_clustering.map(|value| of_text(value.len())).max().unwrap_or(1);
+        let entries = entries.max().unwrap_or(0).max(of_clustering);
         entries.saturating_mul(place + ESCAPED * MAX_FORM_BYTES)
     };
     rows.map(of_row).fold(0, usize::saturating_add)

@@ -67,6 +67,7 @@ pub(super) enum Kind {
         has_end: bool,
     },
     Contains,
+    Like,
 }
 
 impl Kind {
@@ -92,6 +93,7 @@ impl<'c> Restriction<'c> {
                 Kind::Slice { has_start: false, has_end: true }
             }
             Predicate::Between(..) => Kind::Slice { has_start: true, has_end: true },
+            Predicate::Like(_) => Kind::Like,
             _ => Kind::Equal,
         };
         Self {
@@ -132,6 +134,7 @@ impl<'c> Restriction<'c> {
         match (self.kind, found.kind) {
             (Kind::Equal, _) => more("an Equal"),
             (Kind::In, _) => more("a IN"),
+            (Kind::Like, _) => more("a LIKE"),
             (Kind::Contains, Kind::Contains) => None,
             (Kind::Contains, _) => Some(format!(
                 "Collection column {common} can only be restricted by CONTAINS, CONTAINS KEY, or map-entry equality"

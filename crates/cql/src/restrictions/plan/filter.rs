@@ -1,12 +1,13 @@
 //! Planning of filters, for relations that the primary key does not serve.
 
-use espalier_mutation::schema::{ColumnDefinition, IndexMetadata, IndexPart, TableMetadata};
+use espalier_mutation::schema::{ColumnDefinition, IndexPart, TableMetadata};
 use espalier_types::{CqlType, TextAnalysis};
 
 use super::{
     super::{Filter, FilterOperator, FilterTarget},
     alternatives,
-    index::index_on,
+    index::{index_on, like_index},
+    refusal::not_indexed,
 };
 use crate::{
     Error, Result,
@@ -55,7 +56,7 @@ fn analysis_of(
         _ => return TextAnalysis::default(),
     };
     let index = index_on(table, &column.name, part);
-    index.map_or_else(TextAnalysis::default, IndexMetadata::analysis)
+    index.map_or_else(TextAnalysis::default, |index| index.analysis(table))
 }
 
 pub(super) fn plan_filter(
@@ -78,7 +79,7 @@ pub(super) fn plan_filter(
                 .invalid(relation.position, "This relation cannot be used for filtering"));
         }
     };
-    let operator = plan_operator(preparation, &left, relation)?;
+    let operator = plan_operator(preparation, table, &left, relation)?;
     let is_negated = matches!(
         relation.predicate,
         Predicate::NotIn(_) | Predicate::NotContains(_) | Predicate::NotContainsKey(_)
@@ -154,6 +155,7 @@ pub(super) fn part_receiver(
 
 fn plan_operator(
     preparation: &mut Preparation<'_>,
+    table: &TableMetadata,
     left: &LeftSide<'_>,
     relation: &Relation<'_>,
 ) -> Result<FilterOperator> {
@@ -186,6 +188,13 @@ fn plan_operator(
             };
             let receiver = part_receiver(preparation, column, "key", part);
             prepare_term(preparation, value, &receiver).map(FilterOperator::ContainsKey)
+        }
+        Predicate::Like(value) => {
+            let Some(index) = like_index(table, &column.name) else {
+                return Err(preparation.invalid(relation.position, not_indexed(relation)));
+            };
+            let term = prepare_term(preparation, value, &left.receiver)?;
+            Ok(FilterOperator::Like(term, index.into()))
         }
         _ => {
             Err(preparation

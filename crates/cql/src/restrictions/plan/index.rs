@@ -1,10 +1,11 @@
 //! The choice of indexes for a WHERE clause, by the rules of Cassandra 5.0.
 //!
 //! A legacy index serves equality only, and serves it alone. Storage-attached indexes also serve
-//! ranges of numbers and the like, and serve several conditions together. A clause that needs
-//! filtering beside them needs ALLOW FILTERING.
+//! ranges of numbers and the like, and serve several conditions together. A SASI index serves what
+//! its options say, on its column alone. A clause that needs filtering beside them needs ALLOW
+//! FILTERING.
 
-use espalier_mutation::schema::{ColumnKind, IndexMetadata, IndexPart, TableMetadata};
+use espalier_mutation::schema::{ColumnKind, IndexMetadata, IndexPart, TableMetadata, TermIndex};
 use espalier_types::CqlType;
 
 use super::{
@@ -38,6 +39,10 @@ pub(super) fn serves(
     if index.vector_options(table).is_some() {
         return false;
     }
+    if index.is_sasi() {
+        let Some(terms) = index.term_index(table).filter(|_| !is_element) else { return false };
+        return serves_terms(&terms, &relation.predicate);
+    }
     match (index.part, &relation.predicate) {
         (IndexPart::Entries, Predicate::Compare(Operator::Equal, _)) => is_element,
         _ if is_element => false,
@@ -58,6 +63,27 @@ pub(super) fn serves(
         | (IndexPart::Keys, Predicate::ContainsKey(_)) => true,
         _ => false,
     }
+}
+
+/// Returns whether a SASI index serves a condition. The pattern of a LIKE may still be of a kind
+/// that it does not serve.
+fn serves_terms(terms: &TermIndex, predicate: &Predicate<'_>) -> bool {
+    match predicate {
+        Predicate::Compare(Operator::Equal, _) => terms.serves_equality(),
+        Predicate::In(values) => !is_in(values) && terms.serves_equality(),
+        Predicate::Compare(
+            Operator::Less | Operator::LessOrEqual | Operator::Greater | Operator::GreaterOrEqual,
+            _,
+        )
+        | Predicate::Between(..) => terms.serves_ranges(),
+        Predicate::Like(_) => terms.has_terms(),
+        _ => false,
+    }
+}
+
+/// Returns the properties of the index that serves a LIKE of a column.
+pub(super) fn like_index(table: &TableMetadata, column: &str) -> Option<TermIndex> {
+    terms_on(table, column)?.term_index(table)
 }
 
 /// Returns whether a storage-attached index serves ranges of a type: of numbers, times and
@@ -141,17 +167,21 @@ impl<'c> IndexChoice<'c> {
         Judgement { uses_index, needs_filtering }
     }
 
-    /// Returns whether one legacy index, or the storage-attached ones together, serve all
+    /// Returns whether one legacy or SASI index, or the storage-attached ones together, serve all
     /// relations.
     fn are_served(&self, relations: &[&Relation<'_>]) -> bool {
         let table = self.table;
-        let (attached, legacy): (Vec<_>, Vec<_>) =
+        let (attached, alone): (Vec<_>, Vec<_>) =
             table.indexes.iter().partition(|index| index.is_storage_attached());
         let by_one = !self.is_nearest
-            && legacy.iter().any(|index| match relations {
-                // One index does not serve two conditions of a collection.
+            && alone.iter().any(|index| match relations {
                 [relation] => serves(table, index, relation),
-                _ => false,
+                // One index does not serve two conditions of a collection. Two of a SASI index are
+                // the bounds of a range.
+                _ => {
+                    index.is_sasi()
+                        && relations.iter().all(|relation| serves(table, index, relation))
+                }
             });
         by_one
             || relations
@@ -187,8 +217,19 @@ pub(super) fn index_on<'t>(
     table.indexes.iter().find(|index| {
         let is_same_part =
             index.part == part || (part == IndexPart::Simple && index.part == IndexPart::Full);
-        index.column == column && is_same_part && index.vector_options(table).is_none()
+        let has_values = || index.term_index(table).is_none_or(|terms| terms.has_values());
+        index.column == column
+            && is_same_part
+            && index.vector_options(table).is_none()
+            && has_values()
     })
+}
+
+/// Returns the index that lists the terms of a column.
+fn terms_on<'t>(table: &'t TableMetadata, column: &str) -> Option<&'t IndexMetadata> {
+    let has_terms =
+        |index: &IndexMetadata| index.term_index(table).is_some_and(|terms| terms.has_terms());
+    table.indexes.iter().find(|index| index.column == column && has_terms(index))
 }
 
 /// Plans the terms of all indexes that narrow the planned restrictions. An index may serve more
@@ -200,7 +241,9 @@ pub(super) fn plan_terms(
 ) -> IndexPlan {
     let mut terms: Vec<PlannedTerm> = Vec::new();
     let mut add = |column: &str, part: IndexPart, values: PlannedValues| {
-        let Some(index) = index_on(table, column, part) else { return };
+        let is_like = matches!(values, PlannedValues::Like(..));
+        let index = if is_like { terms_on(table, column) } else { index_on(table, column, part) };
+        let Some(index) = index else { return };
         let Some(definition) = index.column_of(table) else { return };
         // Two bounds of a column are one range.
         if let PlannedValues::Range(bounds) = &values
@@ -211,9 +254,14 @@ pub(super) fn plan_terms(
             return;
         }
         let value_type = indexed_type(&definition.column_type, index.part);
-        let analysis = index.analysis();
+        let analysis = index.analysis(table);
+        let is_range = matches!(values, PlannedValues::Range(_));
         // Analysed texts are not in the order of the texts.
-        if !analysis.is_plain() && matches!(values, PlannedValues::Range(_)) {
+        if !analysis.is_plain() && is_range {
+            return;
+        }
+        // An index with suffixes has these behind the values.
+        if is_range && index.term_index(table).is_some_and(|terms| terms.has_suffixes()) {
             return;
         }
         let (index, column) = (index.name.clone(), column.to_string());
@@ -253,6 +301,10 @@ pub(super) fn plan_terms(
             }
             (FilterTarget::Column(column), FilterOperator::In(alternatives)) => {
                 add(&column.name, IndexPart::Simple, PlannedValues::In(alternatives.clone()));
+            }
+            (FilterTarget::Column(column), FilterOperator::Like(term, index)) => {
+                let values = PlannedValues::Like(term.clone(), index.clone());
+                add(&column.name, IndexPart::Simple, values);
             }
             (FilterTarget::Column(column), FilterOperator::Contains(term)) => {
                 add(&column.name, IndexPart::Values, PlannedValues::Equal(term.clone()));

@@ -91,11 +91,10 @@ impl<'c> Check<'c, '_> {
             _ => {}
         }
         let columns = self.columns(relation)?;
-        if let Predicate::Like(_) = relation.predicate {
-            let message = format!(
-                "LIKE restriction is only supported on properly indexed columns. {relation} is not valid."
-            );
-            return refuse(self, message);
+        if let Predicate::Like(_) = relation.predicate
+            && !(self.purpose.is_select() && is_served(self.table, relation))
+        {
+            return refuse(self, not_indexed(relation));
         }
         let found = Restriction::new(relation, columns);
         for earlier in &mut self.restrictions {
@@ -373,6 +372,13 @@ impl<'c> Check<'c, '_> {
             Purpose::Nearest { .. } => refuse_vectors(self.table, self.clause),
         }
     }
+}
+
+/// Returns the refusal of a LIKE that no index serves.
+pub(super) fn not_indexed(relation: &Relation<'_>) -> String {
+    format!(
+        "LIKE restriction is only supported on properly indexed columns. {relation} is not valid."
+    )
 }
 
 /// Returns whether an IN has other than one value. An IN of one value is an equality.
