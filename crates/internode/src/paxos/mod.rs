@@ -45,10 +45,6 @@ use record::PaxosTable;
 /// cells differ.
 const COMMIT_SPARE_BYTES: usize = 256;
 
-/// The least age of a ballot whose update the node takes for one that it has applied before.
-/// Arbitrary: no coordinator's clock is a day behind.
-const MIN_REPEATED_AGE: Duration = Duration::from_secs(24 * 3600);
-
 /// A step of a conditional write, at one replica.
 #[derive(Clone, Debug)]
 pub struct PaxosRequest {
@@ -186,7 +182,8 @@ impl Acceptor {
                 (Some(row), PaxosAnswer::Accepted(true))
             }
             PaxosStep::Commit(update, write) => {
-                applied = (!self.is_repeated(ttl_s)).then_some(*write);
+                // The node has no reason not to apply a decided update: its own clock may be wrong.
+                applied = Some(*write);
                 let known = self.state(table, &key).await?.committed;
                 let twin = known.filter(|known| is_twin(known.ballot, ballot));
                 // Of two records with one timestamp, that of the later ballot stays, as a whole:
@@ -227,15 +224,6 @@ impl Acceptor {
         });
         let applied = applied.filter(|update| !update.is_empty());
         Mutation { updates: applied.into_iter().chain(record).collect() }
-    }
-
-    /// Returns whether the node has had the time to apply and to forget a commit with this ballot.
-    /// A coordinator may send such a commit again, if its replicas keep their records for longer.
-    /// By now, tombstones that hide the update's rows may be purged.
-    fn is_repeated(&self, ttl_s: u32) -> bool {
-        let kept = Duration::from_secs(ttl_s.into()).max(MIN_REPEATED_AGE);
-        let age_us = time::now_micros().saturating_sub(self.timestamp_us);
-        u64::try_from(age_us).is_ok_and(|age_us| Duration::from_micros(age_us) >= kept)
     }
 
     async fn state(&self, table: TableId, key: &DecoratedKey) -> Result<AcceptorState, String> {
