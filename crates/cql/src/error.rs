@@ -75,6 +75,11 @@ pub enum ErrorDetail {
         /// The kind of the write.
         kind: TurnKind,
     },
+    /// Code 0x1500: a write that the log could not store.
+    WriteFailure {
+        /// The kind of the write.
+        kind: TurnKind,
+    },
     /// Code 0x2500: the statement id is unknown to this node.
     Unprepared {
         /// The id as the client sent it.
@@ -101,6 +106,17 @@ impl Error {
     pub fn invalid_at(text: &str, position: Position, message: impl AsRef<str>) -> Self {
         let place = position.line_column(text);
         Self::invalid(format!("{} (line {place})", message.as_ref()))
+    }
+
+    /// Returns the error of a conditional statement or transaction: a failure names its kind.
+    #[must_use]
+    pub fn of_conditional(self) -> Self {
+        match self.code {
+            ErrorCode::WriteFailure => {
+                Self { detail: ErrorDetail::WriteFailure { kind: TurnKind::Conditional }, ..self }
+            }
+            _ => self,
+        }
     }
 
     /// Splits the message into the place in the text that it may name, and the rest.

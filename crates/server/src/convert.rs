@@ -8,7 +8,9 @@ use espalier_storage::TurnKind;
 use smallvec::SmallVec;
 
 use crate::protocol::request::{ParametersTail, QueryParameters, Value, Values};
-use crate::protocol::response::{ColumnSpec, EncodedColumns, ErrorDetail, ErrorResponse};
+use crate::protocol::response::{
+    ColumnSpec, EncodedColumns, ErrorDetail, ErrorResponse, WriteType,
+};
 use crate::protocol::{Consistency, ProtocolVersion, SchemaChange, SchemaChangeKind, SchemaTarget};
 
 /// The reason of a failed replica, by its code in the protocol.
@@ -88,11 +90,48 @@ pub(crate) fn encode_columns(
     EncodedColumns::new(version, specs)
 }
 
+/// The consistency levels of a request.
+#[derive(Clone, Copy)]
+pub(crate) struct Levels {
+    pub consistency: Consistency,
+    /// The level of conditional statements.
+    pub serial: Consistency,
+}
+
+impl Levels {
+    /// The levels of a request that names none.
+    pub const DEFAULT: Self = Self { consistency: Consistency::One, serial: Consistency::Serial };
+
+    /// Returns the levels of a request.
+    pub fn new(consistency: Consistency, tail: &ParametersTail<'_>) -> Self {
+        let serial = tail.serial_consistency.unwrap_or(Consistency::Serial);
+        Self { consistency, serial }
+    }
+
+    /// Returns the level that an error of a write names, and the type of the write.
+    fn of_write(self, kind: TurnKind) -> (Consistency, WriteType) {
+        match kind {
+            TurnKind::Conditional | TurnKind::SerialRead => (self.serial, WriteType::Cas),
+            TurnKind::Counter => (self.consistency, WriteType::Counter),
+            TurnKind::Write => (self.consistency, WriteType::Simple),
+        }
+    }
+}
+
 /// Converts an error of the CQL crate to the client's error. If only a cluster can fill the error's
 /// fields, they get the values of a one-node cluster that did not answer.
-pub(crate) fn error_response(error: cql::Error, consistency: Consistency) -> ErrorResponse {
-    use crate::protocol::response::WriteType;
+pub(crate) fn error_response(error: cql::Error, levels: Levels) -> ErrorResponse {
+    let consistency = levels.consistency;
     let (received, block_for) = (0, 1);
+    let write_timeout = |kind| {
+        let (consistency, write_type) = levels.of_write(kind);
+        ErrorDetail::WriteTimeout { consistency, received, block_for, write_type, contentions: 0 }
+    };
+    let write_failure = |kind| {
+        let (consistency, write_type) = levels.of_write(kind);
+        let failures = Vec::new();
+        ErrorDetail::WriteFailure { consistency, received, block_for, failures, write_type }
+    };
     let detail = match (error.code, error.detail) {
         (_, cql::ErrorDetail::AlreadyExists { keyspace, table }) => {
             ErrorDetail::AlreadyExists { keyspace, table }
@@ -109,30 +148,15 @@ pub(crate) fn error_response(error: cql::Error, consistency: Consistency) -> Err
             failures: vec![(Ipv4Addr::LOCALHOST.into(), READ_TOO_MANY_TOMBSTONES)],
             data_present: false,
         },
-        (_, cql::ErrorDetail::WriteTimeout { kind }) => ErrorDetail::WriteTimeout {
-            consistency,
-            received,
-            block_for,
-            write_type: match kind {
-                TurnKind::Conditional | TurnKind::SerialRead => WriteType::Cas,
-                TurnKind::Counter => WriteType::Counter,
-                TurnKind::Write => WriteType::Simple,
-            },
-            contentions: 0,
-        },
+        (_, cql::ErrorDetail::WriteTimeout { kind }) => write_timeout(kind),
+        (_, cql::ErrorDetail::WriteFailure { kind }) => write_failure(kind),
         (code, cql::ErrorDetail::None) => match code {
             cql::ErrorCode::ServerError => ErrorDetail::Server,
             cql::ErrorCode::ProtocolError => ErrorDetail::Protocol,
             cql::ErrorCode::Authentication => ErrorDetail::Authentication,
             cql::ErrorCode::Overloaded => ErrorDetail::Overloaded,
             cql::ErrorCode::TruncateError => ErrorDetail::Truncate,
-            cql::ErrorCode::WriteTimeout => ErrorDetail::WriteTimeout {
-                consistency,
-                received,
-                block_for,
-                write_type: WriteType::Simple,
-                contentions: 0,
-            },
+            cql::ErrorCode::WriteTimeout => write_timeout(TurnKind::Write),
             cql::ErrorCode::ReadTimeout => {
                 ErrorDetail::ReadTimeout { consistency, received, block_for, data_present: false }
             }
@@ -143,13 +167,7 @@ pub(crate) fn error_response(error: cql::Error, consistency: Consistency) -> Err
                 failures: Vec::new(),
                 data_present: false,
             },
-            cql::ErrorCode::WriteFailure => ErrorDetail::WriteFailure {
-                consistency,
-                received,
-                block_for,
-                failures: Vec::new(),
-                write_type: WriteType::Simple,
-            },
+            cql::ErrorCode::WriteFailure => write_failure(TurnKind::Write),
             cql::ErrorCode::FunctionFailure => ErrorDetail::FunctionFailure {
                 keyspace: String::new(),
                 function: String::new(),
@@ -182,5 +200,41 @@ pub(crate) fn schema_change(change: &cql::SchemaChange) -> SchemaChange {
             cql::ChangeTarget::Table => SchemaTarget::Table(change.name.clone()),
             cql::ChangeTarget::Type => SchemaTarget::Type(change.name.clone()),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn errors_of_conditional_writes_name_the_serial_level() {
+        let serial = Some(Consistency::LocalSerial);
+        let tail = ParametersTail { serial_consistency: serial, ..ParametersTail::default() };
+        let levels = Levels::new(Consistency::Quorum, &tail);
+        let named = |code, detail| {
+            let error = cql::Error { detail, ..cql::Error::new(code, "") };
+            match error_response(error, levels).detail {
+                ErrorDetail::WriteTimeout { consistency, write_type, .. }
+                | ErrorDetail::WriteFailure { consistency, write_type, .. } => {
+                    (consistency, write_type)
+                }
+                other => panic!("{other:?}"),
+            }
+        };
+        for (kind, expected) in [
+            (TurnKind::Conditional, (Consistency::LocalSerial, WriteType::Cas)),
+            (TurnKind::Counter, (Consistency::Quorum, WriteType::Counter)),
+            (TurnKind::Write, (Consistency::Quorum, WriteType::Simple)),
+        ] {
+            let timeout = cql::ErrorDetail::WriteTimeout { kind };
+            assert_eq!(named(cql::ErrorCode::WriteTimeout, timeout), expected);
+            let failure = cql::ErrorDetail::WriteFailure { kind };
+            assert_eq!(named(cql::ErrorCode::WriteFailure, failure), expected);
+        }
+        let plain = named(cql::ErrorCode::WriteFailure, cql::ErrorDetail::None);
+        assert_eq!(plain, (Consistency::Quorum, WriteType::Simple));
+        let levels = Levels::new(Consistency::Quorum, &ParametersTail::default());
+        assert_eq!(levels.serial, Consistency::Serial);
     }
 }

@@ -325,7 +325,8 @@ impl QueryProcessor {
                     now_us: evaluation.now_us,
                     is_exempt: guard.is_exempt,
                 };
-                Box::pin(transaction::execute(database, request)).await
+                let executed = Box::pin(transaction::execute(database, request)).await;
+                executed.map_err(Error::of_conditional)
             }
             Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
             // In boxes, because these futures are the largest, and all requests take as much.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{ColumnData, Mutation, PartitionUpdate};
 use espalier_runtime::time;
-use espalier_storage::Node;
+use espalier_storage::{Node, TurnKind};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use hashbrown::HashMap;
 
@@ -76,13 +76,17 @@ impl QueryProcessor {
         let database = &self.inner.database;
         let Some(first) = request.statements.first() else { return Ok(QueryResult::Void) };
         let shard = database.store().routing().shard_of(&first.modification()?.table, &key);
-        let deadline = database.store().configuration().timeouts.turn_deadline(request.kind());
+        let kind = request.kind();
+        let deadline = database.store().configuration().timeouts.turn_deadline(kind);
         let execute = move |database: Node| async move {
             turn::execute(&database, &request, key, deadline).await
         };
         let (outcome, warnings) = database.call_in_turn(shard, deadline, execute).await?;
         warnings.into_iter().for_each(|text| guard.warn(text));
-        outcome
+        match kind {
+            TurnKind::Conditional => outcome.map_err(Error::of_conditional),
+            _ => outcome,
+        }
     }
 
     pub(super) async fn modify(

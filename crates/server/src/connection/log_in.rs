@@ -16,9 +16,9 @@ use espalier_runtime::time;
 
 use super::Connection;
 use crate::audit::log_login;
-use crate::convert::error_response;
+use crate::convert::{Levels, error_response};
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
-use crate::protocol::{Consistency, Envelope, Request, Response, ResponseExtras};
+use crate::protocol::{Envelope, Request, Response, ResponseExtras};
 
 /// The class of the authenticator, by which drivers choose their way to log in. They know no
 /// transitional one.
@@ -121,7 +121,7 @@ impl Connection {
                         "a client could not log in"
                     );
                 }
-                let error = error_response(error, Consistency::One);
+                let error = error_response(error, Levels::DEFAULT);
                 log_login(self, Err(&error)).await;
                 self.refuse_login(stream, &error);
             }

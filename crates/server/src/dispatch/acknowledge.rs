@@ -16,9 +16,9 @@ use espalier_storage::CommitTicket;
 use super::respond::{Columns, RowsRef, respond_rows};
 use crate::admission::InFlight;
 use crate::connection::Connection;
-use crate::convert::error_response;
+use crate::convert::{Levels, error_response};
 use crate::metrics::RequestKind;
-use crate::protocol::{Consistency, Header, Response, ResponseExtras};
+use crate::protocol::{Header, Response, ResponseExtras};
 
 /// The acknowledgements that a connection still has to send.
 #[derive(Default)]
@@ -28,26 +28,31 @@ pub(crate) struct AcknowledgementQueue {
 }
 
 /// A write that waits for its ticket.
+pub(super) struct PendingWrite {
+    pub(super) ticket: CommitTicket,
+    pub(super) levels: Levels,
+    /// The columns of the answer to a conditional write.
+    pub(super) applied: Option<Arc<cql::ResultMetadata>>,
+}
+
+/// A write with its request.
 struct Acknowledgement {
     header: Header,
-    ticket: CommitTicket,
-    /// The columns of the answer to a conditional write.
-    applied: Option<Arc<cql::ResultMetadata>>,
+    write: PendingWrite,
     in_flight: InFlight,
 }
 
 impl Connection {
-    /// Answers a request once `ticket` resolves: with Void, or with the row of an applied
-    /// conditional write.
-    pub(crate) fn acknowledge_later(
+    /// Answers a request once the ticket of its write resolves: with Void, or with the row of an
+    /// applied conditional write.
+    pub(super) fn acknowledge_later(
         self: &Rc<Self>,
         header: Header,
-        ticket: CommitTicket,
-        applied: Option<Arc<cql::ResultMetadata>>,
+        write: PendingWrite,
         in_flight: InFlight,
     ) {
         self.begin_waiting();
-        let acknowledgement = Acknowledgement { header, ticket, applied, in_flight };
+        let acknowledgement = Acknowledgement { header, write, in_flight };
         self.acknowledgements.waiting.borrow_mut().push_back(acknowledgement);
         if !self.acknowledgements.running.replace(true) {
             spawn_local(acknowledge_all(Rc::clone(self))).detach();
@@ -59,7 +64,8 @@ async fn acknowledge_all(connection: Rc<Connection>) {
     let queue = &connection.acknowledgements;
     loop {
         let next = queue.waiting.borrow_mut().pop_front();
-        let Some(Acknowledgement { header, ticket, applied, in_flight }) = next else { break };
+        let Some(Acknowledgement { header, write, in_flight }) = next else { break };
+        let PendingWrite { ticket, levels, applied } = write;
         let stream = header.stream;
         if !ticket.is_acknowledged() {
             // Acknowledgements that are ready go out before the next wait.
@@ -75,8 +81,9 @@ async fn acknowledge_all(connection: Rc<Connection>) {
                 }
             },
             Err(error) => {
-                let error = error_response(cql::Error::from(error), Consistency::One);
-                connection.refuse(stream, &error);
+                let error = cql::Error::from(error);
+                let error = if applied.is_some() { error.of_conditional() } else { error };
+                connection.refuse(stream, &error_response(error, levels));
             }
         }
         connection.server.metrics.latencies.end(RequestKind::Write, in_flight.taken_at);

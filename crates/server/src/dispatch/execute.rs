@@ -7,16 +7,17 @@ use espalier_cql as cql;
 use espalier_runtime::{trace, trace_event};
 use smallvec::SmallVec;
 
+use super::acknowledge::PendingWrite;
 use super::read::execute_with_room;
 use super::respond::{Columns, RowsRef, finish, respond_rows};
 use super::ring;
 use crate::admission::InFlight;
 use crate::connection::Connection;
-use crate::convert::{BoundValues, error_response, query_options};
+use crate::convert::{BoundValues, Levels, error_response, query_options};
 use crate::metrics::RequestKind;
 use crate::protocol::request::Execute;
 use crate::protocol::response::ErrorResponse;
-use crate::protocol::{Consistency, Envelope, Header, Opcode, Request};
+use crate::protocol::{Envelope, Header, Opcode, Request};
 
 /// Maximum capacity, in bytes, that the buffer for single rows keeps between requests.
 const MAX_KEPT_ROW: usize = 64 * 1024;
@@ -88,6 +89,7 @@ fn execute_now(
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let options = query_options(&execute.parameters, &values);
+    let levels = Levels::new(execute.parameters.consistency, &execute.parameters.tail);
     let metrics = &connection.server.metrics;
     let mut row = connection.server.row.borrow_mut();
     match connection.server.processor.execute_now(&prepared, &client, &options, &mut row) {
@@ -110,19 +112,20 @@ fn execute_now(
         cql::Now::MustWait => Ok(Some(in_flight)),
         cql::Now::AfterSync(ticket) => {
             metrics.requests_execute.increment();
-            connection.acknowledge_later(header, ticket, None, in_flight);
+            let write = PendingWrite { ticket, levels, applied: None };
+            connection.acknowledge_later(header, write, in_flight);
             Ok(None)
         }
         cql::Now::AppliedAfterSync(ticket, columns) => {
             metrics.requests_execute.increment();
-            connection.acknowledge_later(header, ticket, Some(columns), in_flight);
+            let write = PendingWrite { ticket, levels, applied: Some(columns) };
+            connection.acknowledge_later(header, write, in_flight);
             Ok(None)
         }
         cql::Now::Done(result) => {
             let columns = columns_of(execute, &prepared);
-            let consistency = execute.parameters.consistency;
             let warnings = cql::Warnings::default();
-            finish(connection, header, consistency, columns, result, &warnings)?;
+            finish(connection, header, levels, columns, result, &warnings)?;
             metrics.requests_execute.increment();
             let kind = if prepared.returns_rows() { RequestKind::Read } else { RequestKind::Write };
             metrics.latencies.end(kind, in_flight.taken_at);
@@ -145,7 +148,7 @@ async fn execute_traced(
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let options = query_options(&execute.parameters, &values);
-    let consistency = execute.parameters.consistency;
+    let levels = Levels::new(execute.parameters.consistency, &execute.parameters.tail);
     let (columns, mut row) = (columns_of(execute, &prepared), Vec::new());
     let processor = &connection.server.processor;
     let result = match processor.execute_now(&prepared, &client, &options, &mut row) {
@@ -169,11 +172,11 @@ async fn execute_traced(
                 respond_rows(connection, header, columns, &metadata, rows);
                 return Ok(true);
             }
-            Err(error) => Err(error.into()),
+            Err(error) => Err(cql::Error::from(error).of_conditional()),
         },
         cql::Now::Done(result) => result,
     };
-    finish(connection, header, consistency, columns, result, &cql::Warnings::default())?;
+    finish(connection, header, levels, columns, result, &cql::Warnings::default())?;
     Ok(true)
 }
 
@@ -198,7 +201,8 @@ pub(super) async fn serve_execute(
     };
     let result = execute_with_room(connection, &prepared, &client, &options).await?;
     let columns = columns_of(&execute, &prepared);
-    finish(connection, header, execute.parameters.consistency, columns, result, &warnings)
+    let levels = Levels::new(execute.parameters.consistency, &execute.parameters.tail);
+    finish(connection, header, levels, columns, result, &warnings)
 }
 
 fn columns_of<'a>(execute: &Execute<'a>, prepared: &cql::Prepared) -> Columns<'a> {
@@ -233,6 +237,6 @@ pub(super) fn find_prepared(
 ) -> Result<Arc<cql::Prepared>, ErrorResponse> {
     connection.server.processor.prepared(id).ok_or_else(|| {
         connection.server.metrics.responses_unprepared.increment();
-        error_response(cql::unprepared(id), Consistency::One)
+        error_response(cql::unprepared(id), Levels::DEFAULT)
     })
 }

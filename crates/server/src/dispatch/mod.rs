@@ -21,7 +21,7 @@ use espalier_runtime::{trace, trace_event};
 use crate::admission::InFlight;
 use crate::audit::AuditedRequest;
 use crate::connection::Connection;
-use crate::convert::{BoundValues, batch_options, error_response, query_options};
+use crate::convert::{BoundValues, Levels, batch_options, error_response, query_options};
 use crate::protocol::request::{Batch, BatchKind, Prepare, Query, StatementRef};
 use crate::protocol::response::{EncodedColumns, ErrorDetail, ErrorResponse, Prepared};
 use crate::protocol::{
@@ -129,20 +129,21 @@ async fn serve_query(
         ..query_options(&query.parameters, &values)
     };
     let consistency = query.parameters.consistency;
+    let levels = Levels::new(consistency, &query.parameters.tail);
     // A plan is much larger than its text, so only a few may wait for their client.
     let _place =
         if may_return_rows(query.text) { Some(connection.place_for_query().await) } else { None };
     let processor = &connection.server.processor;
     let planned = processor.plan(query.text, &client, &options);
     let prepared = planned.map_err(|error| {
-        let error = error_response(error, consistency).with_warnings(warnings.take());
+        let error = error_response(error, levels).with_warnings(warnings.take());
         let keyspace = query.parameters.tail.keyspace.or(client.keyspace.as_deref());
         ring::explain(connection, query.text, keyspace, error)
     })?;
     ring::check_statement(connection, &prepared, consistency)?;
     let result = execute_with_room(connection, &prepared, &client, &options).await?;
     let columns = Columns::Unprepared { skip: query.parameters.skip_metadata };
-    finish(connection, header, consistency, columns, result, &warnings)
+    finish(connection, header, levels, columns, result, &warnings)
 }
 
 async fn serve_batch(
@@ -178,7 +179,8 @@ async fn serve_batch(
     let processor = &connection.server.processor;
     let result = processor.batch(cql::Batch { kind, statements }, &client, &options).await;
     let columns = Columns::Unprepared { skip: false };
-    finish(connection, header, batch.consistency, columns, result, &warnings)
+    let levels = Levels::new(batch.consistency, &batch.tail);
+    finish(connection, header, levels, columns, result, &warnings)
 }
 
 fn serve_prepare(
@@ -192,7 +194,7 @@ fn serve_prepare(
         Rc::make_mut(&mut client).keyspace = Some(keyspace.to_owned());
     }
     let statement = server.processor.prepare(prepare.text, &client).map_err(|error| {
-        let error = error_response(error, Consistency::One);
+        let error = error_response(error, Levels::DEFAULT);
         ring::explain(connection, prepare.text, client.keyspace.as_deref(), error)
     })?;
     ring::check_statement(connection, &statement, Consistency::One)?;

@@ -7,10 +7,10 @@ use espalier_cql as cql;
 use espalier_runtime::trace_event;
 
 use crate::connection::Connection;
-use crate::convert::{encode_columns, error_response, schema_change};
+use crate::convert::{Levels, encode_columns, error_response, schema_change};
 use crate::events;
 use crate::protocol::response::{ErrorResponse, Rows, RowsMetadata};
-use crate::protocol::{Consistency, Event, Header, ProtocolVersion, Response, ResponseExtras};
+use crate::protocol::{Event, Header, ProtocolVersion, Response, ResponseExtras};
 
 /// The columns that a response describes to the client.
 #[derive(Clone, Copy)]
@@ -33,7 +33,7 @@ pub(super) enum Columns<'a> {
 pub(super) fn finish(
     connection: &Rc<Connection>,
     header: Header,
-    consistency: Consistency,
+    levels: Levels,
     columns: Columns<'_>,
     result: cql::Result<cql::QueryResult>,
     warnings: &cql::Warnings,
@@ -45,7 +45,7 @@ pub(super) fn finish(
     };
     let result = match result {
         Ok(result) => result,
-        Err(error) => return Err(error_response(error, consistency).with_warnings(warnings)),
+        Err(error) => return Err(error_response(error, levels).with_warnings(warnings)),
     };
     match result {
         cql::QueryResult::Void => respond(&Response::Void),
