@@ -3,7 +3,7 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use espalier_runtime::{spawn_local, sync::oneshot::oneshot};
-use espalier_storage::{Node, ReadTarget, Turn, TurnDeadline, TurnKind, TurnRows};
+use espalier_storage::{LogCheck, Node, ReadTarget, Turn, TurnDeadline, TurnKind, TurnRows};
 use futures_util::future::LocalBoxFuture;
 
 use super::{PlannedTransaction, decide::Decision, rows::TransactionRows};
@@ -143,10 +143,7 @@ async fn run(database: &Node, bound: &BoundTransaction, turn: Turn) -> Result<Ou
     if shards.len() == 1 {
         // The commit log makes records durable in their order: the rows that the transaction read
         // are durable before its writes, unless a sync has failed.
-        for command in named.reads.iter().chain(&named.others) {
-            database.store().check_log(&command.table)?;
-        }
-        database.write_in_turn(&mutation, turn).await?.wait().await?;
+        database.write_in_turn(&mutation, turn, LogCheck::Intact).await?.wait().await?;
     } else {
         // The rows that the transaction read are in the logs of other shards. A crash must not keep
         // the writes and lose these rows.
@@ -163,9 +160,9 @@ async fn wait_until_durable(database: &Node, named: &TransactionRows) -> Result<
     let mut waited = Vec::new();
     for command in named.reads.iter().chain(&named.others) {
         let ReadTarget::Partition(key) = &command.target else { continue };
-        let shard = database.store().routing().shard_of(&command.table, key);
-        if !waited.contains(&shard) {
-            waited.push(shard);
+        let place = (database.store().routing().shard_of(&command.table, key), command.table.id);
+        if !waited.contains(&place) {
+            waited.push(place);
             database.wait_until_durable(&command.table, Some(key)).await?;
         }
     }

@@ -5,6 +5,7 @@
 mod auth_scripts;
 mod batch_sizes;
 mod counter_partitions;
+mod failed_syncs;
 mod functions;
 mod grammar_bounds;
 mod grammar_cases;

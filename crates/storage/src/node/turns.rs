@@ -8,7 +8,7 @@ use espalier_mutation::{DecoratedKey, KeyRange, Mutation, schema::TableMetadata}
 
 use super::{Node, Views};
 use crate::{
-    CommitTicket, ReadCommand, ReadTarget, StorageError, shard::Completeness, turns::Turn,
+    CommitTicket, LogCheck, ReadCommand, ReadTarget, StorageError, shard::Completeness, turns::Turn,
 };
 
 impl Node {
@@ -39,18 +39,20 @@ impl Node {
     ///
     /// # Errors
     /// As [`Node::apply`], except for failures of the commit log's sync, which the ticket
-    /// reports.
+    /// reports; the log fails `check`.
     pub async fn write_in_turn(
         &self,
         mutation: &Mutation,
         turn: Turn,
+        check: LogCheck,
     ) -> Result<CommitTicket, StorageError> {
         loop {
             if self.store().tables.has_views(mutation) {
-                return Views::of(self).write_with_views(mutation, turn).await;
+                return Views::of(self).write_with_views(mutation, turn, check).await;
             }
             // The table may get a view while the write waits for room.
-            if let Some(ticket) = self.store().write_if(mutation, Completeness::Base).await? {
+            let written = self.store().write_if(mutation, Completeness::Base, check).await?;
+            if let Some(ticket) = written {
                 drop(turn);
                 return Ok(ticket);
             }

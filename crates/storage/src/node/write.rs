@@ -5,7 +5,7 @@ use espalier_runtime::{trace, trace_event};
 use smallvec::SmallVec;
 
 use super::{Node, Views};
-use crate::{StorageError, TurnDeadline, shard::Completeness};
+use crate::{LogCheck, StorageError, TurnDeadline, shard::Completeness};
 
 impl Node {
     /// Writes a mutation, with its view updates. Resolves when the write is
@@ -37,7 +37,8 @@ async fn apply_part(
         if completeness == Completeness::Base && node.store().tables.has_views(mutation) {
             return Views::of(node).apply_with_views(mutation).await;
         }
-        if let Some(ticket) = node.store().write_if(mutation, completeness).await? {
+        let written = node.store().write_if(mutation, completeness, LogCheck::None).await?;
+        if let Some(ticket) = written {
             return Ok(ticket.wait().await?);
         }
     }

@@ -72,6 +72,7 @@ pub(crate) use storable::check_storable;
 pub(crate) use tables::Tables;
 pub(crate) use turns::{newest_of, newest_of_row, timestamp_of};
 pub(crate) use write::Completeness;
+pub use write::LogCheck;
 
 use crate::{SharedStorage, StorageConfiguration, StorageError, turns::Turns};
 use caches::Caches;

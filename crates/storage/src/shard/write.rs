@@ -47,6 +47,16 @@ pub(crate) enum Completeness {
     WithViews,
 }
 
+/// The check of the commit log at the moment of a write.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogCheck {
+    /// The write may follow a failed sync.
+    None,
+    /// The write follows from rows that its statement has read. It is refused while only memtables
+    /// hold writes whose sync has failed, because a crash could keep it and lose those rows.
+    Intact,
+}
+
 impl WriteError {
     fn reason(&self) -> &'static str {
         match self {
@@ -82,7 +92,7 @@ impl ShardStore {
         if self.tables.has_views(mutation) {
             return None;
         }
-        match Writer(self).write_now(mutation) {
+        match Writer(self).write_now(mutation, LogCheck::None) {
             Ok(ticket) => Some(Ok(ticket)),
             Err(WriteError::Failed(error)) => Some(Err(error)),
             Err(_) => None,
@@ -96,7 +106,7 @@ impl ShardStore {
     /// Fails if a table is unknown, if an update cannot be stored, if the log or the memtables have
     /// no room within the write timeout, if the commit log fails, or if the store closes.
     pub async fn apply(&self, mutation: &Mutation) -> Result<(), StorageError> {
-        Ok(self.write_when_room(mutation).await?.wait().await?)
+        Ok(self.write_when_room(mutation, LogCheck::None).await?.wait().await?)
     }
 
     /// Writes on this shard, waiting for room but not for durability. The mutation has its view
@@ -104,9 +114,11 @@ impl ShardStore {
     pub(crate) async fn write_when_room(
         &self,
         mutation: &Mutation,
+        check: LogCheck,
     ) -> Result<CommitTicket, StorageError> {
         loop {
-            if let Some(ticket) = self.write_if(mutation, Completeness::WithViews).await? {
+            let written = self.write_if(mutation, Completeness::WithViews, check).await?;
+            if let Some(ticket) = written {
                 return Ok(ticket);
             }
         }
@@ -118,13 +130,14 @@ impl ShardStore {
         &self,
         mutation: &Mutation,
         completeness: Completeness,
+        check: LogCheck,
     ) -> Result<Option<CommitTicket>, StorageError> {
         let mut deadline = None;
         loop {
             if completeness == Completeness::Base && self.tables.has_views(mutation) {
                 return Ok(None);
             }
-            let error = match Writer(self).write_now(mutation) {
+            let error = match Writer(self).write_now(mutation, check) {
                 Ok(ticket) => return Ok(Some(ticket)),
                 Err(error) => error,
             };
@@ -305,7 +318,7 @@ impl<'s> Writer<'s> {
         Ok(tables)
     }
 
-    fn write_now(self, mutation: &Mutation) -> Result<CommitTicket, WriteError> {
+    fn write_now(self, mutation: &Mutation, check: LogCheck) -> Result<CommitTicket, WriteError> {
         self.admit()?;
         let tables = self.tables_to_write(mutation)?;
         tables.iter().try_for_each(|table| self.admit_to(table))?;
@@ -316,6 +329,12 @@ impl<'s> Writer<'s> {
         let mut appended = None;
         if tables.iter().any(|table| table.is_durable()) {
             let is_schema = tables.first().is_some_and(|table| table.is_schema());
+            let log = self.0.logs.get(is_schema).map_err(WriteError::Failed)?;
+            if check == LogCheck::Intact
+                && let Some(failure) = log.failure_in_memory()
+            {
+                return Err(WriteError::Failed(failure.into()));
+            }
             let mappings: SmallVec<[&ColumnMapping; 2]> =
                 mappings.iter().map(|mapping| &**mapping).collect();
             appended = Some(self.log_write(&encoder.body, is_schema, &mappings)?);

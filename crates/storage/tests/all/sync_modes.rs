@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use espalier_mutation::Clustering;
 use espalier_runtime::{
     file::{
         FileSystem, Operation, TRICKLE_SYNC_BYTES,
@@ -10,7 +11,7 @@ use espalier_runtime::{
     spawn_local,
     time::{self, ManualClock},
 };
-use espalier_storage::{CommitLogSync, StorageConfiguration};
+use espalier_storage::{CommitLogSync, LogCheck, StorageConfiguration, TurnRows};
 
 use crate::support::*;
 
@@ -183,6 +184,15 @@ fn a_barrier_does_not_pass_a_write_whose_sync_failed() {
         database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap_err();
         assert!(database.store().check_log(&narrow).is_err());
         assert!(read_partition(&database, &narrow, "a").await.is_some());
+        // The append itself refuses a write that follows from this one.
+        for check in [LogCheck::Intact, LogCheck::None] {
+            let mut rows = TurnRows::new(&narrow, key("b").borrowed());
+            rows.add_row(&narrow, &Clustering::empty());
+            let turn = database.store().turns().take(rows).await;
+            let write = insert(&narrow, "b", None, 1, &[("v", "1")]);
+            let written = database.write_in_turn(&write, turn, check).await;
+            assert_eq!(written.is_err(), check == LogCheck::Intact);
+        }
         let mut failures = 0;
         while database.wait_until_durable(&narrow, Some(&key("a"))).await.is_err() {
             failures += 1;

@@ -16,7 +16,7 @@ use super::{
     plan::ViewPlan,
 };
 use crate::{
-    CommitTicket, Node, StorageError,
+    CommitTicket, LogCheck, Node, StorageError,
     node::Batches,
     shard::Completeness,
     turns::{Turn, TurnRows},
@@ -66,10 +66,13 @@ impl<'n> Views<'n> {
         loop {
             if let Some(rows) = self.turn_rows(mutation)? {
                 let turn = self.node.store().turns.take(rows).await;
-                return Ok(self.write_with_views(mutation, turn).await?.wait().await?);
+                let written = self.write_with_views(mutation, turn, LogCheck::None).await?;
+                return Ok(written.wait().await?);
             }
             // The views were dropped since. New views may come while the write waits for room.
-            if let Some(ticket) = self.node.store().write_if(mutation, Completeness::Base).await? {
+            let store = self.node.store();
+            let written = store.write_if(mutation, Completeness::Base, LogCheck::None).await?;
+            if let Some(ticket) = written {
                 return Ok(ticket.wait().await?);
             }
         }
@@ -98,22 +101,32 @@ impl<'n> Views<'n> {
         self,
         mutation: &'n Mutation,
         turn: Turn,
+        check: LogCheck,
     ) -> LocalBoxFuture<'n, Result<CommitTicket, StorageError>> {
-        Box::pin(self.write_whole(mutation, turn))
+        Box::pin(self.write_whole(mutation, turn, check))
     }
 
     async fn write_whole(
         self,
         mutation: &Mutation,
         turn: Turn,
+        check: LogCheck,
     ) -> Result<CommitTicket, StorageError> {
         let mut whole = self.with_view_writes(mutation).await?;
         if !self.owns_all(&whole) {
+            if check == LogCheck::Intact
+                && let Some(update) = mutation.updates.first()
+            {
+                // The entry of the batch may be in the log of another shard, which can be durable
+                // before the rows that the statement has read.
+                let table = self.node.store().tables.get(update.table)?.metadata();
+                self.node.store().barrier(&table)?.wait().await?;
+            }
             let base_count = mutation.updates.len();
             return self.write_on_several_shards(whole, base_count, turn).await;
         }
         loop {
-            match self.node.store().write_when_room(&whole).await {
+            match self.node.store().write_when_room(&whole, check).await {
                 // A view was dropped since.
                 Err(StorageError::UnknownTable(id)) if !is_of(mutation, id) => {
                     whole.updates.retain(|update| update.table != id);

@@ -1,0 +1,103 @@
+//! Conditional statements and transactions after a failed sync of the commit log. Readers see the
+//! write whose sync has failed, but a crash may lose it.
+
+use espalier_cql::{
+    ClientState, Error, ErrorCode, ErrorDetail, Now, QueryOptions, QueryProcessor, QueryResult,
+};
+use espalier_runtime::{
+    block_on,
+    file::{
+        FileSystem, Operation,
+        simulated::{Effect, Fault},
+    },
+    time,
+};
+use espalier_storage::TurnKind;
+
+use crate::support::node::{self, execute, open};
+
+const KEYSPACE: &str =
+    "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+const INSERT: &str = "INSERT INTO ks.t (k, v) VALUES (1, 1)";
+const CONDITIONAL: &str = "UPDATE ks.t SET v = 2 WHERE k = 1 IF v = 1";
+const TRANSACTION: &str = "BEGIN TRANSACTION LET a = (SELECT v FROM ks.t WHERE k = 1); \
+                           IF a.v = 1 THEN UPDATE ks.t SET v = 2 WHERE k = 1; END IF \
+                           COMMIT TRANSACTION";
+
+async fn query(processor: &QueryProcessor, text: &str) -> Result<QueryResult, Error> {
+    processor.query(text, &mut ClientState::default(), &QueryOptions::default()).await
+}
+
+/// A write that follows from the failed one is refused until a flush has made that durable. Then a
+/// crash keeps both.
+#[test]
+fn a_write_that_follows_from_a_lost_one_is_refused() {
+    for statement in [CONDITIONAL, TRANSACTION] {
+        let file_system = FileSystem::simulated(1);
+        let disk = file_system.simulated_disk().unwrap().clone();
+        block_on(async {
+            let (database, processor) = open(&file_system).await;
+            execute(&processor, KEYSPACE).await.unwrap();
+            execute(&processor, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)").await.unwrap();
+            // The flush must not come between the statements.
+            disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("/t-"));
+            disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput).on_path("commitlog-"));
+            let error = query(&processor, INSERT).await.unwrap_err();
+            assert_eq!((error.code, error.detail), (ErrorCode::WriteFailure, ErrorDetail::None));
+            assert_eq!(node::rows(&processor, "SELECT v FROM ks.t", None).await.0, 1);
+            let error = query(&processor, statement).await.unwrap_err();
+            let detail = ErrorDetail::WriteFailure { kind: TurnKind::Conditional };
+            assert_eq!((error.code, error.detail), (ErrorCode::WriteFailure, detail));
+            // The path of one row in memory leaves the statement to the general path.
+            let prepared = processor.prepare(CONDITIONAL, &ClientState::default()).unwrap();
+            let (client, options) = (ClientState::default(), QueryOptions::default());
+            let now = processor.execute_now(&prepared, &client, &options, &mut Vec::new());
+            assert!(matches!(now, Now::MustWait));
+            disk.clear_faults();
+            let mut failures = 0;
+            while query(&processor, statement).await.is_err() {
+                failures += 1;
+                assert!(failures < 1_000, "nothing has flushed the table");
+                time::sleep(std::time::Duration::from_millis(10)).await;
+            }
+            drop(database);
+            for seed in espalier_testing::seeds(20) {
+                let (_database, processor) = open(&FileSystem::on(disk.crash(seed))).await;
+                let (count, value) = node::rows(&processor, "SELECT v FROM ks.t", None).await;
+                assert_eq!((count, &value[4..]), (1, &[0, 0, 0, 2][..]), "seed {seed}");
+            }
+        });
+    }
+}
+
+/// The log has no writes to such a table, so its failure says nothing about them.
+#[test]
+fn tables_without_durable_writes_do_not_wait_for_the_log() {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    block_on(async {
+        let (_database, processor) = open(&file_system).await;
+        for statement in [
+            KEYSPACE,
+            "CREATE KEYSPACE fleeting WITH replication = {'class': 'SimpleStrategy', \
+             'replication_factor': 1} AND durable_writes = false",
+            "CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
+            "CREATE TABLE fleeting.t (k int PRIMARY KEY, v int)",
+            "INSERT INTO fleeting.t (k, v) VALUES (1, 1)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("/t-"));
+        disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput).on_path("commitlog-"));
+        query(&processor, INSERT).await.unwrap_err();
+        query(&processor, CONDITIONAL).await.unwrap_err();
+        let fleeting = |statement: &str| statement.replace("ks.", "fleeting.");
+        // Neither the answer that applies nor the one that does not waits for the log.
+        for statement in [CONDITIONAL, CONDITIONAL, TRANSACTION] {
+            query(&processor, &fleeting(statement)).await.unwrap();
+        }
+        let found = node::rows(&processor, "SELECT v FROM fleeting.t", None).await;
+        assert_eq!(found.1[4..], [0, 0, 0, 2]);
+        disk.clear_faults();
+    });
+}
