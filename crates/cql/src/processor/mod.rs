@@ -322,6 +322,7 @@ impl QueryProcessor {
                     prepared: prepared.clone(),
                     values: evaluation.values.into(),
                     now_s: clocks.now_s,
+                    has_own_now: options.now_s.is_some(),
                     now_us: evaluation.now_us,
                     is_exempt: guard.is_exempt,
                 };

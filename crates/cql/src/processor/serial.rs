@@ -17,6 +17,7 @@ use crate::{
     restrictions::Partitions,
     select::{self, PlannedSelect},
     term::Evaluation,
+    turn::now_after_wait_s,
 };
 
 impl QueryProcessor {
@@ -43,8 +44,13 @@ impl QueryProcessor {
             Partitions::Range(_) => None,
         };
         if let Some(key) = &key {
+        let mut now_s = now_s;
             self.await_turns(select, evaluation, key).await?;
         }
+            if options.now_s.is_none() {
+                // Rows may have expired during the wait.
+                now_s = now_after_wait_s(now_s);
+            }
         let rows = select::execute(select, database, evaluation, options, now_s).await?;
         database.wait_until_durable(table, key.as_ref()).await?;
         Ok(rows)

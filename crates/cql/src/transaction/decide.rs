@@ -48,7 +48,7 @@ struct LetRows {
 }
 
 impl Decision {
-    /// Reads and decides.
+    /// Reads and decides. `now_s` is the second since 1970 at which data has expired.
     ///
     /// # Errors
     /// A condition compares with null, an update has an invalid value, the rows or the answer
@@ -57,16 +57,18 @@ impl Decision {
         database: &Node,
         request: &TransactionRequest,
         named: &TransactionRows,
+        now_s: u32,
     ) -> Result<Self> {
         let plan = request.plan()?;
         let mut rows = LetRows { partitions: Vec::with_capacity(named.reads.len()) };
         let mut budget = ReadBudget::new();
         for command in &named.reads {
+            let command = ReadCommand { now_s, ..command.clone() };
             rows.partitions.push(read_row(database, command, &mut budget).await?);
         }
         let references = rows.references(plan, request)?;
         let evaluation = Evaluation { references: &references, ..request.evaluation() };
-        let answer = answer(database, plan, request, &evaluation).await?;
+        let answer = answer(database, plan, &evaluation, now_s).await?;
         let applies = rows.satisfy(plan, &evaluation)?;
         if !plan.conditions.is_empty() {
             if applies {
@@ -81,7 +83,7 @@ impl Decision {
         let mut replaced = named.reads.clone();
         replaced.extend(named.others.iter().cloned());
         let timestamp_us = later_than(database, &replaced).await?;
-        let clocks = Clocks { timestamp_us, now_s: request.now_s };
+        let clocks = Clocks { timestamp_us, now_s };
         // A transaction answers without warnings.
         let guardrails = &database.store().configuration().guardrails;
         let guard = Guard { guardrails, warnings: None, is_exempt: request.is_exempt };
@@ -89,7 +91,6 @@ impl Decision {
         let mut tables: HashMap<TableId, &TableMetadata> = HashMap::new();
         for (update, written) in plan.updates.iter().zip(&named.updates) {
             maybe_yield().await;
-            let now_s = request.now_s;
             let stored = StoredRows::read(database, update, written, now_s, &mut budget).await?;
             let current = |key: &DecoratedKey, clustering: Option<&_>| stored.find(key, clustering);
             updates.add(update, written, &evaluation, clocks, &current, guard)?;
@@ -179,7 +180,7 @@ impl LetRows {
 /// Reads the row of a `LET`, with the static row of its partition.
 async fn read_row(
     database: &Node,
-    command: &ReadCommand,
+    command: ReadCommand,
     budget: &mut ReadBudget,
 ) -> Result<Option<PartitionRows>> {
     let found = budget.read(database, command.clone()).await?.into_iter().next();
@@ -188,7 +189,7 @@ async fn read_row(
     }
     // A read of a row that does not exist returns no static row.
     let slices = Arc::new(ClusteringSlices::all());
-    let partition = ReadCommand { slices, ..command.clone() };
+    let partition = ReadCommand { slices, ..command };
     let found = budget.read(database, partition).await?.into_iter().next();
     Ok(found.map(|found| PartitionRows { rows: Vec::new(), ..found }))
 }
@@ -196,14 +197,14 @@ async fn read_row(
 async fn answer(
     database: &Node,
     plan: &PlannedTransaction,
-    request: &TransactionRequest,
     evaluation: &Evaluation<'_>,
+    now_s: u32,
 ) -> Result<QueryResult> {
     match &plan.answer {
         Answer::None => Ok(QueryResult::Void),
         Answer::Select(select) => {
             let options = QueryOptions::default();
-            let rows = select::execute(select, database, evaluation, &options, request.now_s);
+            let rows = select::execute(select, database, evaluation, &options, now_s);
             rows.await.map(QueryResult::Rows)
         }
         Answer::References(indices, metadata) => {

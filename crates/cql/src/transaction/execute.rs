@@ -12,6 +12,7 @@ use crate::{
     options::Value,
     prepared::{Plan, Prepared},
     term::Evaluation,
+    turn::now_after_wait_s,
 };
 
 /// A transaction with its values. It can be sent to another shard.
@@ -23,6 +24,9 @@ pub struct TransactionRequest {
     pub values: Arc<[Value]>,
     /// The second since 1970 at which data has expired.
     pub now_s: u32,
+    /// True if the client has chosen `now_s`. If not, the transaction reads the clock again after
+    /// it has waited for its turns.
+    pub has_own_now: bool,
     /// The clock in µs since 1970, for `now()` and similar functions.
     pub now_us: i64,
     /// True if the client is exempt from guardrails.
@@ -44,6 +48,12 @@ impl TransactionRequest {
     /// Returns the inputs of terms without references.
     pub fn evaluation(&self) -> Evaluation<'_> {
         Evaluation { values: &self.values, now_us: self.now_us, references: &[] }
+    }
+
+    /// Returns the second since 1970 at which data has expired, for a transaction that has its
+    /// turns.
+    fn now_in_turn_s(&self) -> u32 {
+        if self.has_own_now { self.now_s } else { now_after_wait_s(self.now_s) }
     }
 }
 
@@ -135,7 +145,8 @@ fn within_turns(
 
 async fn run(database: &Node, bound: &BoundTransaction, turn: Turn) -> Result<Outcome> {
     let BoundTransaction { request, named, shards } = bound;
-    let Decision { answer, mutation } = Decision::make(database, request, named).await?;
+    let now_s = request.now_in_turn_s();
+    let Decision { answer, mutation } = Decision::make(database, request, named, now_s).await?;
     if mutation.updates.is_empty() {
         drop(turn);
         return Ok(Outcome { answer, is_durable: false });

@@ -177,9 +177,7 @@ async fn run(
     let turn = database.store().turns().take_until(plan.turn_rows(), deadline).await?;
     let mut clocks = request.clocks;
     if !request.has_own_now {
-        // The request may have waited for the turn. Rows may have expired since, and a TTL begins
-        // now.
-        clocks.now_s = u32::try_from(time::now_seconds()).unwrap_or(0).max(clocks.now_s);
+        clocks.now_s = now_after_wait_s(clocks.now_s);
         plan.now_s = clocks.now_s;
     }
     let mut read = ReadRows::read(database, &plan).await?;
@@ -221,6 +219,12 @@ async fn run(
 /// Returns the error of a conditional batch with an invalid value: `invalid`, or the error for
 /// conditions of one row that exclude each other. Cassandra finds the latter first, because it
 /// checks a value when it writes it. `request` has null in place of invalid values.
+/// Returns the second since 1970 at which data has expired, for a statement that arrived at
+/// `arrival_s` and has waited for its turn. Rows may have expired since, and a TTL begins now.
+pub fn now_after_wait_s(arrival_s: u32) -> u32 {
+    u32::try_from(time::now_seconds()).unwrap_or(0).max(arrival_s)
+}
+
 pub async fn first_error(request: &TurnRequest, invalid: Error) -> Error {
     let Ok(key) = request.key() else { return invalid };
     match TurnPlan::of(request, key).await {
