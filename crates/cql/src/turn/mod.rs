@@ -183,6 +183,8 @@ async fn run(
     let mut read = ReadRows::read(database, &plan).await?;
     if !plan.is_conditional {
         let mutation = updates(request, &plan, &read, clocks, guard).await?;
+        // The rows may be large, and the wait for the disk needs none.
+        drop(read);
         if !mutation.updates.is_empty() {
             let written = database.write_in_turn(&mutation, turn, LogCheck::None).await?;
             written.wait().await?;
@@ -203,6 +205,7 @@ async fn run(
     let timestamp_us = later_than(database, &[plan.timestamp_read()]).await?;
     let clocks = Clocks { timestamp_us, ..clocks };
     let mut mutation = updates(request, &plan, &read, clocks, guard).await?;
+    drop(read);
     for update in &mut mutation.updates {
         update.set_timestamp(plan.table, timestamp_us);
     }
@@ -216,15 +219,15 @@ async fn run(
     Ok(QueryResult::Rows(answer::applied(&plan)))
 }
 
-/// Returns the error of a conditional batch with an invalid value: `invalid`, or the error for
-/// conditions of one row that exclude each other. Cassandra finds the latter first, because it
-/// checks a value when it writes it. `request` has null in place of invalid values.
 /// Returns the second since 1970 at which data has expired, for a statement that arrived at
 /// `arrival_s` and has waited for its turn. Rows may have expired since, and a TTL begins now.
 pub fn now_after_wait_s(arrival_s: u32) -> u32 {
     u32::try_from(time::now_seconds()).unwrap_or(0).max(arrival_s)
 }
 
+/// Returns the error of a conditional batch with an invalid value: `invalid`, or the error for
+/// conditions of one row that exclude each other. Cassandra finds the latter first, because it
+/// checks a value when it writes it. `request` has null in place of invalid values.
 pub async fn first_error(request: &TurnRequest, invalid: Error) -> Error {
     let Ok(key) = request.key() else { return invalid };
     match TurnPlan::of(request, key).await {
