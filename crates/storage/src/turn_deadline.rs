@@ -36,15 +36,18 @@ impl TurnDeadline {
         Self { wait, at: Some(self.at.map_or(at, |earlier| earlier.min(at))), ..self }
     }
 
-    /// Waits for `turn` until the deadline.
-    pub(crate) async fn limit<F: Future>(self, turn: F) -> Result<F::Output, StorageError> {
+    /// Waits for `turn` until the deadline. `reason` says in the error why the turn did not come.
+    pub(crate) async fn limit<F: Future>(
+        self,
+        turn: F,
+        reason: &str,
+    ) -> Result<F::Output, StorageError> {
         let Some(at) = self.at else { return Ok(turn.await) };
         time::timeout_at(at, turn).await.map_err(|_| {
             let Self { kind, wait, .. } = self;
             let (text, setting) = (kind.timeout_text(), kind.setting());
             let message = format!(
-                "{text}. Other statements held its rows for {wait:?} ({setting}), so it was not \
-                 executed on them"
+                "{text}. {reason} for {wait:?} ({setting}), so it was not executed on them"
             );
             StorageError::TurnTimedOut { kind, message }
         })

@@ -18,7 +18,8 @@
 //! of calls to other shards that wait for turns has a limit, so that the holders can call, too
 //! (`node/turn_calls.rs`).
 //!
-//! **Memory.** One semaphore for each key that a turn holds or waits for.
+//! **Memory.** One semaphore for each key that a turn holds or waits for, and an entry in its queue
+//! for each turn that waits.
 
 use std::{cell::RefCell, hash::BuildHasher, rc::Rc, sync::LazyLock};
 
@@ -105,6 +106,17 @@ impl TurnRows {
         self.add(1, |path| path.push(path::STATIC));
     }
 
+    /// Splits the list into one list for each key. A statement that only waits until turns have
+    /// ended takes one after the other, so that no turn waits for this statement while it waits for
+    /// another turn.
+    pub fn into_single_keys(self) -> impl Iterator<Item = TurnRows> {
+        self.into_keys().into_iter().map(TurnRows::of_key)
+    }
+
+    fn of_key(key: (u64, usize)) -> Self {
+        Self { partition: Vec::new(), keys: SmallVec::from_elem(key, 1) }
+    }
+
     /// Adds the rows of another partition of the same shard.
     pub fn join(&mut self, other: TurnRows) {
         self.keys.extend(other.keys);
@@ -187,7 +199,7 @@ impl Turns {
         rows: TurnRows,
         deadline: TurnDeadline,
     ) -> Result<Turn, StorageError> {
-        deadline.limit(self.take(rows)).await
+        deadline.limit(self.take(rows), "Other statements held its rows").await
     }
 
     /// Returns whether a statement that does not yield needs no turn of its own on the row with
@@ -210,9 +222,8 @@ impl Turns {
     pub(crate) async fn wait_for_all(&self) {
         let keys: Vec<u64> = self.keys.borrow().keys().copied().collect();
         for key in keys {
-            // One key at a time, so that no turn waits for this one while it waits for another.
-            let keys = SmallVec::from_elem((key, ALL_UNITS), 1);
-            drop(self.take(TurnRows { partition: Vec::new(), keys }).await);
+            // One key at a time, as in `into_single_keys`.
+            drop(self.take(TurnRows::of_key((key, ALL_UNITS))).await);
         }
     }
 

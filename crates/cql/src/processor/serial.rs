@@ -9,7 +9,7 @@
 //! A scan of several partitions omits step 1.
 
 use espalier_mutation::DecoratedKey;
-use espalier_storage::{Node, TurnKind, TurnRows};
+use espalier_storage::{Node, StorageError, TurnKind, TurnRows};
 
 use super::QueryProcessor;
 use crate::{
@@ -43,14 +43,14 @@ impl QueryProcessor {
             Partitions::Keys(keys) => keys.into_iter().next(),
             Partitions::Range(_) => None,
         };
-        if let Some(key) = &key {
         let mut now_s = now_s;
+        if let Some(key) = &key {
             self.await_turns(select, evaluation, key).await?;
-        }
             if options.now_s.is_none() {
                 // Rows may have expired during the wait.
                 now_s = now_after_wait_s(now_s);
             }
+        }
         let rows = select::execute(select, database, evaluation, options, now_s).await?;
         database.wait_until_durable(table, key.as_ref()).await?;
         Ok(rows)
@@ -66,16 +66,22 @@ impl QueryProcessor {
         let slices = select.restrictions.slices(table, evaluation)?;
         let mut rows = TurnRows::new(table, key.borrowed());
         match select.restrictions.single_rows(table, &slices) {
-            Some(named) => named.iter().for_each(|row| rows.share_row(table, row)),
+            Some(named) => {
+                named.iter().for_each(|row| rows.share_row(table, row));
+                if table.has_static_columns() {
+                    rows.share_static_row();
+                }
+            }
+            // The static row is one of them.
             None => rows.add_all_rows(),
-        }
-        if table.has_static_columns() {
-            rows.share_static_row();
         }
         let deadline =
             database.store().configuration().timeouts.turn_deadline(TurnKind::SerialRead);
         let take = move |database: Node| async move {
-            database.store().turns().take_until(rows, deadline).await.map(drop)
+            for key in rows.into_single_keys() {
+                drop(database.store().turns().take_until(key, deadline).await?);
+            }
+            Ok::<_, StorageError>(())
         };
         let shard = database.store().routing().shard_of(table, key);
         Ok(database.call_in_turn(shard, deadline, take).await??)

@@ -33,6 +33,7 @@ mod transactions;
 mod transitional_authorizer;
 mod turn_calls;
 mod unreadable_tables;
+mod turns_over_shards;
 mod vector_damage;
 mod vector_histories;
 mod vector_refusals;

@@ -2,47 +2,14 @@
 
 use std::time::Duration;
 
-use bytes::Bytes;
-use espalier_cql::QueryProcessor;
-use espalier_mutation::{Clustering, DecoratedKey};
-use espalier_runtime::{file::FileSystem, spawn_local, sync::Event, time};
-use espalier_storage::TurnRows;
+use espalier_runtime::{file::FileSystem, time};
 use futures_util::future::join_all;
 
-use crate::support::{node::execute, shards::on_shards};
-
-thread_local! {
-    static RELEASED: Event = Event::new();
-}
-
-/// Returns a key of the table that shard 1 owns.
-fn key_of_shard_1(processor: &QueryProcessor) -> i64 {
-    let database = processor.database();
-    let table = database.store().schema().table("ks", "t").unwrap().clone();
-    let mut keys = 0..;
-    keys.find(|key| database.store().routing().shard_of(&table, &encode(*key)) == 1).unwrap()
-}
-
-fn encode(key: i64) -> DecoratedKey {
-    DecoratedKey::new(Bytes::copy_from_slice(&key.to_be_bytes()))
-}
-
-/// Holds the turn on a row of shard 1 until it is released, for at most 10 s.
-async fn hold(processor: &QueryProcessor, key: i64) {
-    let hold = processor.database().on_shard(1, move |database| async move {
-        let table = database.store().schema().table("ks", "t").unwrap().clone();
-        let mut rows = TurnRows::new(&table, encode(key).borrowed());
-        rows.add_row(&table, &Clustering::empty());
-        let turn = database.store().turns().take(rows).await;
-        spawn_local(async move {
-            let released = RELEASED.with(Event::clone);
-            let _ = time::timeout(Duration::from_secs(10), released.wait()).await;
-            drop(turn);
-        })
-        .detach();
-    });
-    hold.await;
-}
+use crate::support::{
+    node::execute,
+    shards::on_shards,
+    turns::{hold, key_of_shard, release},
+};
 
 /// Clients give up more statements than a pair of shards may have calls, while a turn is held. The
 /// calls of these statements go on and wait for the turn. Its holder can call the other shard even
@@ -58,9 +25,9 @@ fn statements_that_are_given_up_leave_room_for_other_calls() {
         ] {
             execute(&processor, statement).await.unwrap();
         }
-        let key = key_of_shard_1(&processor);
+        let key = key_of_shard(&processor, 1, 0);
         execute(&processor, &format!("INSERT INTO ks.t (k, v) VALUES ({key}, 0)")).await.unwrap();
-        hold(&processor, key).await;
+        hold(&processor, 1, key).await;
         let conditional = format!("UPDATE ks.t SET v = 1 WHERE k = {key} IF v = 0");
         let transaction = format!(
             "BEGIN TRANSACTION LET a = (SELECT v FROM ks.t WHERE k = {key}); SELECT a.v; \
@@ -79,7 +46,7 @@ fn statements_that_are_given_up_leave_room_for_other_calls() {
             let answer = time::timeout(Duration::from_secs(2), call).await;
             assert!(answer.is_ok(), "no room for a call after {statement}");
         }
-        processor.database().on_shard(1, |_| async { RELEASED.with(Event::set) }).await;
+        release(&processor, 1).await;
         // All calls end, so as many statements have room again.
         let crowd = (0..1_000).map(|_| execute(&processor, &conditional));
         join_all(crowd).await.into_iter().for_each(|outcome| assert!(outcome.is_ok()));

@@ -21,6 +21,9 @@ use crate::{StorageError, TurnDeadline};
 /// pair of shards has 4,096 permits.
 pub(super) const MAX_TURN_CALLS: usize = 512;
 
+/// The reason in the error of a statement whose call has not begun at its deadline.
+const CROWD: &str = "Too many statements of its shard waited for rows of other shards";
+
 /// The right to call other shards and to wait for turns there. Without a permit, the statement is
 /// one of this shard alone.
 #[must_use = "a call that waits for turns runs in `until_answered`"]
@@ -46,7 +49,7 @@ impl Node {
         // shard may make.
         let units = if shards.len() == 1 { 1 } else { self.store().routing.context.count };
         let permit = self.inner.turn_calls.acquire(units.min(MAX_TURN_CALLS));
-        Ok(TurnCall { permit: Some(deadline.limit(permit).await?) })
+        Ok(TurnCall { permit: Some(deadline.limit(permit, CROWD).await?) })
     }
 
     /// Runs `work` with the handle of a shard, where it may wait for turns until the deadline. Work

@@ -5,3 +5,4 @@ pub mod compact;
 pub mod node;
 pub mod round_trip;
 pub mod shards;
+pub mod turns;
