@@ -23,8 +23,8 @@ impl TurnKind {
         }
     }
 
-    /// Returns Cassandra's text for the end of the wait.
-    pub(crate) fn timeout_text(self) -> &'static str {
+    /// Returns Cassandra's text for the end of the wait, without a full stop.
+    pub fn timeout_text(self) -> &'static str {
         match self {
             Self::Conditional => {
                 "CAS operation timed out: received 0 of 1 required responses after 0 contention \

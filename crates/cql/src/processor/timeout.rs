@@ -35,7 +35,7 @@ impl QueryProcessor {
             None => run.await,
             Some(timeout) => match time::timeout(timeout, run).await {
                 Ok(result) => result,
-                Err(_) => Err(timed_out(prepared)),
+                Err(_) => Err(timed_out(prepared, timeout)),
             },
         }
     }
@@ -66,18 +66,21 @@ fn evaluate(timeout: &Term, evaluation: &Evaluation<'_>) -> Result<Option<Durati
     Ok(Some(Duration::from_nanos(nanoseconds)))
 }
 
-fn timed_out(prepared: &Prepared) -> Error {
-    let code = match prepared.plan {
-        Plan::Select(_) => ErrorCode::ReadTimeout,
-        Plan::Truncate(_) => ErrorCode::TruncateError,
-        _ => ErrorCode::WriteTimeout,
+/// Returns the error of a statement that has no outcome after `timeout`. It may have passed its
+/// turn, so that its writes may have been applied.
+fn timed_out(prepared: &Prepared, timeout: Duration) -> Error {
+    let (code, outcome) = match prepared.plan {
+        Plan::Select(_) => (ErrorCode::ReadTimeout, ""),
+        Plan::Truncate(_) => (ErrorCode::TruncateError, "; it may have been executed"),
+        _ => (ErrorCode::WriteTimeout, "; it may have been executed"),
     };
-    let error = Error::new(code, "Operation timed out - received only 0 responses.");
-    if prepared.is_conditional() || matches!(prepared.plan, Plan::Transaction(_)) {
-        return Error {
-            detail: ErrorDetail::WriteTimeout { kind: TurnKind::Conditional },
-            ..error
-        };
-    }
-    error
+    let is_conditional = prepared.is_conditional() || matches!(prepared.plan, Plan::Transaction(_));
+    let kind = if is_conditional { TurnKind::Conditional } else { TurnKind::Write };
+    let text = kind.timeout_text();
+    let message = format!("{text}. The statement has taken {timeout:?} (USING TIMEOUT){outcome}");
+    let detail = match code {
+        ErrorCode::WriteTimeout => ErrorDetail::WriteTimeout { kind },
+        _ => ErrorDetail::None,
+    };
+    Error { detail, ..Error::new(code, message) }
 }

@@ -1,7 +1,10 @@
 //! Statements and table properties of ScyllaDB alone.
 
-use espalier_cql::{ClientState, ErrorCode, QueryOptions, QueryResult, Value, Values, Warnings};
+use espalier_cql::{
+    ClientState, ErrorCode, ErrorDetail, QueryOptions, QueryResult, Value, Values, Warnings,
+};
 use espalier_runtime::{block_on, file::FileSystem};
+use espalier_storage::TurnKind;
 use espalier_types::duration::Duration;
 
 use super::support::node::open;
@@ -131,8 +134,17 @@ fn a_timeout_ends_a_request_that_waits() {
         ] {
             let error = processor.query(statement, &mut client, &options).await.unwrap_err();
             assert_eq!(error.code, code, "{statement}: {error}");
-            assert_eq!(error.message, "Operation timed out - received only 0 responses.");
+            assert!(error.message.starts_with("Operation timed out - received only 0 responses. "));
         }
+        // A conditional write that is past its turn waits for the commit log, too.
+        let conditional = "INSERT INTO k.t (k, c) VALUES (1, 3) IF NOT EXISTS USING TIMEOUT 0ms";
+        let error = processor.query(conditional, &mut client, &options).await.unwrap_err();
+        assert_eq!(error.detail, ErrorDetail::WriteTimeout { kind: TurnKind::Conditional });
+        assert_eq!(
+            error.message,
+            "CAS operation timed out: received 0 of 1 required responses after 0 contention \
+             retries. The statement has taken 0ns (USING TIMEOUT); it may have been executed"
+        );
         for (wrong, message) in [
             ("SELECT * FROM k.t USING TIMEOUT 1d", "cannot be expressed in days/months"),
             ("SELECT * FROM k.t USING TIMEOUT -1s", "must be non-negative"),
