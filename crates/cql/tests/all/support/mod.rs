@@ -1,5 +1,6 @@
 //! Helpers that several tests share.
 
+pub mod bank;
 pub mod cases;
 pub mod compact;
 pub mod node;
