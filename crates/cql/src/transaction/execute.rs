@@ -77,7 +77,7 @@ struct Outcome {
 /// # Errors
 /// A value is invalid, the turns do not come before the deadline, or the storage fails. If the
 /// storage fails after it has accepted the writes, it completes them later, as it does for a logged
-/// batch.
+/// batch, unless it gives the batch up.
 pub async fn execute(database: &Node, request: TransactionRequest) -> Result<QueryResult> {
     let evaluation = request.evaluation();
     let mut named =
