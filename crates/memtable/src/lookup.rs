@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    CellRef, DecoratedKeyRef, DeletionTime, PackedRow, path,
-    schema::{DroppedColumn, TableMetadata},
+    CellRef, DecoratedKeyRef, DeletionTime, PackError, PackedRow, Visibility, path,
+    schema::{ColumnId, DroppedColumn, TableMetadata},
 };
 
 use espalier_trie::prefetch::prefetch_range;
@@ -27,7 +27,7 @@ pub struct RowLookup<'a> {
     pub static_row: Option<PackedRow<'a>>,
 }
 
-impl RowLookup<'_> {
+impl<'a> RowLookup<'a> {
     /// The result for a partition that does not exist.
     pub const NOTHING: RowLookup<'static> = RowLookup {
         partition_deletion: DeletionTime::LIVE,
@@ -42,26 +42,23 @@ impl RowLookup<'_> {
         self.row.as_ref().map_or(above, |row| row.strongest_deletion(above))
     }
 
-    /// Returns the strongest deletion over the cells of the static row.
-    pub fn static_deletion(&self) -> DeletionTime {
-        match &self.static_row {
-            Some(row) => self.partition_deletion.max(row.deletion),
-            None => self.partition_deletion,
-        }
-    }
-
-    /// Returns whether the row's liveness makes it exist at second `now_s`, whatever its cells.
-    pub fn is_liveness_visible(&self, now_s: u32) -> bool {
-        let deletion = self.deletion();
-        self.row.as_ref().is_some_and(|row| {
-            row.liveness.is_live(now_s) && !deletion.deletes(row.liveness.timestamp)
-        })
-    }
-
-    /// Returns whether a reader sees the cell under `deletion`, which is the stronger of the row's
-    /// and its complex column's.
-    pub fn is_cell_visible(deletion: DeletionTime, cell: &CellRef<'_>, now_s: u32) -> bool {
-        !deletion.deletes(cell.timestamp) && cell.is_live(now_s)
+    /// Passes the visible cells of simple columns to `take`, in ascending order of their columns.
+    /// Returns whether a reader at second `now_s` sees the row; see
+    /// [`Visibility::visible_cells`](espalier_mutation::Visibility::visible_cells).
+    ///
+    /// # Errors
+    ///
+    /// Returns an error if the row is malformed.
+    #[inline]
+    pub fn visible_cells(
+        &self,
+        now_s: u32,
+        is_known: impl Fn(ColumnId) -> bool,
+        take: impl FnMut(ColumnId, CellRef<'a>),
+    ) -> Result<bool, PackError> {
+        let Some(row) = &self.row else { return Ok(false) };
+        let above = self.partition_deletion.max(self.range_deletion);
+        Visibility::of_packed(row, above, now_s).visible_packed_cells(row, is_known, take)
     }
 }
 

@@ -1,11 +1,11 @@
-//! Decides what a reader sees of a row that it reads in place.
+//! Decides what a reader sees of a row that it does not change: one in place or in parts.
 //!
 //! For a row object, [`apply_deletion`](crate::reconcile::apply_deletion) and
 //! [`purge_row`](crate::purge::purge_row) make the same decision by removing what is dead.
 
 use crate::{
-    CellRef, DeletionTime, Liveness, PackError, PackedColumn, PackedRow, RowContent,
-    row_content::is_valid_shadowable,
+    CellRef, ColumnRef, DeletionTime, Liveness, PackError, PackedColumn, PackedRow, RowContent,
+    row_content::is_valid_shadowable, schema::ColumnId,
 };
 
 /// The view of a reader at one moment, under the strongest deletion over a row.
@@ -44,24 +44,71 @@ impl Visibility {
         cell.is_live(self.now_s) && !self.deletion.deletes(cell.timestamp)
     }
 
-    /// Returns whether the reader sees anything of a packed column.
+    /// Passes the visible cells of simple columns to `take`. Returns whether the row exists: its
+    /// liveness is visible, or a cell of a column that `is_known` accepts. Cells in memory may be
+    /// older than the drop of their column, and these do not make a row exist.
+    #[inline]
+    pub fn visible_cells<'r>(
+        &self,
+        row: &'r impl RowContent,
+        is_known: impl Fn(ColumnId) -> bool,
+        mut take: impl FnMut(ColumnId, CellRef<'r>),
+    ) -> bool {
+        let mut exists = self.shows_liveness(&row.liveness());
+        for (id, column) in row.columns() {
+            match column {
+                ColumnRef::Simple(cell) if self.shows_cell(&cell) => {
+                    exists = exists || is_known(id);
+                    take(id, cell);
+                }
+                ColumnRef::Simple(_) => {}
+                ColumnRef::Complex(column) => {
+                    let inner = self.inside(column.deletion);
+                    let mut cells = column.cells.iter();
+                    exists = exists
+                        || is_known(id) && cells.any(|(_, cell)| inner.shows_cell(&cell.into()));
+                }
+            }
+        }
+        exists
+    }
+
+    /// Looks at a packed row as [`Self::visible_cells`] looks at other rows.
     ///
     /// # Errors
     ///
-    /// Returns an error if the column is malformed.
+    /// Returns an error if the row is malformed.
     #[inline]
-    pub fn shows_column(&self, column: &PackedColumn<'_>) -> Result<bool, PackError> {
-        match column {
-            PackedColumn::Simple(_, cell) => Ok(self.shows_cell(cell)),
-            PackedColumn::Complex(_, own, elements) => {
-                let inner = Self { deletion: self.deletion.max(*own), ..*self };
-                for element in elements.clone() {
-                    if inner.shows_cell(&element?.1) {
-                        return Ok(true);
+    pub fn visible_packed_cells<'r>(
+        &self,
+        row: &PackedRow<'r>,
+        is_known: impl Fn(ColumnId) -> bool,
+        mut take: impl FnMut(ColumnId, CellRef<'r>),
+    ) -> Result<bool, PackError> {
+        let mut exists = self.shows_liveness(&row.liveness);
+        for column in row.columns() {
+            match column? {
+                PackedColumn::Simple(id, cell) => {
+                    if self.shows_cell(&cell) {
+                        exists = exists || is_known(id);
+                        take(id, cell);
                     }
                 }
-                Ok(false)
+                PackedColumn::Complex(id, deletion, cells) if !exists && is_known(id) => {
+                    let inner = self.inside(deletion);
+                    for cell in cells {
+                        exists |= inner.shows_cell(&cell?.1);
+                    }
+                }
+                PackedColumn::Complex(..) => {}
             }
         }
+        Ok(exists)
+    }
+
+    /// Returns the view of the cells of a complex column with this deletion.
+    #[inline]
+    fn inside(&self, deletion: DeletionTime) -> Self {
+        Self { deletion: self.deletion.max(deletion), ..*self }
     }
 }

@@ -7,7 +7,7 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    PackedColumn, path,
+    path,
     schema::{ColumnId, ColumnKind, TableMetadata},
 };
 use espalier_runtime::trace;
@@ -184,31 +184,9 @@ pub fn visible_cells<'r>(
     now_s: u32,
     cells: &mut SmallVec<[(ColumnId, &'r [u8]); 8]>,
 ) -> Result<bool> {
-    let Some(row) = &lookup.row else { return Ok(false) };
-    let deletion = lookup.deletion();
-    let malformed = |error| {
-        Error::new(ErrorCode::ServerError, format!("a row in memory is malformed: {error}"))
-    };
-    let mut is_live = row.liveness.is_live(now_s) && !deletion.deletes(row.liveness.timestamp);
-    // Cells in memory may be older than the drop of their column. They do not keep a row alive.
     let is_known = |id| table.column_by_id(id).is_some();
-    for column in row.columns() {
-        match column.map_err(malformed)? {
-            PackedColumn::Simple(id, cell) => {
-                if RowLookup::is_cell_visible(deletion, &cell, now_s) {
-                    is_live = is_live || is_known(id);
-                    cells.push((id, cell.value));
-                }
-            }
-            PackedColumn::Complex(id, own, elements) if is_known(id) => {
-                let deletion = deletion.max(own);
-                for element in elements {
-                    let (_, cell) = element.map_err(malformed)?;
-                    is_live |= RowLookup::is_cell_visible(deletion, &cell, now_s);
-                }
-            }
-            PackedColumn::Complex(..) => {}
-        }
-    }
-    Ok(is_live)
+    let exists = lookup.visible_cells(now_s, is_known, |id, cell| cells.push((id, cell.value)));
+    exists.map_err(|error| {
+        Error::new(ErrorCode::ServerError, format!("a row in memory is malformed: {error}"))
+    })
 }

@@ -199,26 +199,14 @@ impl<'a, 'r> Walk<'a, 'r> {
         let (command, packed) = (self.command, &row.packed);
         let table = &command.table;
         let visibility = Visibility::of_packed(packed, self.above, command.now_s);
-        let mut exists = visibility.shows_liveness(&packed.liveness);
         let mut values: Values<'_> = SmallVec::from_elem(None, self.columns.regular.len());
-        if !exists || !values.is_empty() {
-            for column in packed.columns() {
-                let column = column.map_err(|error| MemtableError::corrupt(table, &error))?;
-                let (PackedColumn::Simple(id, _) | PackedColumn::Complex(id, ..)) = column;
-                let shows = visibility.shows_column(&column);
-                if !shows.map_err(|error| MemtableError::corrupt(table, &error))? {
-                    continue;
-                }
-                // Cells may be older than the drop of their column. They do not make a row exist.
-                exists = exists || table.column_by_id(id).is_some();
-                if let PackedColumn::Simple(_, cell) = column
-                    && let Some(slot) = self.columns.slot_of(id)
-                    && let Some(value) = values.get_mut(slot)
-                {
-                    *value = Some(cell.value);
-                }
-            }
-        }
+        // A row that exists by its liveness needs no look at its cells, if no value is wanted.
+        let exists = values.is_empty() && visibility.shows_liveness(&packed.liveness) || {
+            let is_known = |id| table.column_by_id(id).is_some();
+            let take = |id, cell: CellRef<'_>| self.columns.put(id, cell.value, &mut values);
+            let exists = visibility.visible_packed_cells(packed, is_known, take);
+            exists.map_err(|error| MemtableError::corrupt(table, &error))?
+        };
         if !exists {
             return self.drop_row(|| row.clustering(table));
         }
@@ -236,22 +224,12 @@ impl<'a, 'r> Walk<'a, 'r> {
         }
         let command = self.command;
         let visibility = Visibility::new(row, self.above, command.now_s);
-        let mut exists = visibility.shows_liveness(&row.liveness());
         let mut values: Values<'_> = SmallVec::from_elem(None, self.columns.regular.len());
-        if !exists || !values.is_empty() {
-            for (id, column) in row.columns() {
-                let ColumnRef::Simple(cell) = column else { continue };
-                if !visibility.shows_cell(&cell) {
-                    continue;
-                }
-                exists = exists || command.table.column_by_id(id).is_some();
-                if let Some(slot) = self.columns.slot_of(id)
-                    && let Some(value) = values.get_mut(slot)
-                {
-                    *value = Some(cell.value);
-                }
-            }
-        }
+        let exists = values.is_empty() && visibility.shows_liveness(&row.liveness()) || {
+            let is_known = |id| command.table.column_by_id(id).is_some();
+            let take = |id, cell: CellRef<'_>| self.columns.put(id, cell.value, &mut values);
+            visibility.visible_cells(row, is_known, take)
+        };
         let clustering = || Ok::<_, std::convert::Infallible>(row.owned_clustering());
         let flow = if exists {
             let start = self.flat.values.len();

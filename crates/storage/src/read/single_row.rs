@@ -20,7 +20,7 @@ use super::{
 use crate::{StorageError, table::TableView};
 use espalier_mutation::{
     Clustering, ClusteringSlices, ColumnData, DecoratedKey, DeletionTime, PartitionHeader, Row,
-    RowContent, Unfiltered, UnfilteredStream,
+    RowContent, Unfiltered, UnfilteredStream, Visibility,
     reconcile::merge_rows,
     schema::{ColumnDefinition, TableMetadata},
 };
@@ -149,10 +149,10 @@ impl Collected<'_> {
     /// Returns whether writes at or before `timestamp` cannot change the result.
     fn is_complete_above(&self, timestamp: i64) -> bool {
         let Some(row) = &self.row else { return false };
-        let deletion = self.deletion();
-        let exists = row.liveness.timestamp > timestamp
-            && row.liveness.is_live(self.command.now_s)
-            && !deletion.deletes(row.liveness.timestamp);
+        let above = self.partition_deletion.max(self.range_deletion);
+        let visibility = Visibility::new(row, above, self.command.now_s);
+        let exists =
+            row.liveness.timestamp > timestamp && visibility.shows_liveness(&row.liveness);
         let is_newer = |column: &ColumnDefinition| match row.column(column.id) {
             Some(ColumnData::Simple(cell)) => cell.timestamp > timestamp,
             _ => false,
@@ -163,9 +163,7 @@ impl Collected<'_> {
         }
         // Any visible cell makes the row exist; without one, an older liveness decides.
         let is_visible = |data: &ColumnData| match data {
-            ColumnData::Simple(cell) => {
-                cell.is_live(self.command.now_s) && !deletion.deletes(cell.timestamp)
-            }
+            ColumnData::Simple(cell) => visibility.shows_cell(&cell.into()),
             ColumnData::Complex(_) => false,
         };
         // A memtable may hold cells of a column that was dropped since; they do not make the row

@@ -163,22 +163,18 @@ fn record_lookup(lookup: &RowLookup<'_>) -> bool {
     }
     let Some(row) = &lookup.row else { return false };
     let now_s = u32::try_from(time::now_seconds_coarse()).unwrap_or(u32::MAX);
-    let deletion = lookup.deletion();
-    let mut is_live = lookup.is_liveness_visible(now_s);
-    let mut note = |deletion: DeletionTime, cell: CellRef<'_>| {
-        is_live |= RowLookup::is_cell_visible(deletion, &cell, now_s);
-        trace::count(CELL_TOMBSTONES, u64::from(!cell.is_live(now_s)));
-    };
+    let count_cell =
+        |cell: CellRef<'_>| trace::count(CELL_TOMBSTONES, u64::from(!cell.is_live(now_s)));
     for column in row.columns().flatten() {
         match column {
-            PackedColumn::Simple(_, cell) => note(deletion, cell),
+            PackedColumn::Simple(_, cell) => count_cell(cell),
             PackedColumn::Complex(_, own, elements) => {
                 trace::count(CELL_TOMBSTONES, u64::from(!own.is_live()));
-                elements.flatten().for_each(|(_, cell)| note(deletion.max(own), cell));
+                elements.flatten().for_each(|(_, cell)| count_cell(cell));
             }
         }
     }
     trace::count(ROWS, 1);
     trace::count(ROW_TOMBSTONES, u64::from(!row.deletion.is_live()));
-    is_live
+    lookup.visible_cells(now_s, |_| true, |_, _| ()).unwrap_or_default()
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Clustering, ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, PackedColumn, Row,
+    CellRef, Clustering, ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, DeletionTime,
+    PackedColumn, Row,
     schema::{ColumnId, TableMetadata},
 };
 use espalier_storage::{Node, ReadCommand, ReadTarget, RowLookup};
@@ -20,6 +21,9 @@ type Seen = Vec<(ColumnId, Option<Bytes>, Bytes)>;
 fn seen(table: &TableMetadata, lookup: &RowLookup<'_>, now_s: u32) -> Option<Seen> {
     let row = lookup.row.as_ref()?;
     let (deletion, copy) = (lookup.deletion(), Bytes::copy_from_slice);
+    let is_seen = |deletion: DeletionTime, cell: &CellRef<'_>| {
+        !deletion.deletes(cell.timestamp) && cell.is_live(now_s)
+    };
     let mut seen = Vec::new();
     for column in row.columns() {
         let column = column.unwrap();
@@ -29,20 +33,22 @@ fn seen(table: &TableMetadata, lookup: &RowLookup<'_>, now_s: u32) -> Option<See
         }
         match column {
             PackedColumn::Simple(id, cell) => {
-                if RowLookup::is_cell_visible(deletion, &cell, now_s) {
+                if is_seen(deletion, &cell) {
                     seen.push((id, None, copy(cell.value)));
                 }
             }
             PackedColumn::Complex(id, own, cells) => {
                 for (path, cell) in cells.map(Result::unwrap) {
-                    if RowLookup::is_cell_visible(deletion.max(own), &cell, now_s) {
+                    if is_seen(deletion.max(own), &cell) {
                         seen.push((id, Some(copy(path)), copy(cell.value)));
                     }
                 }
             }
         }
     }
-    (lookup.is_liveness_visible(now_s) || !seen.is_empty()).then_some(seen)
+    let liveness = row.liveness;
+    let is_live = liveness.is_live(now_s) && !deletion.deletes(liveness.timestamp);
+    (is_live || !seen.is_empty()).then_some(seen)
 }
 
 fn cells(row: &Row) -> Seen {
