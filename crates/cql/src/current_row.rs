@@ -81,7 +81,7 @@ impl<'a> RowView<'a> {
     pub fn clustering_value(self, position: usize) -> Option<&'a [u8]> {
         match self {
             Self::Object(row) => row.clustering.values.get(position)?.as_deref(),
-            Self::Flat(row) if position < row.columns.clustering => row.value(position),
+            Self::Flat(row) if position < row.columns.clustering() => row.value(position),
             Self::Flat(_) => None,
         }
     }
@@ -92,7 +92,7 @@ impl<'a> RowView<'a> {
             Self::Object(row) => Some(&row.clustering).filter(|it| !it.values.is_empty()).cloned(),
             Self::Flat(row) => {
                 let value = |index| row.value(index).map(|value| row.buffer.slice_ref(value));
-                let columns = row.columns.clustering;
+                let columns = row.columns.clustering();
                 (columns > 0).then(|| Clustering { values: (0..columns).map(value).collect() })
             }
         }

@@ -8,6 +8,10 @@ use espalier_storage::FlatColumns;
 use super::{PlannedSelect, SelectExpression};
 use crate::restrictions::FilterTarget;
 
+/// The maximum number of columns that a statement reads of a flat row one by one. Each value is
+/// found from the start of the row, so objects are faster for wide rows. Arbitrary.
+const MAX_VALUES: usize = 32;
+
 /// The flat rows of a scan, and their use in the answer.
 #[derive(Debug)]
 pub struct PlannedFlat {
@@ -52,8 +56,11 @@ impl PlannedFlat {
         let reads_clustering = read.iter().any(|column| column.kind == ColumnKind::Clustering);
         let needs_clustering = reads_clustering || !select.is_aggregate || !groups_partitions;
         let clustering = if needs_clustering { table.clustering_columns().len() } else { 0 };
-        let columns = FlatColumns { clustering, regular: regular.into() };
+        let columns = FlatColumns::new(clustering, regular);
         let key_columns_before_row = key_columns_before_row(table, &select.selectors, &columns);
+        if key_columns_before_row.is_none() && read.len() > MAX_VALUES {
+            return None;
+        }
         Some(Self { columns: Arc::new(columns), key_columns_before_row })
     }
 }
@@ -68,8 +75,8 @@ fn key_columns_before_row(
         _ => false,
     };
     let keys = selectors.iter().take_while(is_key).count();
-    let clustering = table.clustering_columns().iter().take(columns.clustering);
-    let values = clustering.map(|column| column.id).chain(columns.regular.iter().copied());
+    let clustering = table.clustering_columns().iter().take(columns.clustering());
+    let values = clustering.map(|column| column.id).chain(columns.regular().iter().copied());
     let selected = selectors.iter().skip(keys).map(|selector| match selector {
         SelectExpression::Column(column) => Some(column.id),
         _ => None,

@@ -230,6 +230,27 @@ impl ForwardRows {
         self.jump_to_skip().await
     }
 
+    /// Steps over everything before the present slice, unless a range deletion is open at its
+    /// start. The caller has skipped to the slice.
+    pub(super) async fn enter_slice(&mut self) -> Result<()> {
+        let slices = self.slices.clone();
+        let Some(slice) = slices.slices.get(self.slice).filter(|_| !self.is_inside) else {
+            return Ok(());
+        };
+        self.walk_to(slice.start.position(), u64::MAX).await?;
+        if self.open.is_live() {
+            self.skip = None;
+            self.is_inside = true;
+        }
+        Ok(())
+    }
+
+    /// Returns the start of the present slice, if rows or markers before it may come next.
+    pub(super) fn start_ahead(&self) -> Option<&ClusteringBound> {
+        let slice = self.slices.slices.get(self.slice).filter(|_| !self.is_inside)?;
+        (!slice.start.is_unbounded()).then_some(&slice.start)
+    }
+
     async fn leave_slice(&mut self, slice: &ClusteringSlice) -> Result<Option<Unfiltered>> {
         let open = self.open;
         self.is_inside = false;

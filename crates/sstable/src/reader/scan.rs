@@ -53,6 +53,9 @@ pub struct Scan {
     partition_start: u64,
     /// True if the scan returns all rows with all columns, so that raw rows can be copied.
     is_whole: bool,
+    /// True if the scan returns all rows behind a bound with all columns, so that rows can be read
+    /// in place.
+    is_in_place: bool,
     /// The number of the last writer that asked for uniform rows, and whether it can copy those of
     /// this file.
     is_uniform: Option<(u64, bool)>,
@@ -94,9 +97,10 @@ impl Scan {
         decoder: RowDecoder,
         caching: Caching,
     ) -> Result<Self> {
-        let is_whole = *slices == ClusteringSlices::all()
+        let is_in_place = matches!(&*slices.slices, [slice] if slice.end.is_unbounded())
             && decoder.wants_all()
             && !decoder.layout.is_static_compact;
+        let is_whole = is_in_place && slices.is_all();
         let start = if reader.may_contain_range(&range) {
             reader.first_position(&range, caching).await?
         } else {
@@ -122,6 +126,7 @@ impl Scan {
             last_key: None,
             partition_start: 0,
             is_whole,
+            is_in_place,
             is_uniform: None,
             may_draw_near: true,
             view: RowRef::new(),
@@ -271,7 +276,7 @@ impl Scan {
                     start: self.partition_start,
                     reader: &self.reader,
                     caching: self.caching,
-                    view: self.is_whole.then_some(&mut self.view),
+                    view: self.is_in_place.then_some(&mut self.view),
                     wanted_columns: self.wanted_columns,
                 })
             }

@@ -26,7 +26,8 @@ pub struct ScannedPartition<'scan> {
     pub(super) start: u64,
     pub(super) reader: &'scan SSTableReader,
     pub(super) caching: Caching,
-    /// Memory for a row in place; `None` if the scan does not read all of its rows.
+    /// Memory for a row in place; `None` if the scan does not read all columns of all rows, or of
+    /// all rows behind a bound.
     pub(super) view: Option<&'scan mut RowRef>,
     pub(super) wanted_columns: usize,
 }
@@ -47,7 +48,7 @@ impl ScannedPartition<'_> {
         take: &mut impl FnMut(&RawRow<'_>) -> ControlFlow<()>,
     ) -> Option<ControlFlow<()>> {
         let view = self.view.as_deref_mut()?;
-        if !self.only_row.is_none() || !self.rows.is_free() {
+        if !self.only_row.is_none() || !self.rows.is_free() || self.rows.start_ahead().is_some() {
             return None;
         }
         let wanted = if reads_all_cells { usize::MAX } else { self.wanted_columns };
@@ -69,6 +70,12 @@ impl ScannedPartition<'_> {
     ///
     /// Returns an error if the data is damaged or cannot be read.
     pub async fn look(&mut self) -> Result<Ahead> {
+        if self.view.is_some()
+            && let Some(start) = self.rows.start_ahead().cloned()
+        {
+            self.skip_to(&start).await?;
+            self.rows.enter_slice().await?;
+        }
         let Some(view) = self.view.as_deref_mut().filter(|_| self.only_row.is_none()) else {
             return Ok(Ahead::Other);
         };

@@ -258,10 +258,10 @@ impl IndexedRead<'_> {
         resume: Option<&ReadPosition>,
     ) -> Result<bool, StorageError> {
         let before = self.rows_of(key);
-        let mut found = Vec::new();
+        let mut found = ReadResult::default();
         let stopped =
             read_one(self.access, command, key, resume, self.remaining, &mut found).await?;
-        for partition in found {
+        for partition in found.partitions {
             match self.result.partitions.last_mut() {
                 Some(last) if last.key == partition.key => last.rows.extend(partition.rows),
                 _ => self.result.partitions.push(partition),

@@ -41,7 +41,7 @@ impl Node {
             let limits = &mut command.limits;
             let bytes = part.partitions.iter().map(partition_bytes).sum::<usize>();
             limits.rows = limits.rows.saturating_sub(part.row_count());
-            limits.bytes = limits.bytes.saturating_sub(bytes + part.flat.values.len());
+            limits.bytes = limits.bytes.saturating_sub(bytes + part.flat.bytes());
             result.is_cut_by_tombstones = part.is_cut_by_tombstones;
             result.dropped += part.dropped;
             result.used_index |= part.used_index;
@@ -55,6 +55,12 @@ impl Node {
                 break;
             }
             command.resume = None;
+            // The window in which tombstones are counted continues on the next shard.
+            let window = command.limits.window_rows;
+            if result.dropped > 0 && window < usize::MAX {
+                let left = window - result.row_count() % window;
+                command.limits.rows = command.limits.rows.min(left);
+            }
         }
         Ok(result)
     }

@@ -36,7 +36,7 @@ pub struct ReadCommand {
     /// access nor adds anything.
     pub bypass_cache: bool,
     /// The values to return in [`ReadResult::flat`], in place of [`ReadResult::partitions`]. They
-    /// belong to selected columns.
+    /// belong to selected columns. A read with a [`Self::search`] returns objects.
     pub flat: Option<Arc<FlatColumns>>,
 }
 
@@ -200,13 +200,6 @@ impl ReadResult {
     pub fn last_key(&self) -> Option<&DecoratedKey> {
         let last = self.partitions.last().map(|partition| &partition.key);
         self.flat.partitions.last().map(|partition| &partition.key).or(last)
-    }
-
-    /// Moves the rows into flat form.
-    pub(crate) fn flatten(&mut self, columns: &FlatColumns) {
-        for partition in self.partitions.drain(..) {
-            self.flat.push_partition(columns, partition);
-        }
     }
 }
 

@@ -9,18 +9,40 @@
 use espalier_mutation::{ColumnData, DecoratedKey, Row, schema::ColumnId};
 use espalier_types::collection::write_value;
 
-use super::PartitionRows;
-
-/// The values of each flat row, in this order.
+/// The values of each flat row, in this order: clustering columns, then regular ones.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlatColumns {
-    /// The number of clustering columns whose values come first: all of the table or none.
-    pub clustering: usize,
-    /// The regular columns, none of which is a counter or has several cells.
-    pub regular: Box<[ColumnId]>,
+    clustering: usize,
+    regular: Box<[ColumnId]>,
+    /// The regular columns and their indexes there, in the order of the columns.
+    slots: Box<[(ColumnId, usize)]>,
 }
 
+/// The maximum number of columns that a search goes through one by one. Arbitrary.
+const FEW: usize = 8;
+
 impl FlatColumns {
+    /// Makes the list. `clustering` is the number of clustering columns whose values come first:
+    /// all of the table or none. No regular column is a counter or has several cells.
+    pub fn new(clustering: usize, regular: impl Into<Box<[ColumnId]>>) -> Self {
+        let regular = regular.into();
+        let mut slots: Box<[_]> = regular.iter().copied().zip(0..).collect();
+        slots.sort_unstable();
+        Self { clustering, regular, slots }
+    }
+
+    /// The number of clustering columns whose values come first.
+    #[inline]
+    pub fn clustering(&self) -> usize {
+        self.clustering
+    }
+
+    /// The regular columns.
+    #[inline]
+    pub fn regular(&self) -> &[ColumnId] {
+        &self.regular
+    }
+
     /// Returns the index of a regular column among the values of a row.
     #[inline]
     pub fn index_of(&self, id: ColumnId) -> Option<usize> {
@@ -29,8 +51,21 @@ impl FlatColumns {
 
     /// Returns the index of a column among the regular columns.
     #[inline]
-    pub(crate) fn slot_of(&self, id: ColumnId) -> Option<usize> {
-        self.regular.iter().position(|other| *other == id)
+    fn slot_of(&self, id: ColumnId) -> Option<usize> {
+        if self.regular.len() <= FEW {
+            return self.regular.iter().position(|other| *other == id);
+        }
+        let found = self.slots.binary_search_by_key(&id, |(other, _)| *other).ok()?;
+        self.slots.get(found).map(|(_, slot)| *slot)
+    }
+
+    /// Puts the value of a cell into its place among the values of the regular columns, if it has
+    /// one.
+    #[inline]
+    pub(crate) fn put<'r>(&self, id: ColumnId, value: &'r [u8], values: &mut [Option<&'r [u8]>]) {
+        if let Some(place) = self.slot_of(id).and_then(|slot| values.get_mut(slot)) {
+            *place = Some(value);
+        }
     }
 }
 
@@ -91,20 +126,27 @@ impl FlatRows {
         self.values.truncate(self.ends.last().copied().unwrap_or(0));
     }
 
-    /// Appends the visible rows of a partition, or of the rest of the last one.
-    pub(crate) fn push_partition(&mut self, columns: &FlatColumns, partition: PartitionRows) {
-        for row in &partition.rows {
-            row.clustering.append_to(columns.clustering, &mut self.values);
-            for id in &columns.regular {
-                let value = match row.column(*id) {
-                    Some(ColumnData::Simple(cell)) => Some(&*cell.value),
-                    _ => None,
-                };
-                write_value(value, &mut self.values);
-            }
-            self.end_row();
+    /// Appends the values of a visible row.
+    pub(crate) fn push_row(&mut self, columns: &FlatColumns, row: &Row) {
+        row.clustering.append_to(columns.clustering, &mut self.values);
+        for id in &columns.regular {
+            let value = match row.column(*id) {
+                Some(ColumnData::Simple(cell)) => Some(&*cell.value),
+                _ => None,
+            };
+            write_value(value, &mut self.values);
         }
-        self.end_partition(&partition.key, partition.static_row);
+        self.end_row();
+    }
+
+    /// Returns the bytes of the rows and partitions as [`ReadLimits::bytes`](super::ReadLimits)
+    /// counts them.
+    pub(crate) fn bytes(&self) -> usize {
+        let partitions = self.partitions.iter().map(|partition| {
+            let static_row = partition.static_row.as_ref().map_or(0, Row::page_bytes);
+            size_of::<FlatPartition>() + partition.key.key.len() + static_row
+        });
+        self.values.len() + partitions.sum::<usize>()
     }
 
     /// Ends a partition whose rows were appended.

@@ -6,14 +6,14 @@
 //! ones that a leap is worth it. The merge reads the rest, as it reads partitions of several
 //! sources. Traced reads are merged, too, because the trace counts fragments.
 //!
-//! Memory bound: as of the merge.
+//! Memory bound: that of the merge.
 
 use std::ops::ControlFlow;
 
 use espalier_memtable::{MemtableError, RowsWalked, StoredRow};
 use espalier_mutation::{
-    Clustering, ColumnRef, DecoratedKey, DeletionTime, PackedColumn, PartitionHeader, Row,
-    RowContent, UnfilteredStream, Visibility, reconcile::merge_headers,
+    Clustering, DecoratedKey, DeletionTime, PartitionHeader, Row, RowContent, UnfilteredStream,
+    Visibility, reconcile::merge_headers,
 };
 use espalier_runtime::{maybe_yield, trace};
 use espalier_sstable::{Ahead, RawRow};
@@ -21,32 +21,35 @@ use espalier_types::collection::write_value;
 use smallvec::SmallVec;
 
 use super::{
-    FlatColumns, FlatRows, ReadCommand, ReadPosition,
+    FlatColumns, FlatRows, ReadCommand, ReadPosition, ReadResult,
     partition::{Ended, Opened, Remaining, Resumed, read_partition, visible_static_row},
     source::{FileSource, Source},
 };
 use crate::{StorageError, empty_ranges::EmptyRangeRecorder};
 
-/// Rows between two looks at the clock: some microseconds.
+/// Rows between two yields: some microseconds.
 const ROWS_AT_ONCE: usize = 128;
+/// Bytes of values between two yields, at least. Arbitrary: some microseconds to copy them.
+const BYTES_AT_ONCE: usize = 32 * 1024;
 /// Invisible rows in sequence after which the merge takes over, because it can leap over more.
 const MAX_DROPPED: u32 = 16;
 
 /// The values of a row, by their index in [`FlatColumns::regular`].
 type Values<'r> = SmallVec<[Option<&'r [u8]>; 8]>;
 
-/// Reads one partition from its streams into flat rows, as [`read_partition`] reads it into
-/// objects. A memtable's partition that was opened in place must not have waited since.
+/// Reads one partition from its streams into flat rows, as [`read_partition`] does, in place as far
+/// as possible. The caller must not have waited since it opened a memtable's partition in place.
 pub(super) async fn read_in_place(
     command: &ReadCommand,
     key: &DecoratedKey,
     mut opened: Opened<'_>,
+    mut resumed: Resumed,
     remaining: &mut Remaining,
-    (columns, flat): (&FlatColumns, &mut FlatRows),
     mut recorder: Option<&mut EmptyRangeRecorder<'_>>,
+    result: &mut ReadResult,
 ) -> Result<Option<ReadPosition>, StorageError> {
-    let mut resumed = Resumed::default();
     if let [source] = opened.sources.as_mut_slice()
+        && let Some(columns) = &command.flat
         && let Some(above) = deletion_in_place(source)
     {
         let header = source_header(command, source);
@@ -57,15 +60,15 @@ pub(super) async fn read_in_place(
             recorder.meet_static_row(key);
         }
         let recorder = recorder.as_deref_mut();
-        let into = (columns, &mut *flat);
-        let mut walk = Walk::new(command, key, above, &mut *remaining, into, recorder);
+        let into = (&**columns, &mut result.flat);
+        let mut walk = Walk::new(command, key, (above, resumed), &mut *remaining, into, recorder);
         let end = walk.run(source).await;
         walk.flat.drop_unfinished();
         let (rows, dropped) = (walk.rows, walk.dropped);
         let end = end?;
         if let End::Merge = end {
             walk.remaining.drop_some(dropped);
-            if rows > 0 {
+            if rows > resumed.rows_of_partition {
                 walk.flat.end_partition(key, static_row);
             }
             resumed = Resumed { has_rows: rows > 0, rows_of_partition: rows, is_begun: true };
@@ -73,12 +76,7 @@ pub(super) async fn read_in_place(
             return Ok(walk.finish(static_row, end));
         }
     }
-    let (found, stopped) =
-        read_partition(command, key, opened, resumed, remaining, recorder).await?;
-    if let Some(found) = found {
-        flat.push_partition(columns, found);
-    }
-    Ok(stopped)
+    read_partition(command, key, opened, resumed, remaining, recorder, result).await
 }
 
 /// Returns the partition deletion over the rows of a source that can be read in place. The merge
@@ -115,12 +113,15 @@ struct Walk<'a, 'r> {
     command: &'a ReadCommand,
     key: &'a DecoratedKey,
     above: DeletionTime,
+    resumed: Resumed,
     columns: &'a FlatColumns,
     remaining: &'a mut Remaining,
     flat: &'a mut FlatRows,
     recorder: Option<&'a mut EmptyRangeRecorder<'r>>,
-    /// Rows returned of the partition.
+    /// Rows returned of the partition, with those of earlier pages.
     rows: usize,
+    /// The length of the values at which the present batch ends.
+    batch_end: usize,
     dropped: u64,
     dropped_in_sequence: u32,
     /// The clustering of the row at which a limit was reached.
@@ -131,7 +132,7 @@ impl<'a, 'r> Walk<'a, 'r> {
     fn new(
         command: &'a ReadCommand,
         key: &'a DecoratedKey,
-        above: DeletionTime,
+        (above, resumed): (DeletionTime, Resumed),
         remaining: &'a mut Remaining,
         (columns, flat): (&'a FlatColumns, &'a mut FlatRows),
         recorder: Option<&'a mut EmptyRangeRecorder<'r>>,
@@ -140,11 +141,13 @@ impl<'a, 'r> Walk<'a, 'r> {
             command,
             key,
             above,
+            resumed,
             columns,
             remaining,
             flat,
             recorder,
-            rows: 0,
+            rows: resumed.rows_of_partition,
+            batch_end: 0,
             dropped: 0,
             dropped_in_sequence: 0,
             stopped: None,
@@ -153,12 +156,13 @@ impl<'a, 'r> Walk<'a, 'r> {
 
     async fn run(&mut self, source: &mut Source<'_>) -> Result<End, StorageError> {
         loop {
+            self.batch_end = self.flat.values.len() + BYTES_AT_ONCE;
             let step = match source {
                 Source::Memtable(partition) => {
                     let mut take = |row: &StoredRow<'_>| self.take_stored(row);
                     match partition.walk_rows(ROWS_AT_ONCE, &mut take)? {
                         RowsWalked::More => None,
-                        RowsWalked::Stopped => Some(self.why_stopped()),
+                        RowsWalked::Stopped => self.why_stopped(),
                         RowsWalked::Other => Some(End::Merge),
                         RowsWalked::End => Some(End::Partition),
                     }
@@ -169,7 +173,7 @@ impl<'a, 'r> Walk<'a, 'r> {
                     let mut take = |row: &RawRow<'_>| self.take_raw(row);
                     match partition.walk_rows(ROWS_AT_ONCE, reads_all, &mut take) {
                         Some(ControlFlow::Continue(())) => None,
-                        Some(ControlFlow::Break(())) => Some(self.why_stopped()),
+                        Some(ControlFlow::Break(())) => self.why_stopped(),
                         None => match partition.look().await? {
                             Ahead::Raw => None,
                             Ahead::Other => Some(End::Merge),
@@ -186,11 +190,15 @@ impl<'a, 'r> Walk<'a, 'r> {
         }
     }
 
-    fn why_stopped(&mut self) -> End {
+    /// Returns why the walk ended at a row; `None` if only the batch ended there.
+    fn why_stopped(&mut self) -> Option<End> {
         match self.stopped.take() {
-            Some(clustering) => End::Limit(clustering),
-            None if self.dropped_in_sequence >= MAX_DROPPED => End::Merge,
-            None => End::RowsPerPartition,
+            Some(clustering) => Some(End::Limit(clustering)),
+            None if self.dropped_in_sequence >= MAX_DROPPED => Some(End::Merge),
+            None if self.rows >= self.command.limits.rows_per_partition => {
+                Some(End::RowsPerPartition)
+            }
+            None => None,
         }
     }
 
@@ -199,19 +207,20 @@ impl<'a, 'r> Walk<'a, 'r> {
         let (command, packed) = (self.command, &row.packed);
         let table = &command.table;
         let visibility = Visibility::of_packed(packed, self.above, command.now_s);
-        let mut values: Values<'_> = SmallVec::from_elem(None, self.columns.regular.len());
+        let mut values: Values<'_> = SmallVec::from_elem(None, self.columns.regular().len());
         // A row that exists by its liveness needs no look at its cells, if no value is wanted.
         let exists = values.is_empty() && visibility.shows_liveness(&packed.liveness) || {
             let is_known = |id| table.column_by_id(id).is_some();
-            let take = |id, cell: CellRef<'_>| self.columns.put(id, cell.value, &mut values);
-            let exists = visibility.visible_packed_cells(packed, is_known, take);
+            let exists = visibility.visible_packed_cells(packed, is_known, |id, cell| {
+                self.columns.put(id, cell.value, &mut values);
+            });
             exists.map_err(|error| MemtableError::corrupt(table, &error))?
         };
         if !exists {
             return self.drop_row(|| row.clustering(table));
         }
         let start = self.flat.values.len();
-        if self.columns.clustering > 0 {
+        if self.columns.clustering() > 0 {
             row.append_clustering(table, &mut self.flat.values)?;
         }
         self.end_row(start, &values, || row.clustering(table))
@@ -224,16 +233,17 @@ impl<'a, 'r> Walk<'a, 'r> {
         }
         let command = self.command;
         let visibility = Visibility::new(row, self.above, command.now_s);
-        let mut values: Values<'_> = SmallVec::from_elem(None, self.columns.regular.len());
+        let mut values: Values<'_> = SmallVec::from_elem(None, self.columns.regular().len());
         let exists = values.is_empty() && visibility.shows_liveness(&row.liveness()) || {
             let is_known = |id| command.table.column_by_id(id).is_some();
-            let take = |id, cell: CellRef<'_>| self.columns.put(id, cell.value, &mut values);
-            visibility.visible_cells(row, is_known, take)
+            visibility.visible_cells(row, is_known, |id, cell| {
+                self.columns.put(id, cell.value, &mut values);
+            })
         };
         let clustering = || Ok::<_, std::convert::Infallible>(row.owned_clustering());
         let flow = if exists {
             let start = self.flat.values.len();
-            if self.columns.clustering > 0 {
+            if self.columns.clustering() > 0 {
                 let values = row.clustering();
                 values.for_each(|value| write_value(value, &mut self.flat.values));
             }
@@ -269,10 +279,9 @@ impl<'a, 'r> Walk<'a, 'r> {
             self.stopped = Some(clustering()?);
             return Ok(ControlFlow::Break(()));
         }
-        if self.rows >= self.command.limits.rows_per_partition {
-            return Ok(ControlFlow::Break(()));
-        }
-        Ok(ControlFlow::Continue(()))
+        let is_over = self.rows >= self.command.limits.rows_per_partition
+            || self.flat.values.len() >= self.batch_end;
+        Ok(if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
     }
 
     #[cold]
@@ -297,7 +306,7 @@ impl<'a, 'r> Walk<'a, 'r> {
 
     /// Ends a partition that the walk has read.
     fn finish(self, static_row: Option<Row>, end: End) -> Option<ReadPosition> {
-        let Walk { command, key, remaining, flat, recorder, rows, dropped, .. } = self;
+        let Walk { command, key, resumed, remaining, flat, recorder, rows, dropped, .. } = self;
         let is_at_end = matches!(end, End::Partition);
         let stopped = match end {
             End::Limit(clustering) => Some(ReadPosition {
@@ -307,15 +316,10 @@ impl<'a, 'r> Walk<'a, 'r> {
             }),
             _ => None,
         };
-        let ended = Ended { rows, dropped, stopped, is_at_end };
-        let (has_result, stopped) = ended.finish(
-            command,
-            key,
-            static_row.as_ref(),
-            Resumed::default(),
-            remaining,
-            recorder,
-        );
+        let ended = Ended { rows: rows - resumed.rows_of_partition, dropped, stopped, is_at_end };
+        let static_content = static_row.as_ref();
+        let (has_result, stopped) =
+            ended.finish(command, key, static_content, resumed, remaining, recorder);
         if has_result {
             flat.end_partition(key, static_row);
         }

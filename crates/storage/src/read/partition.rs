@@ -7,7 +7,8 @@ use espalier_mutation::{
 use espalier_runtime::time::Instant;
 
 use super::{
-    PartitionRows, ReadCommand, ReadLimits, ReadPosition, command::LONG_WALK, source::Source,
+    FlatColumns, FlatPartition, FlatRows, PartitionRows, ReadCommand, ReadLimits, ReadPosition,
+    ReadResult, command::LONG_WALK, source::Source,
 };
 use crate::{
     StorageError,
@@ -99,6 +100,14 @@ impl Remaining {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
+    /// Takes the parts of a partition besides its rows. A page counts them where the partition
+    /// ends.
+    fn take_partition(&mut self, key: &DecoratedKey, static_row: Option<&Row>) {
+        let bytes = size_of::<FlatPartition>() + key.key.len();
+        let bytes = bytes + static_row.map_or(0, Row::page_bytes);
+        self.bytes = self.bytes.saturating_sub(bytes);
+    }
+
     /// Returns the number of dropped fragments at which the merge next checks the tombstone limit;
     /// `so_far` were dropped.
     fn drops_to_look(&self, so_far: u64) -> u64 {
@@ -122,15 +131,23 @@ pub(crate) struct Resumed {
     pub(crate) is_begun: bool,
 }
 
+impl Resumed {
+    /// Returns the state at the position where an earlier read stopped.
+    pub(super) fn at(position: &ReadPosition) -> Self {
+        let rows_of_partition = position.rows_of_partition;
+        Self { has_rows: rows_of_partition > 0, rows_of_partition, is_begun: false }
+    }
+}
+
 /// The opened streams of slices of a partition, with the empty ranges that are known there.
 pub(crate) struct Opened<'a> {
     pub(crate) sources: Vec<Source<'a>>,
     pub(crate) empty: EmptyAtOpening,
 }
 
-/// Reads one partition from its streams, and subtracts the rows that it returns from `remaining`.
-/// Returns the position at which to resume if a limit over all partitions was reached. `recorder`
-/// records empty ranges.
+/// Reads one partition from its streams, appends its rows to `result` in the form that the command
+/// asks for, and subtracts them from `remaining`. Returns the position at which to resume if a limit
+/// over all partitions was reached. `recorder` records empty ranges.
 pub(crate) async fn read_partition(
     command: &ReadCommand,
     key: &DecoratedKey,
@@ -138,13 +155,14 @@ pub(crate) async fn read_partition(
     resumed: Resumed,
     remaining: &mut Remaining,
     mut recorder: Option<&mut EmptyRangeRecorder<'_>>,
-) -> Result<(Option<PartitionRows>, Option<ReadPosition>), StorageError> {
+    result: &mut ReadResult,
+) -> Result<Option<ReadPosition>, StorageError> {
     let table = &command.table;
     let Opened { sources, empty } = opened;
     let merged =
         MergedPartition::of_visible_rows(table.clone(), command.direction, sources, empty.lookup);
     let Some(mut merged) = merged.await? else {
-        return Ok((None, None));
+        return Ok(None);
     };
     merged.drop_at_most(remaining.drops_to_look(0));
     let static_row = visible_static_row(merged.header(), command);
@@ -154,14 +172,23 @@ pub(crate) async fn read_partition(
     {
         recorder.meet_static_row(key);
     }
-    let mut walk = RowWalk::new(command, key, resumed.rows_of_partition);
+    let flat = command.flat.as_deref().map(|columns| (columns, &mut result.flat));
+    let mut walk = RowWalk::new(command, key, resumed.rows_of_partition, flat);
     let stopped = walk.run(&mut merged, remaining, recorder.as_deref_mut()).await?;
-    let RowWalk { rows, expired, is_at_end, .. } = walk;
+    let RowWalk { rows, rows_of_partition, expired, is_at_end, .. } = walk;
     let dropped = merged.dropped() + expired;
-    let ended = Ended { rows: rows.len(), dropped, stopped, is_at_end };
+    let count = rows_of_partition - resumed.rows_of_partition;
+    let ended = Ended { rows: count, dropped, stopped, is_at_end };
     let (has_result, stopped) =
         ended.finish(command, key, static_row.as_ref(), resumed, remaining, recorder);
-    Ok((has_result.then(|| PartitionRows { key: key.clone(), static_row, rows }), stopped))
+    if has_result {
+        if command.flat.is_some() {
+            result.flat.end_partition(key, static_row);
+        } else {
+            result.partitions.push(PartitionRows { key: key.clone(), static_row, rows });
+        }
+    }
+    Ok(stopped)
 }
 
 /// A partition of which a read has taken all rows that it takes.
@@ -203,6 +230,11 @@ impl Ended {
         }
         remaining.drop_some(self.dropped.max(is_nothing.into()));
         if self.rows > 0 {
+            remaining.take_partition(key, static_row);
+            if self.stopped.is_none() && remaining.is_used_up() {
+                let (key, rows_of_partition) = (key.clone(), self.rows);
+                self.stopped = Some(ReadPosition { key, clustering: None, rows_of_partition });
+            }
             return (true, self.stopped);
         }
         // A partition with static content only counts as a row, if the command selects the whole
@@ -212,7 +244,8 @@ impl Ended {
         let Some(static_row) = static_row.filter(|_| is_counted) else {
             return (false, self.stopped);
         };
-        remaining.take_row(static_row.page_bytes(), 0);
+        remaining.take_row(0, 0);
+        remaining.take_partition(key, Some(static_row));
         if remaining.is_used_up() {
             let key = key.clone();
             self.stopped = Some(ReadPosition { key, clustering: None, rows_of_partition: 1 });
@@ -225,7 +258,12 @@ impl Ended {
 struct RowWalk<'a> {
     command: &'a ReadCommand,
     key: &'a DecoratedKey,
+    /// The returned rows, if the command asks for objects.
     rows: Vec<Row>,
+    /// The destination of the values of returned rows, if the command asks for flat rows.
+    flat: Option<(&'a FlatColumns, &'a mut FlatRows)>,
+    /// The clustering of the last flat row.
+    last: Option<Clustering>,
     /// Number of returned rows of the partition, with those of earlier pages.
     rows_of_partition: usize,
     /// Dropped fragments that the walk has recorded.
@@ -236,9 +274,25 @@ struct RowWalk<'a> {
 
 impl<'a> RowWalk<'a> {
     #[inline]
-    fn new(command: &'a ReadCommand, key: &'a DecoratedKey, rows_of_partition: usize) -> Self {
-        let (rows, dropped, expired, is_at_end) = (Vec::new(), 0, 0, false);
-        Self { command, key, rows, rows_of_partition, dropped, expired, is_at_end }
+    fn new(
+        command: &'a ReadCommand,
+        key: &'a DecoratedKey,
+        rows_of_partition: usize,
+        flat: Option<(&'a FlatColumns, &'a mut FlatRows)>,
+    ) -> Self {
+        let (rows, last, dropped, expired, is_at_end) = (Vec::new(), None, 0, 0, false);
+        Self { command, key, rows, flat, last, rows_of_partition, dropped, expired, is_at_end }
+    }
+
+    fn push(&mut self, row: Row) {
+        self.rows_of_partition += 1;
+        match &mut self.flat {
+            Some((columns, flat)) => {
+                flat.push_row(columns, &row);
+                self.last = Some(row.clustering);
+            }
+            None => self.rows.push(row),
+        }
     }
 
     /// Collects live rows up to a limit or the end. Returns the position at which the next page
@@ -257,7 +311,7 @@ impl<'a> RowWalk<'a> {
             if now_dropped > self.dropped
                 && let Some(recorder) = &mut recorder
             {
-                let last = self.rows.last().map(clustering_of);
+                let last = self.rows.last().map_or(self.last.as_ref(), |row| Some(&row.clustering));
                 recorder.pass_empty(now_dropped - self.dropped, key, last);
                 self.dropped = now_dropped;
             }
@@ -281,11 +335,10 @@ impl<'a> RowWalk<'a> {
             if let Some(recorder) = &mut recorder {
                 recorder.meet_row(key, &row.clustering);
             }
-            self.rows_of_partition += 1;
             remaining.take_row(row.page_bytes(), now_dropped);
-            let clustering = row.clustering.clone();
-            self.rows.push(row);
-            if remaining.is_used_up() {
+            let stop = remaining.is_used_up().then(|| row.clustering.clone());
+            self.push(row);
+            if let Some(clustering) = stop {
                 return Ok(Some(self.stop_at(clustering)));
             }
         }
@@ -304,10 +357,6 @@ impl<'a> RowWalk<'a> {
 pub(super) fn visible_static_row(header: &PartitionHeader, command: &ReadCommand) -> Option<Row> {
     let mut row = header.static_row.clone()?;
     keep_live(&mut row, &command.table, &command.columns, command.now_s).then_some(row)
-}
-
-fn clustering_of(row: &Row) -> &Clustering {
-    &row.clustering
 }
 
 #[cfg(test)]

@@ -13,7 +13,7 @@ use super::{
     in_place::read_in_place,
     partition::{Opened, Remaining, Resumed, read_partition},
     range_scan::RangeScan,
-    shard_read::{TableAccess, read_one},
+    shard_read::{TableAccess, read_one, slices_behind},
 };
 use crate::{
     StorageError,
@@ -94,14 +94,40 @@ pub(super) async fn read_range(
 }
 
 impl RangeRead<'_> {
+    /// Reads the rest of the partition in which an earlier read stopped.
     async fn finish(&mut self, position: &ReadPosition) -> Result<(), StorageError> {
+        let key = &position.key;
+        if self.command.scans_files() && self.command.direction == Direction::Forward {
+            return self.finish_in_place(position).await;
+        }
         let Self { view, command, cache, empty, remaining, result, .. } = self;
-        let (key, partitions) = (&position.key, &mut result.partitions);
-        let cache = cache.as_ref().filter(|_| !command.scans_files());
-        let cache = cache.filter(|access| access.knows_or_adds(key));
+        let cache = cache.as_ref().filter(|access| access.knows_or_adds(key));
         let access = TableAccess { view, cache, empty: *empty };
-        result.next = read_one(access, command, key, Some(position), remaining, partitions).await?;
-        command.flat.iter().for_each(|columns| result.flatten(columns));
+        result.next = read_one(access, command, key, Some(position), remaining, result).await?;
+        Ok(())
+    }
+
+    /// Reads the rest of a partition from a scan of it, as the partitions behind it.
+    async fn finish_in_place(&mut self, position: &ReadPosition) -> Result<(), StorageError> {
+        let Self { view, command, empty, remaining, result, .. } = self;
+        let Some(slices) = slices_behind(command, position) else { return Ok(()) };
+        let rest = &ReadCommand { slices, ..command.clone() };
+        let range = KeyRange {
+            start: KeyBound::BeforeKey(position.key.clone()),
+            end: KeyBound::AfterKey(position.key.clone()),
+        };
+        let mut scan = RangeScan::new(view, rest, range, None).await?;
+        let Some(key) = scan.next_partition().await? else { return Ok(()) };
+        let opened = scan.open(&key, *empty).await?;
+        let mut recorder = empty.map(|empty| {
+            EmptyRangeRecorder::within(empty, command, &key, &rest.slices, &opened.empty)
+        });
+        let (resumed, rows) = (Resumed::at(position), recorder.as_mut());
+        result.next =
+            read_in_place(command, &key, opened, resumed, remaining, rows, result).await?;
+        if let Some(recorder) = &mut recorder {
+            recorder.end_slice(&key, &rest.slices);
+        }
         Ok(())
     }
 
@@ -230,15 +256,11 @@ impl RangeRead<'_> {
             recorder.enter(key, &opened.empty);
         }
         let recorder = recorder.as_mut();
-        if let Some(columns) = &command.flat {
-            let into = (&**columns, &mut result.flat);
-            result.next = read_in_place(command, key, opened, remaining, into, recorder).await?;
+        result.next = if command.flat.is_some() {
+            read_in_place(command, key, opened, resumed, remaining, recorder, result).await?
         } else {
-            let (found, stopped) =
-                read_partition(command, key, opened, resumed, remaining, recorder).await?;
-            result.partitions.extend(found);
-            result.next = stopped;
-        }
+            read_partition(command, key, opened, resumed, remaining, recorder, result).await?
+        };
         Ok(self.end_partition(key).await)
     }
 

@@ -66,7 +66,7 @@ impl<'a> RangeScan<'a> {
                     reader.short_scan(range, slices, &ColumnSelection::All).await?
                 };
                 if let Some(columns) = &command.flat {
-                    scan.expect_columns(&columns.regular);
+                    scan.expect_columns(columns.regular());
                 }
                 if command.scans_files() {
                     scan.use_cached_pages();
@@ -153,7 +153,11 @@ impl<'a> RangeScan<'a> {
         let (view, command) = (self.view, self.command);
         let next = self.in_memory.as_ref().filter(|next| next.key == *key && next.holders == 1);
         let is_here = |scan: &Scan| scan.header().is_some_and(|header| header.key == *key);
-        if next.is_none() || command.flat.is_none() || self.scans.iter().any(is_here) {
+        if next.is_none()
+            || command.flat.is_none()
+            || trace::is_on()
+            || self.scans.iter().any(is_here)
+        {
             return Ok(None);
         }
         for memtable in view.memtables() {

@@ -13,7 +13,7 @@ use espalier_sstable::SSTable;
 use futures_util::future::LocalBoxFuture;
 
 use super::{
-    PartitionRows, ReadCommand, ReadPosition, ReadResult, ReadTarget,
+    ReadCommand, ReadPosition, ReadResult, ReadTarget,
     cached_source::cached_source,
     partition::{Opened, Remaining, Resumed, read_partition},
     range_read::read_range,
@@ -54,6 +54,10 @@ async fn read_sources(
     command: &ReadCommand,
     own: &KeyRange,
 ) -> Result<ReadResult, StorageError> {
+    if command.search.is_some() && command.flat.is_some() {
+        let objects = ReadCommand { flat: None, ..command.clone() };
+        return Box::pin(read_sources(access, &objects, own)).await;
+    }
     let mut remaining = Remaining::of(&command.limits);
     if remaining.is_used_up() || command.limits.rows_per_partition == 0 {
         return Ok(ReadResult::default());
@@ -64,10 +68,7 @@ async fn read_sources(
     let mut passed_in_vain = 0;
     if let Some(search) = &command.search {
         match read_indexed(access, command, search, own, &mut remaining).await? {
-            Indexed::Answered(mut result) => {
-                command.flat.iter().for_each(|columns| result.flatten(columns));
-                return Ok(result);
-            }
+            Indexed::Answered(result) => return Ok(result),
             Indexed::Scan { passed_entries } => passed_in_vain = passed_entries,
         }
         trace_event!(
@@ -78,9 +79,8 @@ async fn read_sources(
         ReadTarget::Partition(key) => {
             let mut result = ReadResult::default();
             let resume = command.resume.as_ref().filter(|position| position.key == *key);
-            let partitions = &mut result.partitions;
             let stopped =
-                read_one(access, command, key, resume, &mut remaining, partitions).await?;
+                read_one(access, command, key, resume, &mut remaining, &mut result).await?;
             // Behind the only partition there is nothing.
             result.next = stopped.filter(|position| position.clustering.is_some());
             result.dropped = remaining.dropped();
@@ -93,36 +93,23 @@ async fn read_sources(
         }
     };
     result.passed_entries = passed_in_vain;
-    command.flat.iter().for_each(|columns| result.flatten(columns));
     Ok(result)
 }
 
-/// Reads one partition into `partitions`. Returns the position to resume at if a limit was reached.
+/// Reads one partition into `result`. Returns the position to resume at if a limit was reached.
 pub(crate) async fn read_one(
     access: TableAccess<'_>,
     command: &ReadCommand,
     key: &DecoratedKey,
     resume: Option<&ReadPosition>,
     remaining: &mut Remaining,
-    partitions: &mut Vec<PartitionRows>,
+    result: &mut ReadResult,
 ) -> Result<Option<ReadPosition>, StorageError> {
     let TableAccess { view, cache, empty } = access;
-    let mut slices = command.slices.clone();
-    let mut resumed = Resumed::default();
+    let (mut slices, mut resumed) = (command.slices.clone(), Resumed::default());
     if let Some(position) = resume {
-        let Some(last) = &position.clustering else { return Ok(None) };
-        let comparator = command.table.comparator();
-        if comparator.types.is_empty() {
-            return Ok(None);
-        }
-        let rows_of_partition = position.rows_of_partition;
-        let has_rows = rows_of_partition > 0;
-        resumed = Resumed { has_rows, rows_of_partition, is_begun: false };
-        let reached = bound_behind(last, command.direction);
-        slices = Arc::new(slices.behind(comparator, reached, command.direction));
-        if slices.slices.is_empty() {
-            return Ok(None);
-        }
+        let Some(rest) = slices_behind(command, position) else { return Ok(None) };
+        (slices, resumed) = (rest, Resumed::at(position));
     }
     let is_scanned = cache.is_some_and(|access| access.scan.is_some());
     let only_row = only_row(command, &slices);
@@ -149,13 +136,28 @@ pub(crate) async fn read_one(
         },
     };
     let opened = Opened { sources, empty: opening };
-    let (found, stopped) =
-        read_partition(command, key, opened, resumed, remaining, recorder.as_mut()).await?;
+    let recorder_of_rows = recorder.as_mut();
+    let stopped =
+        read_partition(command, key, opened, resumed, remaining, recorder_of_rows, result).await?;
     if let Some(recorder) = &mut recorder {
         recorder.end_slice(key, &slices);
     }
-    partitions.extend(found);
     Ok(stopped)
+}
+
+/// Returns the slices behind a position, or `None` if there are none.
+pub(super) fn slices_behind(
+    command: &ReadCommand,
+    position: &ReadPosition,
+) -> Option<Arc<ClusteringSlices>> {
+    let last = position.clustering.as_ref()?;
+    let comparator = command.table.comparator();
+    if comparator.types.is_empty() {
+        return None;
+    }
+    let reached = bound_behind(last, command.direction);
+    let slices = command.slices.behind(comparator, reached, command.direction);
+    (!slices.slices.is_empty()).then(|| Arc::new(slices))
 }
 
 /// Returns the bound behind a row in the direction of the read.

@@ -151,8 +151,7 @@ impl Collected<'_> {
         let Some(row) = &self.row else { return false };
         let above = self.partition_deletion.max(self.range_deletion);
         let visibility = Visibility::new(row, above, self.command.now_s);
-        let exists =
-            row.liveness.timestamp > timestamp && visibility.shows_liveness(&row.liveness);
+        let exists = row.liveness.timestamp > timestamp && visibility.shows_liveness(&row.liveness);
         let is_newer = |column: &ColumnDefinition| match row.column(column.id) {
             Some(ColumnData::Simple(cell)) => cell.timestamp > timestamp,
             _ => false,

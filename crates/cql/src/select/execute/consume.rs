@@ -11,8 +11,10 @@ use crate::{
     current_row::{CurrentRow, FlatRow, RowView},
 };
 
-/// Flat rows between two looks at the clock.
+/// Flat rows between two yields.
 const FLAT_ROWS_AT_ONCE: usize = 64;
+/// Bytes of flat rows between two yields. Arbitrary: some microseconds to copy them.
+const FLAT_BYTES_AT_ONCE: usize = 32 * 1024;
 
 /// A partition of a chunk, without its rows.
 struct Found<'p> {
@@ -69,7 +71,9 @@ impl Execution<'_> {
         let FlatRows { partitions, ends, values } = flat;
         let buffer = Bytes::from(values);
         let (mut start, mut row_at, count) = (0, 0, partitions.len());
-        for (index, partition) in partitions.iter().enumerate() {
+        let (mut rows_left, mut batch_end) = (FLAT_ROWS_AT_ONCE, FLAT_BYTES_AT_ONCE);
+        // Each partition is freed after its rows, so that freeing them never blocks for long.
+        for (index, partition) in partitions.into_iter().enumerate() {
             let components = key_components(&self.select.table, &partition.key)?;
             let (static_row, is_last) = (partition.static_row.as_ref(), index + 1 == count);
             let found = self.enter(&partition.key, &components, static_row, is_last, more);
@@ -84,7 +88,9 @@ impl Execution<'_> {
             row_at = partition.rows_end;
             let mut is_skipped = false;
             for (index, &end) in rows.iter().enumerate() {
-                if index.is_multiple_of(FLAT_ROWS_AT_ONCE) {
+                rows_left -= 1;
+                if rows_left == 0 || end > batch_end {
+                    (rows_left, batch_end) = (FLAT_ROWS_AT_ONCE, end + FLAT_BYTES_AT_ONCE);
                     maybe_yield().await;
                 }
                 let values = buffer.get(start..end).unwrap_or_default();

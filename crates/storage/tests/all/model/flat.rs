@@ -24,12 +24,10 @@ pub(crate) async fn compare_flat(
     let table = &command.table;
     let simple = table.regular_columns().iter().filter(|column| !column.is_complex());
     let ids = simple.map(|column| column.id).filter(|id| command.columns.contains(*id));
-    let whole =
-        FlatColumns { clustering: table.clustering_columns().len(), regular: ids.collect() };
-    let backwards: Box<[_]> = whole.regular.iter().rev().copied().collect();
-    let nothing = FlatColumns { clustering: 0, regular: [].into() };
-    let last = FlatColumns { regular: backwards.iter().take(1).copied().collect(), ..nothing };
-    let nothing = FlatColumns { clustering: 0, regular: [].into() };
+    let ids: Vec<_> = ids.collect();
+    let last = FlatColumns::new(0, ids.last().copied().into_iter().collect::<Box<[_]>>());
+    let nothing = FlatColumns::new(0, []);
+    let whole = FlatColumns::new(table.clustering_columns().len(), ids);
     for columns in [whole, last, nothing] {
         let expected: Vec<Partition> =
             expected.iter().map(|partition| flat_partition(&columns, partition)).collect();
@@ -48,12 +46,12 @@ pub(crate) async fn compare_flat(
 
 fn flat_partition(columns: &FlatColumns, partition: &PartitionRows) -> Partition {
     let values = |row: &Row| {
-        let clustering = row.clustering.values.iter().take(columns.clustering).cloned();
+        let clustering = row.clustering.values.iter().take(columns.clustering()).cloned();
         let value = |id| match row.column(id) {
             Some(ColumnData::Simple(cell)) => Some(cell.value.clone()),
             _ => None,
         };
-        clustering.chain(columns.regular.iter().map(|id| value(*id))).collect()
+        clustering.chain(columns.regular().iter().map(|id| value(*id))).collect()
     };
     let rows = partition.rows.iter().map(values).collect();
     (partition.key.clone(), partition.static_row.clone(), rows)
