@@ -191,7 +191,7 @@ pub enum StorageError {
         /// Bytes that the output may take.
         needed_bytes: u64,
     },
-    /// The database is shutting down.
+    /// The node or the store is shutting down.
     #[error("the database is shutting down")]
     ShuttingDown,
 }

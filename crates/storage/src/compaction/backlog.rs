@@ -37,7 +37,7 @@ pub(crate) fn progress(store: &ShardStore) -> Vec<CompactionProgress> {
             remaining: running.remaining(),
             total_bytes: running.total_bytes.get(),
             total_stored_bytes: running.total_stored_bytes(),
-            target_directory: table.directory.display().to_string(),
+            target_directory: table.home.directory.display().to_string(),
         }
     });
     running.collect()

@@ -62,7 +62,7 @@ pub(super) async fn run(
             Ok(None) => break 'abort Ok(Outcome::Stopped),
             Err(error) => break 'abort Err(error),
         };
-        _turn = table.exchange_lock.acquire(1).await;
+        _turn = table.exchanges.lock.acquire(1).await;
         let removed: Vec<Descriptor> =
             running.inputs.iter().map(|input| input.descriptor().clone()).collect();
         match transaction.commit(&removed).await {

@@ -17,8 +17,8 @@ pub(crate) async fn bytes_for_compactions(store: &ShardStore, table: &Table) -> 
 /// one count.
 async fn bytes_without(store: &ShardStore, table: &Table, before: Option<Uuid>) -> u64 {
     let device = device_of(store, table).await;
-    let directory = match store.file_system.exists(&table.directory).await {
-        Ok(true) => &table.directory,
+    let directory = match store.file_system.exists(&table.home.directory).await {
+        Ok(true) => &table.home.directory,
         _ => &store.configuration.data_directory,
     };
     let available = store.file_system.available_bytes(directory).await;
@@ -53,7 +53,7 @@ pub(crate) async fn reserved_bytes(store: &ShardStore, device: u64, before: Opti
 
 /// Returns the device that a table's directory is on.
 pub(crate) async fn device_of(store: &ShardStore, table: &Table) -> u64 {
-    table.device(&store.file_system, &store.configuration.data_directory).await
+    table.home.device(&store.file_system, &store.configuration.data_directory).await
 }
 
 /// Checks that the table's disk has room for a compaction that has its files already, besides the

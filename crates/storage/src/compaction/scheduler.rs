@@ -450,7 +450,7 @@ pub(crate) fn candidates_of(store: &ShardStore, table: &Rc<Table>) -> TableCandi
         suspect_info: Vec::new(),
         tokens,
         shards: if table.is_schema() { 1 } else { store.shard().count },
-        flush_bytes: table.flush_bytes(),
+        flush_bytes: table.flushes.mean_bytes(),
     };
     for sstable in view.sstables.iter().filter(|sstable| is_inside(sstable, tokens)) {
         let facts = info_of(sstable, limits.gc_before_s);

@@ -24,7 +24,7 @@ pub(super) fn context_of(
     CompactionContext {
         file_system: store.file_system().clone(),
         metadata: metadata.clone(),
-        directory: table.directory.clone(),
+        directory: table.home.directory.clone(),
         version: store.tables.features_of(table).version,
         host: store.host_id(),
         oldest_segment: store.logs.oldest_segment_of(table),
@@ -75,7 +75,7 @@ impl OutputFactory for Outputs {
             if has_old_timestamps && !features.has_room_for_negative_deletions() {
                 features = features.with_room_for_negative_deletions();
             }
-            let named = |id| Descriptor::new(self.table.directory.clone(), features, id);
+            let named = |id| Descriptor::new(self.table.home.directory.clone(), features, id);
             let descriptor = self.store.next_descriptor(metadata.id, named).await?;
             let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;
             let configuration = self.store.configuration();

@@ -39,7 +39,7 @@ fn since(clock: &Cell<Option<(u64, Instant)>>, value: u64, now: Instant) -> Dura
 /// start automatically.
 pub(super) fn is_due(table: &Table, autocompaction: bool) -> bool {
     let now = Instant::now();
-    let (clock, memtable) = (table.flush_clock(), table.memtable());
+    let (clock, memtable) = (&table.flushes.clock, table.memtable());
     if memtable.is_empty() {
         clock.dirty.set(None);
         return false;

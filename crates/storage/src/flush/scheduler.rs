@@ -104,7 +104,7 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
 /// during the pause, because their disk may be another one.
 async fn flush(store: &ShardStore, table: &Table) {
     let outcome = store.flush_in_background(table).await;
-    table.flush_retry_at.set(outcome.is_err().then(|| Instant::now() + RETRY_PAUSE));
+    table.flushes.retry_at.set(outcome.is_err().then(|| Instant::now() + RETRY_PAUSE));
 }
 
 /// Returns how long the flush of a table must wait for compactions. A failed flush does not wait:
@@ -121,7 +121,12 @@ fn has_failed(table: &Rc<Table>) -> bool {
 }
 
 fn is_free(table: &Rc<Table>) -> bool {
-    table.flush_lock.available() > 0
+    table.flushes.lock.available() > 0
+}
+
+/// Returns the bytes of memory of the memtable that takes writes.
+fn memtable_bytes(table: &Table) -> usize {
+    table.borrow_view().memtable.memory_bytes()
 }
 
 /// Returns the table to flush next, if any. Tables that wait for compactions are excluded, except
@@ -132,7 +137,7 @@ fn victim(store: &ShardStore, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<T
     // A table that is being dropped is not flushed. It may stay in the list until its compaction
     // has ended, and choosing it again and again would occupy the core that the compaction needs.
     tables.retain(|table| {
-        !table.is_dropped() && table.flush_retry_at.get().is_none_or(|at| at <= now)
+        !table.is_dropped() && table.flushes.retry_at.get().is_none_or(|at| at <= now)
     });
     // Failed flushes come first: their memtables and segments are the oldest.
     if let Some(failed) = tables.iter().find(|table| has_failed(table)) {
@@ -146,8 +151,8 @@ fn victim(store: &ShardStore, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<T
         return Some(full.clone());
     }
     if store.memtables.budget.wants_flush() {
-        let active: usize = tables.iter().map(|table| table.memtable_bytes()).sum();
-        let bytes = |table: &&Rc<Table>| table.memtable_bytes();
+        let active: usize = tables.iter().map(|table| memtable_bytes(table)).sum();
+        let bytes = |table: &&Rc<Table>| memtable_bytes(table);
         let others = || tables.iter().filter(|table| !waits(table));
         let does_one_wait = others().count() < tables.len();
         // While a large memtable waits, small ones are not flushed: that would hardly free memory.
@@ -157,13 +162,13 @@ fn victim(store: &ShardStore, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<T
             SMALL_BYTES
         };
         let free = others().filter(|table| is_free(table)).max_by_key(bytes);
-        let largest = free.filter(|table| table.memtable_bytes() > least);
+        let largest = free.filter(|table| memtable_bytes(table) > least);
         let any = || others().max_by_key(bytes).filter(|_| !does_one_wait);
         // If readers still hold the memory of flushed memtables, a flush of small ones does not
         // help.
         let helps = |table: &&Rc<Table>| {
             store.memtables.budget.is_flush_due(active)
-                || (!store.memtables.budget.has_room() && table.memtable_bytes() > SMALL_BYTES)
+                || (!store.memtables.budget.has_room() && memtable_bytes(table) > SMALL_BYTES)
         };
         if let Some(largest) = largest.or_else(any).filter(helps) {
             return Some(largest.clone());

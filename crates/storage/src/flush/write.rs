@@ -13,11 +13,7 @@ use espalier_sstable::{
 
 use super::{copy::Copy, pace::FlushPace};
 use crate::{
-    ShardStore, StorageError,
-    flush::FlushProgress,
-    index::write_memtable,
-    shard::{add, make_directory},
-    table::Table,
+    ShardStore, StorageError, flush::FlushProgress, index::write_memtable, shard::add, table::Table,
 };
 
 impl ShardStore {
@@ -44,7 +40,7 @@ impl TableFlush<'_> {
     /// Writes all memtables of the table, one after another.
     async fn run(&self) -> Result<(), StorageError> {
         let table = self.table;
-        let _permit = table.flush_lock.acquire(1).await;
+        let _permit = table.flushes.lock.acquire(1).await;
         if table.is_dropped() {
             return Ok(());
         }
@@ -72,11 +68,11 @@ impl TableFlush<'_> {
             match self.flush_memtable(&memtable, &progress).await {
                 Ok(sstable) => {
                     if let Some(sstable) = &sstable {
-                        table.record_flush(sstable.reader().stored_data_length());
+                        table.flushes.record(sstable.reader().stored_data_length());
                     }
                     self.exchange_flushed(&memtable, sstable).await;
                     drop(progress);
-                    table.set_flush_failure(None);
+                    table.flushes.set_failure(None);
                     self.store.counters.flushes.count(memtable.used_bytes());
                 }
                 Err(error) => {
@@ -86,7 +82,7 @@ impl TableFlush<'_> {
                         "flush failed, retrying after a pause; its rows stay in the memtable, \
                         check the disk"
                     );
-                    table.set_flush_failure(Some(error.to_string()));
+                    table.flushes.set_failure(Some(error.to_string()));
                     add(&self.store.counters.flushes.failed, 1);
                     // The scheduler retries after a pause.
                     self.store.wakers.flush.notify_one();
@@ -128,7 +124,7 @@ impl TableFlush<'_> {
     ) -> Result<Option<Rc<SSTable>>, StorageError> {
         let table = self.table;
         let metadata = memtable.table_to_write(&table.metadata());
-        make_directory(&self.store.file_system, table).await?;
+        table.home.make(&self.store.file_system).await?;
         let options = self.writer_options(memtable, &metadata).await?;
         let descriptor = options.descriptor.clone();
         let outcome = match SSTableWriter::create(self.store.file_system(), options).await {
@@ -193,7 +189,7 @@ impl TableFlush<'_> {
         if statistics.has_negative_deletion && !features.has_room_for_negative_deletions() {
             features = features.with_room_for_negative_deletions();
         }
-        let named = |id| Descriptor::new(table.directory.clone(), features, id);
+        let named = |id| Descriptor::new(table.home.directory.clone(), features, id);
         let descriptor = self.store.next_descriptor(metadata.id, named).await?;
         let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;
         let columns = metadata.static_columns().iter().chain(metadata.regular_columns());

@@ -56,7 +56,7 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
                 );
                 pause = pause.min(RETRY_PAUSE);
             }
-            let until_retry = table.index_failures.until_retry(time::Instant::now());
+            let until_retry = table.indexes.failures.until_retry(time::Instant::now());
             pause = until_retry.map_or(pause, |left| pause.min(left.max(MIN_PAUSE)));
         }
         if store.is_closing() {
@@ -72,16 +72,16 @@ async fn build_indexes(store: &Rc<ShardStore>, table: &Rc<Table>) -> Result<(), 
     if table.is_dropped() || (has_none && table.borrow_view().flushing.is_empty()) {
         return Ok(());
     }
-    if table.has_frozen_without_entries() {
+    if has_frozen_without_entries(table) {
         store.flush_in_background(table).await?;
     }
-    let missing = table.unindexed();
-    table.index_failures.retain(&missing);
+    let missing = unindexed(table);
+    table.indexes.failures.retain(&missing);
     let now = time::Instant::now();
     // Another shard may lead for a file that several share. It wakes this one when the file is
     // split.
     let may_try = |sstable: &&Rc<SSTable>| {
-        may_take(store, table, sstable) && table.index_failures.may_try(sstable, now)
+        may_take(store, table, sstable) && table.indexes.failures.may_try(sstable, now)
     };
     let missing: Vec<Rc<SSTable>> = missing.iter().filter(may_try).cloned().collect();
     if missing.is_empty() {
@@ -105,7 +105,7 @@ async fn build_indexes(store: &Rc<ShardStore>, table: &Rc<Table>) -> Result<(), 
                 | StorageError::CompactionUndecided(_)),
             ) => return Err(error),
             Err(error) => {
-                let pause = table.index_failures.record(&sstable, time::Instant::now());
+                let pause = table.indexes.failures.record(&sstable, time::Instant::now());
                 tracing::error!(
                     %error,
                     sstable = %sstable.descriptor(),
@@ -121,7 +121,7 @@ async fn build_indexes(store: &Rc<ShardStore>, table: &Rc<Table>) -> Result<(), 
         // A file that several shards share was split, so that they may be done, too.
         peers.wake_index_builds().await;
     }
-    if table.unindexed().is_empty() {
+    if unindexed(table).is_empty() {
         tracing::info!(
             keyspace = metadata.keyspace,
             table = metadata.name,
@@ -146,25 +146,23 @@ pub(super) fn is_indexed(sstable: &SSTable, table: &TableMetadata) -> bool {
     })
 }
 
-impl Table {
-    /// Returns the SSTables that lack entries of an index.
-    pub(crate) fn unindexed(&self) -> Vec<Rc<SSTable>> {
-        let (view, metadata) = (self.view(), self.metadata());
-        let is_missing = |sstable: &&Rc<SSTable>| !is_indexed(sstable, &metadata);
-        view.sstables.iter().filter(is_missing).cloned().collect()
-    }
+/// Returns the SSTables that lack entries of an index.
+fn unindexed(table: &Table) -> Vec<Rc<SSTable>> {
+    let (view, metadata) = (table.view(), table.metadata());
+    let is_missing = |sstable: &&Rc<SSTable>| !is_indexed(sstable, &metadata);
+    view.sstables.iter().filter(is_missing).cloned().collect()
+}
 
-    /// Returns whether all data of the table on this shard has the entries of the indexes of
-    /// `wanted`, a version of the table.
-    pub(crate) fn has_entries_of(&self, wanted: &TableMetadata) -> bool {
-        self.borrow_metadata().has_indexes_of(wanted)
-            && self.unindexed().is_empty()
-            && !self.has_frozen_without_entries()
-    }
+/// Returns whether all data of the table on this shard has the entries of the indexes of
+/// `wanted`, a version of the table.
+pub(crate) fn has_entries_of(table: &Table, wanted: &TableMetadata) -> bool {
+    table.borrow_metadata().has_indexes_of(wanted)
+        && unindexed(table).is_empty()
+        && !has_frozen_without_entries(table)
+}
 
-    /// Returns whether a frozen memtable has other entries than the indexes of the table need.
-    pub(crate) fn has_frozen_without_entries(&self) -> bool {
-        let (view, metadata) = (self.view(), self.metadata());
-        view.flushing.iter().any(|memtable| !has_entries(memtable, &metadata))
-    }
+/// Returns whether a frozen memtable has other entries than the indexes of the table need.
+fn has_frozen_without_entries(table: &Table) -> bool {
+    let (view, metadata) = (table.view(), table.metadata());
+    view.flushing.iter().any(|memtable| !has_entries(memtable, &metadata))
 }

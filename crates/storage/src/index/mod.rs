@@ -29,7 +29,7 @@ mod source;
 mod union;
 mod vector_component;
 
-pub(crate) use build::run as run_builder;
+pub(crate) use build::{has_entries_of, run as run_builder};
 pub(crate) use component::write_memtable;
 pub(crate) use failures::IndexFailures;
 pub(crate) use range::CostlyRanges;

@@ -42,8 +42,8 @@ impl Snapshots<'_> {
         let (tag, keyspaces, tables) = (tag.map(str::to_owned), owned(keyspaces), owned(tables));
         self.node
             .on_shard(0, move |node| async move {
-                // No snapshot is being taken, restored or imported meanwhile, and no table's directory
-                // is being created.
+                // No snapshot is being taken, restored or imported meanwhile, and no table's
+                // directory is being created.
                 let _lock = node.inner.schema_lock.acquire(1).await;
                 Snapshots::of(&node).clear_in_turn(&Wanted { tag, keyspaces, tables }).await
             })

@@ -23,7 +23,7 @@ impl SchemaChanges<'_> {
     pub(super) async fn drop_table(self, old: &Schema, id: TableId) {
         self.node.store().shared.record_dropped(id);
         let directory = match self.node.store().tables.get(id) {
-            Ok(table) => table.directory.clone(),
+            Ok(table) => table.home.directory.clone(),
             Err(_) => return,
         };
         let file_system = &self.node.store().file_system;
@@ -55,7 +55,7 @@ impl SchemaChanges<'_> {
         table.set_dropped();
         let _pause = table.compactions.pause().await;
         let _awaiting = self.node.store().memtables.await_flush();
-        let _turn = table.flush_lock.acquire(1).await;
+        let _turn = table.flushes.lock.acquire(1).await;
         self.node.store().tables.by_id.borrow_mut().remove(&id);
         table.clear();
         self.node.store().logs.reclaim(&self.node.store().tables);

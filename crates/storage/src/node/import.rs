@@ -25,10 +25,7 @@ use espalier_sstable::{
 use futures_util::future::LocalBoxFuture;
 
 use super::{Node, ViewBuilds};
-use crate::{
-    StorageError, compaction::bytes_for_compactions, shard::make_directory, system::is_virtual,
-    table::Table,
-};
+use crate::{StorageError, compaction::bytes_for_compactions, system::is_virtual, table::Table};
 
 /// Directory below a table's directory in which ScyllaDB looks for files to load.
 const UPLOAD: &str = "upload";
@@ -105,7 +102,7 @@ impl Imports<'_> {
         let table = self.node.store().tables.get(id)?;
         let (metadata, file_system) = (table.metadata(), self.node.store().file_system().clone());
         let is_upload = directory.is_none();
-        let source = directory.unwrap_or_else(|| table.directory.join(UPLOAD));
+        let source = directory.unwrap_or_else(|| table.home.directory.join(UPLOAD));
         if !file_system.exists(&source).await.unwrap_or(true) {
             return Err(StorageError::NotImportable(format!(
                 "there is no directory {}",
@@ -192,12 +189,15 @@ impl Imports<'_> {
         becoming: Becoming,
     ) -> Result<Imported, StorageError> {
         let (id, file_system) = (table.metadata().id, self.node.store().file_system());
-        make_directory(&self.node.store().file_system, table).await?;
+        table.home.make(&self.node.store().file_system).await?;
         let mut imported = Imported::default();
         let mut copies = Vec::new();
         for descriptor in found {
-            let named =
-                |id| Descriptor { id, directory: table.directory.clone(), ..descriptor.clone() };
+            let named = |id| Descriptor {
+                id,
+                directory: table.home.directory.clone(),
+                ..descriptor.clone()
+            };
             let copied = async {
                 let copy = self.node.store().next_descriptor(id, named).await?;
                 let bytes = match becoming {

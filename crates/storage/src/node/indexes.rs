@@ -10,7 +10,7 @@ use espalier_runtime::time;
 use uuid::Uuid;
 
 use super::Node;
-use crate::{StorageError, system::index_info_update, table::Table};
+use crate::{StorageError, index::has_entries_of, system::index_info_update, table::Table};
 
 /// An SSTable for which the last build of its index entries failed.
 pub(super) struct FailedIndexBuild {
@@ -31,7 +31,7 @@ impl Node {
             let wanted = wanted.clone();
             async move {
                 let table = node.store().tables.get(wanted.id);
-                table.is_ok_and(|table| table.has_entries_of(&wanted))
+                table.is_ok_and(|table| has_entries_of(&table, &wanted))
             }
         });
         shards.await.into_iter().all(|is_built| is_built)
@@ -66,17 +66,17 @@ pub(super) async fn record_built_indexes(
     table: &Rc<Table>,
 ) -> Result<(), StorageError> {
     let metadata = table.metadata();
-    let is_new = |name: &&String| !table.has_recorded_index(name);
+    let is_new = |name: &&String| !table.indexes.is_recorded(name);
     let names = metadata.indexes.iter().map(|index| &index.name).filter(is_new);
     let names: Vec<String> = names.cloned().collect();
     if names.is_empty() {
         return Ok(());
     }
     if node.store().shard().index != 0 {
-        if table.has_entries_of(&metadata) {
+        if has_entries_of(table, &metadata) {
             let wake = |node: Node| async move { node.store().wakers.indexes.notify_one() };
             node.on_shard(0, wake).await;
-            table.record_indexes(names);
+            table.indexes.record(names);
         }
         return Ok(());
     }
@@ -87,7 +87,7 @@ pub(super) async fn record_built_indexes(
     let update = |name: &String| index_info_update(&metadata.keyspace, name, now, None);
     let updates = names.iter().map(update).collect();
     node.apply(Mutation { updates }).await?;
-    table.record_indexes(names);
+    table.indexes.record(names);
     Ok(())
 }
 
@@ -97,13 +97,13 @@ pub(super) async fn failed_index_builds(node: &Node) -> Vec<FailedIndexBuild> {
         let tables = node.store().tables.all();
         let failures = tables.iter().flat_map(|table| {
             let metadata = table.metadata();
-            table.index_failures.all().into_iter().map(move |(id, sstable)| FailedIndexBuild {
+            table.indexes.failures.all().into_iter().map(move |(id, sstable)| FailedIndexBuild {
                 id,
                 keyspace: metadata.keyspace.clone(),
                 table: metadata.name.clone(),
                 total_bytes: sstable.reader().data_length(),
                 total_stored_bytes: sstable.reader().stored_data_length(),
-                directory: table.directory.display().to_string(),
+                directory: table.home.directory.display().to_string(),
             })
         });
         failures.collect::<Vec<_>>()

@@ -329,7 +329,7 @@ impl<'n> Batches<'n> {
         for id in tables {
             // The table was dropped meanwhile; applying the batch reports that.
             let Ok(table) = self.node.store().tables.get(id) else { continue };
-            let directory = &table.directory;
+            let directory = &table.home.directory;
             let record = TruncationRecord::load(&self.node.store().file_system, directory).await?;
             if record.is_some_and(|record| record.at_us >= created_us) {
                 mutation.updates.retain(|update| update.table != id);

@@ -1,7 +1,7 @@
 //! The node: the handle to the storage engine that `cql` and `server` hold, one for each shard. It
 //! routes calls between the shards' stores ([`crate::ShardStore`]).
 //!
-//! What several shards do together is grouped into types of one idea each ([`Snapshots`],
+//! The work of several shards together is grouped into types of one idea each ([`Snapshots`],
 //! [`Compactions`] and others). They are handles to the node, made where they are used.
 //!
 //! | module | what it does |

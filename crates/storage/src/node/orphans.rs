@@ -84,7 +84,8 @@ impl<'n> Orphans<'n> {
                         return Err(StorageError::UnknownOrphan(path));
                     };
                     let file_system = node.store().file_system();
-                    // The mark makes the next start remove the directory if a crash interrupts this.
+                    // The mark makes the next start remove the directory if a crash interrupts
+                    // this.
                     let mark = orphan.path.join(DROPPED_FILE_NAME);
                     file_system.write_atomically(mark, Vec::new()).await?;
                     remove_dropped_directory(file_system, &orphan.path).await?;

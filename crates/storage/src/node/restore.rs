@@ -14,7 +14,7 @@ use super::{
     import::{Becoming, find},
     snapshots::{MANIFEST, SCHEMA},
 };
-use crate::{StorageError, compaction::device_of, shard::make_directory};
+use crate::{StorageError, compaction::device_of};
 
 impl<'n> Snapshots<'n> {
     /// Restores a table from a snapshot. Writes after the snapshot are lost.
@@ -55,7 +55,7 @@ impl<'n> Snapshots<'n> {
         let found = self.files_of_snapshot(&source).await?;
         let partitions = Imports::of(self.node).check_imports(&metadata, &found).await?;
         let table = self.node.store().tables.get(metadata.id)?;
-        make_directory(&self.node.store().file_system, &table).await?;
+        table.home.make(&self.node.store().file_system).await?;
         if self.node.store().file_system().metadata(&source).await?.device
             != device_of(self.node.store(), &table).await
         {

@@ -84,7 +84,7 @@ impl<'n> Compactions<'n> {
         let mut milliseconds = time::now_millis();
         let mut tag = format!("pre-scrub-{milliseconds}");
         for id in ids {
-            let snapshots = self.node.store().tables.get(*id)?.directory.join(SNAPSHOTS);
+            let snapshots = self.node.store().tables.get(*id)?.home.directory.join(SNAPSHOTS);
             while self.node.store().file_system().exists(snapshots.join(&tag)).await? {
                 milliseconds += 1;
                 tag = format!("pre-scrub-{milliseconds}");

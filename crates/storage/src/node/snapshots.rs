@@ -23,7 +23,6 @@ use uuid::Uuid;
 use super::Node;
 use crate::{
     StorageError,
-    shard::make_directory,
     table::{SNAPSHOTS, Table, TableView},
 };
 
@@ -139,13 +138,13 @@ impl<'n> Snapshots<'n> {
     }
 
     async fn check_no_snapshot(self, table: &Table, tag: &str) -> Result<(), StorageError> {
-        if self.has_linked_snapshots(&table.directory).await? {
+        if self.has_linked_snapshots(&table.home.directory).await? {
             return Err(StorageError::Snapshot(format!(
                 "{} is a symbolic link: snapshots stay below the table's directory",
-                table.directory.join(SNAPSHOTS).display()
+                table.home.directory.join(SNAPSHOTS).display()
             )));
         }
-        let directory = table.directory.join(SNAPSHOTS).join(tag);
+        let directory = table.home.directory.join(SNAPSHOTS).join(tag);
         if !self.node.store().file_system().exists(&directory).await? {
             return Ok(());
         }
@@ -176,8 +175,8 @@ impl<'n> Snapshots<'n> {
                 self.node.flush_tables(vec![id]).await?;
             }
             let table = self.node.store().tables.get(id)?;
-            make_directory(&self.node.store().file_system, &table).await?;
-            let directory = table.directory.join(SNAPSHOTS).join(tag);
+            table.home.make(&self.node.store().file_system).await?;
+            let directory = table.home.directory.join(SNAPSHOTS).join(tag);
             made.push(directory.clone());
             self.node.store().file_system().create_dir_all(&directory).await?;
             let to = directory.clone();
@@ -196,8 +195,8 @@ impl<'n> Snapshots<'n> {
             let statements = describe(&self.node.store().schema(), &table.metadata());
             file_system.write_atomically(directory.join(SCHEMA), statements).await?;
             file_system.write_atomically(directory.join(MANIFEST), manifest(&files)).await?;
-            file_system.sync_dir(table.directory.join(SNAPSHOTS)).await?;
-            file_system.sync_dir(&table.directory).await?;
+            file_system.sync_dir(table.home.directory.join(SNAPSHOTS)).await?;
+            file_system.sync_dir(&table.home.directory).await?;
         }
         Ok(())
     }
@@ -205,7 +204,7 @@ impl<'n> Snapshots<'n> {
     /// Links the files that this shard has open. Returns the names of their Data.db.
     async fn link_files(self, id: TableId, to: &Path) -> Result<Vec<String>, StorageError> {
         let Ok(table) = self.node.store().tables.get(id) else { return Ok(Vec::new()) };
-        let _permit = table.exchange_lock.acquire(1).await;
+        let _permit = table.exchanges.lock.acquire(1).await;
         let mut attempt = 1;
         loop {
             // Another shard may split a shared file. It puts the parts into this shard's view

@@ -57,7 +57,8 @@ impl Node {
     /// Fails if the table is unknown, or if its truncation record cannot be read.
     pub async fn truncated_at_us(&self, table: TableId) -> Result<Option<i64>, StorageError> {
         let table = self.store().tables.get(table)?;
-        let record = TruncationRecord::load(&self.store().file_system, &table.directory).await?;
+        let record =
+            TruncationRecord::load(&self.store().file_system, &table.home.directory).await?;
         Ok(record.map(|record| record.at_us))
     }
 }
@@ -80,7 +81,7 @@ impl Truncation<'_> {
     /// Truncates a table. The caller holds `schema_lock`.
     pub(super) async fn truncate_locked(self, id: TableId) -> Result<(), StorageError> {
         let table = self.node.store().tables.get(id)?;
-        let directory = table.directory.clone();
+        let directory = table.home.directory.clone();
         let held = self
             .node
             .on_all_shards(move |node| async move { Truncation::of(&node).hold(id).await });
@@ -147,7 +148,7 @@ impl Truncation<'_> {
         if let Ok(table) = self.node.store().tables.get(id) {
             let pause = table.compactions.pause().await;
             let _awaiting = self.node.store().memtables.await_flush();
-            let flush_permit = table.flush_lock.acquire(1).await;
+            let flush_permit = table.flushes.lock.acquire(1).await;
             table.hold(flush_permit, pause);
         }
     }
@@ -196,7 +197,7 @@ impl Truncation<'_> {
                 .store()
                 .tables
                 .get(directory.id)
-                .is_ok_and(|table| table.directory == directory.path)
+                .is_ok_and(|table| table.home.directory == directory.path)
             {
                 self.forget_removed(&directory.path).await?;
             }

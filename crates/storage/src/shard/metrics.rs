@@ -22,7 +22,7 @@ impl ShardStore {
         let (mut dead, mut indexes) = ((0, 0), (0, 0));
         for table in tables.values() {
             indexes.0 += table.borrow_view().damaged_indexes() as u64;
-            indexes.1 += table.index_failures.len() as u64;
+            indexes.1 += table.indexes.failures.len() as u64;
             let (ranges, passes) = table.empty_ranges().counts();
             dead = (dead.0 + ranges as u64, dead.1 + passes);
         }

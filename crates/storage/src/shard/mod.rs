@@ -11,7 +11,7 @@
 //! | `counters`, `metrics` | the counts that metrics report |
 //! | `write`, `storable`, `index_room` | the write path: commit log and memtable |
 //! | `read`, `look_ahead` | reads of the shard's partitions |
-//! | `turns` | what the holder of a turn asks its shard |
+//! | `turns` | timestamps and log state for the holder of a turn |
 //! | `start`, `install`, `replay`, `open_log` | start and end |
 //! | `sstables` | names and opens SSTables |
 //! | `requests` | compactions, rewrites and scrubs on request |
@@ -63,7 +63,6 @@ pub(crate) use peers::Peers;
 pub(crate) use replay::{apply_replayed, recover_tables, replay};
 pub(crate) use requests::{NamedFile, RequestedCompactions, is_named, may_take, named_files};
 pub use routing::Routing;
-pub(crate) use sstables::make_directory;
 pub(crate) use start::{
     begin_segment_ids, find_all_tables, flush_tables, load_discarded, prepare_directories,
     start_compactions, start_flushes,

@@ -1,7 +1,7 @@
 //! The rest of the node, as the background work of a shard's store sees it.
 //!
-//! A store that is used alone has no peers. Then it has all files of its tables for itself, and
-//! nobody records its compactions.
+//! A store that is used alone has no peers. It has all files of its tables for itself, and no
+//! system table records its compactions.
 
 use std::rc::Rc;
 
@@ -13,7 +13,7 @@ use uuid::Uuid;
 
 use crate::{StorageError, table::Table};
 
-/// What a shard's background work asks of the other shards and of the node.
+/// The rest of the node, for the background work of one shard.
 pub(crate) trait Peers {
     /// Returns the bytes that the running compactions of all shards will still write to a disk.
     /// With `before`, only the compactions that began before this one count.

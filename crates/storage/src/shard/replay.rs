@@ -33,7 +33,7 @@ pub(crate) async fn recover_tables(
     let mut all = TableRecoveries::default();
     for FoundTable { directory, .. } in found.iter() {
         let Ok(table) = store.tables.get(directory.id) else { continue };
-        if !wanted(directory.id) || table.directory != directory.path {
+        if !wanted(directory.id) || table.home.directory != directory.path {
             continue;
         }
         let truncation = TruncationRecord::load(&store.file_system, &directory.path).await?;

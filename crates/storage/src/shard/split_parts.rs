@@ -21,7 +21,7 @@ pub(crate) async fn stage(
     for part in parts {
         let part = store.open_sstable(&metadata, part).await?;
         if store.routing.may_own_part(&metadata, &part) {
-            table.staged.borrow_mut().entry(split).or_default().push(part);
+            table.exchanges.staged.borrow_mut().entry(split).or_default().push(part);
         }
     }
     Ok(())
@@ -30,7 +30,7 @@ pub(crate) async fn stage(
 /// Drops the parts that [`stage`] opened.
 pub(crate) fn unstage(store: &ShardStore, id: TableId, split: Uuid) {
     if let Ok(table) = store.tables.get(id) {
-        let parts = table.staged.borrow_mut().remove(&split);
+        let parts = table.exchanges.staged.borrow_mut().remove(&split);
         drop(parts);
     }
 }
@@ -44,7 +44,7 @@ pub(crate) fn exchange(
     has_left_out: bool,
 ) -> Result<(), StorageError> {
     let Ok(table) = store.tables.get(id) else { return Ok(()) };
-    let staged = table.staged.borrow_mut().remove(&split).unwrap_or_default();
+    let staged = table.exchanges.staged.borrow_mut().remove(&split).unwrap_or_default();
     let view = table.view();
     let is_removed = |sstable: &&Rc<SSTable>| removed.contains(sstable.descriptor());
     let gone: Vec<_> = view.sstables.iter().filter(is_removed).cloned().collect();

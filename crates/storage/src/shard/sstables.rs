@@ -3,13 +3,12 @@
 use std::{num::NonZeroU64, rc::Rc, sync::Arc};
 
 use espalier_mutation::schema::{TableId, TableMetadata};
-use espalier_runtime::file::{FileError, FileSystem};
 use espalier_sstable::{
     Descriptor, SSTable, SSTableError, SSTableId, components::components_found,
 };
 
 use super::ShardStore;
-use crate::{StorageError, table::Table};
+use crate::StorageError;
 
 impl ShardStore {
     /// Opens an SSTable for this shard.
@@ -46,23 +45,4 @@ impl ShardStore {
             );
         }
     }
-}
-
-/// Creates the directory of a table, and makes its name durable.
-pub(crate) async fn make_directory(
-    file_system: &FileSystem,
-    table: &Table,
-) -> Result<(), FileError> {
-    if table.has_durable_directory.get() {
-        return Ok(());
-    }
-    file_system.create_dir_all(&table.directory).await?;
-    // Another shard or an earlier run may have created the directory without making its name
-    // durable.
-    let above = table.directory.ancestors().skip(1).take(2);
-    for directory in above.filter(|directory| !directory.as_os_str().is_empty()) {
-        file_system.sync_dir(directory).await?;
-    }
-    table.has_durable_directory.set(true);
-    Ok(())
 }

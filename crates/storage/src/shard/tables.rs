@@ -80,7 +80,7 @@ impl Tables {
     /// Returns the error of a table whose last flush failed; `None` if there is no such table.
     pub(crate) fn flush_failure(&self) -> Option<String> {
         let tables = self.by_id.borrow();
-        tables.values().find_map(|table| table.flush_failure())
+        tables.values().find_map(|table| table.flushes.failure())
     }
 
     /// Returns the ids of the tables of a keyspace, or of one of them. Virtual tables are unknown

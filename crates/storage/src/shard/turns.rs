@@ -1,4 +1,4 @@
-//! What the holder of a turn asks its shard: see [`crate::turns`].
+//! Timestamps and log state for the holder of a turn: see [`crate::turns`].
 
 use espalier_mutation::{
     ColumnRef, DeletionTime, RowContent, Unfiltered, UnfilteredStream,

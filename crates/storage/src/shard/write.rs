@@ -99,7 +99,8 @@ impl ShardStore {
         }
     }
 
-    /// Writes on this shard, waiting for room and for durability. The mutation has its view updates.
+    /// Writes on this shard, waiting for room and for durability. The mutation has its view
+    /// updates.
     ///
     /// # Errors
     ///
@@ -124,8 +125,8 @@ impl ShardStore {
         }
     }
 
-    /// Writes on this shard, waiting for room but not for durability. Returns `None` if a table has a
-    /// view and the mutation lacks the updates of it.
+    /// Writes on this shard, waiting for room but not for durability. Returns `None` if a table has
+    /// a view and the mutation lacks the updates of it.
     pub(crate) async fn write_if(
         &self,
         mutation: &Mutation,
@@ -186,8 +187,8 @@ impl ShardStore {
         Ok(Writer(self).log_of(mutation)?.check_size(bytes)?)
     }
 
-    /// Writes one row without waiting, as [`ShardStore::try_apply`] does with a mutation of one row,
-    /// but from borrowed values. `clustering` has a value for each clustering column.
+    /// Writes one row without waiting, as [`ShardStore::try_apply`] does with a mutation of one
+    /// row, but from borrowed values. `clustering` has a value for each clustering column.
     ///
     /// Returns `None` if another shard owns the partition, or if there is no room at the moment.
     ///
@@ -324,7 +325,7 @@ impl<'s> Writer<'s> {
         tables.iter().try_for_each(|table| self.admit_to(table))?;
         let mut encoder = self.0.buffers.encoder.borrow_mut();
         let mappings: SmallVec<[Rc<ColumnMapping>; 2]> =
-            tables.iter().map(|table| table.mapping()).collect();
+            tables.iter().map(|table| table.borrow_mapping().clone()).collect();
         encoder.encode(mutation, |index| mappings.get(index).map_or(0, |mapping| mapping.number));
         let mut appended = None;
         if tables.iter().any(|table| table.is_durable()) {

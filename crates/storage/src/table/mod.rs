@@ -4,6 +4,9 @@
 mod directory;
 #[cfg(test)]
 mod droppable_tests;
+mod flushes;
+mod home;
+mod indexes;
 mod pending_import;
 mod truncation;
 mod truncation_state;
@@ -12,7 +15,7 @@ mod view;
 use std::{
     cell::{Cell, RefCell},
     collections::BTreeMap,
-    path::{Path, PathBuf},
+    path::PathBuf,
     rc::Rc,
     sync::Arc,
 };
@@ -22,7 +25,7 @@ use espalier_commitlog::ColumnMapping;
 use espalier_compaction::{TableCompactions, strategy::CompactionStrategy};
 use espalier_memtable::{Memtable, MemtableFactory};
 use espalier_mutation::{LogPosition, schema::TableMetadata};
-use espalier_runtime::{file::FileSystem, sync::Semaphore, time::Instant};
+use espalier_runtime::sync::Semaphore;
 use espalier_sstable::{
     SSTable,
     versions::{Version, VersionFeatures},
@@ -33,60 +36,54 @@ pub(crate) use directory::{
     BACKUPS, DROPPED_FILE_NAME, SNAPSHOTS, TableDirectory, find_sstables, find_tables,
     remove_dropped_directory,
 };
+use flushes::TableFlushes;
+use home::TableHome;
+use indexes::TableIndexes;
 use pending_import::PendingImport;
 pub(crate) use truncation::TruncationRecord;
 use truncation_state::TruncationState;
 pub(crate) use view::TableView;
 
-use crate::{
-    StorageError, empty_ranges::EmptyRanges, flush::FlushClock, index::IndexFailures,
-    system::SCHEMA_KEYSPACE,
-};
+use crate::{StorageError, empty_ranges::EmptyRanges, system::SCHEMA_KEYSPACE};
 
 /// One table on one shard.
 pub(crate) struct Table {
-    metadata: RefCell<Arc<TableMetadata>>,
-    /// Features of the table's own `sstable_format`, if it has one.
-    own_sstable_features: Cell<Option<&'static VersionFeatures>>,
-    /// Describes the current version of the table to the commit log.
-    mapping: RefCell<Rc<ColumnMapping>>,
+    version: TableVersion,
     view: RefCell<Rc<TableView>>,
     memtables: MemtableFactory,
-    pub(crate) directory: PathBuf,
-    /// True if this shard has made the directory's own name durable.
-    pub(crate) has_durable_directory: Cell<bool>,
-    /// Held by a flush or a truncation: one at a time.
-    pub(crate) flush_lock: Semaphore,
+    pub(crate) home: TableHome,
+    pub(crate) flushes: TableFlushes,
     pub(crate) compactions: Rc<TableCompactions>,
-    /// Parts of files that are being split, by the id of the compaction. They enter the view when
-    /// the split is durable.
-    pub(crate) staged: RefCell<BTreeMap<Uuid, Vec<Rc<SSTable>>>>,
-    /// Held while SSTables are exchanged on disk or linked: one at a time.
-    pub(crate) exchange_lock: Semaphore,
     compaction_strategy: RefCell<Rc<CompactionStrategy>>,
-    /// Mean of the stored bytes of Data.db that a flush makes.
-    flush_bytes: Cell<u64>,
-    /// The disk that the directory is on, once it was determined.
-    device: Cell<Option<u64>>,
-    /// The error of the last flush, if it failed.
-    flush_failure: RefCell<Option<String>>,
-    /// The time at which the scheduler may retry a failed flush.
-    pub(crate) flush_retry_at: Cell<Option<Instant>>,
+    pub(crate) exchanges: Exchanges,
     cache: Rc<TableCache>,
     empty_ranges: Rc<EmptyRanges>,
-    flush_clock: FlushClock,
+    pub(crate) indexes: TableIndexes,
     truncation_state: RefCell<TruncationState>,
     pending_import: RefCell<PendingImport>,
     is_dropped: Cell<bool>,
-    /// The built secondary indexes. On shard 0, those that it has put into `system."IndexInfo"`; on
-    /// another shard, those that it has reported to shard 0.
-    recorded_indexes: RefCell<Vec<String>>,
-    /// The SSTables whose index entries could not be built.
-    pub(crate) index_failures: IndexFailures,
+}
+
+/// The current version of a table.
+struct TableVersion {
+    metadata: RefCell<Arc<TableMetadata>>,
+    /// Features of the table's own `sstable_format`, if it has one.
+    own_sstable_features: Cell<Option<&'static VersionFeatures>>,
+    /// Describes the version to the commit log.
+    mapping: RefCell<Rc<ColumnMapping>>,
     /// `durable_writes` of the keyspace.
     is_durable: Cell<bool>,
     /// True if the table is in `system_schema` and logged in the schema's own log.
     is_schema: bool,
+}
+
+/// The exchange of a table's SSTables.
+pub(crate) struct Exchanges {
+    /// Held while SSTables are exchanged on disk or linked: one at a time.
+    pub(crate) lock: Semaphore,
+    /// Parts of files that are being split, by the id of the compaction. They enter the view when
+    /// the split is durable.
+    pub(crate) staged: RefCell<BTreeMap<Uuid, Vec<Rc<SSTable>>>>,
 }
 
 impl Table {
@@ -103,57 +100,51 @@ impl Table {
         Self {
             cache: Rc::new(TableCache::new(row_cache, &metadata)),
             empty_ranges: Rc::new(empty_ranges),
-            flush_clock: FlushClock::default(),
-            own_sstable_features: Cell::new(own_sstable_features(&metadata)),
             compactions: Rc::default(),
-            staged: RefCell::default(),
-            exchange_lock: Semaphore::new(1),
+            exchanges: Exchanges { lock: Semaphore::new(1), staged: RefCell::default() },
             compaction_strategy: RefCell::new(Rc::new(strategy_of(&metadata))),
-            flush_bytes: Cell::new(0),
-            device: Cell::new(None),
-            metadata: RefCell::new(metadata),
-            mapping: RefCell::new(Rc::new(mapping)),
+            version: TableVersion {
+                own_sstable_features: Cell::new(own_sstable_features(&metadata)),
+                metadata: RefCell::new(metadata),
+                mapping: RefCell::new(Rc::new(mapping)),
+                is_durable: Cell::new(true),
+                is_schema,
+            },
             view: RefCell::new(Rc::new(TableView::new(memtable))),
             memtables,
-            directory,
-            has_durable_directory: Cell::new(false),
-            flush_lock: Semaphore::new(1),
-            flush_failure: RefCell::default(),
-            flush_retry_at: Cell::default(),
+            home: TableHome::new(directory),
+            flushes: TableFlushes::default(),
             truncation_state: RefCell::default(),
             pending_import: RefCell::default(),
             is_dropped: Cell::new(false),
-            recorded_indexes: RefCell::default(),
-            index_failures: IndexFailures::default(),
-            is_durable: Cell::new(true),
-            is_schema,
+            indexes: TableIndexes::default(),
         }
     }
 
     /// Returns whether writes go to the commit log.
     #[inline]
     pub(crate) fn is_durable(&self) -> bool {
-        self.is_durable.get()
+        self.version.is_durable.get()
     }
 
     pub(crate) fn set_durable(&self, is_durable: bool) {
-        self.is_durable.set(is_durable);
+        self.version.is_durable.set(is_durable);
     }
 
     /// Returns whether the table is one of the schema tables.
     #[inline]
     pub(crate) fn is_schema(&self) -> bool {
-        self.is_schema
+        self.version.is_schema
     }
 
     /// Returns the current version of the table.
     pub(crate) fn metadata(&self) -> Arc<TableMetadata> {
-        self.metadata.borrow().clone()
+        self.version.metadata.borrow().clone()
     }
 
     /// Returns whether `metadata` is the current version.
     pub(crate) fn is_version(&self, metadata: &Arc<TableMetadata>) -> bool {
-        let present = self.metadata.borrow();
+        let present = self.version.metadata.borrow();
         Arc::ptr_eq(&present, metadata) || *present == *metadata
     }
 
@@ -161,7 +152,7 @@ impl Table {
     /// [`Table::is_version`].
     #[inline]
     pub(crate) fn has_version_of(&self, metadata: &TableMetadata) -> bool {
-        self.metadata.borrow().version == metadata.version
+        self.version.metadata.borrow().version == metadata.version
     }
 
     /// Returns the features of the SSTables of this table; `default` is the node's version.
@@ -170,37 +161,18 @@ impl Table {
         &self,
         default: &'static VersionFeatures,
     ) -> &'static VersionFeatures {
-        self.own_sstable_features.get().unwrap_or(default)
+        self.version.own_sstable_features.get().unwrap_or(default)
     }
 
     /// Borrows the current version. The caller must not yield meanwhile.
     #[inline]
     pub(crate) fn borrow_metadata(&self) -> std::cell::Ref<'_, Arc<TableMetadata>> {
-        self.metadata.borrow()
+        self.version.metadata.borrow()
     }
 
     #[inline]
     pub(crate) fn borrow_mapping(&self) -> std::cell::Ref<'_, Rc<ColumnMapping>> {
-        self.mapping.borrow()
-    }
-
-    pub(crate) fn mapping(&self) -> Rc<ColumnMapping> {
-        self.mapping.borrow().clone()
-    }
-
-    /// Returns the device number of the disk that the directory is on. The directory may be a link
-    /// to another disk; as long as it does not exist, the data directory's disk counts.
-    pub(crate) async fn device(&self, file_system: &FileSystem, data_directory: &Path) -> u64 {
-        if let Some(device) = self.device.get() {
-            return device;
-        }
-        match file_system.metadata(&self.directory).await {
-            Ok(found) => {
-                self.device.set(Some(found.device));
-                found.device
-            }
-            Err(_) => file_system.metadata(data_directory).await.map_or(0, |found| found.device),
-        }
+        self.version.mapping.borrow()
     }
 
     /// Installs a new version of the table.
@@ -213,7 +185,7 @@ impl Table {
         for sstable in view.sstables.iter().chain(&self.truncated_sstables()) {
             sstable.reader().set_table(metadata.clone())?;
         }
-        self.own_sstable_features.set(own_sstable_features(&metadata));
+        self.version.own_sstable_features.set(own_sstable_features(&metadata));
         // An operator's switch of auto-compaction survives a change of other options.
         if self.borrow_metadata().options.compaction != metadata.options.compaction {
             *self.compaction_strategy.borrow_mut() = Rc::new(strategy_of(&metadata));
@@ -228,10 +200,10 @@ impl Table {
             self.empty_ranges.forget();
         }
         let has_same_indexes = self.borrow_metadata().has_indexes_of(&metadata);
-        *self.metadata.borrow_mut() = metadata;
-        *self.mapping.borrow_mut() = Rc::new(mapping);
+        *self.version.metadata.borrow_mut() = metadata;
+        *self.version.mapping.borrow_mut() = Rc::new(mapping);
         if !has_same_indexes {
-            self.recorded_indexes.borrow_mut().clear();
+            self.indexes.forget_recorded();
             self.begin_indexes();
         }
         Ok(())
@@ -254,10 +226,6 @@ impl Table {
         &self.cache
     }
 
-    pub(crate) fn flush_clock(&self) -> &FlushClock {
-        &self.flush_clock
-    }
-
     /// Returns the cache of ranges in which no row is visible.
     #[inline]
     pub(crate) fn empty_ranges(&self) -> &Rc<EmptyRanges> {
@@ -274,7 +242,7 @@ impl Table {
     /// Returns the row cache, if the table is cached.
     #[inline]
     pub(crate) fn enabled_row_cache(&self) -> Option<&Rc<TableCache>> {
-        (self.cache.is_enabled() && !self.is_schema).then_some(&self.cache)
+        (self.cache.is_enabled() && !self.version.is_schema).then_some(&self.cache)
     }
 
     /// Gives SSTables the current version of the table, which may have been altered since they were
@@ -370,15 +338,6 @@ impl Table {
         memtables.chain(sstables).max()
     }
 
-    /// Returns the error of the last flush, if it failed.
-    pub(crate) fn flush_failure(&self) -> Option<String> {
-        self.flush_failure.borrow().clone()
-    }
-
-    pub(crate) fn set_flush_failure(&self, reason: Option<String>) {
-        *self.flush_failure.borrow_mut() = reason;
-    }
-
     /// Returns the table's compaction strategy.
     pub(crate) fn compaction_strategy(&self) -> Rc<CompactionStrategy> {
         self.compaction_strategy.borrow().clone()
@@ -389,36 +348,6 @@ impl Table {
     pub(crate) fn set_compacted_by_itself(&self, is_enabled: bool) {
         let strategy = self.compaction_strategy().with_enabled(is_enabled);
         *self.compaction_strategy.borrow_mut() = Rc::new(strategy);
-    }
-
-    /// Returns the mean of the stored bytes of Data.db that recent flushes made; 0 before the first
-    /// one.
-    pub(crate) fn flush_bytes(&self) -> u64 {
-        self.flush_bytes.get()
-    }
-
-    /// Records the stored bytes of Data.db that a flush has made.
-    pub(crate) fn record_flush(&self, bytes: u64) {
-        let mean = match self.flush_bytes.get() {
-            0 => bytes,
-            mean => (3 * mean + bytes) / 4,
-        };
-        self.flush_bytes.set(mean);
-    }
-
-    /// Returns the bytes of memory of the memtable that takes writes.
-    pub(crate) fn memtable_bytes(&self) -> usize {
-        self.view.borrow().memtable.memory_bytes()
-    }
-
-    /// Returns whether a secondary index is recorded as built.
-    pub(crate) fn has_recorded_index(&self, name: &str) -> bool {
-        self.recorded_indexes.borrow().iter().any(|recorded| recorded == name)
-    }
-
-    /// Remembers the secondary indexes that are recorded as built.
-    pub(crate) fn record_indexes(&self, names: Vec<String>) {
-        self.recorded_indexes.borrow_mut().extend(names);
     }
 
     pub(crate) fn is_dropped(&self) -> bool {
