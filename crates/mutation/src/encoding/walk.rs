@@ -4,8 +4,8 @@
 //! | visitor | what it makes of a row |
 //! | --- | --- |
 //! | `RowBuilder` of [`row`](super::row) | a [`Row`](crate::Row), for reads, merges and messages |
-//! | `RowRef` of `espalier_sstable` | ranges of cells, for packing, copying, scanning and printing |
-//! | `UniformRow` of `espalier_sstable` | the two ranges that a copy takes over |
+//! | `RowRef` of `espalier_sstable` | ranges of cells, to pack, copy, scan or print it |
+//! | `UniformRow` of `espalier_sstable` | the ranges that a copy takes over |
 //!
 //! The walk is generic over its visitor and compiled for each: it makes no object, allocates only
 //! in rows of 64 columns and more, and leaves out the parts that a visitor refuses.
@@ -85,7 +85,7 @@ pub trait RowVisitor {
 ///
 /// Fails if the bytes end inside the body, do not follow the format, or the visitor refuses the
 /// row.
-#[inline]
+#[inline(always)]
 pub fn walk_row_body<V: RowVisitor>(
     input: &mut DataInput<'_>,
     baselines: &Baselines,

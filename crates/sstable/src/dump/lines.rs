@@ -29,6 +29,15 @@ enum Form {
     Readable(ReadableDump),
 }
 
+impl Form {
+    fn write_raw(&mut self, row: &RawRowContent<'_>, out: &mut Vec<u8>) {
+        match self {
+            Self::Raw(dump) => dump.write_raw(row, out),
+            Self::Readable(dump) => dump.write_raw(row, out),
+        }
+    }
+}
+
 /// Prints the content of an SSTable. A clone may print on another thread.
 #[derive(Clone, Debug)]
 pub struct Lines {
@@ -138,11 +147,7 @@ impl Lines {
             {
                 if !self.view.is_empty() {
                     let (view, layout) = (&self.view, &*self.decoder.layout);
-                    let row = RawRowContent { view, bytes, layout };
-                    match &mut self.form {
-                        Form::Raw(dump) => dump.write_raw(&row, out),
-                        Form::Readable(dump) => dump.write_raw(&row, out),
-                    }
+                    self.form.write_raw(&RawRowContent { view, bytes, layout }, out);
                 }
                 at = end;
             } else {
@@ -152,10 +157,8 @@ impl Lines {
                 let start = std::mem::replace(&mut at, end);
                 match &unfiltered {
                     Unfiltered::Row(_) if self.decoder.layout.is_static_compact => {
-                        return Err(error(
-                            start,
-                            "a compact table has rows besides the static row",
-                        ));
+                        let reason = "a compact table has rows besides the static row";
+                        return Err(error(start, reason));
                     }
                     Unfiltered::Row(row) if row.is_empty() => continue,
                     Unfiltered::Row(_) => {}

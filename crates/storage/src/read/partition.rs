@@ -146,8 +146,8 @@ pub(crate) struct Opened<'a> {
 }
 
 /// Reads one partition from its streams, appends its rows to `result` in the form that the command
-/// asks for, and subtracts them from `remaining`. Returns the position at which to resume if a limit
-/// over all partitions was reached. `recorder` records empty ranges.
+/// asks for, and subtracts them from `remaining`. Returns the position at which to resume if a
+/// limit over all partitions was reached. `recorder` records empty ranges.
 pub(crate) async fn read_partition(
     command: &ReadCommand,
     key: &DecoratedKey,

@@ -1,7 +1,8 @@
 //! Reads partition heads, rows and markers from bytes in memory.
 //!
-//! One walk knows the format: [`walk_head`] reads the head of a row or marker, [`walk_row`] the body
-//! of a row, for one of the visitors; see [`espalier_mutation::encoding::walk`] and decision 0045.
+//! One walk knows the format: [`walk_head`] reads the head of a row or marker, [`walk_row`] the
+//! body of a row, for one of the visitors; see [`espalier_mutation::encoding::walk`] and
+//! decision 0045.
 //!
 //! | reader | result |
 //! | --- | --- |
