@@ -9,31 +9,22 @@
 //! a table that was dropped or truncated after the entry, and all writes of a batch that is so old
 //! that compactions may have purged later deletions. `commitlog_sync` decides how durable the entry
 //! is when the parts are written, as for every other write.
-//!
-//! ```text
-//! content  vint count of mappings, for each vint length and body of a columns record;
-//!          vint length and body of a mutation record
-//! ```
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use bytes::Bytes;
-use espalier_commitlog::{
-    ColumnMapping, CommitLogError, EncodedMutation, KIND_COLUMNS, KIND_MUTATION, Translation,
-    decode_mutation,
-};
+use espalier_commitlog::CommitLogError;
 use espalier_mutation::{
-    Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, KeyRange, Liveness,
-    Mutation, PartitionUpdate, Row,
-    encoding::body::{BodyError, BodyReader, put_bytes, put_vint},
-    schema::{Schema, TableMetadata},
+    DecoratedKey, DeletionTime, KeyRange, Mutation, PartitionUpdate, schema::TableMetadata,
 };
 use espalier_runtime::{random, spawn_local, time};
 use futures_util::future::LocalBoxFuture;
-use hashbrown::HashMap;
 use uuid::Uuid;
 
-use super::{Node, Views};
+use super::{
+    Node, Views,
+    batch_rows::{content, decode, encode, entry, is_of_ring},
+};
 use crate::{
     StorageError,
     read::{ReadCommand, ReadTarget},
@@ -42,8 +33,6 @@ use crate::{
 };
 
 const TABLE: (&str, &str) = ("system", "batches");
-
-const CONTENT_COLUMN: &str = "mutations";
 
 /// Pause before the failed parts of a batch are retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -454,77 +443,4 @@ pub(super) fn micros_of(id: &Uuid) -> Option<i64> {
     let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();
     let us = seconds.checked_mul(1_000_000)?.checked_add(u64::from(nanoseconds) / 1000)?;
     i64::try_from(us).ok()
-}
-
-/// Builds the row of `system.batches` that holds a batch.
-fn entry(table: &TableMetadata, key: &DecoratedKey, content: Bytes) -> PartitionUpdate {
-    let timestamp = time::next_timestamp_micros();
-    let mut row = Row::empty(Clustering::empty());
-    row.liveness = Liveness::live(timestamp);
-    if let Some(column) = table.column(CONTENT_COLUMN) {
-        let cell = Cell::live(timestamp, content);
-        let data = if !column.is_complex() {
-            ColumnData::Simple(cell)
-        } else {
-            let path = Bytes::copy_from_slice(random::timeuuid_now().as_bytes());
-            let cells = vec![(path, cell)];
-            ColumnData::Complex(ComplexColumn { deletion: DeletionTime::LIVE, cells })
-        };
-        row.columns.push((column.id, data));
-    }
-    let mut update = PartitionUpdate::new(table.id, key.clone());
-    update.rows.push(row);
-    update
-}
-
-/// Returns whether a row holds a batch of another node, which has a version.
-fn is_of_ring(table: &TableMetadata, row: &Row) -> bool {
-    table.column("version").is_some_and(|column| row.column(column.id).is_some())
-}
-
-fn content(table: &TableMetadata, row: &Row) -> Option<Bytes> {
-    match row.column(table.column(CONTENT_COLUMN)?.id)? {
-        ColumnData::Simple(cell) => Some(cell.value.clone()),
-        ColumnData::Complex(column) => column.cells.first().map(|(_, cell)| cell.value.clone()),
-    }
-}
-
-fn encode(mutation: &Mutation, schema: &Schema) -> Result<Bytes, StorageError> {
-    let mut content = Vec::new();
-    put_vint(mutation.updates.len() as u64, &mut content);
-    for (index, update) in mutation.updates.iter().enumerate() {
-        let table =
-            schema.table_by_id(update.table).ok_or(StorageError::UnknownTable(update.table))?;
-        put_bytes(&ColumnMapping::new(index as u32, table).body, &mut content);
-    }
-    let mut encoded = EncodedMutation::default();
-    encoded.encode(mutation, |index| index as u32);
-    put_bytes(&encoded.body, &mut content);
-    Ok(content.into())
-}
-
-/// Decodes a stored batch. Returns false with it if it also writes to a table that the node cannot
-/// read: such writes are left out.
-fn decode(content: Bytes, schema: &Schema) -> Result<(Mutation, bool), BodyError> {
-    let mut reader = BodyReader::new(content);
-    let mut translations = HashMap::new();
-    let mut is_whole = true;
-    for _ in 0..reader.count()? {
-        let mut mapping = BodyReader::new(reader.bytes()?);
-        if mapping.byte()? != KIND_COLUMNS {
-            return Err(mapping.error("something else than a column mapping"));
-        }
-        let table_by_id = |id| {
-            is_whole &= !schema.is_unreadable(id);
-            schema.table_by_id(id).cloned()
-        };
-        let (number, translation) = Translation::decode(&mut mapping, table_by_id)?;
-        translations.insert(number, translation);
-    }
-    let mut body = BodyReader::new(reader.bytes()?);
-    if body.byte()? != KIND_MUTATION {
-        return Err(body.error("something else than a mutation"));
-    }
-    decode_mutation(&mut body, |number| translations.get(&number))
-        .map(|(mutation, _)| (mutation, is_whole))
 }

@@ -9,7 +9,7 @@
 //! | `open`, `replay`, `shutdown` | start and end |
 //! | `routing`, `registry` | calls to other shards |
 //! | `peers` | what the background work of a store asks of the other shards |
-//! | `write`, `logged_batch` | writes of several shards |
+//! | `write`, `logged_batch`, `batch_rows` | writes of several shards |
 //! | `turns`, `turn_calls`, `counters` | writes that read rows first |
 //! | `read`, `visit` | reads on this shard and over all of them |
 //! | `views` | materialized views |
@@ -22,6 +22,7 @@
 //! | `schema_change`, `truncate`, `drop_table` | operations of all shards together |
 //! | `snapshots`, `clear_snapshots`, `restore`, `import`, `orphans` | files of tables |
 
+mod batch_rows;
 mod clear_snapshots;
 mod compact;
 mod compaction;
