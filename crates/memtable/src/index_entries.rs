@@ -25,6 +25,15 @@ pub struct IndexPortion {
     pub is_last: bool,
 }
 
+/// Numbers of indexes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IndexCounts {
+    /// All indexes.
+    pub all: usize,
+    /// Those of them that list the terms of texts: many entries for a value.
+    pub with_terms: usize,
+}
+
 /// The entries of one index.
 struct Trie {
     name: String,
@@ -117,13 +126,9 @@ impl MemtableIndexes {
     }
 
     /// Returns the number of indexes.
-    pub(crate) fn count(&self) -> usize {
-        self.names.len()
-    }
-
-    /// Returns whether an index lists the terms of texts.
-    pub(crate) fn have_terms(&self) -> bool {
-        self.tries.iter().any(|trie| trie.column.has_terms())
+    pub(crate) fn counts(&self) -> IndexCounts {
+        let with_terms = self.tries.iter().filter(|trie| trie.column.has_terms()).count();
+        IndexCounts { all: self.names.len(), with_terms }
     }
 
     /// Returns about how many bytes the entries of an update have.

@@ -4,7 +4,7 @@ use espalier_mutation::{DecoratedKeyRef, PartitionUpdate, RowContent, schema::Ta
 
 use super::{
     Memtable,
-    index_entries::{IndexPortion, MemtableIndexes},
+    index_entries::{IndexCounts, IndexPortion, MemtableIndexes},
     store::StoreFull,
 };
 
@@ -37,16 +37,10 @@ impl Memtable {
         }
     }
 
-    /// Returns the number of indexes that the memtable has the entries of.
+    /// Returns how many indexes the memtable has the entries of.
     #[inline]
-    pub fn index_count(&self) -> usize {
-        self.indexes.as_ref().map_or(0, |indexes| indexes.borrow().count())
-    }
-
-    /// Returns whether one of these indexes lists the terms of texts.
-    #[inline]
-    pub fn indexes_have_terms(&self) -> bool {
-        self.indexes.as_ref().is_some_and(|indexes| indexes.borrow().have_terms())
+    pub fn index_counts(&self) -> IndexCounts {
+        self.indexes.as_ref().map_or_else(IndexCounts::default, |indexes| indexes.borrow().counts())
     }
 
     /// Returns about how many bytes the entries of an update have.

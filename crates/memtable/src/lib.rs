@@ -59,7 +59,7 @@ use espalier_runtime::ShardContext;
 pub use budget::{MAX_TRIE_BYTES, MemtableBudget};
 pub use error::MemtableError;
 pub use factory::{MemtableConfigurations, MemtableFactory};
-pub use index_entries::{IndexPortion, MemtableIndexes};
+pub use index_entries::{IndexCounts, IndexPortion, MemtableIndexes};
 pub use kind::{MemtableKind, Structure};
 pub use lookup::{Found, RowLookup};
 pub use memory::MemtableMemory;

@@ -67,6 +67,20 @@ pub struct StorageConfiguration {
     pub query_tombstone_page_limit: u32,
     /// The guardrails, which the node can change while it runs.
     pub guardrails: Arc<Guardrails>,
+    /// What schema statements may make.
+    pub schema_features: SchemaFeatures,
+    /// Rows of a page that the build of a view reads (arbitrary): enough that the wait for the
+    /// commit log is shared, and few enough that the turns on them are short. Tests reduce it.
+    pub view_build_page_rows: usize,
+    /// Pages between two records of a build's progress (arbitrary); tests reduce it.
+    pub view_build_record_pages: u64,
+    /// How long statements wait.
+    pub timeouts: Timeouts,
+}
+
+/// What schema statements may make, by the settings.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchemaFeatures {
     /// True if a keyspace may be replicated to data centers that this node does not know
     /// (`allow_unknown_data_centers`), so that schemas can be copied.
     pub allow_unknown_data_centers: bool,
@@ -76,15 +90,20 @@ pub struct StorageConfiguration {
     pub materialized_views_enabled: bool,
     /// True if CREATE CUSTOM INDEX may make SASI indexes (`sasi_indexes_enabled`).
     pub sasi_indexes_enabled: bool,
-    /// Rows of a page that the build of a view reads (arbitrary): enough that the wait for the
-    /// commit log is shared, and few enough that the turns on them are short. Tests reduce it.
-    pub view_build_page_rows: usize,
-    /// Pages between two records of a build's progress (arbitrary); tests reduce it.
-    pub view_build_record_pages: u64,
     /// True if masks of columns can be made, and hide values (`dynamic_data_masking_enabled`).
     pub dynamic_data_masking_enabled: bool,
-    /// How long statements wait.
-    pub timeouts: Timeouts,
+}
+
+impl Default for SchemaFeatures {
+    fn default() -> Self {
+        Self {
+            allow_unknown_data_centers: true,
+            drop_compact_storage_enabled: false,
+            materialized_views_enabled: true,
+            sasi_indexes_enabled: false,
+            dynamic_data_masking_enabled: false,
+        }
+    }
 }
 
 /// The longest waits of statements.
@@ -168,13 +187,9 @@ impl StorageConfiguration {
             min_dropped: 64,
             query_tombstone_page_limit: 10_000,
             guardrails: Arc::default(),
-            allow_unknown_data_centers: true,
-            drop_compact_storage_enabled: false,
-            materialized_views_enabled: true,
-            sasi_indexes_enabled: false,
+            schema_features: SchemaFeatures::default(),
             view_build_page_rows: 128,
             view_build_record_pages: 64,
-            dynamic_data_masking_enabled: false,
             timeouts: Timeouts::default(),
         }
     }

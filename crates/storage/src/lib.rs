@@ -31,7 +31,7 @@ mod turn_kind;
 mod turns;
 pub mod units;
 
-pub use configuration::{StorageConfiguration, Timeouts};
+pub use configuration::{SchemaFeatures, StorageConfiguration, Timeouts};
 pub use error::StorageError;
 pub use espalier_cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
 pub use espalier_commitlog::{CommitLogError, CommitLogSync, CommitTicket, ReplayPolicy};

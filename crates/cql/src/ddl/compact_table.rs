@@ -99,7 +99,7 @@ pub fn check_drop(table: &TableMetadata, name: &str) -> Result<()> {
 /// # Errors
 /// The node's settings do not allow the statement, or the table is no compact one.
 pub fn drop_compact_storage(context: &Context<'_>, table: &TableMetadata) -> Result<TableMetadata> {
-    if context.node.is_some_and(|node| !node.drop_compact_storage_enabled) {
+    if context.node.is_some_and(|node| !node.features.drop_compact_storage_enabled) {
         return Err(Error::invalid(
             "DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use. \
              (drop_compact_storage_enabled: true)",
@@ -142,7 +142,7 @@ mod tests {
         let reason = after(&statements, &NodeSettings::of(&configuration)).unwrap_err();
         let text = "DROP COMPACT STORAGE is disabled. Enable in cassandra.yaml to use.";
         assert!(reason.starts_with(text), "{reason}");
-        configuration.drop_compact_storage_enabled = true;
+        configuration.schema_features.drop_compact_storage_enabled = true;
         let schema = after(&statements, &NodeSettings::of(&configuration)).unwrap();
         let table = schema.table("ks", "t").unwrap();
         let names: Vec<_> = table.visible_columns().map(|column| column.name.as_str()).collect();

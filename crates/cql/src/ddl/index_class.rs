@@ -61,7 +61,7 @@ impl IndexClass {
     /// Refuses SASI indexes unless the settings of the node enable them.
     pub(super) fn check_enabled(&self, node: Option<&NodeSettings>) -> Result<()> {
         match self {
-            Self::Sasi if node.is_some_and(|node| !node.sasi_indexes_enabled) => {
+            Self::Sasi if node.is_some_and(|node| !node.features.sasi_indexes_enabled) => {
                 Err(Error::invalid(
                     "SASI indexes are disabled. Enable in cassandra.yaml to use. (The setting is \
                      sasi_indexes_enabled. A storage-attached index, USING 'sai', serves other \

@@ -33,7 +33,7 @@ pub(super) fn check_enabled(context: &Context<'_>, statement: &Statement<'_>) ->
         }
         _ => false,
     };
-    let is_enabled = context.node.is_none_or(|node| node.dynamic_data_masking_enabled);
+    let is_enabled = context.node.is_none_or(|node| node.features.dynamic_data_masking_enabled);
     if makes_mask && !is_enabled { Err(Error::invalid(DISABLED)) } else { Ok(()) }
 }
 

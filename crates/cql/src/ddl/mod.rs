@@ -41,7 +41,9 @@ use std::{
 
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata};
 use espalier_runtime::random;
-use espalier_storage::{Guardrails, MemtableConfigurations, Node, StorageConfiguration, Warnings};
+use espalier_storage::{
+    Guardrails, MemtableConfigurations, Node, SchemaFeatures, StorageConfiguration, Warnings,
+};
 use futures_util::future::LocalBoxFuture;
 
 use crate::{
@@ -114,11 +116,7 @@ struct Report {
 /// executes.
 pub struct NodeSettings {
     memtables: MemtableConfigurations,
-    allow_unknown_data_centers: bool,
-    drop_compact_storage_enabled: bool,
-    materialized_views_enabled: bool,
-    sasi_indexes_enabled: bool,
-    dynamic_data_masking_enabled: bool,
+    features: SchemaFeatures,
     guardrails: Arc<Guardrails>,
     warnings: Warnings,
     /// True if guardrails do not concern the client of the statement.
@@ -130,11 +128,7 @@ impl NodeSettings {
     pub fn of(configuration: &StorageConfiguration) -> Self {
         Self {
             memtables: configuration.memtables.clone(),
-            allow_unknown_data_centers: configuration.allow_unknown_data_centers,
-            drop_compact_storage_enabled: configuration.drop_compact_storage_enabled,
-            materialized_views_enabled: configuration.materialized_views_enabled,
-            sasi_indexes_enabled: configuration.sasi_indexes_enabled,
-            dynamic_data_masking_enabled: configuration.dynamic_data_masking_enabled,
+            features: configuration.schema_features,
             guardrails: configuration.guardrails.clone(),
             warnings: Warnings::default(),
             is_exempt: false,

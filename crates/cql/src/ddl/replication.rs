@@ -99,7 +99,7 @@ fn check_topology(
     if let Some(factor) = factor.or(default) {
         options.entry(DATA_CENTER.into()).or_insert(factor);
     }
-    let is_allowed = context.node.is_none_or(|node| node.allow_unknown_data_centers);
+    let is_allowed = context.node.is_none_or(|node| node.features.allow_unknown_data_centers);
     if let Some(name) = unknown.first() {
         if !is_allowed || name.is_empty() {
             return Err(Error::configuration(format!(
@@ -181,7 +181,7 @@ mod tests {
                 .map_err(|error| error.message)
         };
         assert!(create(&configuration, "'datacenter1': 1, 'dc9': 2").is_ok());
-        configuration.allow_unknown_data_centers = false;
+        configuration.schema_features.allow_unknown_data_centers = false;
         assert_eq!(
             create(&configuration, "'datacenter1': 1, 'dc9': 2").err().as_deref(),
             Some(

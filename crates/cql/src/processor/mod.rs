@@ -371,7 +371,13 @@ impl QueryProcessor {
     /// Returns whether masks hide columns of a table from a client.
     pub(super) fn masks_table(&self, table: &TableMetadata, login: Option<&Login>) -> bool {
         table.has_masks()
-            && self.inner.database.store().configuration().dynamic_data_masking_enabled
+            && self
+                .inner
+                .database
+                .store()
+                .configuration()
+                .schema_features
+                .dynamic_data_masking_enabled
             && login.is_some_and(|login| !login.unmasks(table))
     }
 

@@ -20,7 +20,7 @@ fn directory() -> PathBuf {
 
 pub async fn open() -> QueryProcessor {
     let mut configuration = StorageConfiguration::new("node");
-    configuration.dynamic_data_masking_enabled = true;
+    configuration.schema_features.dynamic_data_masking_enabled = true;
     open_with(configuration).await
 }
 

@@ -34,7 +34,7 @@ fn directory() -> PathBuf {
 
 async fn open(script: &str) -> QueryProcessor {
     let mut configuration = StorageConfiguration::new("node");
-    configuration.allow_unknown_data_centers = false;
+    configuration.schema_features.allow_unknown_data_centers = false;
     let settings: Vec<(Setting, &str)> = script
         .lines()
         .filter_map(|line| line.strip_prefix(": ")?.split_once(" = "))

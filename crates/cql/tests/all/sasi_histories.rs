@@ -193,7 +193,7 @@ async fn rows(
 
 async fn open(file_system: &FileSystem) -> (Node, QueryProcessor) {
     let mut configuration = StorageConfiguration::new("node");
-    configuration.sasi_indexes_enabled = true;
+    configuration.schema_features.sasi_indexes_enabled = true;
     open_with(file_system, configuration).await
 }
 

@@ -22,7 +22,7 @@ async fn create_table(processor: &QueryProcessor) {
 
 async fn open_enabled() -> QueryProcessor {
     let mut configuration = StorageConfiguration::new("node");
-    configuration.sasi_indexes_enabled = true;
+    configuration.schema_features.sasi_indexes_enabled = true;
     let (_, processor) = open_with(&FileSystem::simulated(1), configuration).await;
     create_table(&processor).await;
     processor

@@ -131,8 +131,8 @@ fn run_script(path: &Path, script: &str, mode: Mode) -> String {
             _ => MemtableKind::default(),
         };
         configuration.memtables.set("default", kind);
-        configuration.drop_compact_storage_enabled = true;
-        configuration.sasi_indexes_enabled =
+        configuration.schema_features.drop_compact_storage_enabled = true;
+        configuration.schema_features.sasi_indexes_enabled =
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sasi_"));
         let context = ShardContext { index: 0, count: 1 };
         let shared = SharedStorage::new();

@@ -162,11 +162,16 @@ fn storage(
     if let Some(limit) = draft.query_tombstone_page_limit {
         storage.query_tombstone_page_limit = u32::try_from(limit.max(0)).unwrap_or(u32::MAX);
     }
-    storage.allow_unknown_data_centers = draft.allow_unknown_data_centers.unwrap_or(true);
-    storage.drop_compact_storage_enabled = draft.drop_compact_storage_enabled.unwrap_or(false);
-    storage.materialized_views_enabled = draft.materialized_views_enabled.unwrap_or(true);
-    storage.sasi_indexes_enabled = draft.sasi_indexes_enabled.unwrap_or(false);
-    storage.dynamic_data_masking_enabled = draft.dynamic_data_masking_enabled.unwrap_or(false);
+    let features = &mut storage.schema_features;
+    for (given, feature) in [
+        (draft.allow_unknown_data_centers, &mut features.allow_unknown_data_centers),
+        (draft.drop_compact_storage_enabled, &mut features.drop_compact_storage_enabled),
+        (draft.materialized_views_enabled, &mut features.materialized_views_enabled),
+        (draft.sasi_indexes_enabled, &mut features.sasi_indexes_enabled),
+        (draft.dynamic_data_masking_enabled, &mut features.dynamic_data_masking_enabled),
+    ] {
+        *feature = given.unwrap_or(*feature);
+    }
     if let Some(timeout) = draft.write_request_timeout {
         storage.timeouts.write = timeout;
     }

@@ -79,11 +79,12 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     let column_index_bytes = version.map(|version| storage.column_index_size(version));
     shown.put_or_null("column_index_size", column_index_bytes.map(|bytes| size(bytes.into())));
     shown.put("query_tombstone_page_limit", storage.query_tombstone_page_limit);
-    shown.put("allow_unknown_data_centers", storage.allow_unknown_data_centers);
-    shown.put("drop_compact_storage_enabled", storage.drop_compact_storage_enabled);
-    shown.put("materialized_views_enabled", storage.materialized_views_enabled);
-    shown.put("sasi_indexes_enabled", storage.sasi_indexes_enabled);
-    shown.put("dynamic_data_masking_enabled", storage.dynamic_data_masking_enabled);
+    let features = storage.schema_features;
+    shown.put("allow_unknown_data_centers", features.allow_unknown_data_centers);
+    shown.put("drop_compact_storage_enabled", features.drop_compact_storage_enabled);
+    shown.put("materialized_views_enabled", features.materialized_views_enabled);
+    shown.put("sasi_indexes_enabled", features.sasi_indexes_enabled);
+    shown.put("dynamic_data_masking_enabled", features.dynamic_data_masking_enabled);
     shown.put("write_request_timeout", duration(storage.timeouts.write));
     shown.put("cas_contention_timeout", duration(storage.timeouts.cas_contention));
     shown.put("counter_write_request_timeout", duration(storage.timeouts.counter_write));

@@ -3,6 +3,7 @@
 //! Each entry repeats the primary key, so that a mutation of many small elements or rows under a
 //! long key has entries of many times its own size.
 
+use espalier_memtable::IndexCounts;
 use espalier_mutation::{ColumnRef, MAX_FORM_BYTES, PartitionUpdate, Row, RowContent};
 
 use super::ShardStore;
@@ -19,8 +20,8 @@ pub(crate) fn check_index_entries<'a>(
     store: &ShardStore,
     updates: impl Iterator<Item = (&'a Table, &'a PartitionUpdate)> + Clone,
 ) -> Result<(), StorageError> {
-    let indexes = |table: &Table| table.borrow_view().memtable.index_count();
-    let mut indexed = updates.filter(|(table, _)| indexes(table) > 0).peekable();
+    let indexes = |table: &Table| table.borrow_view().memtable.index_counts();
+    let mut indexed = updates.filter(|(table, _)| indexes(table).all > 0).peekable();
     if indexed.peek().is_none() {
         return Ok(());
     }
@@ -29,8 +30,8 @@ pub(crate) fn check_index_entries<'a>(
     let max_bytes = of_log.min(store.memtables.budget.limit_bytes() / 2);
     let bounds = indexed.clone();
     let bounds = bounds.map(|(table, update)| {
-        let have_terms = table.borrow_view().memtable.indexes_have_terms();
-        indexes(table).saturating_mul(entries_at_most(update, have_terms))
+        let IndexCounts { all, with_terms } = indexes(table);
+        all.saturating_mul(entries_at_most(update, with_terms > 0))
     });
     if bounds.fold(0, usize::saturating_add) <= max_bytes {
         return Ok(());

@@ -50,7 +50,7 @@ pub(in super::super) fn create(
         let message = "Bind variables are not allowed in CREATE MATERIALIZED VIEW statements";
         return Err(invalid(statement.position, message.into()));
     }
-    if context.node.is_some_and(|node| !node.materialized_views_enabled) {
+    if context.node.is_some_and(|node| !node.features.materialized_views_enabled) {
         let message = "Materialized views are disabled. Enable in cassandra.yaml to use.";
         return Err(invalid(statement.position, message.into()));
     }
