@@ -30,7 +30,7 @@ pub struct IndexPortion {
 pub struct IndexCounts {
     /// All indexes.
     pub all: usize,
-    /// Those of them that list the terms of texts: many entries for a value.
+    /// The indexes that list the terms of texts: many entries for a value.
     pub with_terms: usize,
 }
 

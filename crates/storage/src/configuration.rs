@@ -67,7 +67,7 @@ pub struct StorageConfiguration {
     pub query_tombstone_page_limit: u32,
     /// The guardrails, which the node can change while it runs.
     pub guardrails: Arc<Guardrails>,
-    /// What schema statements may make.
+    /// The features that schema statements may use.
     pub schema_features: SchemaFeatures,
     /// Rows of a page that the build of a view reads (arbitrary): enough that the wait for the
     /// commit log is shared, and few enough that the turns on them are short. Tests reduce it.
@@ -78,7 +78,7 @@ pub struct StorageConfiguration {
     pub timeouts: Timeouts,
 }
 
-/// What schema statements may make, by the settings.
+/// The features that schema statements may use, each by a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SchemaFeatures {
     /// True if a keyspace may be replicated to data centers that this node does not know

@@ -1,8 +1,9 @@
 //! The analysis of texts: the form under which an index compares them.
 //!
-//! The steps and their order are those of Cassandra's storage-attached indexes, and of the analyzers
-//! of its SASI indexes: letter case, Unicode normalisation (NFC), ASCII folding. `text_analysis/ascii_folding.txt` has the characters that
-//! Lucene 9.7's ASCIIFoldingFilter replaces, with their replacements, as this filter gave them.
+//! The steps and their order are those of Cassandra's storage-attached indexes, and of the
+//! analyzers of its SASI indexes: letter case, Unicode normalisation (NFC), ASCII folding.
+//! `text_analysis/ascii_folding.txt` has the characters that Lucene 9.7's ASCIIFoldingFilter
+//! replaces, with their replacements, as this filter gave them.
 
 use std::{borrow::Cow, sync::LazyLock};
 

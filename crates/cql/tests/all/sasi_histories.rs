@@ -1,5 +1,5 @@
-//! Random histories of a table with SASI indexes: each LIKE returns the rows whose texts match, by a
-//! model that reads all rows. Memtables are flushed, files compacted; the power fails. A failure
+//! Random histories of a table with SASI indexes: each LIKE returns the rows whose texts match, by
+//! a model that reads all rows. Memtables are flushed, files compacted; the power fails. A failure
 //! names its seed.
 
 use std::collections::BTreeSet;

@@ -1,4 +1,5 @@
-//! Splits a text into words by the rules of Unicode (UAX #29), as Cassandra's StandardAnalyzer does.
+//! Splits a text into words by the rules of Unicode (UAX #29), as Cassandra's StandardAnalyzer
+//! does.
 //!
 //! The analyzer knows Unicode 6.3 and two rules of its own, which differ from those of the crate
 //! unicode-segmentation: a colon between letters belongs to a word, and letters of scripts that are
