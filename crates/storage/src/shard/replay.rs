@@ -1,12 +1,13 @@
 //! Replay of the commit log at the start of a shard.
 
-use std::{path::PathBuf, sync::atomic::Ordering};
+use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
 
 use espalier_commitlog::FoundSegment;
 use espalier_mutation::{
     LogPosition, Mutation,
     schema::{Schema, TableId},
 };
+use espalier_runtime::time::{self, Instant};
 
 use super::{
     ShardStore,
@@ -18,6 +19,12 @@ use crate::{
     recovery::{Recovered, ReplaySummary, TableRecoveries, TableRecovery, replay_segments},
     table::TruncationRecord,
 };
+
+/// Time without a completed flush after which a replay gives up, if flushes fail. Arbitrary; some
+/// retries of each table.
+const FLUSH_PATIENCE: Duration = Duration::from_secs(10);
+/// Interval in which a waiting replay looks for completed flushes.
+const FLUSH_LOOK: Duration = Duration::from_millis(500);
 
 /// Name of the directory, below the commit log's, with copies of segments that hold writes of
 /// tables that this node cannot read.
@@ -115,18 +122,8 @@ pub(crate) async fn apply_replayed(
 ) -> Result<(), StorageError> {
     // The writes of the schema's log, which are few, are applied before flushes can start; no
     // flush would make room for them.
-    while store.memtables.are_flushed.get()
-        && (!store.memtables.budget.has_room() || is_any_full(store, mutation)?)
-    {
-        store.wakers.flush.notify_one();
-        if let Some(reason) = store.tables.flush_failure() {
-            return Err(StorageError::MemtablesFull {
-                used_bytes: store.memtables.budget.used_bytes(),
-                limit_bytes: store.memtables.budget.limit_bytes(),
-                reason,
-            });
-        }
-        store.memtables.budget.wait_for_room().await;
+    if store.memtables.are_flushed.get() {
+        wait_for_room(store, mutation).await?;
     }
     let mut encoder = store.buffers.encoder.borrow_mut();
     encoder.encode(mutation, |_| 0);
@@ -143,6 +140,32 @@ pub(crate) async fn apply_replayed(
         table.empty_ranges().record_update(&table.borrow_metadata(), update, packed);
         memtable.apply(&table.metadata(), update, packed)?;
         first_row += usize::from(update.static_row.is_some()) + update.rows.len();
+    }
+    Ok(())
+}
+
+/// Waits until the memtables have room for a replayed write. On a nearly full disk, some flushes
+/// fail while others succeed and let the log and compactions free space. So a failed flush ends the
+/// wait only if no flush has completed for [`FLUSH_PATIENCE`].
+async fn wait_for_room(store: &ShardStore, mutation: &Mutation) -> Result<(), StorageError> {
+    let (budget, completed) = (&store.memtables.budget, &store.counters.flushes.done);
+    let mut progress = (completed.get(), Instant::now());
+    while !budget.has_room() || is_any_full(store, mutation)? {
+        store.wakers.flush.notify_one();
+        let now = Instant::now();
+        if progress.0 != completed.get() {
+            progress = (completed.get(), now);
+        }
+        if now.since(progress.1) >= FLUSH_PATIENCE
+            && let Some(reason) = store.tables.flush_failure()
+        {
+            return Err(StorageError::MemtablesFull {
+                used_bytes: budget.used_bytes(),
+                limit_bytes: budget.limit_bytes(),
+                reason,
+            });
+        }
+        let _ = time::timeout(FLUSH_LOOK, budget.wait_for_room()).await;
     }
     Ok(())
 }

@@ -84,6 +84,37 @@ fn when_nothing_can_be_flushed_writers_are_told_why_and_go_on_later() {
 }
 
 #[test]
+fn a_replay_waits_for_flushes_that_fail_at_first() {
+    let file_system = FileSystem::simulated(1);
+    const ROWS: usize = 1000;
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let value = "v".repeat(2000);
+        for number in 0..ROWS {
+            let mutation = insert(&narrow, &number.to_string(), None, 1, &[("v", &value)]);
+            database.apply(mutation).await.unwrap();
+        }
+        // The node stops here, without a flush.
+    });
+    let disk = file_system.simulated_disk().unwrap();
+    let mut fault = Fault::always(Operation::Create, Effect::NoSpace).on_path("narrow-");
+    fault.count = 2;
+    disk.inject(fault);
+    run(async {
+        let mut configuration = configuration();
+        configuration.memtable_bytes = 1 << 20;
+        let database = open(&file_system, configuration).await.unwrap();
+        let metrics = database.store().metrics();
+        assert!(metrics.failed_flushes >= 2 && metrics.flushes >= 1, "{metrics:?}");
+        let narrow = table(&database, "narrow");
+        assert_eq!(read_all(&database, &narrow).await.partitions.len(), ROWS);
+        database.shutdown().await.unwrap();
+    });
+}
+
+#[test]
 fn all_memory_of_a_memtable_is_structure_content_or_free() {
     let file_system = FileSystem::simulated(1);
     run(async {
