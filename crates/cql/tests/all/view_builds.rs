@@ -100,6 +100,20 @@ fn a_view_with_the_name_of_a_dropped_one_is_built_from_the_beginning() {
 }
 
 #[test]
+fn a_view_with_the_id_of_a_dropped_one_is_built() {
+    with_table(|processor| async move {
+        insert(&processor, 0..ROWS).await;
+        let id = "5a1c395e-b41f-11e5-9f22-ba0be0483c18";
+        for _ in 0..2 {
+            execute(&processor, &format!("{CREATE_VIEW} WITH ID = {id}")).await.unwrap();
+            wait_for_view(&processor).await;
+            assert_eq!(count(&processor, "v").await, ROWS);
+            execute(&processor, "DROP MATERIALIZED VIEW k.v").await.unwrap();
+        }
+    });
+}
+
+#[test]
 fn a_build_that_a_restore_disturbs_begins_anew() {
     with_table(|processor| async move {
         insert(&processor, 0..ROWS).await;

@@ -174,7 +174,7 @@ impl ViewBuilds<'_> {
         is_current && self.node.store().shared.schema().table_by_id(view).is_some()
     }
 
-    fn mark_stale(self, view: TableId) {
+    pub(super) fn mark_stale(self, view: TableId) {
         let mut states = self.node.inner.views.states.borrow_mut();
         let state = states.entry(view).or_default();
         *state = ViewState { is_built: false, generation: state.generation + 1 };

@@ -146,6 +146,8 @@ impl ViewBuilds<'_> {
     /// Removes the records of the builds of dropped views. Runs on shard 0.
     pub(in super::super) async fn forget_dropped_views(self, old: &Schema, new: &Schema) {
         for view in views_without(old, new) {
+            // The view of a snapshot has the id of the dropped one, and must be built.
+            self.mark_stale(view.id);
             if let Err(error) = self.forget_builds(view).await {
                 tracing::warn!(
                     %error,
