@@ -94,6 +94,7 @@ def test_the_driver_connects(node, authority, version):
     rows = {row.k: row.v for row in session.execute("SELECT * FROM ks.t")}
     assert rows == {k: str(k) * 3000 for k in range(300)}
     assert error_of(ours), "a client without TLS is refused"
+    assert "(a client without TLS?)" in ours.log()
 
 
 def test_cqlsh_connects(node, authority, tmp_path):

@@ -68,8 +68,18 @@ impl TlsAcceptor {
         if handshake == Handshake::Optional && first[0] != HANDSHAKE_RECORD {
             return Ok(stream.with_received(first));
         }
-        let state = TlsState::new(self.0.current(), first)?;
-        let session = Session::negotiate(state, &stream).await?;
+        let is_plain = first[0] != HANDSHAKE_RECORD;
+        let negotiated = match TlsState::new(self.0.current(), first) {
+            Ok(state) => Session::negotiate(state, &stream).await,
+            Err(error) => Err(error),
+        };
+        let session = negotiated.map_err(|error| {
+            if is_plain {
+                io::Error::new(error.kind(), format!("{error} (a client without TLS?)"))
+            } else {
+                error
+            }
+        })?;
         Ok(stream.encrypted(session))
     }
 }
