@@ -8,6 +8,7 @@ use espalier_internode::ring::JoinError;
 use espalier_runtime::file::FileError;
 use espalier_runtime::net::tls::TlsError;
 use espalier_runtime::shard::ShardPanic;
+use espalier_sstable::SSTableError;
 use espalier_storage::StorageError;
 
 use crate::configuration::ConfigurationError;
@@ -80,7 +81,7 @@ pub enum ServeError {
     #[error("the first superuser cannot be made: {0}; see auth_superuser_salted_password")]
     Superuser(String),
     /// Storage cannot start.
-    #[error("the data cannot be opened: {0}")]
+    #[error("the data cannot be opened: {error}{advice}", error = .0, advice = advice_on_data(.0))]
     Open(Box<StorageError>),
     /// The node did not write all memtables to SSTables before it ended; the next start replays the
     /// commit log.
@@ -95,6 +96,21 @@ impl From<ConfigurationError> for ServeError {
     fn from(error: ConfigurationError) -> Self {
         Self::Configuration(Box::new(error))
     }
+}
+
+/// Names the section of the documentation that helps with data that cannot be opened.
+fn advice_on_data(error: &StorageError) -> String {
+    let is_full = error.to_string().contains("No space left on device");
+    let section = match error {
+        StorageError::MemtablesFull { .. } => "The disk is full",
+        _ if is_full => "The disk is full",
+        StorageError::SSTable(SSTableError::Corrupt { .. } | SSTableError::Io(_))
+        | StorageError::IncompleteSSTable(_)
+        | StorageError::Corrupt { .. }
+        | StorageError::Damaged(_) => "A file is damaged",
+        _ => return String::new(),
+    };
+    format!("; docs/operations.md, \"{section}\", says how to continue")
 }
 
 /// Returns the error's text without the number that repeats it.
@@ -113,5 +129,21 @@ fn advice(error: &io::Error, setting: &str) -> String {
         }
         io::ErrorKind::AddrNotAvailable => "give an address that this machine has".to_owned(),
         _ => format!("give another address or port with {setting}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_error_of_the_data_names_the_section_that_helps() {
+        let shown = |error: StorageError| ServeError::Open(Box::new(error)).to_string();
+        let corrupt = StorageError::Corrupt { what: "da-1-bti-Data.db".into(), reason: "x".into() };
+        assert!(shown(corrupt).ends_with("\"A file is damaged\", says how to continue"));
+        let full =
+            StorageError::MemtablesFull { used_bytes: 2, limit_bytes: 1, reason: "slow".into() };
+        assert!(shown(full).ends_with("\"The disk is full\", says how to continue"));
+        assert!(!shown(StorageError::ShuttingDown).contains("docs/"));
     }
 }
