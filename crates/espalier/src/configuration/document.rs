@@ -56,9 +56,20 @@ pub fn parse_file(path: &Path, content: &[u8]) -> Result<Vec<Entry>, Configurati
         Value::Map(keys) => {
             flatten("", keys, &mut entries, &|line| Origin::File { path: path.to_owned(), line });
         }
-        _ => return Err(not_yaml("expected lines of the form key: value".to_owned())),
+        _ => {
+            let line = 1 + text.lines().take_while(|line| !is_without_key(line)).count();
+            let message = format!("line {line}: expected lines of the form key: value");
+            return Err(not_yaml(message));
+        }
     }
     Ok(entries)
+}
+
+/// Returns whether a line has content, but no key.
+fn is_without_key(line: &str) -> bool {
+    let content = line.trim_start();
+    let has_key = line.contains(": ") || line.trim_end().ends_with(':');
+    !(content.is_empty() || content.starts_with('#') || content.starts_with("---") || has_key)
 }
 
 /// Describes the fault of a document in one line and without advice to programmers.

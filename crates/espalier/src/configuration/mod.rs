@@ -90,6 +90,9 @@ impl NodeConfiguration {
     }
 }
 
+/// Flags that operators give as settings, with the names of their settings.
+const FLAGS: [(&str, &str); 2] = [("host", "rpc_address"), ("port", "native_transport_port")];
+
 /// The properties of the machine on which the defaults depend.
 #[derive(Clone, Debug)]
 pub struct Machine {
@@ -156,7 +159,9 @@ impl Given {
                 let known = settings::names().chain(guardrails::names());
                 let known =
                     known.chain(known_keys::names()).chain([memtables::NAME]).chain(ring::keys());
-                let suggestion = suggestion::closest(&key, known).map(str::to_owned);
+                let flag = FLAGS.iter().find(|(flag, _)| *flag == key).map(|(_, name)| *name);
+                let suggestion = flag.or_else(|| suggestion::closest(&key, known));
+                let suggestion = suggestion.map(str::to_owned);
                 Err(ConfigurationError::UnknownKey { origin, key, suggestion })
             }
             Some(_) if *value == Value::Null => Ok(()),

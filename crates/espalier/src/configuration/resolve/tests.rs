@@ -134,6 +134,23 @@ fn unknown_keys_are_told_with_the_closest_one() {
         load(&["--set", "ap_port=1"], "").unwrap_err(),
         "--set: there is no setting \"ap_port\"; did you mean api_port?"
     );
+    for (flag, setting) in [("port", "native_transport_port"), ("host", "rpc_address")] {
+        assert_eq!(
+            load(&["--set", &format!("{flag}=3")], "").unwrap_err(),
+            format!("--set: there is no setting \"{flag}\"; did you mean {setting}?")
+        );
+    }
+}
+
+#[test]
+fn a_line_without_a_key_is_named() {
+    for (file, line) in [("# first\n\nauthenticator PasswordAuthenticator\n", 3), ("- a\n", 1)] {
+        let error = refused(file);
+        let expected = format!("line {line}: expected lines of the form key: value");
+        assert!(error.ends_with(&expected), "{error}");
+    }
+    let error = refused("native_transport_port: 9042\nauthenticator PasswordAuthenticator\n");
+    assert!(error.contains("line 2"), "{error}");
 }
 
 #[test]
