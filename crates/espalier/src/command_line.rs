@@ -10,7 +10,7 @@ use clap::{Args, Parser, Subcommand};
 use espalier_bench::arguments::BenchCommand;
 use espalier_commands::units::parse_memory;
 
-use crate::nodetool::arguments::NodetoolArguments;
+use crate::nodetool::{absent, arguments::NodetoolArguments};
 use crate::sstable::arguments::SstableCommand;
 
 #[derive(Debug, Parser)]
@@ -64,7 +64,7 @@ pub struct ServeArguments {
     #[arg(long, value_name = "DIR")]
     pub workdir: Option<PathBuf>,
     /// Address for CQL clients: rpc_address [default: 127.0.0.1]
-    #[arg(long, value_name = "IP")]
+    #[arg(long, value_name = "IP", value_parser = parse_host)]
     pub host: Option<IpAddr>,
     /// Port for CQL clients: native_transport_port [default: 9042]
     #[arg(long, value_name = "N")]
@@ -83,6 +83,13 @@ pub struct ServeArguments {
     pub log: Option<String>,
 }
 
+fn parse_host(text: &str) -> Result<IpAddr, String> {
+    text.parse().map_err(|error| match text {
+        "localhost" => "give an address, not a name: 127.0.0.1".to_owned(),
+        _ => format!("{error}: give an address such as 127.0.0.1, not a name"),
+    })
+}
+
 /// Parses the arguments, the first of which is the program's name.
 ///
 /// # Errors
@@ -92,7 +99,10 @@ where
     I: IntoIterator<Item = T>,
     T: Into<OsString> + Clone,
 {
-    let line = CommandLine::try_parse_from(arguments)?;
+    let arguments: Vec<OsString> = arguments.into_iter().map(Into::into).collect();
+    let is_nodetool = arguments.get(1).is_some_and(|command| command == "nodetool");
+    let line = CommandLine::try_parse_from(arguments)
+        .map_err(|error| if is_nodetool { absent::explain(error) } else { error })?;
     Ok(line.command.unwrap_or(Command::Serve(line.serve)))
 }
 
@@ -121,6 +131,35 @@ mod tests {
         assert_eq!(arguments.set, ["a=1", "b=2"]);
         assert_eq!(arguments.memory, Some(2 << 30));
         assert!(parse_from(["espalier", "--port", "1", "--port", "2"]).is_err());
+    }
+
+    #[test]
+    fn commands_of_cassandra_without_a_counterpart_are_explained() {
+        let error = |line: &[&str]| parse_from(line).unwrap_err().to_string();
+        for (command, part) in [
+            ("drain", "SIGTERM"),
+            ("tpstats", "/metrics"),
+            ("verify", "scrub -m validate"),
+            ("repair", "one copy"),
+        ] {
+            let message = error(&["espalier", "nodetool", command]);
+            assert!(message.contains("is not in Espalier") && message.contains(part), "{message}");
+        }
+        let message = error(&["espalier", "nodetool", "flsh"]);
+        assert!(message.contains("unrecognized subcommand 'flsh'"), "{message}");
+        let message = error(&["espalier", "drain"]);
+        assert!(!message.contains("is not in Espalier"), "{message}");
+    }
+
+    #[test]
+    fn a_probability_is_between_0_and_1() {
+        for (number, is_right) in [("0.5", true), ("5", false), ("-1", false), ("NaN", false)] {
+            let parsed = parse_from(["espalier", "nodetool", "settraceprobability", number]);
+            assert_eq!(parsed.is_ok(), is_right, "{number}");
+            if let Err(error) = parsed {
+                assert!(error.to_string().contains("must be between 0 and 1"), "{error}");
+            }
+        }
     }
 
     #[test]

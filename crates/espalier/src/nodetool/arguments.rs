@@ -152,11 +152,16 @@ pub enum NodetoolCommand {
     #[command(name = "settraceprobability")]
     SetTraceProbability {
         /// Probability from 0 to 1
-        #[arg(value_name = "NUMBER")]
+        #[arg(value_name = "NUMBER", value_parser = parse_probability, allow_negative_numbers = true)]
         probability: f64,
     },
     /// Show the version of the node
     Version,
+}
+
+fn parse_probability(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number| (0.0..=1.0).contains(number));
+    number.ok_or_else(|| "Trace probability must be between 0 and 1".into())
 }
 
 /// Selects tables.

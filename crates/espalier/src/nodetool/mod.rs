@@ -1,6 +1,7 @@
 //! `espalier nodetool`: commands for operators of a running node, by the names of Cassandra's
 //! nodetool. Each command sends some requests to the node's admin API.
 
+pub mod absent;
 pub mod arguments;
 mod audit_log;
 mod auto_compaction;

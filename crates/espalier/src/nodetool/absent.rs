@@ -1,0 +1,76 @@
+//! Commands of Cassandra's nodetool that this nodetool does not have, with what to use instead.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+/// The commands with a counterpart elsewhere. The list is that of Cassandra 5.0 as far as operators
+/// of one node look for it.
+const COUNTERPARTS: &[(&str, &str)] = &[
+    ("clientstats", "SELECT * FROM system_views.clients lists the clients"),
+    ("describecluster", "nodetool status shows the node, DESCRIBE CLUSTER in cqlsh the cluster"),
+    ("describering", RING),
+    ("drain", "SIGTERM stops the node cleanly: it answers running requests and flushes"),
+    ("garbagecollect", "nodetool compact removes deleted rows that are past gc_grace_seconds"),
+    ("getconcurrency", POOLS),
+    ("netstats", "no data streams between nodes; system_views.clients lists the connections"),
+    ("proxyhistograms", "the metrics at /metrics of the admin API have histograms of latencies"),
+    ("rebuild_index", "DROP INDEX and CREATE INDEX build an index anew"),
+    ("refresh", "nodetool import adds SSTables to a table"),
+    ("ring", RING),
+    ("stopdaemon", "SIGTERM stops the node cleanly"),
+    ("tablehistograms", "the metrics at /metrics have latencies, nodetool tablestats the sizes"),
+    ("cfhistograms", "the metrics at /metrics have latencies, nodetool tablestats the sizes"),
+    ("tpstats", POOLS),
+    (
+        "verify",
+        "nodetool scrub -m validate checks the files, espalier sstable verify without a node",
+    ),
+];
+const RING: &str = "the node owns the whole ring; nodetool status shows it";
+const POOLS: &str = "there are no pools of threads; the metrics are at /metrics of the admin API";
+
+/// The commands about several copies of the data or several nodes, of which there is one.
+const OF_CLUSTERS: &[&str] = &[
+    "abortbootstrap",
+    "abortdecommission",
+    "assassinate",
+    "bootstrap",
+    "checktokenmetadata",
+    "decommission",
+    "disablegossip",
+    "disablehandoff",
+    "enablegossip",
+    "enablehandoff",
+    "failuredetector",
+    "getendpoints",
+    "getseeds",
+    "gossipinfo",
+    "join",
+    "listpendinghints",
+    "move",
+    "pausehandoff",
+    "rebuild",
+    "reloadseeds",
+    "removenode",
+    "repair",
+    "repair_admin",
+    "replaybatchlog",
+    "resumehandoff",
+    "statusgossip",
+    "statushandoff",
+    "truncatehints",
+];
+
+/// Returns an error that says more about a known command of Cassandra's nodetool than clap's.
+pub fn explain(error: clap::Error) -> clap::Error {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
+        return error;
+    };
+    let counterpart = COUNTERPARTS.iter().find(|(known, _)| known == name);
+    let advice = match counterpart {
+        Some((_, advice)) => advice,
+        None if OF_CLUSTERS.contains(&name.as_str()) => "the node stores one copy of its data",
+        None => return error,
+    };
+    let message = format!("nodetool {name} is not in Espalier: {advice}\n");
+    clap::Error::raw(ErrorKind::InvalidSubcommand, message)
+}
