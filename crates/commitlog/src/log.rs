@@ -27,6 +27,7 @@ use std::{
 use espalier_mutation::LogPosition;
 use espalier_runtime::{
     file::{FileError, FileSystem},
+    log_limit::LogLimit,
     spawn_local,
     sync::Notify,
 };
@@ -38,6 +39,9 @@ use super::{
     state::{Counters, Shared, State, WriteBuffer},
 };
 use crate::CommitLogError;
+
+/// Maximum number of lines of one kind in the log of the node in a minute (arbitrary).
+const MAX_LINES: u32 = 10;
 
 /// Bytes that may wait for the disk before appending stops (arbitrary: a few sync batches of a busy
 /// shard).
@@ -113,6 +117,7 @@ impl CommitLog {
                 allocator_work: Notify::new(),
                 pressure: Notify::new(),
                 counters: Counters::default(),
+                log_limit: LogLimit::at_most(MAX_LINES),
             }),
         };
         let tasks = vec![

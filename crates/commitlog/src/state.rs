@@ -15,6 +15,7 @@ use espalier_mutation::LogPosition;
 use espalier_runtime::{
     JoinHandle,
     file::{FileError, FileSystem},
+    log_limit::LogLimit,
     sync::Notify,
 };
 
@@ -36,6 +37,7 @@ pub(super) struct Shared {
     /// Notified when tables must be flushed to free segments: see `CommitLog::is_under_pressure`.
     pub(super) pressure: Notify,
     pub(super) counters: Counters,
+    pub(super) log_limit: LogLimit,
 }
 
 /// Counters of a log since it was opened.

@@ -37,6 +37,10 @@ const KEPT_BUFFER_BYTES: usize = 4 << 20;
 /// batch, short compared with the life of a segment).
 const IDLE: Duration = Duration::from_millis(20);
 
+/// Time from which on the log reports a sync as slow (arbitrary: half the time after which a write
+/// fails by default).
+const SLOW_SYNC: Duration = Duration::from_secs(1);
+
 struct Progress {
     /// The segment written last, and the offset where its records end.
     written: Option<(Rc<Segment>, u32)>,
@@ -249,6 +253,17 @@ async fn sync(shared: &Shared, progress: &mut Progress) -> Result<(), FileError>
     if let Err(error) = file.sync_data().await {
         abandon(shared, &segment, end);
         return Err(error);
+    }
+    let elapsed = started.elapsed();
+    if elapsed >= SLOW_SYNC
+        && let Some(left_out) = shared.log_limit.due("slow sync")
+    {
+        tracing::warn!(
+            milliseconds = elapsed.as_millis() as u64,
+            bytes = progress.dirty_bytes,
+            left_out,
+            "commit log: a sync was slow, and the writes that waited for it were too; check the disk"
+        );
     }
     progress.dirty_bytes = 0;
     progress.last_sync = started;
