@@ -36,7 +36,16 @@ impl std::fmt::Debug for FirstSuperuser {
 /// The storage fails; the hash of the settings is malformed.
 pub async fn make_superuser(database: &Node, auth: &Auth) -> Result<Option<FirstSuperuser>> {
     let AuthSettings { authenticator, superuser, .. } = &auth.settings;
-    if !authenticator.requires_login() || !role::all(database).await?.is_empty() {
+    if !authenticator.requires_login() {
+        return Ok(None);
+    }
+    if !role::all(database).await?.is_empty() {
+        if superuser.name.is_some() || superuser.salted_password.is_some() {
+            tracing::info!(
+                "auth_superuser_name and its password have no effect, because there are roles; \
+                 docs/security.md, \"A lost password\", says how to set a password"
+            );
+        }
         return Ok(None);
     }
     let name = superuser.name.clone().unwrap_or_else(|| DEFAULT_NAME.to_owned());
