@@ -51,6 +51,8 @@ pub struct ScrubReport {
     pub sstables: usize,
     /// Number of them that are damaged.
     pub damaged_sstables: usize,
+    /// Number of partitions that a rewrite read, with those that it left out.
+    pub partitions: u64,
     /// Number of partitions that were left out.
     pub left_out_partitions: u64,
     /// Descriptions of the first faults of each file: file, partition, place.
@@ -63,6 +65,7 @@ impl ScrubReport {
         self.is_stopped |= other.is_stopped;
         self.sstables += other.sstables;
         self.damaged_sstables += other.damaged_sstables;
+        self.partitions += other.partitions;
         self.left_out_partitions += other.left_out_partitions;
         self.faults.extend(other.faults);
     }
@@ -77,14 +80,15 @@ pub struct Scrub {
     table: String,
     faults: RefCell<Vec<String>>,
     fault_count: Cell<u64>,
+    partitions: Cell<u64>,
     left_out: Cell<u64>,
 }
 
 impl Scrub {
     /// Begins the scrub of a file of `table`, which is named with its keyspace.
     pub fn new(mode: ScrubMode, table: String) -> Self {
-        let (faults, fault_count, left_out) = Default::default();
-        Self { mode, table, faults, fault_count, left_out }
+        let (faults, fault_count, partitions, left_out) = Default::default();
+        Self { mode, table, faults, fault_count, partitions, left_out }
     }
 
     /// Returns whether any partition was left out.
@@ -104,6 +108,7 @@ impl Scrub {
     /// Returns the report, and moves the collected faults into it.
     pub fn report(&self) -> ScrubReport {
         let (count, left_out) = (self.fault_count.get(), self.left_out.get());
+        let partitions = self.partitions.get();
         if count > MAX_REPORTED {
             let more = count - MAX_REPORTED;
             tracing::warn!(
@@ -115,6 +120,7 @@ impl Scrub {
             is_stopped: false,
             sstables: 1,
             damaged_sstables: usize::from(count > 0),
+            partitions,
             left_out_partitions: left_out,
             faults: self.faults.take(),
         }
@@ -137,6 +143,7 @@ impl Merge<'_> {
         self.pace.reads_times(2);
         while let Some(place) = next_place(reader, &mut inspection).await? {
             let (running, pace) = (self.running, &mut self.pace);
+            scrub.partitions.set(scrub.partitions.get() + 1);
             match read_whole(&mut inspection, &mut self.rows, running, pace).await? {
                 Ok(key) => {
                     if !scans.go_to(place.start).await? || scans.key() != Some(&key) {

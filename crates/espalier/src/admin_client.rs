@@ -216,12 +216,13 @@ pub fn imported(
     keyspace: &str,
     table: &str,
     said: &Value,
+    done: &str,
 ) -> Result<String, NodeError> {
     let number = |name: &str| said.get(name).and_then(|number| number.as_u64());
     let (Some(sstables), Some(partitions)) = (number("sstables"), number("partitions")) else {
         return Err(no_admin_api(node));
     };
-    Ok(format!("{keyspace}.{table}: {sstables} SSTables with {partitions} partitions imported"))
+    Ok(format!("{keyspace}.{table}: {sstables} SSTables with {partitions} partitions {done}"))
 }
 
 fn no_admin_api(node: &NodeAddress) -> NodeError {

@@ -158,7 +158,8 @@ enum Behind {
 /// Sends a request for each keyspace. A successful answer is empty or, as ScyllaDB sends for some
 /// requests, a number.
 async fn each(node: &NodeAddress, tables: &Tables, request: impl Fn(&str) -> Request) -> Done {
-    each_of(node, keyspaces(node, tables).await?, tables, Behind::GoOn, request).await
+    let keyspaces = keyspaces(node, tables).await?;
+    each_of(node, keyspaces, tables, Behind::GoOn, request, |_, _| Ok(())).await
 }
 
 async fn each_of(
@@ -167,11 +168,17 @@ async fn each_of(
     tables: &Tables,
     behind: Behind,
     request: impl Fn(&str) -> Request,
+    show: impl Fn(&str, &Value) -> Done,
 ) -> Done {
     let mut failures = Vec::new();
     for keyspace in keyspaces {
         let request = request(&keyspace).with_list("cf", &tables.tables);
-        let failure = match ask::<Value>(node, &request).await.map(|said| said.as_u64()) {
+        let said = ask::<Value>(node, &request).await;
+        if let Ok(said) = &said {
+            show(&keyspace, said)?;
+        }
+        let status = |said: Value| said.get("status").unwrap_or(&said).as_u64();
+        let failure = match said.map(status) {
             Ok(Some(1)) => NodetoolError::Stopped(keyspace),
             Ok(Some(3)) => NodetoolError::Damaged(keyspace),
             Ok(_) => continue,
@@ -242,16 +249,27 @@ async fn scrubbed(node: &NodeAddress, scrub: &ScrubArguments) -> Done {
         keyspaces.retain(|keyspace| !is_needed_for_start(keyspace));
     }
     let behind = if scrub.mode == ScrubMode::Abort { Behind::End } else { Behind::GoOn };
-    each_of(node, keyspaces, &scrub.tables, behind, |keyspace| {
+    let request = |keyspace: &str| {
         let request = Request::get("/storage_service/keyspace_scrub").below(keyspace);
-        request.with("scrub_mode", scrub.mode.name()).with("disable_snapshot", no_snapshot)
-    })
-    .await?;
-    match scrub.mode {
-        // The node's answer does not name the dropped partitions.
-        ScrubMode::Skip => print("The node's log names the partitions that were dropped, if any"),
+        let request = request.with("scrub_mode", scrub.mode.name());
+        request.with("disable_snapshot", no_snapshot).with("counts", "true")
+    };
+    let show = |keyspace: &str, said: &Value| match scrub.mode {
+        ScrubMode::Skip => print(&left_out(keyspace, said)),
         ScrubMode::Abort | ScrubMode::Validate => Ok(()),
-    }
+    };
+    each_of(node, keyspaces, &scrub.tables, behind, request, show).await
+}
+
+/// Says how many partitions of a keyspace a scrub left out.
+fn left_out(keyspace: &str, said: &Value) -> String {
+    let number = |name| said.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let (left_out, all) = (number("left_out_partitions"), number("partitions"));
+    let log = match left_out {
+        0 => "",
+        _ => "; the node's log names them, at most 100 for each file",
+    };
+    format!("{keyspace}: {left_out} of {all} partitions left out{log}")
 }
 
 async fn compaction_stats(node: &NodeAddress) -> Done {
@@ -317,14 +335,14 @@ async fn restored(node: &NodeAddress, restore: &RestoreArguments) -> Done {
         .with("table", table)
         .with("snapshot", tag);
     let said = ask(node, &request).await?;
-    print(&imported(node, keyspace, table, &said)?)
+    print(&imported(node, keyspace, table, &said, "restored")?)
 }
 
 async fn import_directory(node: &NodeAddress, import: &ImportArguments) -> Done {
     let (keyspace, table) = (&import.keyspace, &import.table);
     let directory = std::path::absolute(&import.directory)?;
     let said = ask(node, &import_request(keyspace, table, &directory)).await?;
-    print(&imported(node, keyspace, table, &said)?)
+    print(&imported(node, keyspace, table, &said, "imported")?)
 }
 
 async fn show_trace_probability(node: &NodeAddress) -> Done {

@@ -23,7 +23,7 @@ pub async fn import(arguments: &ImportArguments) -> Result<(), ToolError> {
     let node = arguments.admin.address().await;
     let node = node.map_err(|reason| ToolError::Argument { name: "node", reason })?;
     let said: Value = ask(&node, &request).await?;
-    print_line(format_args!("{}", imported(&node, &keyspace, &table, &said)?))?;
+    print_line(format_args!("{}", imported(&node, &keyspace, &table, &said, "imported")?))?;
     Ok(())
 }
 

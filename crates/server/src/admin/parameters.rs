@@ -19,9 +19,14 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
         ["storage_service", "keyspace_upgrade_sstables", _] => {
             Some(&["cf", "exclude_current_version"])
         }
-        ["storage_service", "keyspace_scrub", _] => {
-            Some(&["cf", "scrub_mode", "disable_snapshot", "quarantine_mode", "skip_corrupted"])
-        }
+        ["storage_service", "keyspace_scrub", _] => Some(&[
+            "cf",
+            "scrub_mode",
+            "disable_snapshot",
+            "quarantine_mode",
+            "skip_corrupted",
+            "counts",
+        ]),
         ["storage_service", "snapshots"] => {
             Some(&["tag", "kn", "cf", "sf", "use_sstable_identifier"])
         }
@@ -53,7 +58,8 @@ fn known(path: &[&str]) -> Option<&'static [&'static str]> {
 }
 
 /// Parameters with the value `true` or `false`.
-const FLAGS: [&str; 6] = [
+const FLAGS: [&str; 7] = [
+    "counts",
     "flush_memtables",
     "exclude_current_version",
     "disable_snapshot",

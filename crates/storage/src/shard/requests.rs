@@ -189,10 +189,20 @@ impl RequestedCompactions<'_> {
         self.store.wakers.compaction.notify_one();
         let report = scrub.report();
         if done? {
+            let ScrubReport { partitions, left_out_partitions, .. } = report;
+            if left_out_partitions > 0 {
+                tracing::warn!(
+                    sstable = %sstable.descriptor(),
+                    left_out_partitions,
+                    partitions,
+                    "scrub left partitions out"
+                );
+            }
             Ok(report)
         } else {
             tracing::info!("scrub stopped, file left unchanged: sstable={}", sstable.descriptor());
-            Ok(ScrubReport { sstables: 0, left_out_partitions: 0, ..stopped(report) })
+            let report = ScrubReport { sstables: 0, partitions: 0, ..stopped(report) };
+            Ok(ScrubReport { left_out_partitions: 0, ..report })
         }
     }
 

@@ -228,6 +228,9 @@ fn a_table_is_scrubbed_on_demand() {
             assert_eq!(scrub("GET", "ks").await, done);
             assert_eq!(scrub("POST", "ks?cf=t&scrub_mode=VALIDATE").await, done);
             assert_eq!(scrub("GET", "ks?cf=t&scrub_mode=SKIP&disable_snapshot=true").await, done);
+            let counts = "{\"status\":0,\"partitions\":20,\"left_out_partitions\":0}".to_owned();
+            let skip = "ks?scrub_mode=SKIP&disable_snapshot=true&counts=true";
+            assert_eq!(scrub("GET", skip).await, (200, counts));
             assert_eq!(snapshots().await, "[]");
             assert_eq!(scrub("GET", "ks?scrub_mode=SKIP&quarantine_mode=INCLUDE").await, done);
             let kept = snapshots().await;

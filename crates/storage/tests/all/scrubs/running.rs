@@ -130,6 +130,7 @@ fn shards_forget_what_a_scrub_has_left_out_of_a_file_that_they_share() {
             around.bypass_cache = true;
             let left = database.read(around).await.unwrap();
             assert_eq!(left.partitions.len() as u64 + report.left_out_partitions, whole as u64);
+            assert_eq!(report.partitions, whole as u64);
             let cached = read_all(&database, &wide).await;
             assert_eq!(show(&wide, &cached), show(&wide, &left));
         }
