@@ -35,23 +35,31 @@ mod turn;
 
 /// Returns the statements that create a table, for a snapshot of its files.
 ///
-/// The text creates the types that the table uses, unless they exist, and then the table with its
-/// id and its dropped columns.
+/// The text creates the types that the table uses, then the table or view with its id and its
+/// dropped columns, then the table's indexes. Each CREATE has IF NOT EXISTS.
 pub fn describe_table(
     schema: &espalier_mutation::schema::Schema,
     table: &espalier_mutation::schema::TableMetadata,
 ) -> String {
+    let if_missing = |statement: String, create: &str| {
+        statement.replacen(create, &format!("{create}IF NOT EXISTS "), 1)
+    };
     let keyspace = schema.keyspace(&table.keyspace);
     let types = describe::types_of(table).into_iter().map(|used| {
         // The table's use of the type may be frozen, with all types inside; the declaration is not.
         let made = keyspace.and_then(|keyspace| keyspace.types.get(&used.name));
-        let statement = describe::text::user_type(made.unwrap_or(used));
-        statement.replacen("CREATE TYPE ", "CREATE TYPE IF NOT EXISTS ", 1) + "\n\n"
+        if_missing(describe::text::user_type(made.unwrap_or(used)), "CREATE TYPE ") + "\n\n"
     });
-    let table = describe::text::table(table, true);
-    types.collect::<String>()
-        + &table.replacen("CREATE TABLE ", "CREATE TABLE IF NOT EXISTS ", 1)
-        + "\n"
+    let create = if table.view.is_some() { "CREATE MATERIALIZED VIEW " } else { "CREATE TABLE " };
+    let indexes = table.indexes.iter().map(|index| {
+        let create = if index.class().is_some() { "CREATE CUSTOM INDEX " } else { "CREATE INDEX " };
+        if_missing(describe::text::index(table, index), create) + "\n"
+    });
+    let mut text: String = types.collect();
+    text += &if_missing(describe::text::table(table, true), create);
+    text.push('\n');
+    text.extend(indexes);
+    text
 }
 
 pub use espalier_storage::Warnings;

@@ -330,6 +330,37 @@ mod tests {
     }
 
     #[test]
+    fn the_schema_of_a_snapshot_has_the_indexes_of_the_table() {
+        let created = |index| ddl::apply(index, Some("k"), &without_indexes(), None);
+        for (index, expected) in [
+            ("CREATE INDEX ON t (v)", "CREATE INDEX IF NOT EXISTS t_v_idx ON k.t (v);"),
+            (
+                "CREATE INDEX by_key ON t (KEYS(m))",
+                "CREATE INDEX IF NOT EXISTS by_key ON k.t (keys(m));",
+            ),
+            (
+                "CREATE INDEX s ON t (v) USING 'sai' WITH OPTIONS = {'case_sensitive': 'false'}",
+                "CREATE CUSTOM INDEX IF NOT EXISTS s ON k.t (v) USING 'sai' \
+                 WITH OPTIONS = {'case_sensitive': 'false'};",
+            ),
+        ] {
+            let (schema, _) = created(index).unwrap().unwrap();
+            let text = crate::describe_table(&schema, schema.table("k", "t").unwrap());
+            assert_eq!(text.lines().last(), Some(expected), "{text}");
+            // The statement makes the same index again, and changes nothing if it exists.
+            let again = ddl::apply(expected, Some("k"), &without_indexes(), None).unwrap();
+            let indexes = |schema: &Schema| schema.table("k", "t").unwrap().indexes.clone();
+            assert_eq!(indexes(&again.unwrap().0), indexes(&schema));
+            assert!(ddl::apply(expected, Some("k"), &schema, None).unwrap().is_none());
+        }
+    }
+
+    fn without_indexes() -> Schema {
+        let script = "CREATE TABLE k.t (id int PRIMARY KEY, v text, m map<int, text>)";
+        read_schema(script, "k").unwrap()
+    }
+
+    #[test]
     fn conditions_name_keys_and_slices() {
         let schema = read_schema(SCRIPT, "k").unwrap();
         let table = schema.table("k", "t").unwrap();

@@ -112,21 +112,25 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
         );
     };
     let is_made = !known.tables.contains_key(table);
-    if is_made {
+    let restored = if is_made {
         let script = match database.snapshots().schema_of(keyspace, table, tag).await {
             Ok(script) => script,
             Err(error) => return failure(&error),
         };
-        for statement in split_statements(&script) {
-            if let Err(error) = execute(server, statement).await {
-                return HttpResponse::error(400, &format!("schema.cql of the snapshot: {error}"));
-            }
+        match execute_all(server, &script).await {
+            Ok(()) => Ok(database.snapshots().restore(keyspace, table, tag).await),
+            Err(reason) => Err(reason),
         }
-    }
-    let restored = database.snapshots().restore(keyspace, table, tag).await;
-    if is_made && restored.is_err() {
+    } else {
+        Ok(database.snapshots().restore(keyspace, table, tag).await)
+    };
+    let is_undone = is_made && !matches!(restored, Ok(Ok(_)));
+    if let Some(created) = database.store().schema().table(keyspace, table)
+        && is_undone
+    {
         // Undoes the creation: an empty table would look like the content of the snapshot.
-        let drop = format!("DROP TABLE \"{keyspace}\".\"{table}\"");
+        let kind = if created.view.is_some() { "MATERIALIZED VIEW" } else { "TABLE" };
+        let drop = format!("DROP {kind} \"{keyspace}\".\"{table}\"");
         if let Err(error) = execute(server, &drop).await {
             tracing::warn!(
                 %error,
@@ -136,9 +140,30 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
             );
         }
     }
+    let restored = match restored {
+        Ok(restored) => restored,
+        Err(reason) => return HttpResponse::error(400, &reason),
+    };
     // The files may be those of roles or permissions.
     server.processor.auth().roles_changed();
     imported(restored)
+}
+
+/// Executes the statements of a snapshot's `schema.cql`, up to the first that fails.
+async fn execute_all(server: &ShardServer, script: &str) -> Result<(), String> {
+    for statement in split_statements(script) {
+        if let Err(error) = execute(server, statement).await {
+            let is_view = statement.trim_start().starts_with("CREATE MATERIALIZED VIEW");
+            let hint = if is_view {
+                "; restore the base table of the view first. The node can also build the view from \
+                 the base table, without a restore: execute the schema.cql"
+            } else {
+                ""
+            };
+            return Err(format!("schema.cql of the snapshot: {error}{hint}"));
+        }
+    }
+    Ok(())
 }
 
 /// Executes a statement on behalf of the node.

@@ -11,4 +11,5 @@ mod handshake;
 mod latencies;
 mod node;
 mod requests;
+mod restores;
 mod ring;
