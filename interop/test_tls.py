@@ -13,9 +13,11 @@ from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import NoHostAvailable
 
 from espalier_node import free_port, nodetool, wait_until
+from gate import RUNS_ALL, one_of
 from test_cqlsh import CQLSH
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is missing")
+VERSIONS = ("TLSv1.2", "TLSv1.3")
 
 
 class Authority:
@@ -97,16 +99,46 @@ def test_the_driver_connects(node, authority, version):
     assert "(a client without TLS?)" in ours.log()
 
 
-def test_cqlsh_connects(node, authority, tmp_path):
-    ours = node(settings=settings(authority, authority.sign("node")))
-    cqlshrc = tmp_path / "cqlshrc"
-    cqlshrc.write_text(f"[ssl]\ncertfile = {authority.certificate}\nvalidate = true\n")
-    done = subprocess.run(
-        [CQLSH, ours.host, str(ours.port), "--ssl", "--cqlshrc", cqlshrc, "-e",
-         "SELECT ssl_enabled FROM system_views.clients"],
-        capture_output=True, text=True, timeout=120,
+@pytest.mark.parametrize("version", VERSIONS if RUNS_ALL else [one_of(VERSIONS)])
+def test_cqlsh_logs_in(node, authority, tmp_path, version):
+    """cqlsh logs in with a password and by certificate, and shows why it may not."""
+    encryption = settings(
+        authority, authority.sign("node"), require_client_auth="optional", protocol=version
     )
-    assert done.returncode == 0 and "True" in done.stdout, done.stdout + done.stderr
+    ours = node(settings={
+        **encryption,
+        "authenticator": "MutualTlsWithPasswordFallbackAuthenticator",
+        "authorizer": "CassandraAuthorizer",
+        "auth_superuser_password": "first secret",
+    })
+
+    def cqlsh(statement, password="first secret", own=None):
+        """Returns whether cqlsh succeeds, and what it prints."""
+        cqlshrc = tmp_path / "cqlshrc"
+        keys = f"usercert = {own}\nuserkey = {own}\n" if own else ""
+        cqlshrc.write_text(f"[ssl]\ncertfile = {authority.certificate}\nvalidate = true\n{keys}")
+        done = subprocess.run(
+            [CQLSH, ours.host, str(ours.port), "--ssl", "--cqlshrc", cqlshrc, "-u", "cassandra",
+             "-p", password, "-e", statement],
+            capture_output=True, text=True, timeout=120,
+        )
+        return done.returncode == 0, done.stdout + done.stderr
+
+    clients = "SELECT username, ssl_protocol FROM system_views.clients"
+    succeeds, text = cqlsh(clients)
+    assert succeeds and version in text and "cassandra" in text, text
+    succeeds, text = cqlsh(clients, password="wrong")
+    assert not succeeds and "Provided username cassandra and/or password are incorrect" in text
+    identity = "spiffe://example.org/shop"
+    assert cqlsh("CREATE ROLE shop WITH LOGIN = true; "
+                 f"ADD IDENTITY '{identity}' TO ROLE 'shop'")[0]
+    shop = authority.sign("shop", uri=identity)
+    succeeds, text = cqlsh("LIST ROLES", password="wrong", own=shop)
+    assert succeeds and "shop" in text and "cassandra" not in text, text
+    stranger = Authority(tmp_path / "foreign").sign("shop", uri=identity)
+    for own in (stranger, authority.sign("expired", days=-1, uri=identity)):
+        succeeds, text = cqlsh("LIST ROLES", own=own)
+        assert not succeeds and "Unable to connect to any servers" in text, text
 
 
 def test_certificates_of_clients(node, authority, tmp_path):
