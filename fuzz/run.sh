@@ -27,6 +27,9 @@ dictionary=()
 # AddressSanitizer keeps freed memory back to notice late uses, and it counts as the target's. A
 # little of it is enough.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-quarantine_size_mb=16:detect_odr_violation=0}
+# The nodes of this target run until the process ends and keep their memory.
+leaks=()
+[ "$target" != connection ] || leaks=(-detect_leaks=0)
 exec "$CARGO_FUZZ" run "$target" "${folders[@]}" -- \
   -max_total_time="$seconds" -timeout="${TIMEOUT:-10}" -malloc_limit_mb=64 -rss_limit_mb=1024 -max_len=8192 \
-  -print_final_stats=1 "${dictionary[@]+"${dictionary[@]}"}"
+  -print_final_stats=1 "${leaks[@]+"${leaks[@]}"}" "${dictionary[@]+"${dictionary[@]}"}"

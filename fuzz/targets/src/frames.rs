@@ -97,7 +97,7 @@ fn seal_segments(wire: &mut [u8], is_compressing: bool) {
 }
 
 /// Returns the protocol's CRC24, computed bit by bit: polynomial 1974F0B, initial value 875060.
-fn crc24(bytes: &[u8]) -> u32 {
+pub(crate) fn crc24(bytes: &[u8]) -> u32 {
     bytes.iter().fold(0x0087_5060, |mut crc, byte| {
         crc ^= u32::from(*byte) << 16;
         for _ in 0..8 {

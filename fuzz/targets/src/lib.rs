@@ -10,6 +10,7 @@
 pub mod big;
 pub mod bti;
 pub mod commit_log;
+pub mod connection;
 pub mod cql;
 pub mod executor;
 pub mod frames;
@@ -48,6 +49,7 @@ pub const TARGETS: &[Target] = &[
     target("chunk", sstable::chunk),
     target("commit_log", commit_log::commit_log),
     target("compression_info", sstable::compression_info),
+    target("connection", connection::connection),
     target("cql", cql::cql),
     target("crc", sstable::crc),
     target("data", sstable::data),

@@ -23,6 +23,7 @@ fn main() -> Result<()> {
     let mut own = seeds::of_sets();
     own.extend(seeds::of_protocol());
     own.extend(seeds::of_log_in());
+    own.extend(espalier_fuzz_targets::connection::seeds::seeds());
     own.extend(seeds::of_commit_log());
     own.extend(seeds::of_integers());
     own.extend(seeds::of_scylla());

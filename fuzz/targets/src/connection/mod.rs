@@ -1,0 +1,230 @@
+//! The target of the states of a connection: frames before, during and after the log-in, over plain
+//! and encrypted connections, against a node in this process.
+//!
+//! | module | content |
+//! | --- | --- |
+//! | `node` | the nodes, their certificates and their role |
+//! | `client` | a client's socket, with TLS if the input asks for it |
+//! | `answers` | what a node may answer before the log-in |
+//! | `seeds` | the seeds of the target |
+
+mod answers;
+mod client;
+mod node;
+pub mod seeds;
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Once, OnceLock};
+
+use crate::frames::crc24;
+use crate::input::Input;
+use client::{Client, Encryption};
+use node::{Nodes, PASSWORD, ROLE};
+
+/// Steps of an input; further ones are ignored. A node takes 16 messages before the log-in.
+const MAX_STEPS: usize = 64;
+/// Bytes that an input may send.
+const MAX_BYTES: usize = 64 << 10;
+
+/// Opcodes of the requests that the steps make.
+mod opcode {
+    pub const STARTUP: u8 = 0x01;
+    pub const OPTIONS: u8 = 0x05;
+    pub const QUERY: u8 = 0x07;
+    pub const REGISTER: u8 = 0x0B;
+    pub const AUTH_RESPONSE: u8 = 0x0F;
+}
+
+/// Panics of all threads of this process: a panic in a task of a node is only printed.
+static PANICS: AtomicUsize = AtomicUsize::new(0);
+
+/// Serves a client whose steps are the input. Input: `MODE`, then steps, each a kind with its
+/// content. Bits of MODE: 0 the node, 1 TLS, 2 an address without failed log-ins, 3 and 4 the
+/// client's certificate, 5 TLS 1.2.
+///
+/// Before the log-in, the node must answer no request but those of the log-in. It must accept only
+/// the right password or certificate. It must close the connection after the client has.
+pub fn connection(data: &[u8]) {
+    serve(data);
+}
+
+/// Serves a client, checks the answers and returns their opcodes.
+fn serve(data: &[u8]) -> Vec<u8> {
+    static NODES: OnceLock<Nodes> = OnceLock::new();
+    count_panics();
+    let nodes = NODES.get_or_init(Nodes::start);
+    let before = PANICS.load(Relaxed);
+    let mut input = Input(data);
+    let mode = input.byte();
+    let node = nodes.choose(mode & 1 != 0);
+    let encryption = (mode & 2 != 0)
+        .then(|| Encryption { certificate: mode >> 3 & 3, is_version_1_2: mode & 32 != 0 });
+    let has_certificate = encryption.as_ref().is_some_and(|tls| nodes.knows(tls.certificate));
+    let Some(client) = Client::connect(nodes, node, encryption, mode & 4 != 0) else {
+        return Vec::new();
+    };
+    let mut session =
+        Session { client, queue: Vec::new(), sent: Vec::new(), version: 4, is_segmented: false };
+    for _ in 0..MAX_STEPS {
+        if input.0.is_empty() || session.sent.len() > MAX_BYTES {
+            break;
+        }
+        session.step(&mut input);
+    }
+    session.deliver();
+    let Session { client, sent, .. } = session;
+    let received = client.finish();
+    let has_password = sent.windows(PASSWORD.len()).any(|part| part == PASSWORD.as_bytes());
+    let may_log_in = has_password || node.takes_certificates && has_certificate;
+    let opcodes = answers::check(&received, may_log_in);
+    assert_eq!(PANICS.load(Relaxed), before, "a task of the node panicked");
+    opcodes
+}
+
+fn count_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let next = std::panic::take_hook();
+        std::panic::set_hook(Box::new(move |panic| {
+            PANICS.fetch_add(1, Relaxed);
+            next(panic);
+        }));
+    });
+}
+
+/// A client with the bytes that it is about to send.
+struct Session {
+    client: Client,
+    queue: Vec<u8>,
+    /// All plaintext that was sent.
+    sent: Vec<u8>,
+    version: u8,
+    /// True once STARTUP has begun the segments of version 5.
+    is_segmented: bool,
+}
+
+impl Session {
+    fn step(&mut self, input: &mut Input<'_>) {
+        match input.byte() % 16 {
+            0 => self.frame(opcode::OPTIONS, &[]),
+            1 => self.startup(&[("CQL_VERSION", "3.0.0")]),
+            2 => {
+                let compression = *input.choose(&["lz4", "snappy", "zstd", ""]);
+                self.startup(&[("CQL_VERSION", "3.0.0"), ("COMPRESSION", compression)]);
+            }
+            3 => self.log_in(PASSWORD),
+            4 => self.log_in("wrong"),
+            5 => {
+                let body = bytes_of(input.part());
+                self.frame(opcode::AUTH_RESPONSE, &body);
+            }
+            6 => {
+                let text = b"SELECT key FROM system.local";
+                let body = [&(text.len() as u32).to_be_bytes()[..], text, &[0, 1, 0, 0, 0, 0]];
+                let length = if self.version < 5 { 3 } else { 6 };
+                let body = body.concat();
+                self.frame(opcode::QUERY, &body[..4 + text.len() + length]);
+            }
+            7 => {
+                let opcode = input.byte();
+                self.frame(opcode, input.part());
+            }
+            8 => self.queue.extend_from_slice(input.part()),
+            9 => {
+                let place = usize::from(input.short());
+                if let Some(byte) = self.queue.get_mut(place) {
+                    *byte ^= 1 << (place % 8);
+                }
+            }
+            10 => self.queue.truncate(usize::from(input.short())),
+            11 => self.version = 3 + input.byte() % 3,
+            12 => self.frame(opcode::REGISTER, b"\0\x01\0\x0dSTATUS_CHANGE"),
+            13 => self.deliver(),
+            _ => {
+                self.client.change_wire(input.short());
+                self.deliver();
+            }
+        }
+    }
+
+    fn log_in(&mut self, password: &str) {
+        let token = ["", ROLE, password].join("\0");
+        self.frame(opcode::AUTH_RESPONSE, &bytes_of(token.as_bytes()));
+    }
+
+    fn startup(&mut self, options: &[(&str, &str)]) {
+        let mut body = (options.len() as u16).to_be_bytes().to_vec();
+        for text in options.iter().flat_map(|(name, value)| [name, value]) {
+            body.extend_from_slice(&(text.len() as u16).to_be_bytes());
+            body.extend_from_slice(text.as_bytes());
+        }
+        self.frame(opcode::STARTUP, &body);
+        self.is_segmented |= self.version == 5;
+    }
+
+    /// Queues a frame, in a segment if the connection has begun with version 5.
+    fn frame(&mut self, opcode: u8, body: &[u8]) {
+        let mut frame = vec![self.version, 0, 0, 1, opcode];
+        frame.extend_from_slice(&(body.len() as u32).to_be_bytes());
+        frame.extend_from_slice(body);
+        if !self.is_segmented {
+            self.queue.extend_from_slice(&frame);
+            return;
+        }
+        let head = (frame.len() as u32 & 0x1_FFFF | 1 << 17).to_le_bytes();
+        self.queue.extend_from_slice(&head[..3]);
+        self.queue.extend_from_slice(&crc24(&head[..3]).to_le_bytes()[..3]);
+        let mut crc = crc32fast::Hasher::new();
+        crc.update(&[0xFA, 0x2D, 0x55, 0xCA]);
+        crc.update(&frame);
+        self.queue.extend_from_slice(&frame);
+        self.queue.extend_from_slice(&crc.finalize().to_le_bytes());
+    }
+
+    fn deliver(&mut self) {
+        let bytes = std::mem::take(&mut self.queue);
+        self.sent.extend_from_slice(&bytes);
+        self.client.send(&bytes);
+    }
+}
+
+/// Returns the `[bytes]` of the protocol: length and content.
+fn bytes_of(content: &[u8]) -> Vec<u8> {
+    [&(content.len() as u32).to_be_bytes()[..], content].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ERROR: u8 = 0x00;
+    const READY: u8 = 0x02;
+    const AUTHENTICATE: u8 = 0x03;
+    const SUPPORTED: u8 = 0x06;
+    const RESULT: u8 = 0x08;
+    const AUTH_SUCCESS: u8 = 0x10;
+
+    /// The steps OPTIONS, STARTUP, the log-in with the right password, a query and REGISTER, each
+    /// delivered.
+    const STEPS: [u8; 10] = [0, 13, 1, 13, 3, 13, 6, 13, 12, 13];
+
+    /// A target whose clients never log in would find little.
+    #[test]
+    fn clients_log_in_by_password_and_certificate_plain_and_over_tls() {
+        let all = [SUPPORTED, AUTHENTICATE, AUTH_SUCCESS, RESULT, READY];
+        let with = |mode: u8, version: u8| serve(&[&[mode, 11, version][..], &STEPS].concat());
+        for version in [1, 2] {
+            assert_eq!(with(4, version), all, "plain, version {version}");
+            assert_eq!(with(4 | 2, version), all, "TLS 1.3, version {version}");
+            assert_eq!(with(4 | 2 | 32, version), all, "TLS 1.2, version {version}");
+            assert_eq!(with(1 | 2 | 8, version), all, "a known certificate, version {version}");
+        }
+        assert_eq!(with(1 | 4, 1), [0u8; 0], "a plain client of a port with TLS");
+        assert_eq!(with(1 | 2 | 8 | 16, 1), [0u8; 0], "a certificate of a foreign authority");
+        // The password counts as little as the query after it.
+        let refused = [SUPPORTED, AUTHENTICATE, ERROR, ERROR, ERROR];
+        assert_eq!(with(1 | 2 | 16, 1), refused, "a certificate without a role");
+        let wrong = serve(&[4, 1, 13, 4, 13, 6, 13]);
+        assert_eq!(wrong, [AUTHENTICATE, ERROR, ERROR]);
+    }
+}

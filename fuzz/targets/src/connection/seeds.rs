@@ -1,0 +1,71 @@
+//! The seeds of the target: a log-in in each way, and what clients do wrong.
+
+use crate::seeds::Seed;
+
+/// The kinds of steps, by their number.
+mod step {
+    pub const OPTIONS: u8 = 0;
+    pub const STARTUP: u8 = 1;
+    pub const STARTUP_WITH_COMPRESSION: u8 = 2;
+    pub const LOG_IN: u8 = 3;
+    pub const WRONG_PASSWORD: u8 = 4;
+    pub const TOKEN: u8 = 5;
+    pub const QUERY: u8 = 6;
+    pub const FRAME: u8 = 7;
+    pub const BYTES: u8 = 8;
+    pub const FLIP: u8 = 9;
+    pub const CUT: u8 = 10;
+    pub const VERSION: u8 = 11;
+    pub const REGISTER: u8 = 12;
+    pub const DELIVER: u8 = 13;
+    pub const CHANGE_WIRE: u8 = 14;
+}
+
+/// Bits of MODE.
+const CERTIFICATES: u8 = 1;
+const TLS: u8 = 2;
+const NEW_ADDRESS: u8 = 4;
+const KNOWN: u8 = 8;
+const UNKNOWN: u8 = 16;
+const VERSION_1_2: u8 = 32;
+
+/// Returns the seeds.
+pub fn seeds() -> Vec<Seed> {
+    use step::*;
+    let whole = [OPTIONS, DELIVER, STARTUP, DELIVER, LOG_IN, DELIVER, QUERY, REGISTER, DELIVER];
+    let early = [STARTUP, QUERY, REGISTER, DELIVER, LOG_IN, QUERY];
+    let modes = [
+        NEW_ADDRESS,
+        TLS | NEW_ADDRESS,
+        TLS | VERSION_1_2 | NEW_ADDRESS,
+        CERTIFICATES | NEW_ADDRESS,
+        CERTIFICATES | TLS | NEW_ADDRESS,
+        CERTIFICATES | TLS | KNOWN,
+        CERTIFICATES | TLS | KNOWN | VERSION_1_2,
+        CERTIFICATES | TLS | UNKNOWN,
+        CERTIFICATES | TLS | KNOWN | UNKNOWN,
+    ];
+    let mut inputs = Vec::new();
+    for mode in modes {
+        for version in [0, 1, 2] {
+            inputs.push([&[mode, VERSION, version][..], &whole].concat());
+        }
+        inputs.push([&[mode], &early[..]].concat());
+        inputs.push([&[mode, STARTUP, CHANGE_WIRE, 0, 40], &whole[..]].concat());
+        inputs.push([&[mode, STARTUP, CHANGE_WIRE, 0, 41, LOG_IN], &whole[..]].concat());
+    }
+    let of_passwords: [&[u8]; 9] = [
+        &[STARTUP, WRONG_PASSWORD, WRONG_PASSWORD, WRONG_PASSWORD, LOG_IN, QUERY],
+        &[STARTUP, TOKEN, 0, 5, 0, b'a', 0, b'b', 0, LOG_IN, QUERY],
+        &[STARTUP_WITH_COMPRESSION, 0, LOG_IN, QUERY],
+        &[VERSION, 2, STARTUP_WITH_COMPRESSION, 0, LOG_IN, QUERY],
+        &[STARTUP, FRAME, 0x0F, 0, 4, 0xFF, 0xFF, 0xFF, 0xFF, LOG_IN],
+        &[STARTUP, FRAME, 0x0D, 0, 2, 0, 0, FRAME, 0x0A, 0, 2, 0, 0, FRAME, 0x09, 0, 0],
+        &[BYTES, 0, 6, 22, 3, 1, 2, 0, 1, STARTUP],
+        &[STARTUP, FLIP, 0, 4, DELIVER, LOG_IN, CUT, 0, 20, DELIVER],
+        &[STARTUP, DELIVER, LOG_IN, FLIP, 0, 30, QUERY, DELIVER, STARTUP, LOG_IN],
+    ];
+    inputs.extend(of_passwords.map(|steps| [&[NEW_ADDRESS], steps].concat()));
+    inputs.push([&[NEW_ADDRESS], &[OPTIONS; 20][..]].concat());
+    inputs.into_iter().map(|input| ("connection", input)).collect()
+}
