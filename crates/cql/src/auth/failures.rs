@@ -1,10 +1,10 @@
 //! Counts failed log-ins by address, and slows down an address that guesses passwords.
 //!
 //! All IPv6 addresses of one network count as one address ([`client_network`]): a host has 2^64 of
-//! them. An address may fail [`BURST`] times at once, and then once in [`REFILL`]. At the limit, the node
-//! refuses the address's log-ins without a check of the password. During its check, a password
-//! counts as a failure, so that parallel guesses gain nothing. If only such checks reach the limit,
-//! a further log-in waits for them, because they may all be right.
+//! them. An address may fail [`BURST`] times at once, and then once in [`REFILL`]. At the limit,
+//! the node refuses the address's log-ins without a check of the password. During its check, a
+//! password counts as a failure, so that parallel guesses gain nothing. If only such checks reach
+//! the limit, a further log-in waits for them, because they may all be right.
 //!
 //! Memory: at most [`MAX_ADDRESSES`] entries. Entries without a recent failure are dropped first.
 

@@ -136,7 +136,7 @@ struct Acceptor {
 impl Acceptor {
     async fn answer(self, request: PaxosRequest) -> Result<PaxosAnswer, String> {
         let PaxosRequest { table, key, ttl_s, ballot, step, .. } = request;
-        let mut times = record::Times {
+        let times = record::Times {
             timestamp_us: self.timestamp_us,
             now_s: u32::try_from(time::now_seconds()).unwrap_or(0),
             ttl_s,
@@ -185,16 +185,7 @@ impl Acceptor {
                 // The node has no reason not to apply a decided update: its own clock may be wrong.
                 applied = Some(*write);
                 let known = self.state(table, &key).await?.committed;
-                let twin = known.filter(|known| is_twin(known.ballot, ballot));
-                // Of two records with one timestamp, that of the later ballot stays, as a whole:
-                // of cells with one timestamp, those stay that expire later.
-                let row = if twin.as_ref().is_some_and(|twin| is_later(twin.ballot, ballot)) {
-                    None
-                } else {
-                    times.expire_after(twin.map(|twin| twin.expires_s));
-                    Some(self.paxos.commit(table, ballot, update, times))
-                };
-                (row, PaxosAnswer::Committed)
+                (self.commit(table, (ballot, update), times, known), PaxosAnswer::Committed)
             }
         };
         let mutation = self.mutation_of(&key, row, applied);
@@ -225,6 +216,25 @@ impl Acceptor {
         });
         let applied = applied.filter(|update| !update.is_empty());
         Mutation { updates: applied.into_iter().chain(record).collect() }
+    }
+
+    /// Makes the row that records a commit; `None` if the row of the last commit stays.
+    ///
+    /// If both have one timestamp, the record of the later ballot stays as a whole. Of two cells
+    /// with one timestamp, the cell that expires later stays.
+    fn commit(
+        &self,
+        table: TableId,
+        (ballot, update): (Uuid, Bytes),
+        mut times: record::Times,
+        last: Option<Recorded>,
+    ) -> Option<Row> {
+        let twin = last.filter(|last| is_twin(last.ballot, ballot));
+        if twin.as_ref().is_some_and(|twin| is_later(twin.ballot, ballot)) {
+            return None;
+        }
+        times.expire_after(twin.map(|twin| twin.expires_s));
+        Some(self.paxos.commit(table, ballot, update, times))
     }
 
     async fn state(&self, table: TableId, key: &DecoratedKey) -> Result<AcceptorState, String> {

@@ -37,6 +37,9 @@ use crate::{
     sent_by_cassandra::{bodies, decode},
 };
 
+mod commits;
+mod foreign;
+
 /// The time of the first ballot, in µs since 1970: later than the tables, and before anything
 /// expires.
 static START_US: LazyLock<i64> = LazyLock::new(|| time::now_micros() + 3_600_000_000);
@@ -313,65 +316,6 @@ fn ballots_of_one_microsecond_do_not_overtake_each_other() {
     assert_eq!(ballot_micros(NO_BALLOT), Some(0));
 }
 
-fn at(us: i64) -> Uuid {
-    Uuid::from_bytes(timeuuid::from_unix_micros(us, 1 << 63))
-}
-
-async fn committed(database: &Node, newer: Uuid) -> Option<Uuid> {
-    let answer = ask(database, newer, PaxosStep::Prepare).await;
-    let PaxosAnswer::Promised { committed, .. } = answer else { panic!("{answer:?}") };
-    let Recorded { ballot, update, .. } = committed?;
-    assert_eq!(update, update_of(ballot), "the record of one commit");
-    Some(ballot)
-}
-
-/// The clock of a coordinator may be behind the clock of a node that truncates the table: an
-/// update that it reports as applied must not be lost.
-#[test]
-fn a_commit_is_applied_also_if_its_ballot_is_older_than_a_truncation() {
-    block_on(async {
-        let database = open(&FileSystem::simulated(1)).await;
-        create(&database, vec![table()]).await;
-        let behind = at(time::now_micros() - 300_000);
-        database.truncate(table().id).await.unwrap();
-        assert_eq!(ask(&database, behind, commit(behind)).await, PaxosAnswer::Committed);
-        assert_eq!(value(&database).await, Some(update_of(behind)));
-        assert_eq!(committed(&database, at(time::now_micros() + 1000)).await, Some(behind));
-    });
-}
-
-/// The clock of the node may be days ahead: an update that the node acknowledges must not be lost.
-#[test]
-fn a_commit_is_applied_whatever_its_age_is_by_the_clock_of_the_node() {
-    block_on(async {
-        let database = open(&FileSystem::simulated(1)).await;
-        create(&database, vec![table()]).await;
-        const DAY_US: i64 = 24 * 3_600_000_000;
-        for age_days in [400, 11, 2] {
-            let old = at(time::now_micros() - age_days * DAY_US);
-            let answer = ask_for(&database, old, commit(old), 3 * 3600).await;
-            assert_eq!(answer, PaxosAnswer::Committed);
-            assert_eq!(value(&database).await, Some(update_of(old)), "{age_days} days");
-        }
-    });
-}
-
-/// Two coordinators may draw ballots of one microsecond, and replicas of Cassandra may decide both.
-#[test]
-fn the_record_of_the_later_of_two_commits_of_one_microsecond_stays_whole() {
-    for (first, second) in [(1, 2), (2, 1)] {
-        block_on(async {
-            let database = open(&FileSystem::simulated(1)).await;
-            create(&database, vec![table()]).await;
-            for flag in [first, second, first] {
-                let ballot = with_flag(5, flag);
-                assert_eq!(ask(&database, ballot, commit(ballot)).await, PaxosAnswer::Committed);
-            }
-            assert_eq!(committed(&database, ballot(6)).await, Some(with_flag(5, 2)));
-        });
-    }
-}
-
 /// A commit writes the update twice in one record, to the table and to `system.paxos`, and must fit
 /// where its proposal fitted: otherwise no later request about the partition could end.
 #[test]
@@ -512,45 +456,6 @@ fn a_coordinator_is_answered_step_by_step() {
         assert_eq!(send(V::PAXOS_PREPARE_REQ, Uuid::from_u128(4), &nothing).await, failed);
         member.stop().await;
         drop(Rc::clone(&peer));
-    });
-}
-
-/// A former replica that still promised would make quorums without a common node.
-#[test]
-fn a_partition_of_another_node_is_refused() {
-    block_on(async {
-        let node = TestNode::default();
-        *node.0.schema.borrow_mut() = Some(of_replicas("1"));
-        *node.0.database.borrow_mut() = Some(database().await);
-        let (peer, own, member) = ring(&node, false).await;
-        let sent = sent_update();
-        for (id, is_own, verb) in
-            [(200, true, Verb::PAXOS_PREPARE_RSP), (201, false, Verb::FAILURE_RSP)]
-        {
-            let mut keys = (0..=u8::MAX).map(|last| {
-                let mut key = sent.partition.key.to_vec();
-                *key.last_mut().unwrap() = last;
-                Bytes::from(key)
-            });
-            // The peer has the tokens above that of the member, up to its own.
-            let of_peer = |key: &Bytes| {
-                let token = DecoratedKey::new(key.clone()).token.0;
-                0 < token && token <= i64::MAX / 2
-            };
-            let key = keys.find(|key| of_peer(key) != is_own).unwrap();
-            let partition = Partition { key, is_reversed: false, content: None };
-            let update = Update { table: Arc::clone(&sent.table), partition };
-            let commit = Payload::Paxos(Box::new(Commit { ballot: ballot(5), update }));
-            peer.send(own, id, Verb::PAXOS_PREPARE_REQ, commit).await;
-            let answered = || {
-                let arrived = peer.arrived.borrow();
-                arrived
-                    .iter()
-                    .any(|(_, message)| message.header.id == id && message.header.verb == verb)
-            };
-            until("the answer", answered).await;
-        }
-        member.stop().await;
     });
 }
 

@@ -1,4 +1,4 @@
-//! What a node may answer before the log-in.
+//! Checks the answers that a node gives before the log-in.
 
 use crate::frames::crc24;
 

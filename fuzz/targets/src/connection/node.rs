@@ -17,7 +17,7 @@ use espalier_runtime::net::tls::{
 };
 use espalier_runtime::{ShardOptions, block_on, start_shards, sync::Event};
 use espalier_server::{ClientEncryption, ServerConfig, ShardServer, SharedState};
-use espalier_storage::{Database, SharedDatabase, StorageConfiguration};
+use espalier_storage::{Node as Storage, SharedStorage, StorageConfiguration};
 use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair, SanType, string::Ia5String,
 };
@@ -117,18 +117,19 @@ fn node(authenticator: Authenticator, acceptor: Arc<TlsAcceptor>, handshake: Han
     let mut storage = StorageConfiguration::new("node");
     storage.memtable_bytes = 8 << 20;
     storage.commitlog_segment_bytes = 1 << 20;
-    let (database, storage) = (SharedDatabase::new(), Arc::new(storage));
+    let (shared_storage, storage) = (SharedStorage::new(), Arc::new(storage));
     let (ready, is_ready) = mpsc::channel();
     let options = ShardOptions { count: 1, ..ShardOptions::default() };
     let running = start_shards(&options, move |context| {
         let (shared, ready, auth) = (shared.clone(), ready.clone(), Arc::clone(&auth));
-        let (storage, database) = (Arc::clone(&storage), Arc::clone(&database));
+        let (storage, shared_storage) = (Arc::clone(&storage), Arc::clone(&shared_storage));
         async move {
             let files = FileSystem::simulated(1);
-            let database = Database::open(context, files, storage, database).await.unwrap();
-            make_superuser(&database, &auth).await.unwrap();
+            let opening = Storage::open(context, files, storage, shared_storage);
+            let storage = opening.await.unwrap();
+            make_superuser(&storage, &auth).await.unwrap();
             let cache = Arc::new(PreparedCache::default());
-            let processor = QueryProcessor::with_auth(database.clone(), cache, auth);
+            let processor = QueryProcessor::with_auth(storage, cache, auth);
             bind_identity(&processor).await;
             let server = ShardServer::new(&shared, context, processor);
             ready.send(server.listen().unwrap()).unwrap();

@@ -12,7 +12,7 @@ use espalier_runtime::memory::resident_bytes;
 
 use super::*;
 
-/// Limit of the growth of the process while the peer sends, in bytes: its answers, and the member's.
+/// Limit of the growth of the process while the peer sends, in bytes.
 const MAX_GROWTH: u64 = 512 << 20;
 
 /// Returns a body of each kind; in the gate, a short one.
