@@ -180,6 +180,35 @@ fn bytes_go_both_ways_in_both_versions() {
     });
 }
 
+/// Found by fuzzing: rustls asserts that it sends no alert after the announced end.
+#[test]
+fn a_broken_record_behind_the_end_is_discarded() {
+    let directory = tempfile::tempdir().unwrap();
+    let authority = Authority::new(directory.path());
+    let (pem, root) = (authority.sign("node.pem"), directory.path().join("authority.pem"));
+    block_on(async {
+        let acceptor = TlsAcceptor::load(options(pem)).await.unwrap();
+        let local = "127.0.0.1:0".parse().unwrap();
+        let listener = TcpListener::bind(local, ListenOptions::default()).unwrap();
+        let address = listener.local_address().unwrap();
+        let client = thread::spawn(move || {
+            let mut stream = connect(address, &root, None, &rustls::version::TLS13);
+            stream.write_all(b"x").unwrap();
+            // The announced end has arrived.
+            assert_eq!(stream.read(&mut [0; 8]).unwrap(), 0);
+            stream.sock.write_all(&[23, 3, 3, 0, 5, 1, 2, 3, 4, 5]).unwrap();
+        });
+        let (stream, _) = listener.accept().await.unwrap();
+        let stream = acceptor.accept(stream, Handshake::Required).await.unwrap();
+        let (count, buffer) = stream.read(BytesMut::with_capacity(8)).await;
+        assert_eq!((count.unwrap(), &buffer[..]), (1, &b"x"[..]));
+        stream.shutdown(Shutdown::Write).unwrap();
+        let (count, _) = stream.read(BytesMut::with_capacity(8)).await;
+        assert_eq!(count.unwrap(), 0);
+        espalier_runtime::spawn_blocking(move || client.join().unwrap()).await;
+    });
+}
+
 #[test]
 fn a_plain_client_goes_on_only_if_that_is_allowed() {
     let directory = tempfile::tempdir().unwrap();

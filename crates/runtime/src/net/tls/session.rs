@@ -85,6 +85,15 @@ impl Session {
         mut buffer: BytesMut,
     ) -> (io::Result<usize>, BytesMut) {
         loop {
+            if self.state.borrow().is_ending {
+                // The peer gets no answer any more. rustls must not answer a broken record by an
+                // alert behind the announced end.
+                self.state.borrow_mut().received.clear();
+                match self.receive(stream).await {
+                    Ok(count) if count > 0 => continue,
+                    outcome => return (outcome, buffer),
+                }
+            }
             let outcome = self.state.borrow_mut().decrypt(&mut buffer);
             let must_send = self.state.borrow().connection.wants_write();
             if must_send && let Err(error) = self.send(stream, &[]).await {
@@ -133,6 +142,7 @@ impl Session {
             return;
         };
         state.connection.send_close_notify();
+        state.is_ending = true;
         let mut out = Vec::new();
         if state.take_ciphertext(&mut out).is_ok() {
             // A client that has closed already needs no alert.

@@ -16,6 +16,8 @@ pub struct TlsState {
     pub(super) connection: Connection,
     /// Ciphertext that the socket delivered and rustls has not taken.
     pub(super) received: BytesMut,
+    /// True once this side has announced the end of the connection.
+    pub(super) is_ending: bool,
 }
 
 impl TlsState {
@@ -25,7 +27,7 @@ impl TlsState {
     /// Fails if rustls does not take the configuration.
     pub fn new(configuration: Arc<ServerConfig>, received: BytesMut) -> io::Result<Self> {
         let connection = ServerConnection::new(configuration).map_err(io::Error::other)?;
-        Ok(Self { connection: connection.into(), received })
+        Ok(Self { connection: connection.into(), received, is_ending: false })
     }
 
     /// Begins a connection to another node.
@@ -37,7 +39,8 @@ impl TlsState {
         name: ServerName<'static>,
     ) -> io::Result<Self> {
         let connection = ClientConnection::new(configuration, name).map_err(io::Error::other)?;
-        Ok(Self { connection: connection.into(), received: BytesMut::new() })
+        let received = BytesMut::new();
+        Ok(Self { connection: connection.into(), received, is_ending: false })
     }
 
     /// Adds ciphertext that the socket delivered.
