@@ -18,7 +18,7 @@ use crate::{
     functions::json,
     grammar::ast::{ExpressionKind, Ordering, Select, Selection},
     metadata::{ColumnSpec, ResultMetadata},
-    restrictions::{self, Alternatives, FilterTarget, Purpose, Restrictions},
+    restrictions::{self, Alternatives, FilterTarget, NEEDS_FILTERING, Purpose, Restrictions},
     term::{Preparation, prepare_term},
 };
 
@@ -37,19 +37,8 @@ pub fn plan_select(
         (selectors, specs) = as_json(table, selectors, specs);
     }
     let nearest = plan_nearest(preparation, table, statement)?;
-    // Reading a virtual table makes all its rows anyway, so filtering them costs no more.
-    let is_virtual = is_virtual(&table.keyspace);
-    let allow_filtering = statement.allow_filtering || is_virtual;
-    let purpose = if nearest.is_some() {
-        Purpose::Nearest { allow_filtering }
-    } else {
-        Purpose::Select { allow_filtering }
-    };
-    let restrictions = restrictions::plan(preparation, table, &statement.where_clause, purpose)?;
-    if statement.distinct {
-        check_distinct(table, &selectors, &restrictions, nearest.as_ref())?;
-        check_distinct_key(table, &selectors, &restrictions)?;
-    }
+    let restrictions =
+        plan_restrictions(preparation, table, statement, &selectors, nearest.as_ref())?;
     let group_by = plan_group_by(preparation, table, statement, &restrictions)?;
     let (is_reversed, sort) = match nearest {
         Some(_) => (false, Vec::new()),
@@ -96,6 +85,40 @@ pub fn plan_select(
     plan.point = super::PointSelect::plan(&plan).filter(|_| is_by_key);
     plan.flat = PlannedFlat::plan(&plan).filter(|_| is_stored);
     Ok(plan)
+}
+
+/// Plans WHERE, and checks that it and the selectors fit DISTINCT.
+fn plan_restrictions(
+    preparation: &mut Preparation<'_>,
+    table: &Arc<TableMetadata>,
+    statement: &Select<'_>,
+    selectors: &[SelectExpression],
+    nearest: Option<&PlannedNearest>,
+) -> Result<Restrictions> {
+    let mut plan_where = |allow_filtering| {
+        let purpose = match nearest {
+            Some(_) => Purpose::Nearest { allow_filtering },
+            None => Purpose::Select { allow_filtering },
+        };
+        restrictions::plan(preparation, table, &statement.where_clause, purpose)
+    };
+    // Reading a virtual table makes all its rows anyway, so filtering them costs no more.
+    let allow_filtering = statement.allow_filtering || is_virtual(&table.keyspace);
+    let (restrictions, refusal) = match plan_where(allow_filtering) {
+        // Cassandra checks DISTINCT first.
+        Err(error) if statement.distinct && error.message == NEEDS_FILTERING => {
+            (plan_where(true)?, Some(error))
+        }
+        planned => (planned?, None),
+    };
+    if statement.distinct {
+        check_distinct(table, selectors, &restrictions, nearest)?;
+        check_distinct_key(table, selectors, &restrictions)?;
+    }
+    match refusal {
+        Some(refusal) => Err(refusal),
+        None => Ok(restrictions),
+    }
 }
 
 fn plan_selection(

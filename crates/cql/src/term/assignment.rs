@@ -31,7 +31,6 @@ pub fn is_assignable(from: &CqlType, to: &CqlType) -> Assignable {
         | (T::Int, T::Date)
         | (T::Int | T::Bigint | T::Timestamp, T::Varint)
         | (_, T::Blob) => Assignable::Weakly,
-        (T::Bigint, T::Counter) | (T::Counter, T::Bigint) => Assignable::Weakly,
         _ => Assignable::No,
     }
 }

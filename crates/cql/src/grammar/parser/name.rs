@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::{Parser, Result};
+use super::{Failure, Parser, Result};
 use crate::grammar::ast::{Name, Position, QualifiedName};
 use crate::grammar::keyword::Keyword;
 use crate::grammar::token::{Token, TokenKind};
@@ -29,7 +29,7 @@ impl<'a> Parser<'a> {
 
     /// Parses a name of anything but a type or a function. `expected` describes it in messages.
     pub(super) fn name(&mut self, expected: &'static str) -> Result<Name<'a>> {
-        if self.is_name(0) { Ok(self.take_name()) } else { Err(self.expected(expected)) }
+        if self.is_name(0) { Ok(self.take_name()) } else { Err(self.no_name(expected)) }
     }
 
     /// Parses `keyspace.name` or `name`. `expected` describes it in messages.
@@ -66,9 +66,20 @@ impl<'a> Parser<'a> {
             None
         };
         if !self.is_name_if(0, accept) {
-            return Err(self.expected(expected));
+            return Err(self.no_name(expected));
         }
         Ok(QualifiedName { keyspace, name: self.take_name() })
+    }
+
+    /// Returns the failure of a token where a name should be.
+    fn no_name(&self, expected: &'static str) -> Failure {
+        match expected.strip_prefix("name of a ") {
+            Some(named @ ("table" | "keyspace")) if self.is(TokenKind::QuestionMark) => {
+                let message = format!("Bind variables cannot be used for {named} names");
+                Failure::message(self.at, message)
+            }
+            _ => self.expected(expected),
+        }
     }
 
     /// Takes the current token, which is a word or a quoted name.

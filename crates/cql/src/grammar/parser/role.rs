@@ -189,7 +189,7 @@ impl<'a> Parser<'a> {
     pub(super) fn role_name(&mut self) -> Result<Name<'a>> {
         let position = self.position();
         if self.is(TokenKind::QuestionMark) {
-            let message = "bind variables cannot be used for role names".into();
+            let message = "Bind variables cannot be used for role names".into();
             return Err(Failure::message(self.at, message));
         }
         match self.string() {
