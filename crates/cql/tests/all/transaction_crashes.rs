@@ -1,9 +1,9 @@
 //! A crash keeps all of a transaction over shards or nothing.
 //!
-//! An image is the disk after the power has failed behind a number of disk operations of a transfer.
-//! The images of a full run have each such number for each pair of accounts. The seed of an image
-//! decides the order of the operations, which unsynced writes are kept, lost or torn, and the number
-//! of shards that start from the image. The power fails a second time during some of these starts.
+//! An image is the disk after the power has failed behind a number of disk operations of a
+//! transfer. The images of a full run have each such number for each pair of accounts. The seed of
+//! an image decides the order of the operations, which unsynced writes are kept, lost or torn, and
+//! how many shards start from the image. The power fails a second time during some of these starts.
 
 use std::{
     collections::BTreeSet,
