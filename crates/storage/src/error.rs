@@ -184,8 +184,8 @@ pub enum StorageError {
     CompactionUndecided(String),
     /// A compaction would fill the disk.
     #[error(
-        "a compaction needs up to {needed_bytes} bytes, and beside the output of running \
-         compactions the disk has less left"
+        "no disk space for a compaction that may write {needed_bytes} bytes, besides the output of \
+         running compactions; free disk space"
     )]
     NoDiskSpace {
         /// Bytes that the output may take.

@@ -1,5 +1,5 @@
 //! The scheduler decides when to compact. It asks the strategies after every flush and every
-//! compaction, and periodically, because data expires with time alone.
+//! compaction, and once in each [`TICK`], because data also expires without writes.
 
 use std::{collections::HashMap, rc::Rc, time::Duration};
 
@@ -24,19 +24,18 @@ use super::{
 };
 use crate::{ShardStore, StorageError, shard::add, table::Table};
 
-/// Interval of the periodic check.
+/// Maximum time between two checks.
 const TICK: Duration = Duration::from_secs(60);
-/// Pause of a table after a failed compaction, or one without room.
+/// Time for which a table starts no compaction after one failed or found no disk space.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
-/// Compactions of any size that run at once on a shard, so that a long one does not keep the files
-/// of flushes waiting. Beside them short ones may run, up to [`CONCURRENT_WITH_SHORT`] in all. A
-/// compaction is short if it reads at most 1/[`SHORT_PART`] of the bytes of the smallest running
-/// one.
+/// Number of compactions of any size that a shard runs at once: 2, so that a long one does not
+/// delay newly flushed files. The shard runs up to [`CONCURRENT_WITH_SHORT`] if the others are
+/// short: each reads at most 1/[`SHORT_PART`] of the bytes of the smallest running one.
 const CONCURRENT: usize = 2;
 const CONCURRENT_WITH_SHORT: usize = 4;
 const SHORT_PART: u64 = 4;
-/// Minimum number of files of a short compaction that is part of a longer pick. With fewer, each
-/// byte would be rewritten more often.
+/// Minimum number of files of a pick that was cut to stay short. Merges of fewer files rewrite each
+/// byte more often. A pick that was cut to fit on the disk needs only 2.
 const MIN_FILES_OF_PART: usize = 4;
 /// Bytes that stay free on the disk, for flushes and the commit log.
 pub(crate) const RESERVED_BYTES: u64 = 64 << 20;
@@ -55,13 +54,12 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
     }
 }
 
-/// The limits of a compaction.
+/// The limits of the next compaction.
 #[derive(Clone, Copy)]
 struct Room<'a> {
-    /// Free bytes for a table. Inputs that do not fit are left out.
+    /// Bytes that a compaction of a table may write to the disk. A pick that needs more is cut.
     available: &'a dyn Fn(&Table) -> u64,
-    /// Maximum number of bytes of all inputs. Larger inputs are left out, or the compaction does
-    /// not begin.
+    /// Maximum number of bytes of all inputs. A pick that has more is cut or does not start.
     max_bytes: u64,
 }
 
@@ -79,8 +77,8 @@ fn max_bytes_of_next(store: &ShardStore) -> Option<u64> {
     }
 }
 
-/// Returns the free bytes on the disk of each table that has files. There may be several disks;
-/// each is queried once.
+/// Returns, for each table with files, the free bytes of its disk, less [`RESERVED_BYTES`] and less
+/// the bytes that running compactions will still write. Queries each disk once.
 async fn available_by_table(store: &ShardStore) -> HashMap<TableId, u64> {
     let mut of_devices: HashMap<u64, u64> = HashMap::new();
     let mut of_tables = HashMap::new();
@@ -105,14 +103,16 @@ async fn begin_wanted(store: &Rc<ShardStore>) {
         let available = available_by_table(store).await;
         // Check again after the wait.
         let Some(max_bytes) = max_bytes_of_next(store) else { return };
-        // A table that was created meanwhile is missing in the map, and has next to no data.
+        // The map lacks a table that had no SSTables at the query. It counts as 0 free bytes now;
+        // the next query includes it.
         let available =
             |table: &Table| available.get(&table.borrow_metadata().id).copied().unwrap_or_default();
         let room = Room { available: &available, max_bytes };
         let Some((table, job)) = next_job(store, room) else { return };
         // Other shards may have begun compactions meanwhile.
-        if let Err(error) = check_room(store, &table, &job.guard.running).await {
-            warn_of_room(&table, &error.to_string());
+        let running = &job.guard.running;
+        if check_room(store, &table, running).await.is_err() {
+            warn_of_room(&table, running.bytes_to_come(), None, None);
             table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
             continue;
         }
@@ -132,11 +132,12 @@ async fn begin_wanted(store: &Rc<ShardStore>) {
                     tracing::error!(
                         %error,
                         table = name,
-                        "compaction failed, retrying after a pause; check the disk if it persists"
+                        pause_s = RETRY_PAUSE.as_secs(),
+                        "compaction failed, retrying after a pause; check the disk if this repeats"
                     );
                     table.compactions.retry_at.set(Some(Instant::now() + RETRY_PAUSE));
                 } else {
-                    // Compactions of the other files go on.
+                    // The table's other files are still compacted.
                     let left_out = suspects.join(", ");
                     tracing::error!(
                         %error,
@@ -205,8 +206,9 @@ fn next_job(store: &ShardStore, room: Room<'_>) -> Option<(Rc<Table>, Job)> {
 }
 
 /// Returns the score of a table: how much its reads and flushes suffer from pending compactions.
-/// The number of files, or of overlapping files, says little: some strategies leave thousands side
-/// by side, and some leave one for each day.
+/// It is the sum of the strategy's score, its level score, and the depth of the files that must
+/// still be split. A number of files would say little: some strategies leave thousands side by
+/// side.
 fn backlog(store: &ShardStore, table: &Table, candidates: &TableCandidates) -> usize {
     let (view, tokens) = (table.borrow_view(), tokens_of(store, table));
     let to_split = view.sstables.iter().filter(|sstable| !is_inside(sstable, tokens));
@@ -249,8 +251,8 @@ fn next_of(
     let available_bytes = (room.available)(table);
     strategy.picks(&candidates.facts()).into_iter().find_map(|pick| {
         let bytes: u64 = pick.files.iter().map(|index| bytes_of(*index)).sum();
-        // Beside long compactions, merging a part of the overlapping files is better than nothing:
-        // the larger files wait.
+        // While long compactions run, a level-0 pick that is no garbage pick may be cut to its
+        // smaller files. The larger files wait.
         let may_be_part = pick.level == 0 && pick.garbage.is_none();
         if bytes > room.max_bytes && !may_be_part {
             return None;
@@ -259,13 +261,12 @@ fn next_of(
         let pick = within(pick, bytes_of, available_bytes.min(room.max_bytes));
         let is_cut = pick.files.len() < wanted;
         let tokens = pick.files.iter().map(|index| candidates.idle[*index].tokens());
-        // Files that do not overlap would only be rewritten as they are.
+        // Merging files without overlap only copies them.
         let is_useless = pick.split != Split::Never && depth(tokens) < 2;
         let least = if bytes > available_bytes { 2 } else { MIN_FILES_OF_PART };
         if is_cut && (pick.files.len() < least || is_useless) {
             if bytes > available_bytes {
-                let what = format!("{available_bytes} bytes are available");
-                warn_of_room(table, &what);
+                warn_of_room(table, bytes, Some(available_bytes), None);
             }
             return None;
         }
@@ -274,26 +275,36 @@ fn next_of(
     })
 }
 
-/// Logs that the disk has no room, at most once in each [`TICK`].
-fn warn_of_room(table: &Table, what: &str) {
+/// Logs that the disk has no room for a compaction, at most once in each [`TICK`] for a table.
+/// `sstable` is the file to split, if the compaction is a split.
+fn warn_of_room(
+    table: &Table,
+    needed_bytes: u64,
+    available_bytes: Option<u64>,
+    sstable: Option<&SSTable>,
+) {
     let (now, next_warning_at) = (Instant::now(), &table.compactions.next_warning_at);
     if next_warning_at.get().is_none_or(|at| at <= now) {
         next_warning_at.set(Some(now + TICK));
         let table = &table.borrow_metadata().name;
-        tracing::warn!(table, "compaction postponed, no room on the disk: {what}; free disk space");
+        tracing::warn!(
+            table,
+            needed_bytes,
+            available_bytes,
+            sstable = sstable.map(|sstable| tracing::field::display(sstable.descriptor())),
+            "compaction postponed, no room on the disk; free disk space"
+        );
     }
 }
 
-/// Returns the split of a file that spans several shards, if this shard leads one for which the
-/// disk has room.
+/// Returns the split of a file that spans several shards. Returns `None` if this shard has no such
+/// file to split, or if the disk has no room.
 fn split_job(store: &ShardStore, table: &Rc<Table>, room: Room<'_>) -> Option<Job> {
     let (view, available_bytes) = (table.view(), (room.available)(table));
     let has_room = |sstable: &SSTable| {
         let needed_bytes = sstable.bytes_rewritten();
         if needed_bytes > available_bytes {
-            let name = sstable.descriptor();
-            let what = format!("splitting {name} needs {needed_bytes} bytes");
-            warn_of_room(table, &format!("{what}, {available_bytes} are available"));
+            warn_of_room(table, needed_bytes, Some(available_bytes), Some(sstable));
         }
         needed_bytes <= available_bytes
     };
@@ -312,7 +323,7 @@ fn is_free(table: &Table, sstable: &Rc<SSTable>) -> bool {
 }
 
 /// Returns the number of pending compactions of a table on this shard: picks of its strategy, and
-/// splits. `candidates` holds the candidates.
+/// splits.
 pub(crate) fn pending(
     store: &ShardStore,
     table: &Rc<Table>,
@@ -329,8 +340,8 @@ pub(crate) fn pending(
     strategy.pending(&candidates.facts()) + view.sstables.iter().filter(is_to_split).count()
 }
 
-/// Returns how a file that spans several shards is split, if this shard leads the split. The shard
-/// that owns the first partition does.
+/// Returns the output level and split for a file that spans several shards. The shard that owns the
+/// file's first token splits it. Returns `None` on other shards, and for files that need no split.
 pub(crate) fn split_plan(
     store: &ShardStore,
     table: &Table,
@@ -348,9 +359,9 @@ pub(crate) fn split_plan(
 }
 
 /// Removes the largest files from a pick until it fits into the available bytes. A leveled pick
-/// that does not fit loses all its files, because otherwise files of a level would overlap. A
-/// garbage pick that would lose its garbage file loses all its files too, because nothing could be
-/// purged without that file.
+/// that does not fit is dropped whole, because otherwise files of a level would overlap. A garbage
+/// pick is dropped whole once its garbage file is the largest one, because a compaction without
+/// that file would purge nothing.
 fn within(
     mut pick: PickedCompaction,
     bytes_of: impl Fn(usize) -> u64,
@@ -371,7 +382,7 @@ fn within(
     pick
 }
 
-/// The compaction candidates of a table on this shard, with the facts that the strategy sees.
+/// The compaction candidates of a table on this shard, with the metadata that the strategy gets.
 pub(crate) struct TableCandidates {
     pub(crate) idle: Vec<Rc<SSTable>>,
     idle_info: Vec<SSTableInfo>,
@@ -395,7 +406,7 @@ impl TableCandidates {
         }
     }
 
-    /// Moves the files on which automatic compactions fail to the suspects.
+    /// Moves suspect files out of `idle`. A suspect file has made a compaction fail.
     pub(crate) fn without_suspects(mut self) -> Self {
         let idle = std::mem::take(&mut self.idle).into_iter();
         for (sstable, facts) in idle.zip(std::mem::take(&mut self.idle_info)) {
@@ -409,7 +420,8 @@ impl TableCandidates {
         self
     }
 
-    /// Returns level and split for compacting some of the idle files into one run.
+    /// Returns the output level and split of a compaction that merges some of the idle files into
+    /// one run.
     pub(crate) fn one_run(
         &self,
         strategy: &CompactionStrategy,
@@ -422,7 +434,8 @@ impl TableCandidates {
     }
 }
 
-/// Returns level and split for rewriting a file; `None` if it spans several shards.
+/// Returns the output level and split of a compaction that rewrites one file. Returns `None` if the
+/// file spans several shards.
 pub(crate) fn rewrite_plan(
     store: &ShardStore,
     table: &Table,
@@ -432,7 +445,7 @@ pub(crate) fn rewrite_plan(
     is_inside(sstable, tokens_of(store, table)).then(rewrite)
 }
 
-/// Returns the token range of this shard for a table.
+/// Returns the tokens of a table that this shard owns.
 fn tokens_of(store: &ShardStore, table: &Table) -> (i64, i64) {
     if table.is_schema() { (i64::MIN, i64::MAX) } else { store.routing.own_tokens() }
 }
