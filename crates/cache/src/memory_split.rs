@@ -5,25 +5,26 @@
 //! is shared by many rows. Each side keeps a ghost list of its latest evictions, about as many as
 //! it has entries. A row or page that is read from files again while it is in the ghost list was
 //! evicted too early. Every second, the border moves in favour of the side with more such
-//! evictions, by one page for each that it has more than the other, but at most by 1/32 of the
-//! whole. In the end both sides evict too early equally often, as they would in one common order.
+//! evictions: by one page for each eviction by which the sides differ, but at most by 1/32 of the
+//! rows' maximum. In the end both sides evict too early equally often, as they would in one common
+//! order.
 //! The two lists follow ARC (N. Megiddo and D. Modha, FAST 2003).
 
 use espalier_runtime::{file::PAGE_BYTES, maybe_yield};
 
 use super::{Inner, RowCache};
 
-/// Rows keep at least this part of their largest limit.
+/// Rows keep at least 1/8 of their maximum.
 const MIN_PART: usize = 8;
-/// The largest part of the limit that changes sides in one step.
+/// The border moves by at most 1/32 of the rows' maximum in one step.
 const STEP_PART: usize = 32;
-/// The maximum number of turns of the clock hand in one step. If readers retain so much memory that
-/// the hand does not reach the new limit, the next step continues.
+/// Maximum number of calls of [`Inner::make_room`] in one step. If readers retain so much memory
+/// that usage stays above the limit, later insertions continue the eviction.
 const MAX_TURNS: usize = 1 << 14;
 
 impl RowCache {
-    /// Moves the border between rows and pages towards the side that evicts too early. Called every
-    /// second.
+    /// Moves the border between rows and pages towards the side that evicts too early, and evicts
+    /// rows if their limit is lower now. The caller calls this every second.
     pub async fn split_memory(&self) {
         if !self.0.borrow_mut().move_border() {
             return;
@@ -42,15 +43,15 @@ impl RowCache {
 }
 
 impl Inner {
-    /// Moves the border by one step. Returns `true` if rows got a lower limit.
+    /// Moves the border by one step. Returns `true` if the limit of the rows is lower now.
     fn move_border(&mut self) -> bool {
         let pages = self.pages.returned();
         let (of_rows, of_pages) = (
             std::mem::take(&mut self.ghosts.returned),
             pages - std::mem::replace(&mut self.pages_returned, pages),
         );
-        // Filters are taken from both sides in proportion, or from pages alone if they take less
-        // than 1/32 of the budget.
+        // Bloom filters reduce the rows' maximum in proportion. Below 1/32 of the budget, they
+        // reduce only the pages.
         let of_filters = self.pages.pinned_bytes() as f64 / self.budget_bytes.max(1) as f64;
         let most = if of_filters < 1.0 / STEP_PART as f64 {
             self.max_bytes

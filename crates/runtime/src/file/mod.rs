@@ -1,15 +1,17 @@
 //! Files and directories on the real disk or on a simulated one. The constructor of [`FileSystem`]
 //! chooses the disk.
 //!
-//! Both back ends guarantee: a read returns the bytes written before it through the same file
-//! system; data survives a crash after `sync_data`/`sync_all` of the file *and*, for a new, renamed
-//! or linked name, [`FileSystem::sync_dir`] of the directory. Nothing else survives for sure, and
-//! the simulated disk makes use of that.
+//! Both back ends guarantee:
 //!
-//! Reads return [`PageBuffer`]s: aligned, pooled, reference counted. A file opened with
-//! [`FileSystem::open_read_direct`] bypasses the kernel's page cache; it reads at any offset and
-//! length, but only 4 KiB-aligned reads cost nothing extra. [`FileSystem::create_new_direct`]
-//! bypasses it for writes.
+//! - A read returns the bytes that were written before it through the same file system.
+//! - Data survives a crash after `sync_data` or `sync_all` of the file *and*, for a new, renamed or
+//!   linked name, [`FileSystem::sync_dir`] of the directory. Anything else may be lost in a crash;
+//!   the simulated disk loses it at random.
+//!
+//! The reads of a [`File`] return [`PageBuffer`]s: aligned, pooled, reference counted. A file that
+//! [`FileSystem::open_read_direct`] opened bypasses the kernel's page cache. It reads at any offset
+//! and length, but a read that is not aligned to 4 KiB costs extra.
+//! [`FileSystem::create_new_direct`] bypasses the kernel's page cache for writes.
 
 mod error;
 mod handle;

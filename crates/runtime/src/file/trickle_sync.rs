@@ -1,37 +1,37 @@
 //! Syncs a file at intervals while it is written, so that no sync, the last one included, has much
 //! to write.
 //!
-//! Many disks serve no reads while they sync: one that takes 1.6 ms for each MiB kept all reads
-//! waiting for 50 ms a few times in ten seconds, whenever a file was finished. Cassandra calls this
-//! `trickle_fsync`.
+//! Many disks serve no reads while they sync. A disk that syncs 1 MiB in 1.6 ms blocked reads for
+//! 50 ms at the end of each file. Cassandra calls this method `trickle_fsync`.
 
 use super::{File, Result, wait_for_disk};
 use crate::task::{JoinHandle, spawn_local};
 
-/// Bytes between two syncs (arbitrary): some milliseconds of such a disk.
+/// Bytes between two syncs: about 3 ms at 1.6 ms for each MiB (arbitrary).
 pub const TRICKLE_SYNC_BYTES: u64 = 2 << 20;
 
-/// The syncs of one file: one at a time, while its writer goes on.
+/// Syncs one file in the background, one sync at a time.
 pub struct TrickleSync {
     /// If false, nothing is synced, because the content need not survive a crash.
     is_durable: bool,
     /// Bytes that a finished or running sync covers.
     synced: u64,
+    /// The sync that runs in the background, or that has ended since the last call.
     under_way: Option<JoinHandle<Result<()>>>,
 }
 
 impl TrickleSync {
-    /// Creates the syncs of an empty file, which shall survive a crash if `is_durable`.
+    /// Creates the state for an empty file. Without `is_durable`, nothing is synced.
     pub fn new(is_durable: bool) -> Self {
         Self { is_durable, synced: 0, under_way: None }
     }
 
-    /// The writer calls this when the first `written` bytes are written. Begins a sync if
-    /// [`TRICKLE_SYNC_BYTES`] were written since the last one began; first waits for that one to
-    /// end.
+    /// Starts a sync in the background once [`TRICKLE_SYNC_BYTES`] are unsynced, after the previous
+    /// sync has ended. The writer calls this after each write; `written` is the length of the file
+    /// so far.
     ///
     /// # Errors
-    /// Fails if the previous sync did.
+    /// Fails if the previous sync failed.
     pub async fn after(&mut self, file: &File, written: u64) -> Result<()> {
         if self.is_durable && written.saturating_sub(self.synced) >= TRICKLE_SYNC_BYTES {
             self.settle().await?;
@@ -42,11 +42,12 @@ impl TrickleSync {
         Ok(())
     }
 
-    /// The writer calls this when all bytes are written. Makes them and the file's attributes
-    /// durable if the file shall survive a crash, but not its name in the directory.
+    /// Makes all bytes and the file's attributes durable if `is_durable` was set, but not the
+    /// file's name in the directory. The writer calls this after its last write.
     ///
     /// # Errors
-    /// Fails if any of the syncs did.
+    /// Fails if the running sync or the last one fails. [`Self::after`] has returned the earlier
+    /// failures.
     pub async fn finish(mut self, file: &File) -> Result<()> {
         self.settle().await?;
         if self.is_durable { wait_for_disk(file.sync_all()).await } else { Ok(()) }
