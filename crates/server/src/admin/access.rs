@@ -1,11 +1,12 @@
-//! The conditions under which the admin API takes a request.
+//! The conditions under which the admin API serves a request.
 //!
-//! - With a token, each request has it: `Authorization: Bearer TOKEN`.
-//! - Web pages of other origins are refused, because a browser on this machine would send their
-//!   requests too: by `Origin`, and by `Sec-Fetch-Site`, which links and images have as well.
-//! - Without a token and without TLS, `Host` is a loopback address or `localhost`: such a node does
-//!   not start on another address. A page whose own name was made to lead to this node (DNS
-//!   rebinding), or that was loaded from `0.0.0.0`, is of the same origin, but has another `Host`.
+//! - With a token, each request must have it: `Authorization: Bearer TOKEN`.
+//! - The API refuses a request whose `Origin` or `Sec-Fetch-Site` shows another origin, because a
+//!   browser on this machine sends requests for any web page. Links and images send only
+//!   `Sec-Fetch-Site`.
+//! - Without a token and TLS, a `Host` header, if present, must name a loopback address or
+//!   `localhost`. The node then listens on loopback only. A page under a DNS-rebound name, or from
+//!   `0.0.0.0`, counts as same-origin, but its `Host` differs.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -24,7 +25,7 @@ impl AdminToken {
         Self(secret.into())
     }
 
-    /// Compares in a time that depends on the given length alone.
+    /// Compares in constant time for a given length, so that timing does not reveal the token.
     fn is(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let mut difference = own.len() ^ given.len();
@@ -41,17 +42,18 @@ impl std::fmt::Debug for AdminToken {
     }
 }
 
-/// The conditions. The default is that of a node that listens on the loopback address.
+/// The conditions of access to the admin API: token and TLS. The default suits a node that listens
+/// on loopback.
 #[derive(Clone, Debug, Default)]
 pub struct AdminAccess {
     /// `api_token`: requests must have it.
     pub token: Option<AdminToken>,
-    /// `api_encryption_options`: makes connections encrypted.
+    /// `api_encryption_options`: encrypts the connections.
     pub acceptor: Option<Arc<TlsAcceptor>>,
 }
 
 impl AdminAccess {
-    /// Returns the answer to a request that is not taken; `None` if it is.
+    /// Returns the error response if the API refuses the request.
     pub(super) fn refusal(&self, request: &HttpRequest) -> Option<HttpResponse> {
         let source = &request.source;
         let host = source.host.as_deref().unwrap_or_default();
@@ -59,24 +61,27 @@ impl AdminAccess {
         let is_foreign = source.origin.as_deref().is_some_and(|origin| !is_own(origin))
             || matches!(source.fetch_site.as_deref(), Some("cross-site" | "same-site"));
         if is_foreign {
-            return Some(HttpResponse::error(403, "Requests of other web pages are refused"));
+            let message = "Refused: a web page of another origin sent this request";
+            return Some(HttpResponse::error(403, message));
         }
         if let Some(token) = &self.token {
             let given = source.authorization.as_deref().unwrap_or_default();
             let given =
                 given.split_once(' ').filter(|(scheme, _)| scheme.eq_ignore_ascii_case("bearer"));
             let has_token = given.is_some_and(|(_, given)| token.is(given.trim()));
-            let message = "This needs the token of the node's api_token: \
-                           'Authorization: Bearer TOKEN', or nodetool --token-file FILE";
+            let message = "Missing or wrong token: send 'Authorization: Bearer TOKEN' with the \
+                           value of api_token, or use nodetool --token-file FILE";
             return (!has_token).then(|| HttpResponse::error(401, message));
         }
         let may_have_any_name = self.acceptor.is_some() || source.host.is_none();
         if may_have_any_name || is_loopback(host) {
             return None;
         }
-        let message = "Name the node by 127.0.0.1, [::1] or 'localhost': other names in Host are \
-                       refused unless api_token is set";
-        Some(HttpResponse::error(403, message))
+        let message = format!(
+            "Host '{}' refused: use 127.0.0.1, [::1] or localhost, or set api_token",
+            host.escape_debug()
+        );
+        Some(HttpResponse::error(403, &message))
     }
 }
 

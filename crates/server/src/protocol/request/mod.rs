@@ -22,7 +22,7 @@ pub use values::{Value, Values};
 
 /// A message from a client. Bytes after its last field are ignored, as in Cassandra.
 #[derive(Clone, Debug)]
-#[allow(clippy::large_enum_variant)] // it is on the stack of the one call that serves it
+#[allow(clippy::large_enum_variant)] // a request lives only on the stack of its handler
 pub enum Request<'a> {
     /// Opens the connection.
     Startup(Startup<'a>),
@@ -34,7 +34,7 @@ pub enum Request<'a> {
     Prepare(Prepare<'a>),
     /// Executes a prepared statement.
     Execute(Execute<'a>),
-    /// Executes several statements as one.
+    /// Executes several statements as one batch.
     Batch(Batch<'a>),
     /// Asks for events.
     Register(EventTypes),
@@ -43,12 +43,13 @@ pub enum Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// Decodes the body of an envelope. A custom payload is checked and skipped: the node has no
+    /// Decodes the body of an envelope. Checks and skips a custom payload, because the node has no
     /// custom query handler.
     ///
     /// # Errors
     ///
-    /// Fails if the opcode is not a request's, or if a field is missing, malformed or unknown.
+    /// Fails if the opcode is not a request's, if a field is missing, malformed or unknown, or if
+    /// there is a custom payload before v4.
     pub fn decode(envelope: &'a Envelope) -> Result<Self, DecodeError> {
         let body = &envelope.body;
         let version = envelope.header.version;
@@ -99,7 +100,7 @@ impl<'a> Startup<'a> {
         }
     }
 
-    /// Returns an option by its name in upper case; the client's spelling may differ in case.
+    /// Returns an option by its name, ignoring case.
     pub fn get(&self, name: &str) -> Option<&'a str> {
         let find = |(key, _): &&(&str, &str)| key.eq_ignore_ascii_case(name);
         self.options.iter().find(find).map(|(_, value)| *value)

@@ -1,4 +1,4 @@
-//! Limits, and the behaviour at them.
+//! Tests that the server enforces its limits.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -95,7 +95,7 @@ fn requests_past_the_bytes_in_flight_are_told_overloaded() {
                     Value::Some(vec![b'x'; 1000]),
                 ]
             };
-            // All arrive at once, and none is done before the commit log has been synced.
+            // The requests arrive together. None finishes before the first sync of the commit log.
             let requests: Vec<_> =
                 (0..100).map(|stream| client.execute(stream, &insert, value(stream))).collect();
             client.send(&requests).await;
@@ -126,7 +126,8 @@ fn requests_past_the_bytes_in_flight_are_told_overloaded() {
     );
 }
 
-/// The server stops reading from a client that does not read its answers, and resumes when it does.
+/// The server stops reading requests from a client that does not read its answers, and resumes once
+/// the client reads them.
 #[test]
 fn a_client_that_does_not_read_is_not_read_from() {
     const REQUESTS: usize = 200_000;
@@ -151,7 +152,10 @@ fn a_client_that_does_not_read_is_not_read_from() {
                 }
                 before = now;
             }
-            assert!(before < sent, "the server read all {sent} bytes, the client no answer");
+            assert!(
+                before < sent,
+                "the server read all {sent} bytes, although the client read no answer"
+            );
             for _ in 0..REQUESTS {
                 assert_eq!(client.receive().await.unwrap().opcode, Opcode::Supported);
             }
@@ -159,11 +163,12 @@ fn a_client_that_does_not_read_is_not_read_from() {
     );
 }
 
-/// The server reads no more rows for a client that has not read its earlier rows.
+/// The server stops reading rows from storage for a client until the client reads its answers.
 #[test]
 fn rows_wait_for_their_reader() {
     const REQUESTS: i16 = 1000;
-    const VALUE: usize = 80_000; // the client's encoding is five times as long
+    // `Value::new` encodes the bytes as a list, so that the value in the table has 400,004 bytes.
+    const VALUE: usize = 80_000;
     with_node(
         1,
         |_| {},
@@ -235,8 +240,8 @@ fn a_large_frame_before_startup_is_a_protocol_error() {
     );
 }
 
-/// Requests that stop half-way hold at most three quarters of the limit. The node refuses a request
-/// that finds no memory, and continues to serve small requests.
+/// Requests that have arrived only in part hold at most three quarters of the limit. The node
+/// refuses a request that finds no memory, and continues to serve small requests.
 #[test]
 fn unfinished_requests_count_as_in_flight() {
     const LENGTH: usize = 2_900_000;
@@ -246,7 +251,7 @@ fn unfinished_requests_count_as_in_flight() {
         |node| async move {
             let in_flight =
                 || metric(node.admin, "espalier_transport_in_flight_bytes{shard=\"0\"}");
-            // Each mode waits for 6 s; the gate takes the second.
+            // Each mode takes 6 s, so `make test` runs only the second mode.
             let left_out = usize::from(!espalier_testing::runs_all());
             for mode in [MODES[0], MODES[3]].into_iter().skip(left_out) {
                 let mut clients = Vec::new();
@@ -265,7 +270,8 @@ fn unfinished_requests_count_as_in_flight() {
                 let mut small = node.client(mode).await;
                 small.must("SELECT * FROM system.local").await;
                 // The node refuses the fourth request, which finds no memory, and skips its bytes.
-                // When the other three continue, there is memory for one at least, but not for all.
+                // When the clients send the rest, there is memory for at least one of the other
+                // three requests, but not for all.
                 sleep(Duration::from_secs(6)).await;
                 for (client, rest) in &mut clients {
                     let (stream, rest) = (Rc::clone(&client.stream), std::mem::take(rest));
@@ -292,7 +298,7 @@ fn unfinished_requests_count_as_in_flight() {
     );
 }
 
-/// The node closes a connection whose request arrives too slowly, so that the request does not hold
+/// The node closes a connection whose request stops arriving, so that the request does not hold
 /// memory for ever.
 #[test]
 fn an_unfinished_request_that_stops_is_closed() {
@@ -309,8 +315,8 @@ fn an_unfinished_request_that_stops_is_closed() {
     );
 }
 
-/// Clients that pipeline many small reads, and do not take the answers, hold few waiting requests,
-/// and the node serves other clients meanwhile.
+/// The node keeps few waiting requests of clients that pipeline many small reads and do not read
+/// the answers. It serves other clients meanwhile.
 #[test]
 fn pipelined_reads_wait_in_the_socket() {
     const CLIENTS: usize = 10;
@@ -339,9 +345,10 @@ fn pipelined_reads_wait_in_the_socket() {
                 other.must("SELECT * FROM ks.t WHERE k = 2").await;
                 sleep(Duration::from_millis(20)).await;
             }
-            // 2,000,000 bytes are 244 tasks; above that a client may have 16.
-            assert!(most <= 245 + 16 * CLIENTS as u64, "{most}");
-            // All answers come as soon as the clients read.
+            // The limit allows 205 waiting tasks. Above it, each connection may have `MIN_TASKS`
+            // (16).
+            assert!(most <= 206 + 16 * CLIENTS as u64, "{most}");
+            // A client that starts to read gets all its answers.
             let mut client = clients.swap_remove(0);
             for _ in 0..REQUESTS {
                 assert_eq!(client.receive().await.unwrap().opcode, Opcode::Result);
@@ -350,8 +357,8 @@ fn pipelined_reads_wait_in_the_socket() {
     );
 }
 
-/// Few bytes on the wire can be a large envelope. The decoder pauses as the envelope grows, so that
-/// the node counts the bytes before there are more.
+/// A small compressed frame can decompress to a large envelope. The decoder pauses each 256 KiB, so
+/// that the node can count the bytes.
 #[test]
 fn a_compressed_envelope_grows_in_counted_pieces() {
     const PIECE: usize = 256 * 1024;
@@ -371,7 +378,8 @@ fn a_compressed_envelope_grows_in_counted_pieces() {
     assert_eq!(envelope.body.len(), 8_000_000);
 }
 
-/// The bytes of a refused envelope do not count, and the decoder refuses only what has a header.
+/// The bytes of a refused envelope do not count. The decoder can refuse an envelope only once its
+/// header has arrived.
 #[test]
 fn a_refused_envelope_holds_no_bytes() {
     let error = || DecodeError::Overloaded { limit: "limit" };
@@ -381,7 +389,7 @@ fn a_refused_envelope_holds_no_bytes() {
     let mut buffer = BytesMut::from(&wire[..100_000]);
     assert_eq!(decoder.next(&mut buffer), Ok(None));
     assert!(!decoder.refuse_unfinished(&mut buffer, error()), "no segment has arrived");
-    assert!(decoder.unfinished_bytes(&buffer) > 99_000, "the segment in part counts");
+    assert!(decoder.unfinished_bytes(&buffer) > 99_000, "an incomplete segment must count");
     buffer.extend_from_slice(&wire[100_000..240_000]);
     while decoder.next(&mut buffer) == Ok(None) && decoder.is_paused() {}
     assert!(decoder.unfinished_bytes(&buffer) > 230_000);

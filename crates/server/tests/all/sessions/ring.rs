@@ -50,7 +50,7 @@ fn a_member_of_a_ring_serves_its_own_tables_and_local_rows_alone() {
                     let error = client.ask_error(client.prepare(0, text)).await;
                     assert_eq!(error.ty, ErrorType::IsBootstrapping, "{text}: {error:?}");
                 }
-                // The error of a query of the node's tables is its own.
+                // A query of a system table gets its own error, not IS_BOOTSTRAPPING.
                 let unknown = client.query(0, "SELECT x FROM system.unknown");
                 assert_eq!(client.ask_error(unknown).await.ty, ErrorType::Invalid);
                 let own = client.must_prepare("SELECT host_id FROM system.local").await;
