@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-/// The position of a text relative to its point.
+/// Which part of a text lies at its point: start, middle or end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// The text begins at the point.
@@ -13,7 +13,7 @@ pub enum Anchor {
     Middle,
 }
 
-/// Returns a drawing on a white ground; width and height are in pixels.
+/// Returns a drawing on a white background. Width and height are in pixels.
 pub fn document(width: f64, height: f64, body: &str) -> String {
     format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width:.0} {height:.0}\" width=\"{width:.0}\" \
@@ -45,7 +45,7 @@ pub fn text(x: f64, y: f64, size: f64, text: &str, out: &mut String) {
     anchored_text(x, y, size, Anchor::Start, text, out);
 }
 
-/// Appends text at a point, positioned by `anchor`.
+/// Appends text whose part `anchor` lies at a point.
 pub fn anchored_text(x: f64, y: f64, size: f64, anchor: Anchor, text: &str, out: &mut String) {
     let text = text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
     let anchor = match anchor {

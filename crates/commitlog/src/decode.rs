@@ -11,12 +11,12 @@ use super::{
     encode::{UPDATE_DELETION, UPDATE_RANGES, UPDATE_ROWS, UPDATE_STATIC},
 };
 
-/// Decodes a mutation's body behind its kind. Updates of tables that are gone are left out; the
-/// second value counts them.
+/// Decodes a mutation. The reader must stand after the byte of the kind. Skips updates of dropped
+/// tables, and returns their number as the second value.
 ///
 /// # Errors
 ///
-/// Fails if the body is malformed or `translation` lacks a mapping that it names.
+/// Fails if the body is malformed, or if `translation` lacks a mapping that the body names.
 pub fn decode_mutation<'a>(
     reader: &mut BodyReader,
     translation: impl Fn(u32) -> Option<&'a Translation>,

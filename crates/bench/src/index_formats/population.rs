@@ -8,12 +8,14 @@ use super::arguments::Test;
 use crate::memtable::scatter;
 use crate::simple_query::entries::Entries;
 
-/// Rows of a partition of the published tests 3 and 4.
+/// Rows of a partition in test 3 of ScyllaDB's comparison.
 const LARGE_PARTITION_ROWS: u64 = 460_000;
+/// Rows of a partition in test 4 of ScyllaDB's comparison.
 const LONG_PREFIX_ROWS: u64 = 46_000;
 
-/// Bytes of a clustering. The published test 3 only calls it large; 64 is an arbitrary choice.
+/// Bytes of a clustering in test 3. The comparison only calls it large; 64 is arbitrary.
 const LARGE_CLUSTERING_BYTES: usize = 64;
+/// Bytes of a clustering in test 4.
 const LONG_CLUSTERING_BYTES: usize = 2048;
 
 /// Bytes of a key, as in cassandra-stress.
@@ -24,13 +26,14 @@ const KEY_BYTES: usize = 10;
 pub struct Population {
     pub test: Test,
     pub partitions: u64,
-    /// Rows of each partition; 0 if the table has no clustering, and so one row in each partition.
+    /// Rows of each partition. 0 if the table has no clustering columns; each partition then has
+    /// one row.
     pub partition_rows: u64,
     pub entries: Entries,
 }
 
 impl Population {
-    /// Returns the population of `test`, in proportion to the `rows` of the typical test.
+    /// Returns the population of `test`, scaled so that the typical test has `rows` rows.
     pub fn of(test: Test, rows: u64) -> Self {
         let narrow = |rows, columns, value_bytes| Self {
             test,
@@ -38,7 +41,7 @@ impl Population {
             partition_rows: 0,
             entries: Entries { count: rows, columns, value_bytes },
         };
-        // There are at least two partitions, however few the rows.
+        // At least two partitions, because `rows` is at least 500 (`--rows` is at least 1,000).
         let wide = |rows: u64, most: u64, value_bytes| {
             let partition_rows = most.min(rows / 2).max(1);
             let partitions = rows.div_ceil(partition_rows);
@@ -59,7 +62,7 @@ impl Population {
         }
     }
 
-    /// Returns true if rows have a clustering.
+    /// Returns whether the table has clustering columns.
     pub fn has_clustering(&self) -> bool {
         self.partition_rows > 0
     }
@@ -101,7 +104,7 @@ impl Population {
                 clustering
             }
             _ => {
-                // Rows are evenly spread, each at a random place of its interval.
+                // Each row has an interval of equal length, and lies at a hashed offset in it.
                 let stride = u64::MAX / self.partition_rows.max(1);
                 let place = row * stride + scatter(row) % stride;
                 (0..LARGE_CLUSTERING_BYTES as u64 / 8)
@@ -114,7 +117,7 @@ impl Population {
         }
     }
 
-    /// Returns the partition of a row, and the row's place in it.
+    /// Returns the partition of a row, and the row's index in it.
     pub fn place(&self, number: u64) -> (u64, u64) {
         match self.partition_rows {
             0 => (number, 0),

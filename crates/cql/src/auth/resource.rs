@@ -1,7 +1,7 @@
 //! The objects of permissions: keyspaces and tables, roles, functions, MBeans.
 //!
-//! The tables of `system_auth` have a resource by its name (`data/ks/t`); errors and LIST show it
-//! as `<table ks.t>`. Both forms are Cassandra's.
+//! `system_auth` stores a resource under its name (`data/ks/t`). Errors and LIST show it as
+//! `<table ks.t>`. Both forms are Cassandra's.
 
 use std::fmt;
 
@@ -21,15 +21,15 @@ pub enum Resource {
     Role(String),
     AllFunctions,
     FunctionsOf(String),
-    /// A function by keyspace, name and argument types, as Cassandra names them in files, with `^`
-    /// between them.
+    /// A function by keyspace, name and argument types. The argument types are Cassandra's class
+    /// names, joined by `^`.
     Function(String, String, String),
     AllMbeans,
     Mbean(String),
 }
 
 impl Resource {
-    /// Returns the name in the tables of `system_auth`.
+    /// Returns the name that `system_auth` stores.
     pub fn name(&self) -> String {
         match self {
             Self::AllKeyspaces => "data".into(),
@@ -48,7 +48,8 @@ impl Resource {
         }
     }
 
-    /// Returns the resource of a name; `None` if the name is not well-formed.
+    /// Returns the resource that has this name in `system_auth`. Returns `None` if the name is
+    /// malformed.
     pub fn from_name(name: &str) -> Option<Self> {
         let (kind, rest) = match name.split_once('/') {
             Some((kind, rest)) => (kind, Some(rest)),
@@ -122,7 +123,7 @@ impl Resource {
         }
     }
 
-    /// Returns the keyspace of this resource: of a keyspace, of all its tables, or of one table.
+    /// Returns the keyspace of a data resource. Returns `None` for functions and all others.
     pub fn keyspace(&self) -> Option<&str> {
         match self {
             Self::Keyspace(keyspace) | Self::AllTables(keyspace) | Self::Table(keyspace, _) => {
@@ -155,7 +156,7 @@ impl fmt::Display for Resource {
     }
 }
 
-/// Returns the CQL name of a type; the text itself if it names no type.
+/// Returns the CQL name of a type by its class name. Returns the text itself if it names no type.
 fn cql_name(marshal_name: &str) -> String {
     CqlType::parse_marshal(marshal_name)
         .map_or_else(|_| marshal_name.to_owned(), |parsed| parsed.cql_name())

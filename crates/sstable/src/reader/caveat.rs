@@ -5,21 +5,22 @@ use crate::{
     error::{Result, SSTableError},
 };
 
-/// A warning that Data.db has lost its end, or that it has no checksums. Even a read that meets no
-/// fault ends with this warning, which is an error.
+/// A warning that Data.db has lost its end, or that it has no checksums. A full read returns it as
+/// its error even if the read met no other fault.
 #[derive(Clone, Debug)]
 pub struct Caveat {
     error: SSTableError,
-    /// The position in Data.db, before compression, from which on `error` explains corrupt data.
+    /// A position in Data.db, before compression. `error` explains corrupt data from there on.
     explained_from: u64,
 }
 
 impl Caveat {
-    /// Returns the warning for `data`, if there is a reason for one. `shortfall` is set if the file
-    /// has lost its end.
+    /// Returns the warning for `data`, if its end or its checksums are missing. `shortfall` is set
+    /// if the file has lost its end.
     pub(super) fn of(data: &DataFile, shortfall: Option<Shortfall>) -> Option<Self> {
         let unchecked = || {
-            let why = "nothing checks it, as there is neither CompressionInfo.db nor CRC.db";
+            let why = "no checksums: CompressionInfo.db and CRC.db are missing; damage cannot be \
+                       detected";
             (!data.is_checked())
                 .then(|| Self { error: data.corrupt(0, why), explained_from: u64::MAX })
         };
@@ -27,9 +28,8 @@ impl Caveat {
         shortfall.map(of_end).or_else(unchecked)
     }
 
-    /// Splits the outcome of a full read in two. The first error is a fault that this warning does
-    /// not explain, if there is one. The second error is the warning itself, which is reported
-    /// last.
+    /// Returns the fault of a full read, unless this warning explains it, and the warning itself,
+    /// which the caller reports last.
     pub fn ends(self, read: Result<()>) -> (Option<SSTableError>, SSTableError) {
         let other = read.err().filter(|error| match error {
             SSTableError::Corrupt { file, offset, .. } => {

@@ -1,5 +1,5 @@
-//! Scylla.db contains metadata of an SSTable that only ScyllaDB uses. Format:
-//! docs/formats/scylla.md.
+//! Scylla.db is a component that only ScyllaDB's format has. Espalier reads its checksums and its
+//! schema. Format: docs/formats/scylla.md.
 //!
 //! The file has a be32 number of parts; each part is a be32 tag, a be32 length, and bytes. If the
 //! checksums of components are among the parts, a be32 CRC-32 of everything before follows. The
@@ -7,7 +7,7 @@
 //!
 //! ScyllaDB treats an SSTable without Scylla.db as one of Apache Cassandra. Espalier writes `me`
 //! files without it, because both servers read them. Only ScyllaDB reads `mt`, so `mt` files have
-//! one. The reader uses its checksums, and its schema, which names the key columns.
+//! one. Its schema names the key columns.
 
 mod layout;
 mod reader;
@@ -15,7 +15,8 @@ mod writer;
 
 pub use layout::{ScyllaColumn, ScyllaColumnKind, ScyllaMetadata, ScyllaSchema};
 
-/// Maximum length of a Scylla.db that is read, in bytes (arbitrary). Real files have some KiB.
+/// Maximum length in bytes of a Scylla.db that the reader accepts (arbitrary). Real files have some
+/// KiB.
 pub const MAX_LENGTH: u64 = 64 * 1024 * 1024;
 pub use layout::{ALL_FEATURES, RIGHT_LAST_BLOCK_LENGTH};
 

@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses `BETWEEN low AND high`, if it stands here.
+    /// Parses `BETWEEN low AND high`. Returns `None` if the next token is another.
     fn between(&mut self) -> Result<Option<Predicate<'a>>> {
         if !self.accept_word("between") {
             return Ok(None);
@@ -205,7 +205,7 @@ impl<'a> Parser<'a> {
         Ok(InValues::Values(values))
     }
 
-    /// Parses the operator and right side of a relation of `(a, b)`.
+    /// Parses the operator and the right side that follow a tuple of columns, `(a, b)`.
     fn columns_predicate(&mut self) -> Result<Predicate<'a>> {
         if self.accept_keyword(Keyword::NOT) {
             self.keyword(Keyword::IN)?;

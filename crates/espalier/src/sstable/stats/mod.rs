@@ -1,4 +1,4 @@
-//! `espalier sstable stats`: prints the facts about an SSTable that need no read of its data.
+//! `espalier sstable stats`: prints the statistics of an SSTable without reading its data.
 
 mod known;
 mod text;
@@ -24,10 +24,10 @@ use super::{ToolError, paths};
 const CACHE_BYTES: usize = 1 << 20;
 /// The default of `gc_grace_seconds`, ten days. SSTables do not store their table's value.
 const ASSUMED_GC_GRACE_S: u32 = 864_000;
-/// The stored deletion time that stands for none.
+/// The stored deletion time that means "never".
 const NEVER: u32 = u32::MAX;
 
-/// Prints the facts of all SSTables.
+/// Prints the statistics of all SSTables.
 ///
 /// # Errors
 /// Fails if an argument or a path cannot be used, if an SSTable fails, or if the output does.
@@ -73,7 +73,7 @@ async fn component_sizes(file_system: &FileSystem, known: &Known) -> Vec<(String
     sizes
 }
 
-/// Returns all facts, under the names of the JSON output.
+/// Returns the JSON output for one SSTable.
 fn facts(known: &Known, sizes: &[(String, u64)], gc_grace_s: Option<u32>) -> Value {
     let parts = [identity(known, sizes), content(known, gc_grace_s), history(known)].into_iter();
     parts

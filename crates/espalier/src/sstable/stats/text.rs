@@ -1,4 +1,4 @@
-//! Formats the facts for people.
+//! Formats the output of `sstable stats` as text.
 
 use std::fmt::{self, Write as _};
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use crate::sstable::progress::bytes;
 
-/// Returns the facts as text.
+/// Returns the statistics as text. `facts` is the output in JSON.
 pub fn text(facts: &Value) -> String {
     let mut text = Text { facts, lines: String::new() };
     text.add_identity();
@@ -21,7 +21,7 @@ pub fn text(facts: &Value) -> String {
     format!("{}\n{}", plain(&facts["sstable"]), text.lines)
 }
 
-/// Facts, and the lines that are formatted so far.
+/// The statistics, and the lines written so far.
 struct Text<'a> {
     facts: &'a Value,
     lines: String,
@@ -32,7 +32,7 @@ impl Text<'_> {
         let _ = writeln!(self.lines, "  {name:<22} {value}");
     }
 
-    /// Adds a fact as it is.
+    /// Adds a line with an unformatted value.
     fn plain_line(&mut self, name: &str, fact: &str) {
         self.line(name, plain(&self.facts[fact]));
     }
@@ -106,7 +106,7 @@ impl Text<'_> {
         let facts = self.facts;
         self.line("oldest write", time(&facts["min_timestamp"], Unit::Micros));
         self.line("newest write", time(&facts["max_timestamp"], Unit::Micros));
-        // The time at which a tombstone was written, or at which a value expires.
+        // `local_deletion_time` is when a tombstone was written, or when a value expires.
         let (first, last) = (&facts["min_local_deletion_time"], &facts["max_local_deletion_time"]);
         self.line("first deletion, expiry", time(first, Unit::Seconds));
         let last = match (first, last) {
@@ -143,13 +143,13 @@ impl Text<'_> {
     fn add_partitions(&mut self) {
         let facts = self.facts;
         for (title, name) in
-            [("partition size", "partition_bytes"), ("cells a partition", "cells_per_partition")]
+            [("partition size", "partition_bytes"), ("cells per partition", "cells_per_partition")]
         {
             let of = &facts[name];
             let shown = |percentile: &str| match (of[percentile].as_u64(), name) {
                 (Some(count), "partition_bytes") => bytes(count),
                 (Some(count), _) => count.to_string(),
-                (None, _) => "beyond".to_owned(),
+                (None, _) => "above the last bucket".to_owned(),
             };
             let percentiles = ["p50", "p75", "p95", "p99", "max"];
             let text: Vec<_> = percentiles.iter().map(|p| format!("{p} {}", shown(p))).collect();
