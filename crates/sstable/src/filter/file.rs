@@ -2,8 +2,8 @@
 //! differ in the byte order of a word. In memory, words have the order of the newer versions: bit i
 //! is bit i%8 of byte i/8.
 //!
-//! A filter of a hundred million keys takes 120 MB. It is written and read in parts, and each part
-//! is copied once.
+//! A filter of a hundred million keys takes 120 MB. So the writer and the reader handle a filter in
+//! parts, and yield after each part.
 
 use bytes::{BufMut, Bytes, BytesMut};
 use espalier_runtime::{
@@ -25,8 +25,8 @@ use crate::{
 /// Maximum hash count. No writer chooses more, so a greater count is corruption.
 const MAX_HASH_COUNT: u32 = 64;
 
-/// Number of bytes copied without yielding. That takes tens of microseconds, or milliseconds if the
-/// memory is new. The number is a multiple of the page and of the word.
+/// Bytes of a part. A copy of a part takes tens of microseconds, or milliseconds if the kernel must
+/// first provide the memory. The number is a multiple of the page and of the word.
 const PART_BYTES: usize = 256 << 10;
 
 /// Maximum length of the file in bytes. The format holds at most 2^31 - 1 words.
@@ -55,7 +55,7 @@ pub(crate) async fn write_parts(
     Ok(())
 }
 
-/// Reads the Filter.db of an SSTable. If there are checksums, the file must match them.
+/// Reads the Filter.db of an SSTable, and compares it with `checksums`, if there are any.
 pub(crate) async fn read_parts(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -85,8 +85,8 @@ pub(crate) async fn read_parts(
             None => {
                 let mut input = Input::new(&name, &part, 0);
                 head = Some(read_head(&mut input, length)?);
-                // `read_head` has compared this length with the file's. The system provides the
-                // memory as it is filled.
+                // `read_head` has compared the number of words with this length. The kernel
+                // provides the memory as the reader fills it.
                 bits.reserve_exact((length - HEAD_BYTES) as usize);
                 input.rest()
             }
@@ -104,10 +104,10 @@ pub(crate) async fn read_parts(
     Ok(BloomFilter::from_parts(hash_count, bits))
 }
 
-/// Length of the head before the words in bytes.
+/// Length of the head in bytes: hash count and number of words.
 const HEAD_BYTES: u64 = 8;
 
-/// Reads the head of a file of `length` bytes, and returns the number of hashes.
+/// Reads and checks the head of a file of `length` bytes, and returns the hash count.
 fn read_head(input: &mut Input<'_>, length: u64) -> Result<u32> {
     let hash_count = input.u32("hash count")?;
     if !(1..=MAX_HASH_COUNT).contains(&hash_count) {

@@ -1,7 +1,7 @@
 //! An SSTable that one shard has opened, with the facts that reads and compactions need.
 //!
-//! If the keys of a file span the ranges of several shards, each of these shards opens it and reads
-//! only its own part.
+//! If the keys of an SSTable span the token ranges of several shards, each of these shards opens it
+//! and reads only its own part.
 
 mod droppable;
 mod set;
@@ -46,12 +46,12 @@ pub struct SSTable {
     made_ms: i64,
     /// Set by the first call of [`SSTable::bytes_on_disk`].
     bytes_on_disk: OnceCell<BytesOnDisk>,
-    /// True if a compaction has failed on this SSTable.
+    /// True if this SSTable has made a compaction fail.
     is_suspect: Cell<bool>,
 }
 
 impl SSTable {
-    /// Opens the files of a descriptor. Rows are read in the version `table`.
+    /// Opens the files of a descriptor. The reader returns rows by the schema version `table`.
     ///
     /// # Errors
     ///
@@ -73,13 +73,13 @@ impl SSTable {
         Ok(Self { reader, made_ms, bytes_on_disk: OnceCell::new(), is_suspect: Cell::new(false) })
     }
 
-    /// Returns the reader.
+    /// Returns the reader of the files.
     #[inline]
     pub fn reader(&self) -> &SSTableReader {
         &self.reader
     }
 
-    /// Returns directory, version and name.
+    /// Returns the descriptor: directory, version and name.
     #[inline]
     pub fn descriptor(&self) -> &Descriptor {
         self.reader.descriptor()
@@ -102,7 +102,7 @@ impl SSTable {
     }
 
     /// Returns the latest second at which any data expires or was deleted; `u32::MAX` if some data
-    /// lives on.
+    /// never expires.
     #[inline]
     pub fn maximum_local_deletion_time(&self) -> u32 {
         self.stats().max_local_deletion_time
@@ -140,7 +140,8 @@ impl SSTable {
         self.is_suspect.get()
     }
 
-    /// Clears the suspicion: a validating scrub has found the SSTable intact.
+    /// Clears the mark of [`Self::suspect`]. A validating scrub calls this if it has found the
+    /// SSTable intact.
     pub fn set_right(&self) {
         self.is_suspect.set(false);
     }
@@ -156,7 +157,7 @@ impl SSTable {
         is_meant
     }
 
-    /// Returns the age in seconds.
+    /// Returns the seconds since Data.db was modified.
     pub fn age_s(&self) -> u64 {
         u64::try_from(time::now_millis().saturating_sub(self.made_ms)).unwrap_or(0) / 1000
     }
@@ -169,7 +170,7 @@ impl SSTable {
         }
     }
 
-    /// Returns the sizes of the files.
+    /// Returns the sizes of the files. The first call asks the file system.
     pub async fn bytes_on_disk(&self, file_system: &FileSystem) -> BytesOnDisk {
         if let Some(bytes) = self.bytes_on_disk.get() {
             return *bytes;
@@ -183,8 +184,8 @@ impl SSTable {
                         bytes.filter = metadata.length;
                     }
                 }
-                // Most likely a compaction has removed the file. The sizes known in memory suffice
-                // then.
+                // Most likely a compaction has removed the file. Then the sizes that the reader
+                // knows suffice.
                 Err(_) => {
                     let filter =
                         self.reader.bloom_filter().map_or(0, |filter| filter.memory_size());
@@ -200,7 +201,7 @@ impl SSTable {
         &self.stats().partition_sizes
     }
 
-    /// Returns the level of a leveled compaction.
+    /// Returns the level that leveled compaction has given the SSTable.
     pub fn level(&self) -> u32 {
         self.stats().level
     }
@@ -210,7 +211,7 @@ impl SSTable {
         self.stats().total_rows
     }
 
-    /// Estimates the data that is older than the second `before_s`.
+    /// Estimates the tombstones and the expired data that are older than the second `before_s`.
     pub fn droppable(&self, before_s: u32) -> Droppable {
         Droppable::of(self.reader.statistics(), before_s)
     }
@@ -259,7 +260,7 @@ impl SSTable {
         }
     }
 
-    /// Returns whether its keys overlap the token range from `first` to `last`, both included.
+    /// Returns whether the SSTable's keys overlap the tokens from `first` to `last`, both included.
     #[inline]
     pub fn overlaps(&self, first: i64, last: i64) -> bool {
         self.reader.first_key().token.0 <= last && first <= self.reader.last_key().token.0
@@ -288,8 +289,8 @@ impl SSTable {
         deletion.deletes(self.maximum_timestamp())
     }
 
-    /// Returns the intervals of this node's commit log that the SSTable holds; none if another node
-    /// wrote it.
+    /// Returns the intervals of this node's commit log whose mutations the SSTable holds. Returns
+    /// none if another node wrote the SSTable; `host` is the id of this node.
     pub fn commit_log_intervals(&self, host: Uuid) -> Vec<(LogPosition, LogPosition)> {
         if self.stats().originating_host_id != Some(host) {
             return Vec::new();
@@ -303,7 +304,7 @@ impl SSTable {
     }
 }
 
-/// Records the intervals of this node's commit log that an SSTable holds in its statistics.
+/// Records in the statistics of a new SSTable which intervals of this node's commit log it holds.
 pub fn set_commit_log_facts(
     facts: &mut WriterFacts,
     intervals: &[(LogPosition, LogPosition)],

@@ -2,10 +2,11 @@
 //!
 //! 1. If there is no graph, or the graph would lead to most of the vectors, the search compares all
 //!    vectors, page by page.
-//! 2. Otherwise it begins at the entry of the graph. It follows the links of the nearest node that
-//!    it has met, until it has followed the links of the nearest `width` nodes.
+//! 2. Otherwise the search begins at the graph's entry node. Step by step it follows the links of
+//!    the nearest node whose links it has not followed, until it has followed the links of the
+//!    `width` nearest nodes that it has met.
 //!
-//! A search of a graph holds each page of codes that it meets, at most those of the segment.
+//! A search of a graph keeps each page of codes that it reads: at most all codes of the segment.
 
 use std::collections::HashSet;
 
@@ -35,7 +36,7 @@ impl<'s> SegmentSearch<'s> {
     }
 
     /// Returns the nodes that are most similar to the query, in descending order. Records in `top`
-    /// whether it has left out other nodes.
+    /// if the search has left out nodes.
     pub(super) async fn run<T>(
         &self,
         query: &[f32],
@@ -64,7 +65,7 @@ impl<'s> SegmentSearch<'s> {
         while node < count {
             let (page, offset) = records.locate(node as usize);
             let bytes = self.page(page).await?;
-            // A page has one record or more; a longer record was read as a whole.
+            // A page has at least one record; a record longer than a page was read as a whole.
             let on_page = bytes.get(offset..).unwrap_or_default().chunks_exact(records.length);
             let before = node;
             for record in on_page.take((count - node) as usize).take(records.per_page().max(1)) {
@@ -93,6 +94,7 @@ impl<'s> SegmentSearch<'s> {
         Ok(found)
     }
 
+    /// Reads a page of vectors, or all pages of a record that is longer than a page.
     async fn page(&self, page: u64) -> Result<Bytes> {
         let number = self.points.first_page() + page;
         match self.points.pages_of_one() {
@@ -101,7 +103,7 @@ impl<'s> SegmentSearch<'s> {
         }
     }
 
-    /// Follows the links of the nearest nodes.
+    /// Searches the graph, and returns the `width` nearest nodes that it has met.
     async fn follow(
         &self,
         query: &CodedQuery,
@@ -138,7 +140,8 @@ impl<'s> SegmentSearch<'s> {
         Ok(beam.nodes().map(|(distance, node)| (-distance, node)).collect())
     }
 
-    /// Returns the similarity of a node. `pages` has the pages of codes that the search has read.
+    /// Returns the similarity of a node to the query. `pages` keeps the pages of codes that the
+    /// search has read.
     #[inline]
     async fn similarity(&self, query: &CodedQuery, node: u32, pages: &mut [Bytes]) -> Result<f32> {
         let (number, offset) = self.points.locate(node as usize);
@@ -157,7 +160,8 @@ impl<'s> SegmentSearch<'s> {
     }
 }
 
-/// Returns the similarity to the vector of a code's record.
+/// Returns the similarity of the query to the vector that a record encodes. Returns NaN for a short
+/// record.
 #[inline]
 fn of_record(query: &CodedQuery, record: &[u8]) -> f32 {
     let (facts, components) = record.split_at(FACT_BYTES.min(record.len()));

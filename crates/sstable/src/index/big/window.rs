@@ -1,8 +1,8 @@
-//! A window holds the bytes of an index file from a position on.
+//! A window holds a contiguous part of an index file in memory.
 //!
-//! Usually the window is one page, and nothing is copied; a span that crosses pages is joined.
-//! Memory: a page or a piece, or the length of one request plus a page. It never exceeds the length
-//! of the file.
+//! Usually the window is one page, and nothing is copied. If a request crosses pages, the window
+//! joins them. Memory: a page, a piece, the read of [`Access::UpTo`], or one request and up to a
+//! page more; never more than the file.
 
 use bytes::{Bytes, BytesMut};
 use espalier_runtime::file::PAGE_BYTES;
@@ -20,7 +20,8 @@ pub(super) enum Access {
     Pages,
     /// In large pieces, bypassing the cache.
     Pieces,
-    /// Up to this position in one read, bypassing the cache; after it in large pieces.
+    /// Up to this position in one read, bypassing the cache; after it each request in a read of its
+    /// own.
     UpTo(u64),
 }
 
@@ -61,14 +62,15 @@ impl<F: IndexFile> Window<F> {
         self.start + self.bytes.len() as u64
     }
 
-    /// Returns the bytes at `position`, which must lie in the file. They share the window's memory.
+    /// Returns the bytes at `position`, which must lie in the file. The result shares the window's
+    /// memory.
     pub(super) async fn take(&mut self, position: u64, length: usize) -> Result<Bytes> {
         self.fill(position, length).await?;
         let start = self.offset_of(position);
         match start.checked_add(length).filter(|end| *end <= self.bytes.len()) {
             Some(end) => Ok(self.bytes.slice(start..end)),
             None => {
-                let reason = format!("{length} bytes are wanted, the file ends before");
+                let reason = format!("{length} bytes expected, but the file ends before");
                 Err(SSTableError::corrupt(self.file.name(), position, reason))
             }
         }
@@ -107,8 +109,8 @@ impl<F: IndexFile> Window<F> {
         Ok(())
     }
 
-    /// Joins a span that crosses pages, up to the end of the last page, so that no page is
-    /// requested twice.
+    /// Joins pages, from `position` to the end of the last page that the request touches, so that
+    /// the window requests no page twice.
     async fn join_pages(&mut self, position: u64, wanted: usize, left: u64) -> Result<()> {
         let most = (wanted + PAGE_BYTES).min(usize::try_from(left).unwrap_or(usize::MAX));
         let mut bytes = BytesMut::with_capacity(most);

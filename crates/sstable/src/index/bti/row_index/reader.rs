@@ -1,8 +1,8 @@
 //! This module reads Rows.db: the block for a position, or blocks in order.
 //!
-//! Positions come in byte-comparable form with the terminator of their kind, so that they compare
-//! with separators as byte strings. The block of a position is the block of the greatest separator
-//! at or below it.
+//! Callers give positions in byte-comparable form with the terminator of their kind, so that they
+//! compare with separators as byte strings. The block of a position is the block of the greatest
+//! separator that is at or below the position.
 
 use espalier_mutation::DeletionTime;
 use espalier_trie::page::{
@@ -25,7 +25,7 @@ pub struct Block {
     pub open_deletion: DeletionTime,
 }
 
-/// A block for a position in the partition of an entry, as [`cached_block`] finds it.
+/// The block that [`cached_block`] has found for a position, with the facts of its partition.
 #[derive(Clone, Copy, Debug)]
 pub struct CachedBlock {
     /// Position of the partition in Data.db.
@@ -36,10 +36,13 @@ pub struct CachedBlock {
     pub block: BlockStart,
 }
 
-/// Combines [`RowIndexReader::open`] and [`RowIndexReader::floor_block`], and uses only cached
-/// pages. `page` returns a page by its number, or `None` if it is not cached. The result is `None`
-/// if a page is missing or the index is malformed, and `Some(None)` if the entry has another key
-/// than `key`. `buffer` is scratch memory for the entry.
+/// Finds the block of a position from cached pages alone, as [`RowIndexReader::open`] and
+/// [`RowIndexReader::floor_block`] do together. `entry` is the position of the partition's entry.
+/// `page` returns a page by its number, or `None` if it is not cached. `buffer` is scratch memory
+/// for the entry.
+///
+/// The result is `None` if a page is not cached or the index is malformed, and `Some(None)` if the
+/// entry has another key than `key`.
 #[inline]
 pub fn cached_block<'p>(
     page: impl Fn(u64) -> Option<&'p [u8]>,
@@ -80,7 +83,7 @@ pub fn cached_block<'p>(
     }
 }
 
-/// The row index of one partition. It holds the entry and no pages.
+/// Reads the row index of one partition. It holds the entry and no pages.
 #[derive(Clone, Debug)]
 pub struct RowIndexReader<S> {
     source: S,
@@ -88,7 +91,7 @@ pub struct RowIndexReader<S> {
 }
 
 impl<S: PageSource> RowIndexReader<S> {
-    /// Reads the entry at `position`, which comes from Partitions.db.
+    /// Reads the entry at `position`, which Partitions.db names.
     ///
     /// # Errors
     /// Returns [`IndexError`] if the entry is malformed, or if a page cannot be read.
@@ -115,8 +118,8 @@ impl<S: PageSource> RowIndexReader<S> {
         &self.source
     }
 
-    /// Returns the start of the block in which `position` would be. All rows before the block are
-    /// below `position`. For a position after the last row, the result is the end of the partition.
+    /// Returns the start of the block in which `position` would be: all rows before it are below
+    /// `position`. For a position after the last row, the result is the end of the partition.
     ///
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
@@ -197,8 +200,8 @@ impl<S: PageSource> RowIndexReader<S> {
     }
 }
 
-/// The checks of an iteration over blocks. An empty block is an error, and so are more blocks than
-/// the entry counts. A hostile trie can encode more blocks than a walk could ever finish.
+/// Checks the blocks of an iteration. An empty block is an error, and so are more blocks than the
+/// entry counts, because a hostile trie can encode more blocks than a walk could ever finish.
 struct Bounds {
     root: u64,
     blocks_left: u64,
@@ -222,8 +225,8 @@ impl Bounds {
 pub struct ForwardBlocks<'index, S: PageSource> {
     cursor: Cursor<&'index S>,
     bounds: Bounds,
-    /// The start of the next block; after the last block, its end. The cursor stands at the
-    /// separator with this offset. `None` if the iteration has ended.
+    /// The start of the next block, or the end of the last block if no block follows. The cursor
+    /// stands at the separator with this offset. `None` if the iteration has ended.
     start: Option<BlockStart>,
 }
 
@@ -254,12 +257,12 @@ impl<S: PageSource> ForwardBlocks<'_, S> {
 pub struct BackwardBlocks<'index, S: PageSource> {
     cursor: Cursor<&'index S>,
     bounds: Bounds,
-    /// End of the next block to be returned, which is the offset of the current separator.
+    /// The end of the block that `next` returns: the offset of the current separator.
     end: u64,
 }
 
 impl<S: PageSource> BackwardBlocks<'_, S> {
-    /// Returns the block before the current one, or `None` before the first one.
+    /// Returns the next block in reverse order, or `None` after the partition's first block.
     ///
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
