@@ -1,15 +1,16 @@
-//! Memory of answers with rows: reserved before they are read, held until they are sent.
+//! The memory of answers with rows. A request reserves it before it reads the rows, and the
+//! connection holds it until the answer is sent.
 //!
 //! 1. A request reserves the expected size of its answer ([`AnswerMemory::reserve`]): the size of
-//!    the connection's recent answers, or a page. It waits in the order of arrival.
+//!    the connection's recent answers, or a page. Requests wait in the order of their arrival.
 //! 2. The read stops at the reservation. A page ends there; for an answer without paging the
 //!    request discards the rows and reads them again with a larger reservation.
 //! 3. The reservation shrinks to the answer ([`Reservation::resize`]) and goes with it into the
 //!    connection's send buffer. It ends when the socket has taken the bytes.
 //!
-//! Clients that do not read hold their reservations. So that the shard can serve all others, a
-//! small answer needs no reservation: [`AnswerMemory::probe`] lets a few requests at a time read up
-//! to [`SMALL_ANSWER`].
+//! Clients that do not read their answers keep their reservations. So that the shard can still
+//! serve all others, a small answer needs no reservation: [`AnswerMemory::probe`] lets a few
+//! requests at a time read up to [`SMALL_ANSWER`].
 //!
 //! Each shard has its own account, and its share of the limits of the node and of the client's
 //! address. The account grants an answer larger than a limit when it holds nothing else under that
@@ -30,15 +31,16 @@ use crate::admission::{AddressAccounts, fits};
 /// The first reservation of a connection, in bytes: the size at which the read path ends a page.
 pub(crate) const PAGE_BYTES: usize = 4 << 20;
 
-/// Largest answer, in bytes, that needs no reservation. Arbitrary; a thousand clients hold 64 MiB.
+/// Maximum size in bytes of an answer that needs no reservation (arbitrary). Such answers of a
+/// thousand clients take 64 MiB.
 pub(crate) const SMALL_ANSWER: usize = 64 << 10;
 
-/// Limit of concurrent reads without a reservation. Arbitrary, and low because such an answer may
-/// have one row that is larger than [`SMALL_ANSWER`].
+/// Maximum number of concurrent reads without a reservation (arbitrary). It is low, because such a
+/// read may meet one row that is larger than [`SMALL_ANSWER`].
 const MAX_PROBES: usize = 8;
 
-/// Minimum time between two probes of connections whose last answer was too large. Arbitrary:
-/// discarded reads take a few percent of the shard's time.
+/// Minimum time between two probes of connections whose last answer was too large (arbitrary). It
+/// limits discarded reads to a few percent of the shard's time.
 const PROBE_PAUSE: Duration = Duration::from_millis(500);
 
 /// One shard's account of the answers that are being read or wait to be sent.
@@ -70,7 +72,7 @@ pub(crate) struct Reservation {
 }
 
 impl AnswerMemory {
-    /// Creates an account with a shard's limits, in bytes.
+    /// Creates the account of a shard. Both limits are in bytes.
     pub fn new(limit: usize, limit_per_address: usize) -> Rc<Self> {
         Rc::new(Self {
             limit,
@@ -99,7 +101,7 @@ impl AnswerMemory {
         account: &AnswerAccount,
         bytes: usize,
     ) -> Option<Reservation> {
-        // A request that waits for its address only does not block other addresses.
+        // A request that waits because of its address's limit does not block other addresses.
         let is_free = self.waiting.borrow().iter().all(|waiter| {
             let is_other = !Rc::ptr_eq(&waiter.account, account);
             is_other && !self.fits_address(&waiter.account, waiter.bytes)
@@ -108,7 +110,8 @@ impl AnswerMemory {
             .then(|| self.take(Rc::clone(account), bytes))
     }
 
-    /// Waits until `bytes` fit and reserves them. Dropping the future leaves the queue.
+    /// Waits until `bytes` fit and reserves them. A caller that drops the future before must call
+    /// [`Self::grant`].
     pub async fn reserve(self: &Rc<Self>, account: &AnswerAccount, bytes: usize) -> Reservation {
         loop {
             if let Some(reservation) = self.try_reserve(account, bytes) {
@@ -129,8 +132,8 @@ impl AnswerMemory {
         self.probes.acquire(1).await
     }
 
-    /// Returns whether a connection whose last answer was too large may probe, at most once in
-    /// [`PROBE_PAUSE`].
+    /// Returns whether a connection whose last answer was too large may probe. Returns true at most
+    /// once in each [`PROBE_PAUSE`].
     pub fn may_probe_again(&self) -> bool {
         let now = Instant::now();
         let last = self.probed_again_at.get();
@@ -178,7 +181,7 @@ impl AnswerMemory {
         None
     }
 
-    /// Grants free memory to the waiting requests. A request that leaves the queue must call this,
+    /// Grants free memory to waiting requests. A request that leaves the queue must call this,
     /// because it may have blocked others.
     pub fn grant(self: &Rc<Self>) {
         while let Some(Waiter { account, bytes, grant }) = self.next_grant() {

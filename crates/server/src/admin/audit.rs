@@ -1,5 +1,5 @@
-//! Switches the audit log on and off while the node runs, and shows its options. The path is our
-//! own: ScyllaDB has none.
+//! Switches the audit log on and off while the node runs, and shows its options. ScyllaDB's API has
+//! no such path.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -8,14 +8,14 @@ use super::http::{HttpRequest, HttpResponse};
 use crate::audit::AuditOptions;
 use crate::shard::ShardServer;
 
-/// Answers `GET /storage_service/audit_log`: an object of all options and their values.
+/// Answers `GET /storage_service/audit_log`: returns an object with all options and their values.
 pub(super) fn get(server: &ShardServer) -> HttpResponse {
     let options: BTreeMap<_, _> = server.audit.options().shown().into_iter().collect();
     HttpResponse::json(&options)
 }
 
-/// Answers `POST /storage_service/audit_log?NAME=VALUE&...`: switches the log on. A missing option
-/// gets its value from the settings, as with Cassandra's nodetool.
+/// Answers `POST /storage_service/audit_log?NAME=VALUE&...`: switches the log on. An option that
+/// the request lacks gets its value from the settings, as with Cassandra's nodetool.
 pub(super) fn enable(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpResponse {
     let mut options = AuditOptions { enabled: true, ..server.config.audit.clone() };
     for (name, value) in &request.query {
@@ -29,7 +29,7 @@ pub(super) fn enable(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRes
         }
     }
     options.enabled = true;
-    tracing::info!(?options, "the audit log is switched on, until the node stops");
+    tracing::info!(?options, "audit log switched on until the node stops");
     server.audit.change(server, options);
     HttpResponse::done()
 }
@@ -37,7 +37,7 @@ pub(super) fn enable(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRes
 /// Answers `DELETE /storage_service/audit_log`: switches the log off.
 pub(super) fn disable(server: &Rc<ShardServer>) -> HttpResponse {
     let options = AuditOptions { enabled: false, ..(*server.audit.options()).clone() };
-    tracing::info!("the audit log is switched off, until the node stops");
+    tracing::info!("audit log switched off until the node stops");
     server.audit.change(server, options);
     HttpResponse::done()
 }

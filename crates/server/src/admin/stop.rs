@@ -1,4 +1,4 @@
-//! Stops compactions of a type.
+//! Stops running compactions by their type.
 
 use espalier_storage::{CompactionKind, Node};
 
@@ -48,14 +48,14 @@ pub(super) async fn stop_in(
     }
 }
 
-/// Returns the kinds of compactions that belong to a type. Without a type, the type is COMPACTION.
+/// Returns the kinds of compactions of a type. The default is COMPACTION.
 fn kinds(given: Option<&str>) -> Result<&'static [CompactionKind], String> {
     let name = given.unwrap_or("COMPACTION");
     let found = TYPES.iter().find(|(known, _)| known.eq_ignore_ascii_case(name));
     found.map(|(_, kinds)| *kinds).ok_or_else(|| {
         let known: Vec<&str> = TYPES.iter().map(|(known, _)| *known).collect();
         format!(
-            "There is no type of compactions '{}': there are {}",
+            "Unknown type of compactions '{}': use one of {}",
             name.escape_debug(),
             known.join(", ")
         )

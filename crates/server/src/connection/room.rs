@@ -1,10 +1,11 @@
-//! Memory for the answer of a request that reads rows: when the read may start, how large the
-//! answer may become, and when the client gets OVERLOADED.
+//! Decides when a request may read rows, how large its answer may become, and when the client gets
+//! OVERLOADED.
 //!
-//! - A client that does not take its answers gets no more rows: its requests wait here without a
-//!   time limit. Each takes [`super::WAITING_TASK_BYTES`], so the reader limits their number.
+//! - A client that does not read its answers gets no more rows: its requests wait here without a
+//!   time limit. Each of them takes [`super::WAITING_TASK_BYTES`], so the reader of the connection
+//!   limits their number.
 //! - A connection reads at most [`MAX_ROW_READERS`] answers at the same time. An answer takes one
-//!   of these places for each [`BYTES_OF_READER`], so large answers are few.
+//!   of these permits for each [`BYTES_OF_READER`], so that few large answers are read at a time.
 //! - A request reserves memory before it reads (see [`crate::answers`]). When memory is full, a
 //!   small answer needs no reservation; a larger one waits for [`PATIENCE`], then the node refuses
 //!   it.
@@ -21,15 +22,15 @@ use super::{Connection, MAX_ROW_READERS};
 use crate::answers::{PAGE_BYTES, Reservation, SMALL_ANSWER};
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 
-/// Expected bytes of an answer for each place of a reader that it takes. All answers that a
-/// connection reads at the same time have about a page together.
+/// Expected bytes of an answer for each permit that it takes. So all answers that a connection
+/// reads at the same time have about a page together.
 const BYTES_OF_READER: usize = PAGE_BYTES / MAX_ROW_READERS;
 
 /// Minimum number of the connection's permits that a read takes while the shard has no permit free,
 /// so that at most four reads of a connection wait for one. Arbitrary.
 const PLACES_IN_QUEUE: usize = MAX_ROW_READERS / 4;
 
-/// Bytes that an aggregate over all rows reserves, for the rows that it reads at a time. Arbitrary.
+/// Bytes that an aggregate over all rows reserves for the rows that it reads at a time (arbitrary).
 const AGGREGATE_BYTES: usize = 1 << 20;
 
 /// Time for which a request waits for memory before the client gets OVERLOADED: Cassandra's
@@ -38,7 +39,8 @@ const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The memory that an answer may take.
 pub(crate) struct Room {
-    /// `None`: the connection keeps the answer only if it is small.
+    /// The reserved bytes. Without a reservation, the connection keeps the answer only if it is
+    /// small.
     reservation: Option<Reservation>,
     _places: [Permit; 2],
     _probe: Option<Permit>,
@@ -57,8 +59,8 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Fails with OVERLOADED if other answers hold the memory for [`PATIENCE`], or as
-    /// [`Self::taken_answers`].
+    /// Fails with OVERLOADED if other answers hold the memory for [`PATIENCE`]. Fails if the
+    /// connection is broken.
     pub async fn room_for_rows(
         &self,
         least: usize,
@@ -70,9 +72,9 @@ impl Connection {
             expected => expected,
         };
         let bytes = expected.max(least).min(self.server.max_unsent_bytes);
-        // Half of the permits at most, so that a slow read does not stop all others. While the
-        // shard has no permit free, at least a quarter, so that a connection has few reads in the
-        // queue and other connections wait a short time.
+        // A read takes at most half of the connection's permits, so that a slow read does not stop
+        // all others. While the shard has no permit free, it takes at least a quarter, so that a
+        // connection has few reads in the queue and other connections wait only a short time.
         let is_crowded = self.server.row_readers.available() == 0;
         let fewest = if is_crowded { PLACES_IN_QUEUE } else { 1 };
         let readers = (bytes / BYTES_OF_READER).clamp(fewest, MAX_ROW_READERS / 2);
@@ -84,20 +86,20 @@ impl Connection {
             if self.is_behind() {
                 continue;
             }
-            // A page is as long as the client asked for while there is memory.
+            // While there is memory, a page may become larger than recent answers suggest.
             let most = if is_one_row { bytes } else { bytes.max(PAGE_BYTES) };
             let reserve = |bytes| answers.try_reserve(&self.answer_account, bytes);
             if let Some(reservation) = reserve(most).or_else(|| reserve(bytes)) {
                 let (reservation, places) = (Some(reservation), [of_connection, of_shard]);
                 return Ok(Room { reservation, _places: places, _probe: None });
             }
-            // A request that waits for memory must not occupy a reader's place on the shard.
+            // A request that waits for memory must not hold a permit of the shard.
             drop(of_shard);
             let may_probe =
                 least <= SMALL_ANSWER && (!self.probe_failed.get() || answers.may_probe_again());
             let (reservation, probe) = self.wait_for_memory(bytes, may_probe).await?;
             let of_shard = self.server.row_readers.acquire(1).await;
-            // Another answer of the connection may have come meanwhile.
+            // Meanwhile, the connection may have got other answers to send.
             if !self.is_behind() {
                 let places = [of_connection, of_shard];
                 return Ok(Room { reservation, _places: places, _probe: probe });
@@ -110,7 +112,7 @@ impl Connection {
         self.planned_queries.acquire(1).await
     }
 
-    /// Waits until the client has taken its answers.
+    /// Waits until the client has read enough of its answers ([`Connection::is_behind`]).
     ///
     /// # Errors
     ///
@@ -143,7 +145,8 @@ impl Connection {
             }
         };
         let waited = time::timeout(PATIENCE, waiting).await;
-        // Without a reservation this request has left the queue, where it may have held up others.
+        // Without a reservation, this request has left the queue, in which it may have blocked
+        // others.
         if !matches!(waited, Ok((Some(_), _))) {
             answers.grant();
         }
@@ -178,13 +181,13 @@ impl Connection {
             _ => return Ok(()),
         };
         let half = self.expected_answer.get() / 2;
-        // A page that ended at its reservation asks for a larger one next time.
+        // After a page that ended at its reservation, the next one asks for a larger reservation.
         let is_cut =
             matches!(result, Ok(cql::QueryResult::Rows(rows)) if rows.paging_state.is_some());
         let wanted = if is_cut && needed >= allowed { allowed.saturating_mul(4) } else { 0 };
         let expected = needed.max(half).max(wanted.min(PAGE_BYTES));
         self.expected_answer.set(expected.max(SMALL_ANSWER));
-        // A page ends with the row that fills it.
+        // A page includes the row that exceeds its limit, so up to twice the limit is allowed.
         let is_large = needed > 2 * SMALL_ANSWER;
         let is_too_large = result.is_err() || (room.reservation.is_none() && is_large);
         self.probe_failed.set(is_too_large);

@@ -29,7 +29,8 @@ pub struct EncodedColumns {
 }
 
 impl EncodedColumns {
-    /// Encodes `columns` for `version` (older versions lack some types).
+    /// Encodes `columns` for `version`. The result depends on it, because older versions lack some
+    /// types.
     pub fn new<'a>(
         version: ProtocolVersion,
         columns: impl IntoIterator<Item = ColumnSpec<'a>, IntoIter: Clone>,
@@ -69,7 +70,7 @@ impl EncodedColumns {
         &self.bytes
     }
 
-    /// Returns whether the table is written only once, at the front.
+    /// Returns whether the wire form has the table only once, at the front.
     pub(super) fn one_table(&self) -> bool {
         self.one_table
     }
