@@ -49,7 +49,7 @@ pub struct QueryOptions<'a> {
     pub values: Values<'a>,
     /// Rows per page; `None` or not positive: all rows.
     pub page_size: Option<i32>,
-    /// The start of the page, as the previous result gave it.
+    /// The start of the page, from the previous result.
     pub paging_state: Option<&'a [u8]>,
     /// Write timestamp in µs, unless the statement has its own.
     pub timestamp_us: Option<i64>,
@@ -57,9 +57,10 @@ pub struct QueryOptions<'a> {
     pub now_s: Option<i32>,
     /// Keyspace of this statement, instead of the connection's (v5).
     pub keyspace: Option<&'a str>,
-    /// Consistency level as sent. It has no effect, because there is one node.
+    /// Consistency level as sent. A serial level makes a read wait for conditional writes. Checks
+    /// and guardrails may refuse a level. It has no other effect, because there is one copy.
     pub consistency: u16,
-    /// Serial consistency level as sent.
+    /// Serial consistency level as sent. The node only checks it.
     pub serial_consistency: Option<u16>,
     /// Bytes of rows at which a page ends; a single row may be larger. A larger result without
     /// paging fails with [`crate::ErrorDetail::AnswerTooLarge`].

@@ -1,7 +1,7 @@
 //! The limits of `GROUP BY` and of aggregates: groups, groups of each partition, and rows.
 //!
-//! A group counts when the next one begins or the read ends. So the read takes the first row of the
-//! group beyond the limit, but leaves it out of the answer.
+//! The read counts a group when the next one begins. So it takes the first row of the group beyond
+//! the limit, but leaves this row out of the answer.
 
 use std::sync::Arc;
 
@@ -11,7 +11,7 @@ use espalier_mutation::{Clustering, ClusteringComparator, Row, schema::TableMeta
 use super::limits::Taken;
 use crate::payload::{Counted, DataLimits, Grouping, GroupingState};
 
-/// The limits of groups.
+/// Counts the groups and rows of a read, and ends the read at its limits.
 pub(super) struct GroupLimits {
     limit: u32,
     per_partition: u32,
@@ -20,13 +20,14 @@ pub(super) struct GroupLimits {
     counts_statics: bool,
     /// The partition of the previous page's last group, with the clustering of its last row.
     state: Option<(Bytes, Option<Clustering>)>,
-    /// The partition in which the previous page ended, and how many of its groups may still follow.
+    /// The partition in which the previous page ended, and how many more of its groups may follow.
     resumed: Option<(Bytes, u32)>,
     boundaries: Boundaries,
     key: Bytes,
     rows: u32,
     groups: u32,
-    /// The groups of the partition. Negative if the previous page left more than the limit allows.
+    /// The number of groups counted in the partition. Negative if the previous page left more than
+    /// the limit allows.
     groups_of_partition: i64,
     has_begun_group: bool,
     has_live_static: bool,
@@ -38,7 +39,8 @@ pub(super) struct GroupLimits {
 /// Finds where groups begin.
 struct Boundaries {
     comparator: Arc<ClusteringComparator>,
-    /// The clustering columns whose values make a group; `None` if all rows are one group.
+    /// The number of leading clustering columns whose values make a group; `None` if all rows are
+    /// one group.
     columns: Option<usize>,
     last_key: Option<Bytes>,
     last: Option<Clustering>,

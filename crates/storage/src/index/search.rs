@@ -1,10 +1,10 @@
-//! The terms that a read looks up in the indexes of its table.
+//! The terms that a read looks up in its table's secondary indexes.
 
 use bytes::Bytes;
 use espalier_sstable::VectorLimits;
 
-/// A conjunction of terms. A read returns only rows that satisfy all of them. The reader of the
-/// rows checks that, because entries may be stale.
+/// A conjunction of terms. A read may skip rows that lack a term. Its caller checks the rows that
+/// it returns, because entries may be stale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSearch {
     /// The terms, at least one. The read walks the first term that lists single values; other terms
@@ -12,19 +12,20 @@ pub struct IndexSearch {
     pub terms: Vec<IndexTerm>,
 }
 
-/// The values of one index.
+/// The values to look up in one index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexTerm {
     /// The name of the index.
     pub index: String,
-    /// The values.
+    /// The values to look up.
     pub values: IndexValues,
 }
 
-/// Values by their forms (`put_form` of the mutation crate).
+/// The values of a term, each in the form that index entries have (`put_form` of the mutation
+/// crate).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum IndexValues {
-    /// These values.
+    /// Any of these values.
     OneOf(Vec<Vec<u8>>),
     /// All values between two bounds.
     Between {

@@ -7,7 +7,7 @@ use crate::grammar::ast::{Expression, ExpressionKind, Literal, Position, Propert
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Parses `name = value AND ...` and refuses a name that comes twice.
+    /// Parses `name = value AND ...`. Refuses a name that is given twice.
     pub(super) fn properties(&mut self) -> Result<Vec<Property<'a>>> {
         let properties = self.conjunction(Self::property)?;
         self.check_properties(&properties)?;
@@ -22,7 +22,7 @@ impl<'a> Parser<'a> {
         Ok(Property { name, value })
     }
 
-    /// Refuses a property that is given twice.
+    /// Fails if two properties have the same name.
     pub(super) fn check_properties(&self, properties: &[Property<'a>]) -> Result<()> {
         let names =
             properties.iter().map(|property| (property.name.as_str(), property.name.position));
@@ -55,7 +55,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Parses `{literal: literal, ...}` and refuses a key that comes twice.
+    /// Parses `{literal: literal, ...}`. Refuses a key that is given twice.
     pub(super) fn property_map(&mut self) -> Result<Vec<(Cow<'a, str>, Cow<'a, str>)>> {
         let start = self.at;
         let entries = match self.nested(|parser| parser.set_or_map(Self::term))? {
