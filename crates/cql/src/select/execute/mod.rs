@@ -102,11 +102,8 @@ pub async fn execute(
     select.warn_of_aggregate(guard);
     select.restrictions.check_products(evaluation, guard)?;
     let state = options.paging_state.map(|state| PagingState::decode(table, state)).transpose()?;
-    let page = PageLimits::new(
-        select,
-        options,
-        database.store().configuration().query_tombstone_page_limit,
-    );
+    let tombstone_limit = database.store().configuration().query_tombstone_page_limit;
+    let page = PageLimits::new(select, options, tombstone_limit);
     if !select.sort.is_empty() && page.is_paged() {
         return Err(Error::invalid(SORTED_PAGES));
     }
