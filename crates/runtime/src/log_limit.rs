@@ -1,9 +1,10 @@
 //! Limits the log lines that clients and peers can cause, in number and in length.
 //!
 //! A line has a kind, which is a fixed text. In each [`PERIOD`] the log gets the first lines of a
-//! kind, and the next line after them says how many were left out. So a client cannot fill the disk
-//! or hide another line among its own. The limit holds for each owner of a [`LogLimit`]: for each
-//! shard, as a rule.
+//! kind, and the next line after them says how many were left out. So a client cannot fill the
+//! disk. It can hide the lines of others: a flood of failed log-ins leaves out those from other
+//! addresses. Metrics count all. The limit holds for each owner of a [`LogLimit`]: for each shard,
+//! as a rule.
 
 use std::{cell::RefCell, fmt, time::Duration};
 

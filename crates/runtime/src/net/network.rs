@@ -1,15 +1,23 @@
 //! Addresses as the node counts them.
 
-use std::net::{IpAddr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 /// Bits of an IPv6 address that name a network (RFC 4291, section 2.5.1). Every host may choose the
 /// other bits at will.
 const NETWORK_BITS: u32 = 64;
 
+/// The network 64:ff9b::/96 of translators between IPv4 and IPv6 (RFC 6052, section 2.1), as the
+/// first 96 bits of its addresses. The last 32 bits are the IPv4 address of the client.
+const TRANSLATED: u128 = 0x0064_FF9B << 64;
+
 /// Returns the network by which the node counts a client that has not logged in: an IPv4 address
 /// itself, or the first 64 bits of an IPv6 address. Otherwise one host could count as 2^64 clients.
+/// An IPv4 address behind a translator counts as itself.
 pub fn client_network(address: IpAddr) -> IpAddr {
     match address.to_canonical() {
+        IpAddr::V6(address) if address.to_bits() >> 32 == TRANSLATED => {
+            Ipv4Addr::from_bits(address.to_bits() as u32).into()
+        }
         IpAddr::V6(address) => {
             let mask = u128::MAX << (u128::BITS - NETWORK_BITS);
             Ipv6Addr::from_bits(address.to_bits() & mask).into()
@@ -41,5 +49,7 @@ mod tests {
         assert_eq!(network("10.0.0.1"), "10.0.0.1");
         assert_eq!(network("::ffff:10.0.0.1"), "10.0.0.1");
         assert_eq!(network("::ffff:10.0.0.2"), "10.0.0.2");
+        assert_eq!(network("64:ff9b::192.0.2.7"), "192.0.2.7");
+        assert_eq!(network("64:ff9b:0:0:1::192.0.2.7"), "64:ff9b::");
     }
 }
