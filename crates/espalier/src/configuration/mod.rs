@@ -115,6 +115,12 @@ impl Machine {
     }
 }
 
+/// Returns whether a key has known keys below it. A file may give such a section without content.
+fn is_section(key: &str) -> bool {
+    let is_below = |known: &str| known.strip_prefix(key).is_some_and(|rest| rest.starts_with('.'));
+    settings::names().chain(known_keys::names()).chain(ring::keys()).any(is_below)
+}
+
 impl Given {
     fn take(&mut self, entry: Entry) -> Result<(), ConfigurationError> {
         let Entry { key, value, origin } = entry;
@@ -155,6 +161,7 @@ impl Given {
         origin: Origin,
     ) -> Result<(), ConfigurationError> {
         match known_keys::look_up(&key) {
+            None if *value == Value::Null && is_section(&key) => Ok(()),
             None => {
                 let known = settings::names().chain(guardrails::names());
                 let known =

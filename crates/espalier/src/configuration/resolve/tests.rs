@@ -154,6 +154,25 @@ fn a_line_without_a_key_is_named() {
 }
 
 #[test]
+fn each_key_of_tls_between_nodes_has_an_effect_or_is_refused() {
+    for (line, reason) in [
+        ("internode_encrption: all", "did you mean server_encryption_options.internode_encryption"),
+        ("require_client_auht: true", "did you mean server_encryption_options.require_client_auth"),
+        ("outbound_keystore: x", "one certificate"),
+        ("max_certificate_validity_period: 1d", "no limit here"),
+        ("legacy_ssl_storage_port_enabled: true", "only false"),
+    ] {
+        let error = refused(&format!("server_encryption_options:\n  {line}\n"));
+        assert!(error.contains(reason), "{error}");
+    }
+    let error =
+        refused("internode_authenticator:\n  class_name: MutualTlsInternodeAuthenticator\n");
+    assert!(error.contains("only AllowAllInternodeAuthenticator"), "{error}");
+    assert!(load(&[], "server_encryption_options:\n").is_ok());
+    assert!(refused("server_encryption_option:\n").contains("there is no setting"));
+}
+
+#[test]
 fn the_version_of_new_files_has_the_names_of_both_families() {
     let version = |text: &str| load(&[], text).unwrap().storage.sstable_format;
     assert_eq!(version("sstable_format: me\n"), "me");
@@ -317,6 +336,13 @@ crypto_provider:
       - fail_on_missing_provider: \"false\"
 server_encryption_options:
   internode_encryption: none
+  legacy_ssl_storage_port_enabled: false
+  keystore: conf/.keystore
+  keystore_password: cassandra
+  require_client_auth: false
+internode_authenticator:
+  class_name: org.apache.cassandra.auth.AllowAllInternodeAuthenticator
+  parameters:
 client_encryption_options:
   enabled: false
   keystore: conf/.keystore
