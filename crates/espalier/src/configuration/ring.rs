@@ -295,6 +295,12 @@ seed_provider:
         assert_eq!(encryption.options.key, Path::new("n.pem"));
         let optional = resolve(&format!("{file}  optional: true\n")).unwrap().unwrap();
         assert_eq!(optional.encryption.unwrap().handshake, Handshake::Optional);
+        let plain = file.replace("internode_encryption: all", "internode_encryption: none");
+        assert_eq!(resolve(&plain).unwrap().unwrap().encryption, None);
+        let first = resolve(&format!("{plain}  optional: true\n")).unwrap().unwrap();
+        let first = first.encryption.unwrap();
+        assert_eq!((first.is_opened, first.handshake), (false, Handshake::Optional));
+        assert!(encryption.is_opened);
     }
 
     #[test]
@@ -338,6 +344,12 @@ seed_provider:
                 "join_ring: true\nserver_encryption_options: {internode_encryption: all, \
                  keystore: n.pem}",
                 "that may sign those of nodes",
+            ),
+            (
+                "join_ring: true",
+                "join_ring: true\nserver_encryption_options: {internode_encryption: all, \
+                 keystore: n.pem, truststore: t.pem, require_endpoint_verification: true}",
+                "give require_client_auth: true",
             ),
             ("join_ring: true", "join_ring: true\ninternode_compression: some", "all, dc or none"),
             ("initial_token: -5, 7", "initial_token: 7, 7", "a token is given twice"),

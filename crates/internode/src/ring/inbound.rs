@@ -119,7 +119,7 @@ pub(super) async fn accept_all(member: Rc<RingMember>, listener: TcpListener) {
 }
 
 async fn serve(member: Rc<RingMember>, stream: TcpStream, peer: SocketAddr, _slot: ConnectionSlot) {
-    match serve_until_closed(&member, stream).await {
+    match serve_until_closed(&member, stream, peer).await {
         Ok(()) => {}
         Err(Closed::Io(error)) => tracing::debug!(%peer, %error, "a peer's connection ended"),
         Err(reason) => {
@@ -135,12 +135,16 @@ async fn serve(member: Rc<RingMember>, stream: TcpStream, peer: SocketAddr, _slo
     }
 }
 
-async fn serve_until_closed(member: &Rc<RingMember>, stream: TcpStream) -> Result<(), Closed> {
+async fn serve_until_closed(
+    member: &Rc<RingMember>,
+    stream: TcpStream,
+    peer: SocketAddr,
+) -> Result<(), Closed> {
     // With keepalive, the kernel notices that the peer's machine is gone.
     stream.set_keepalive(true)?;
     let beginning = async {
         let stream = match &member.encryption {
-            Some(encryption) => encryption.accept(stream).await.map_err(Closed::Tls)?,
+            Some(encryption) => encryption.accept(stream, peer.ip()).await.map_err(Closed::Tls)?,
             None => stream,
         };
         let (initiate, buffer) = initiated(&stream).await?;

@@ -51,15 +51,18 @@ pub enum Compression {
     All,
 }
 
-/// The encryption of all connections between nodes.
+/// The encryption of connections between nodes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RingEncryption {
-    /// Files and choices of TLS. The node shows its certificate to both sides, and needs a
-    /// truststore.
+    /// Files and choices of TLS. The node shows its certificate on the connections that it opens
+    /// and on those that it accepts. With `is_opened`, it needs a truststore.
     pub options: TlsOptions,
-    /// Says if peers must use TLS. The node itself always does.
+    /// Says if the connections that the node opens have TLS.
+    pub is_opened: bool,
+    /// Says if the connections that the node accepts must have TLS.
     pub handshake: Handshake,
-    /// `require_endpoint_verification`: the certificate of a peer must name its address.
+    /// `require_endpoint_verification`: the certificate of a peer must name its address, whichever
+    /// of the two opens the connection.
     pub verifies_addresses: bool,
 }
 

@@ -377,7 +377,7 @@ async fn ring_with(
     refuses: bool,
     dead: Option<SocketAddr>,
 ) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
-    ring_over(node, refuses, dead, None).await
+    ring_over(node, refuses, dead, (None, None)).await
 }
 
 /// As [`ring_with`], with the TLS of the peer and of the member.
@@ -385,9 +385,8 @@ async fn ring_over(
     node: &TestNode,
     refuses: bool,
     dead: Option<SocketAddr>,
-    tls: Option<(Tls, RingEncryption)>,
+    (of_peer, of_member): (Option<Tls>, Option<RingEncryption>),
 ) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
-    let (of_peer, of_member) = tls.unzip();
     let any = SocketAddr::from(([127, 0, 0, 1], 0));
     let own = espalier_runtime::net::probe_address(any).unwrap();
     let peer = Peer::start(own, refuses, dead, of_peer);

@@ -43,8 +43,13 @@ impl Authority {
 
     /// Writes a key with its certificate into one file.
     pub fn sign(&self, name: &str) -> PathBuf {
+        self.sign_for("localhost", name)
+    }
+
+    /// Writes a key with a certificate for a host into one file.
+    pub fn sign_for(&self, host: &str, name: &str) -> PathBuf {
         let key = KeyPair::generate().unwrap();
-        let parameters = CertificateParams::new(vec!["localhost".into()]).unwrap();
+        let parameters = CertificateParams::new(vec![host.into()]).unwrap();
         let certificate = parameters.signed_by(&key, &self.issuer).unwrap();
         self.write(name, &format!("{}{}", key.serialize_pem(), certificate.pem()))
     }

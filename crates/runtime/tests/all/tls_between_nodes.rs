@@ -54,6 +54,12 @@ fn nodes_of_one_authority_meet_and_others_do_not() {
     block_on(async {
         for version in [TlsVersion::V1_2, TlsVersion::V1_3] {
             let acceptor = TlsAcceptor::load(with(&ours, one.path(), version)).await.unwrap();
+            let pem = ours.sign_for("127.0.0.1", "address.pem");
+            let own = with(&ours, one.path(), version);
+            let named = TlsOptions { certificate: pem.clone(), key: pem, ..own.clone() };
+            let named = TlsAcceptor::load(named).await.unwrap();
+            let connector = TlsConnector::load(own, true).await.unwrap();
+            assert!(meets(&named, &connector).await, "{version:?} with the address");
             // The certificate names localhost, and not the address.
             for (signer, trusted, verifies_addresses, expected) in [
                 (&ours, one.path(), false, true),

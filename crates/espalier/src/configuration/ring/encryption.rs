@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use espalier_internode::ring::RingEncryption;
-use espalier_runtime::net::tls::Handshake;
+use espalier_runtime::net::tls::{ClientCertificates, Handshake};
 
 use super::super::client_encryption;
 use super::super::document::Value;
@@ -40,12 +40,17 @@ pub(super) const KEYS: [&str; 11] = [
 ];
 
 impl Given {
-    /// Returns the TLS between nodes; `None` if their connections are plain.
+    /// Returns the TLS between nodes; `None` if their connections are plain. With `optional`, the
+    /// node takes connections with TLS also if it opens plain ones.
     pub(super) fn encryption(&self) -> Result<Option<RingEncryption>, ConfigurationError> {
-        match self.text(ENCRYPTION)? {
-            None | Some("none") => return Ok(None),
-            Some("all") => {}
+        let is_opened = match self.text(ENCRYPTION)? {
+            None | Some("none") => false,
+            Some("all") => true,
             Some(_) => return Err(self.bad(ENCRYPTION, "expected all or none")),
+        };
+        let is_optional = self.is_true(OPTIONAL)?;
+        if !is_opened && !is_optional {
+            return Ok(None);
         }
         let require_client_auth = self.text(REQUIRE_CLIENT_AUTH)?.map(str::to_ascii_lowercase);
         let is_choice = |text: &String| ["false", "true", "optional"].contains(&text.as_str());
@@ -66,15 +71,21 @@ impl Given {
             cipher_suites: self.texts(CIPHER_SUITES)?,
         };
         let options = client_encryption::options(SECTION, &draft)?;
-        if options.truststore.is_none() {
+        if is_opened && options.truststore.is_none() {
             let reason = "a PEM file with the certificates that may sign those of nodes is needed";
             return Err(self.bad(TRUSTSTORE, reason));
         }
-        let is_optional = self.is_true(OPTIONAL)?;
+        let verifies_addresses = self.is_true(VERIFICATION)?;
+        if verifies_addresses && options.client_certificates != ClientCertificates::Required {
+            let reason = "a peer that connects shows no certificate: give require_client_auth: \
+                          true, too";
+            return Err(self.bad(VERIFICATION, reason));
+        }
         Ok(Some(RingEncryption {
             options,
+            is_opened,
             handshake: if is_optional { Handshake::Optional } else { Handshake::Required },
-            verifies_addresses: self.is_true(VERIFICATION)?,
+            verifies_addresses,
         }))
     }
 

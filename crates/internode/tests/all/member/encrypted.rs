@@ -8,17 +8,17 @@ use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair}
 
 use super::*;
 
-/// Makes an authority and two certificates in a directory, and returns the options of TLS with each
-/// of them.
-fn certificates(directory: &Path) -> [TlsOptions; 2] {
+/// Makes an authority and three certificates in a directory, the last without an address, and
+/// returns the options of TLS with each of them.
+fn certificates(directory: &Path) -> [TlsOptions; 3] {
     let mut parameters = CertificateParams::new(Vec::new()).unwrap();
     parameters.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
     let issuer = CertifiedIssuer::self_signed(parameters, KeyPair::generate().unwrap()).unwrap();
     let truststore = directory.join("authority.pem");
     std::fs::write(&truststore, issuer.pem()).unwrap();
-    ["one.pem", "two.pem"].map(|name| {
-        let (key, path) = (KeyPair::generate().unwrap(), directory.join(name));
-        let parameters = CertificateParams::new(vec!["node".into()]).unwrap();
+    [("one.pem", "127.0.0.1"), ("two.pem", "127.0.0.1"), ("three.pem", "node")].map(|names| {
+        let (key, path) = (KeyPair::generate().unwrap(), directory.join(names.0));
+        let parameters = CertificateParams::new(vec![names.1.into()]).unwrap();
         let signed = parameters.signed_by(&key, &issuer).unwrap();
         std::fs::write(&path, format!("{}{}", key.serialize_pem(), signed.pem())).unwrap();
         TlsOptions {
@@ -50,20 +50,34 @@ async fn is_taken(stream: &TcpStream, from: SocketAddr) -> bool {
     }
 }
 
+fn encryption(options: &TlsOptions) -> RingEncryption {
+    RingEncryption {
+        options: options.clone(),
+        is_opened: true,
+        handshake: Handshake::Required,
+        verifies_addresses: false,
+    }
+}
+
+/// Opens a connection with TLS, and returns whether the member answers on it.
+async fn is_taken_with(options: &TlsOptions, own: SocketAddr, from: SocketAddr) -> bool {
+    let Tls(_, connector) = both_sides(options.clone()).await;
+    let stream = TcpStream::connect(own).await.unwrap();
+    match connector.connect(stream, own.ip()).await {
+        Ok(stream) => is_taken(&stream, from).await,
+        Err(_) => false,
+    }
+}
+
 #[test]
 fn a_member_with_tls_takes_writes_of_its_ring_alone() {
     let [ours, foreign] = [(); 2].map(|()| tempfile::tempdir().unwrap());
-    let ([one, two], [stranger, _]) = (certificates(ours.path()), certificates(foreign.path()));
+    let ([one, two, _], [stranger, ..]) = (certificates(ours.path()), certificates(foreign.path()));
     block_on(async {
         let node = TestNode::default();
         *node.0.schema.borrow_mut() = Some(of_two_replicas());
-        let encryption = RingEncryption {
-            options: one.clone(),
-            handshake: Handshake::Required,
-            verifies_addresses: false,
-        };
-        let tls = both_sides(two).await;
-        let (peer, own, member) = ring_over(&node, false, None, Some((tls, encryption))).await;
+        let tls = (Some(both_sides(two).await), Some(encryption(&one)));
+        let (peer, own, member) = ring_over(&node, false, None, tls).await;
         let batch = Payload::BatchStore(recorded_batch());
         peer.send(own, 7, Verb::BATCH_STORE_REQ, batch).await;
         until("the answer", || peer.count(Verb::BATCH_STORE_RSP) == 1).await;
@@ -77,6 +91,40 @@ fn a_member_with_tls_takes_writes_of_its_ring_alone() {
         if let Ok(stream) = connector.connect(stream, own.ip()).await {
             assert!(!is_taken(&stream, peer.address).await);
         }
+        member.stop().await;
+    });
+}
+
+#[test]
+fn a_member_that_verifies_addresses_does_so_in_both_directions() {
+    let directory = tempfile::tempdir().unwrap();
+    let [one, two, without_address] = certificates(directory.path());
+    block_on(async {
+        let node = TestNode::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let verifying = RingEncryption { verifies_addresses: true, ..encryption(&one) };
+        let tls = (Some(both_sides(two.clone()).await), Some(verifying));
+        // The member has joined over a connection of its own, whose peer has its address.
+        let (peer, own, member) = ring_over(&node, false, None, tls).await;
+        assert!(is_taken_with(&two, own, peer.address).await);
+        assert!(!is_taken_with(&without_address, own, peer.address).await);
+        member.stop().await;
+    });
+}
+
+/// The first step of a change to TLS: `internode_encryption: none` with `optional: true`.
+#[test]
+fn a_member_takes_tls_and_opens_plain_connections() {
+    let directory = tempfile::tempdir().unwrap();
+    let [one, two, _] = certificates(directory.path());
+    block_on(async {
+        let node = TestNode::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let handshake = Handshake::Optional;
+        let optional = RingEncryption { is_opened: false, handshake, ..encryption(&one) };
+        let (peer, own, member) = ring_over(&node, false, None, (None, Some(optional))).await;
+        assert!(is_taken_with(&two, own, peer.address).await);
+        assert!(is_taken(&TcpStream::connect(own).await.unwrap(), peer.address).await);
         member.stop().await;
     });
 }
