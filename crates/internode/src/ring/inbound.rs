@@ -1,4 +1,8 @@
 //! Accepts connections from peers: after the handshake, only the peer sends.
+//!
+//! A connection that has not finished its handshake has one of [`MAX_HANDSHAKES`] places, and a new
+//! one takes the place of the oldest of the largest network. It counts as one of a peer afterwards.
+//! So machines without a certificate cannot use up the connections of the peers.
 
 use std::{
     cell::RefCell, collections::HashMap, io, net::SocketAddr, rc::Rc, sync::Arc, time::Duration,
@@ -11,7 +15,7 @@ use espalier_runtime::{
     spawn_local,
     time::{self, Instant},
 };
-use espalier_server::{ConnectionCounter, ConnectionLimits, ConnectionSlot};
+use espalier_server::{ConnectionCounter, ConnectionLimits, ConnectionSlot, Places};
 
 use super::{RingMember, room::Reservation};
 use crate::{
@@ -32,6 +36,8 @@ const MESSAGE_LIMIT: Duration = Duration::from_secs(30);
 const READ_BYTES: usize = 16 << 10;
 /// Bytes of the buffer for a handshake.
 const HANDSHAKE_BYTES: usize = 256;
+/// Limit of the connections that have not finished their handshake. Arbitrary.
+const MAX_HANDSHAKES: usize = 128;
 /// Limits of the connections from peers. Arbitrary; each peer opens three connections.
 const LIMITS: ConnectionLimits = ConnectionLimits { total: Some(1024), per_address: Some(32) };
 
@@ -46,6 +52,21 @@ enum Closed {
     Tls(io::Error),
     #[error("{0}")]
     Refused(&'static str),
+    #[error("there are 1,024 connections from peers, or 32 from its address")]
+    TooMany,
+}
+
+impl Closed {
+    /// Returns the kind of the line in the log: a flood of one kind does not hide the others.
+    fn kind(&self) -> &'static str {
+        match self {
+            Self::Io(_) => "a peer's connection ended",
+            Self::Bytes(_) => "bytes of a peer",
+            Self::Tls(_) => "TLS of a peer",
+            Self::Refused(_) => "refused a peer",
+            Self::TooMany => "too many connections",
+        }
+    }
 }
 
 /// The open connections from peers.
@@ -91,19 +112,25 @@ impl Drop for OpenPeer<'_> {
     }
 }
 
+/// A connection whose peer has introduced itself.
+struct Begun {
+    stream: TcpStream,
+    initiate: Initiate,
+    version: MessagingVersion,
+    /// Bytes that have arrived after the handshake.
+    buffer: BytesMut,
+    _slot: ConnectionSlot,
+}
+
 /// Accepts connections until the member stops.
 pub(super) async fn accept_all(member: Rc<RingMember>, listener: TcpListener) {
+    let handshakes = Places::new(MAX_HANDSHAKES);
     while !member.stopped.is_set() {
         match listener.accept().await {
-            Ok((stream, peer)) => match member.inbound.counter.enter(peer.ip(), None, false) {
-                Ok(slot) => spawn_local(serve(Rc::clone(&member), stream, peer, slot)).detach(),
-                Err(_) => {
-                    member.metrics.count_broken();
-                    if member.log_limit.is_due("too many connections") {
-                        tracing::warn!(%peer, "refused a peer's connection, because it has many");
-                    }
-                }
-            },
+            Ok((stream, peer)) => {
+                let member = Rc::clone(&member);
+                handshakes.begin(peer.ip(), |_| serve(member, stream, peer)).await;
+            }
             Err(error) => {
                 if let Some(left_out) = member.log_limit.due("accepting failed") {
                     tracing::warn!(
@@ -118,55 +145,53 @@ pub(super) async fn accept_all(member: Rc<RingMember>, listener: TcpListener) {
     }
 }
 
-async fn serve(member: Rc<RingMember>, stream: TcpStream, peer: SocketAddr, _slot: ConnectionSlot) {
-    match serve_until_closed(&member, stream, peer).await {
-        Ok(()) => {}
-        Err(Closed::Io(error)) => tracing::debug!(%peer, %error, "a peer's connection ended"),
-        Err(reason) => {
-            member.metrics.count_broken();
-            if member.log_limit.is_due("closed a connection") {
-                tracing::warn!(
-                    %peer,
-                    %reason,
-                    "closed a peer's connection; more are logged after a minute"
-                );
+/// Performs the handshake, and serves the connection in a task of its own.
+async fn serve(member: Rc<RingMember>, stream: TcpStream, peer: SocketAddr) {
+    match time::timeout(HANDSHAKE_LIMIT, begin(&member, stream, peer)).await {
+        Ok(Ok(begun)) => spawn_local(async move {
+            if let Err(reason) = read_messages(&member, begun).await {
+                report(&member, peer, reason);
             }
-        }
+        })
+        .detach(),
+        Ok(Err(reason)) => report(&member, peer, reason),
+        Err(_) => report(&member, peer, Closed::Refused("its handshake took longer than 10 s")),
     }
 }
 
-async fn serve_until_closed(
+fn report(member: &RingMember, peer: SocketAddr, reason: Closed) {
+    if let Closed::Io(error) = reason {
+        tracing::debug!(%peer, %error, "a peer's connection ended");
+        return;
+    }
+    member.metrics.count_broken();
+    if let Some(left_out) = member.log_limit.due(reason.kind()) {
+        tracing::warn!(%peer, %reason, left_out, "closed a peer's connection");
+    }
+}
+
+async fn begin(
     member: &Rc<RingMember>,
     stream: TcpStream,
     peer: SocketAddr,
-) -> Result<(), Closed> {
+) -> Result<Begun, Closed> {
     // With keepalive, the kernel notices that the peer's machine is gone.
     stream.set_keepalive(true)?;
-    let beginning = async {
-        let stream = match &member.encryption {
-            Some(encryption) => encryption.accept(stream, peer.ip()).await.map_err(Closed::Tls)?,
-            None => stream,
-        };
-        let (initiate, buffer) = initiated(&stream).await?;
-        Ok::<_, Closed>((stream, initiate, buffer))
+    let stream = match &member.encryption {
+        Some(encryption) => encryption.accept(stream, peer.ip()).await.map_err(Closed::Tls)?,
+        None => stream,
     };
-    let (stream, initiate, buffer) = match time::timeout(HANDSHAKE_LIMIT, beginning).await {
-        Ok(begun) => begun?,
-        Err(_) => return Err(Closed::Refused("its handshake took longer than 10 s")),
-    };
-    let stream = &stream;
-    let version = accept(member, stream, &initiate).await?;
-    let _open = member.inbound.open(initiate.from);
-    tracing::debug!(peer = %initiate.from, kind = ?initiate.kind, ?version, "a peer connected");
-    read_messages(member, stream, (&initiate, version), buffer).await
+    let (initiate, buffer) = initiated(&stream).await?;
+    let slot = member.inbound.counter.enter(peer.ip(), None, false);
+    let _slot = slot.map_err(|_| Closed::TooMany)?;
+    let version = accept(member, &stream, &initiate).await?;
+    Ok(Begun { stream, initiate, version, buffer, _slot })
 }
 
-async fn read_messages(
-    member: &Rc<RingMember>,
-    stream: &TcpStream,
-    (initiate, version): (&Initiate, MessagingVersion),
-    mut buffer: BytesMut,
-) -> Result<(), Closed> {
+async fn read_messages(member: &Rc<RingMember>, begun: Begun) -> Result<(), Closed> {
+    let Begun { stream, initiate, version, mut buffer, _slot } = begun;
+    let _open = member.inbound.open(initiate.from);
+    tracing::debug!(peer = %initiate.from, kind = ?initiate.kind, ?version, "a peer connected");
     let compressing = initiate.framing == Framing::Lz4;
     let room = member.room.connection(initiate.kind);
     let mut reader = MessageReader::new(compressing, room.max_message_bytes());

@@ -13,7 +13,6 @@ mod http;
 mod json;
 mod node;
 mod parameters;
-mod places;
 mod routes;
 mod scrub;
 mod serve;

@@ -17,8 +17,8 @@ use espalier_runtime::time::{self, Instant};
 use espalier_runtime::{JoinHandle, spawn_local};
 
 use super::http::{self, HttpResponse, MAX_HEAD, Parsed};
-use super::places::{Places, Waiting};
 use super::routes;
+use crate::places::{Places, Waiting};
 use crate::shard::ShardServer;
 
 /// Limit of open connections. Arbitrary.

@@ -1,4 +1,5 @@
-//! A member whose connections have TLS: it joins, takes a write, and refuses strangers.
+//! A member whose connections have TLS: it joins, takes a write, and refuses strangers. A flood of
+//! connections without a handshake does not keep its peers out.
 #![allow(clippy::disallowed_methods, reason = "certificates are written before anything runs")]
 
 use std::path::Path;
@@ -125,6 +126,25 @@ fn a_member_takes_tls_and_opens_plain_connections() {
         let (peer, own, member) = ring_over(&node, false, None, (None, Some(optional))).await;
         assert!(is_taken_with(&two, own, peer.address).await);
         assert!(is_taken(&TcpStream::connect(own).await.unwrap(), peer.address).await);
+        member.stop().await;
+    });
+}
+
+#[test]
+fn connections_without_a_handshake_keep_no_peer_out() {
+    block_on(async {
+        let node = TestNode::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let (peer, own, member) = ring(&node, false).await;
+        let mut idle = Vec::new();
+        for _ in 0..200 {
+            idle.push(TcpStream::connect(own).await.unwrap());
+        }
+        assert!(is_taken(&TcpStream::connect(own).await.unwrap(), peer.address).await);
+        // The oldest of them lost its place.
+        let first = idle.swap_remove(0);
+        let closed = time::timeout(Duration::from_secs(5), first.read(BytesMut::with_capacity(1)));
+        assert!(closed.await.is_ok());
         member.stop().await;
     });
 }

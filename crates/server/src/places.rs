@@ -1,5 +1,6 @@
-//! The places of the admin API's connections. If all are taken, a new connection takes the place of
-//! one that waits for its client, so that idle connections do not lock an operator out.
+//! The places of connections from clients that the node does not know yet: those of the admin API,
+//! and those of peers in their handshake. If all are taken, a new connection takes the place of one
+//! that waits for its client, so that idle connections lock no client out.
 //!
 //! The connection to close is, in this order, one
 //!
@@ -19,7 +20,7 @@ use espalier_runtime::time::Instant;
 use espalier_runtime::{JoinHandle, spawn_local};
 
 /// The places of all connections.
-pub(super) struct Places {
+pub struct Places {
     free: Semaphore,
     taken: RefCell<Vec<Taken>>,
 }
@@ -31,7 +32,7 @@ struct Taken {
 }
 
 /// The state of a connection that decides whether it may keep its place.
-pub(super) struct Waiting {
+pub struct Waiting {
     network: IpAddr,
     /// True once the node has accepted a request of the connection.
     is_accepted: Cell<bool>,
