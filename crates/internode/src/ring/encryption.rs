@@ -67,6 +67,11 @@ impl Encryption {
         }
     }
 
+    /// Returns whether the node opens connections with TLS.
+    pub fn is_opened(&self) -> bool {
+        self.connector.is_some()
+    }
+
     async fn reload(&self) -> Result<bool, TlsError> {
         let is_new = self.acceptor.reload().await?;
         match &self.connector {

@@ -11,7 +11,7 @@ use espalier_runtime::{
     time::{self, Instant},
 };
 
-use super::{RingMember, room::Reservation};
+use super::{RingMember, encryption::Encryption, room::Reservation};
 use crate::{
     DecodeError, MessagingVersion,
     frame::put_message,
@@ -235,17 +235,23 @@ impl Link {
         let connecting = time::timeout(CONNECT_LIMIT, self.connect()).await;
         let open = connecting.unwrap_or_else(|_| Err(io::ErrorKind::TimedOut.into()));
         self.failed = open.is_err().then(Instant::now);
+        if let (Err(error), Some(joining)) = (&open, &mut *self.member.joining.borrow_mut()) {
+            joining.failed = Some(format!("{}: {error}", self.address));
+        }
         open
     }
 
     async fn connect(&self) -> io::Result<Open> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
+        // With TLS 1.3, a peer refuses the certificate of the node after the handshake of TLS, in
+        // place of its first answer.
+        self.introduce(stream).await.inspect_err(|error| self.report_tls(error))
+    }
+
+    async fn introduce(&self, stream: TcpStream) -> io::Result<Open> {
         let stream = match &self.member.encryption {
-            Some(encryption) => {
-                let connected = encryption.connect(stream, self.address).await;
-                connected.inspect_err(|error| self.report_tls(error))?
-            }
+            Some(encryption) => encryption.connect(stream, self.address).await?,
             None => stream,
         };
         let settings = &self.member.settings;
@@ -279,11 +285,13 @@ impl Link {
     }
 
     fn report_tls(&self, error: &io::Error) {
-        if self.member.log_limit.is_due("TLS to a peer") {
+        let has_tls = self.member.encryption.as_ref().is_some_and(Encryption::is_opened);
+        if has_tls && let Some(left_out) = self.member.log_limit.due("TLS to a peer") {
             tracing::warn!(
                 peer = %self.address,
                 %error,
-                "a TLS handshake with a peer failed; see server_encryption_options"
+                left_out,
+                "a connection with TLS to a peer failed; see server_encryption_options"
             );
         }
     }

@@ -31,6 +31,8 @@ const MAX_QUESTIONS: u64 = 30;
 pub(super) struct Joining {
     answer: Option<(SocketAddr, GossipAck)>,
     answered: Event,
+    /// The last failed attempt to connect, with the address.
+    pub failed: Option<String>,
 }
 
 /// The reason why a node cannot join.
@@ -39,9 +41,9 @@ pub enum JoinError {
     /// No seed has answered.
     #[error(
         "no seed of the ring has answered within {0} s: start a seed first, and see seed_provider, \
-         cluster_name and storage_port"
+         cluster_name, storage_port and server_encryption_options; {1}"
     )]
-    NoSeed(u64),
+    NoSeed(u64, String),
     /// The configured seeds have no other node.
     #[error("the node itself is its only seed: give another node of the ring in seed_provider")]
     NoOtherSeed,
@@ -120,7 +122,12 @@ impl RingMember {
                 return Ok(answer);
             }
         }
-        Err(JoinError::NoSeed(MAX_QUESTIONS))
+        let failed = self.joining.borrow_mut().as_mut().and_then(|joining| joining.failed.take());
+        let reason = match failed {
+            Some(failed) => format!("the last connection that failed was to {failed}"),
+            None => "no connection failed".to_owned(),
+        };
+        Err(JoinError::NoSeed(MAX_QUESTIONS, reason))
     }
 
     /// Takes a message before the node has taken its place. The node takes the answer of a seed,
