@@ -1,14 +1,15 @@
 //! A hostile peer: messages of each kind with each byte cut, flipped and repeated, over a socket.
-//! The member does not panic, acknowledges no write that it has not stored as decoded, and keeps no
-//! memory.
+//! The member does not panic, answers each request once, acknowledges no mutation or batch that it
+//! has not stored as decoded, and keeps no large memory. Hints and steps of Paxos are not compared
+//! with the writes that are stored.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use espalier_internode::{
     DecodeError,
     payload::{Commit, Partition, Update},
 };
-use espalier_runtime::memory::resident_bytes;
+use espalier_runtime::{memory::resident_bytes, shard::loop_report};
 
 use super::*;
 
@@ -191,6 +192,7 @@ fn a_hostile_peer_gets_no_false_acknowledgement() {
         assert!(stored <= node.0.stored.borrow().len());
         let grown = resident_bytes().saturating_sub(before);
         assert!(grown < MAX_GROWTH, "{grown} bytes");
+        assert_eq!(loop_report().unwrap().panicked_tasks, 0);
         peer.arrived.borrow_mut().clear();
         // The member is sound, and has all its room.
         let stream = connect(&peer, own).await;
@@ -215,10 +217,13 @@ async fn check_answers(
     if ANSWERED.contains(&verb) {
         until(&format!("an answer to each {verb}"), || {
             let arrived = peer.arrived.borrow();
-            arrived.iter().filter(|(_, answer)| sent.contains_key(&answer.header.id)).count()
-                == sent.len()
+            let ids = arrived.iter().map(|(_, answer)| answer.header.id);
+            ids.filter(|id| sent.contains_key(id)).collect::<BTreeSet<_>>().len() == sent.len()
         })
         .await;
+        let arrived = peer.arrived.borrow();
+        let answers = arrived.iter().filter(|(_, answer)| sent.contains_key(&answer.header.id));
+        assert_eq!(answers.count(), sent.len(), "a {verb} has two answers");
     } else {
         time::sleep(Duration::from_millis(50)).await;
     }
