@@ -6,7 +6,7 @@ use espalier_compaction::{
     CompactionBacklog, CompactionProgress, Running, flush_pause as pause_of_score,
 };
 
-use super::scheduler::{candidates_of, pending};
+use super::{candidates::candidates_of, scheduler::pending};
 use crate::{ShardStore, table::Table};
 
 /// Maximum read-ahead of one compaction, in bytes.

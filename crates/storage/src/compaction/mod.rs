@@ -13,6 +13,7 @@
 //! Each shard compacts its own files.
 
 mod backlog;
+mod candidates;
 mod exchange;
 mod history;
 mod room;
@@ -22,10 +23,9 @@ mod surroundings;
 mod tests;
 
 pub(crate) use backlog::{backlog, flush_pause, pending_of, progress, running};
+pub(crate) use candidates::{TableCandidates, candidates_of};
 pub(crate) use exchange::Job;
 pub(crate) use history::history_update;
 pub(crate) use room::{bytes_for_compactions, check_room, device_of, reserved_bytes};
-pub(crate) use scheduler::{
-    TableCandidates, candidates_of, perform, rewrite_plan, run as run_scheduler, split_plan,
-};
+pub(crate) use scheduler::{perform, rewrite_plan, run as run_scheduler, split_plan};
 pub(crate) use surroundings::load_of;
