@@ -1,5 +1,5 @@
-//! The candidates of a table for compactions: its files on this shard, and the metadata by which the
-//! strategy chooses among them.
+//! The candidates of a table for compactions: its files on this shard, and the metadata by which
+//! the strategy chooses among them.
 
 use std::rc::Rc;
 
