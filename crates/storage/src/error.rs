@@ -143,6 +143,18 @@ pub enum StorageError {
     /// The operation is not supported.
     #[error("{0} is not supported")]
     NotSupported(&'static str),
+    /// Another node or store holds the lock of a directory.
+    #[error(
+        "{} is in use{}: close the store, or stop the node, that uses it",
+        path.display(),
+        holder.map_or(String::new(), |pid| format!(" by process {pid}"))
+    )]
+    InUse {
+        /// The directory.
+        path: PathBuf,
+        /// Id of the process, if the lock's file names it.
+        holder: Option<u32>,
+    },
     /// A snapshot cannot be taken, found or removed.
     #[error("{0}")]
     Snapshot(String),

@@ -57,7 +57,7 @@ pub use read::{
 };
 pub use recovery::read_segments;
 pub use replacement::{ReplacedNode, take_files};
-pub use shard::{LogCheck, LookAhead, Routing, ShardStore};
+pub use shard::{DIRECTORY_LOCK, LogCheck, LookAhead, Routing, ShardStore};
 pub use shared::SharedStorage;
 pub use turn_deadline::TurnDeadline;
 pub use turn_kind::TurnKind;

@@ -1,15 +1,14 @@
 //! The directories of a node. The node creates missing ones and locks all of them, so that two
 //! nodes never write to the same one.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use espalier_runtime::file::{DirectoryLock, FileSystem, LockError};
 
+use espalier_storage::DIRECTORY_LOCK;
+
 use super::ServeError;
 use crate::configuration::NodeConfiguration;
-
-/// Name of the lock file.
-const LOCK_NAME: &str = "espalier.lock";
 
 /// The locks of a node's directories. The caller keeps them for as long as the node lives.
 #[derive(Debug)]
@@ -18,8 +17,8 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// Creates and locks the directories. The data and the commit log have locks of their own only
-    /// if they lie outside of the working directory.
+    /// Creates and locks the directories. The data and the commit log have locks of their own,
+    /// which a store that another program opens alone takes too.
     ///
     /// # Errors
     /// Fails if a directory cannot be created or locked, or if another node uses it.
@@ -31,7 +30,7 @@ impl Directories {
             (&storage.data_directory, "--set data_file_directories="),
             (&storage.commitlog_directory, "--set commitlog_directory="),
         ] {
-            if !lies_below(path, working) && directories.iter().all(|(known, _)| known != path) {
+            if directories.iter().all(|(known, _)| known != path) {
                 directories.push((path.clone(), flag));
             }
         }
@@ -47,17 +46,11 @@ async fn claim(path: PathBuf, flag: &'static str) -> Result<DirectoryLock, Serve
     if let Err(error) = FileSystem::real().create_dir_all(&path).await {
         return Err(ServeError::Directory { path, error: Box::new(error), flag });
     }
-    match DirectoryLock::acquire(&path, LOCK_NAME) {
+    match DirectoryLock::acquire(&path, DIRECTORY_LOCK) {
         Ok(lock) => Ok(lock),
         Err(LockError::Held { holder }) => Err(ServeError::InUse { path, holder, flag }),
         Err(LockError::File(error)) => {
             Err(ServeError::Directory { path, error: Box::new(error), flag })
         }
     }
-}
-
-/// Compares names only: a path that leaves the directory again, or reaches it by a link, merely
-/// gets an unnecessary lock.
-fn lies_below(path: &Path, directory: &Path) -> bool {
-    path.starts_with(directory) && path.components().all(|part| part.as_os_str() != "..")
 }

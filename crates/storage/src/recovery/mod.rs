@@ -91,6 +91,8 @@ pub(crate) struct ReplaySummary {
     pub(crate) skipped: u64,
     /// Segments that hold writes of tables that this node cannot read.
     pub(crate) unreadable: Vec<PathBuf>,
+    /// A table with writes in the segments that the schema lacks.
+    pub(crate) unknown: Option<TableId>,
 }
 
 /// Reads segments and passes each mutation that must be replayed to `apply`, with its position in
@@ -114,8 +116,11 @@ pub(crate) async fn replay_segments(
                 offset: u64::from(position.offset),
                 reason: error.to_string(),
             };
-            let unreadable = &mut holds_unreadable;
-            let decoded = decode(body, schema, &mut translations, unreadable).map_err(corrupt)?;
+            let missing = |id| {
+                holds_unreadable |= schema.is_unreadable(id);
+                summary.unknown = Some(id);
+            };
+            let decoded = decode(body, schema, &mut translations, missing).map_err(corrupt)?;
             let Some((mut mutation, unknown)) = decoded else { return Ok(()) };
             let before = mutation.updates.len();
             mutation.updates.retain(|update| {
@@ -161,19 +166,23 @@ pub async fn read_segments(
     Ok(replayed.mutations)
 }
 
+/// Decodes a record. Calls `missing` with a table that it describes and the schema lacks.
 fn decode(
     body: Bytes,
     schema: &Schema,
     translations: &mut HashMap<u32, Translation>,
-    holds_unreadable: &mut bool,
+    mut missing: impl FnMut(TableId),
 ) -> Result<Option<(Mutation, usize)>, BodyError> {
     let mut reader = BodyReader::new(body);
     match reader.byte()? {
         KIND_MARKER => Ok(None),
         KIND_COLUMNS => {
             let table_by_id = |id| {
-                *holds_unreadable |= schema.is_unreadable(id);
-                schema.table_by_id(id).cloned()
+                let table = schema.table_by_id(id).cloned();
+                if table.is_none() {
+                    missing(id);
+                }
+                table
             };
             let (number, translation) = Translation::decode(&mut reader, table_by_id)?;
             translations.insert(number, translation);

@@ -12,11 +12,12 @@
 //! | `write`, `storable`, `index_room` | the write path: commit log and memtable |
 //! | `read`, `look_ahead` | reads of the shard's partitions |
 //! | `turns` | timestamps and log state for the holder of a turn |
-//! | `start`, `install`, `replay`, `open_log` | start and end |
+//! | `alone`, `start`, `install`, `replay`, `open_log` | start and end |
 //! | `sstables` | names and opens SSTables |
 //! | `requests` | compactions, rewrites and scrubs on request |
 //! | `peers`, `split_parts` | files that several shards share |
 
+mod alone;
 mod caches;
 mod counters;
 mod index_room;
@@ -48,10 +49,15 @@ use espalier_cache::RowCache;
 use espalier_commitlog::EncodedMutation;
 use espalier_compaction::Throughput;
 use espalier_mutation::schema::Schema;
-use espalier_runtime::{ShardContext, file::FileSystem, sync::Notify};
+use espalier_runtime::{
+    ShardContext,
+    file::{DirectoryLock, FileSystem},
+    sync::Notify,
+};
 use espalier_sstable::{PointScratch, versions::Version};
 use uuid::Uuid;
 
+pub use alone::DIRECTORY_LOCK;
 pub(crate) use counters::add;
 pub(crate) use index_room::check_index_entries;
 pub(crate) use install::{FoundTable, FoundTables};
@@ -95,7 +101,7 @@ pub struct ShardStore {
     pub(crate) turns: Turns,
     pub(crate) wakers: Wakers,
     pub(crate) counters: Counters,
-    pub(crate) is_closing: Cell<bool>,
+    life: Life,
     /// The rest of the node; unset if the store is used alone.
     peers: OnceCell<Box<dyn Peers>>,
 }
@@ -115,6 +121,14 @@ impl CompactionControl {
         self.stop_requests.set(self.stop_requests.get() + 1);
         self.stop_requests.get()
     }
+}
+
+/// The end of a store, and the locks that it holds until then.
+#[derive(Default)]
+struct Life {
+    is_closing: Cell<bool>,
+    /// The locks of the directories of a store that is used alone.
+    locks: RefCell<Vec<DirectoryLock>>,
 }
 
 /// Memory that reads and writes reuse.
@@ -169,7 +183,7 @@ impl ShardStore {
                 empty_ranges: Notify::new(),
             },
             counters: Counters::default(),
-            is_closing: Cell::new(false),
+            life: Life::default(),
             peers: OnceCell::new(),
             file_system,
             configuration,
@@ -224,7 +238,7 @@ impl ShardStore {
     }
 
     pub(crate) fn is_closing(&self) -> bool {
-        self.is_closing.get()
+        self.life.is_closing.get()
     }
 
     /// Makes the store a part of a node.

@@ -1,37 +1,22 @@
-//! Opens the store of a shard that is used alone, and closes stores.
+//! The steps of a start that a node and a store alone have in common, and the end of a store.
 //!
-//! 1. Find segments of the commit log and the directories of tables; finish what a crash
-//!    interrupted.
-//! 2. Open the SSTables of the schema's tables.
-//! 3. Replay the segments. If several shards wrote them, flush everything and remove them.
-//! 4. Open the log, and start flushes and compactions.
-//!
-//! The node does the same steps for all of its shards (`node::open`).
+//! `alone` opens a store that is used alone, and `node::open` opens all shards of a node.
 
 use std::{
     rc::Rc,
     sync::{Arc, atomic::Ordering},
 };
 
-use espalier_commitlog::{DiscardedIntervals, DiscardedIntervalsFile, LogKind, find_segments};
-use espalier_mutation::schema::{Schema, TableId};
-use espalier_runtime::{ShardContext, file::FileSystem, spawn_local, time};
+use espalier_commitlog::{DiscardedIntervals, DiscardedIntervalsFile};
+use espalier_mutation::schema::TableId;
+use espalier_runtime::{spawn_local, time};
 use espalier_sstable::{Descriptor, SSTableId, components::remove_sstable};
-use futures_util::{
-    future::LocalBoxFuture,
-    stream::{self, StreamExt, TryStreamExt},
-};
+use futures_util::stream::{self, StreamExt, TryStreamExt};
 
-use super::{
-    FoundTable, FoundTables, RequestedCompactions, ShardStore,
-    caches::keep_memory_split,
-    open_log::open_log,
-    replay::{apply_replayed, recover_tables, replay},
-};
+use super::{FoundTable, FoundTables, RequestedCompactions, ShardStore, caches::keep_memory_split};
 use crate::{
-    FirstFailure, SharedStorage, StorageConfiguration, StorageError,
-    recovery::{arrange, load_or_make_host_id},
-    system::SCHEMA_KEYSPACE,
+    FirstFailure, StorageError,
+    recovery::load_or_make_host_id,
     table::{Table, TableDirectory, TruncationRecord, find_sstables, find_tables},
 };
 
@@ -43,29 +28,6 @@ const FOUND_AT_ONCE: usize = 32;
 const FLUSHES_AT_ONCE: usize = 16;
 
 impl ShardStore {
-    /// Opens a store that is used alone: without a node, another shard or CQL. It has the tables of
-    /// `schema`, whose ids must be the same at each start. The directories of the configuration
-    /// belong to this store.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the settings are not supported, if the directory belongs to a node, or if an
-    /// SSTable or the commit log cannot be read.
-    pub fn open(
-        file_system: FileSystem,
-        configuration: Arc<StorageConfiguration>,
-        schema: Schema,
-    ) -> LocalBoxFuture<'static, Result<Rc<Self>, StorageError>> {
-        Box::pin(async move {
-            let context = ShardContext { index: 0, count: 1 };
-            let shared = SharedStorage::new();
-            let store = Self::unopened(context, file_system, configuration, shared)?;
-            let store = Rc::new(store);
-            open_alone(&store, Arc::new(schema)).await?;
-            Ok(store)
-        })
-    }
-
     /// Flushes all tables of this shard.
     ///
     /// # Errors
@@ -88,19 +50,18 @@ impl ShardStore {
     }
 
     /// Refuses new writes, flushes all tables and closes the logs. If every flush succeeds, the
-    /// log's files are removed; otherwise they stay, synced, for the next start.
+    /// log's files are removed; otherwise they stay, synced, for the next start. Releases the locks
+    /// of the directories, and ends the tasks of the store, which is freed within about a second
+    /// after its last handle.
     ///
     /// # Errors
     ///
     /// Fails with the first failure of a flush or of a log.
     pub async fn close(&self) -> Result<(), StorageError> {
-        if self.is_closing.replace(true) {
+        if self.life.is_closing.get() {
             return Ok(());
         }
-        self.memtables.write_pace.end();
-        self.memtables.budget.wake_waiters();
-        self.wakers.compaction.notify_one();
-        self.wakers.empty_ranges.notify_one();
+        stop_tasks(self);
         for table in self.tables.all() {
             drop(table.compactions.pause().await);
         }
@@ -113,8 +74,19 @@ impl ShardStore {
                 log.remove_files().await?;
             }
         }
+        self.life.locks.take();
         flushed
     }
+}
+
+/// Refuses new writes and tells most tasks of the store to end. Those of flushes and indexes go on
+/// until their wakers are notified, because a close still needs the flushes.
+pub(super) fn stop_tasks(store: &ShardStore) {
+    store.life.is_closing.set(true);
+    store.memtables.write_pace.end();
+    store.memtables.budget.wake_waiters();
+    store.wakers.compaction.notify_one();
+    store.wakers.empty_ranges.notify_one();
 }
 
 /// Flushes tables on this shard. Most of a small flush waits for the disk, which syncs several
@@ -131,49 +103,6 @@ pub(crate) async fn flush_tables(
         ended = ended.and(failure.keep(outcome));
     }
     ended.and_then(|()| failure.into_result())
-}
-
-async fn open_alone(store: &Rc<ShardStore>, schema: Arc<Schema>) -> Result<(), StorageError> {
-    let (configuration, file_system) = (&store.configuration, &store.file_system);
-    prepare_directories(store).await?;
-    let directory = &configuration.commitlog_directory;
-    let policy = configuration.commit_failure_policy;
-    let segments = find_segments(file_system, directory, LogKind::Data, policy).await?;
-    begin_segment_ids(store, segments.greatest_id);
-    let discarded = load_discarded(store).await?;
-    let found = find_all_tables(store).await?;
-    let is_of_node = |found: &FoundTable| {
-        found.directory.path.parent().is_some_and(|keyspace| keyspace.ends_with(SCHEMA_KEYSPACE))
-    };
-    if found.iter().any(is_of_node) {
-        return Err(StorageError::NotSupported("the directory of a node as that of a store alone"));
-    }
-    store.shared.set_schema(schema.clone());
-    store.install(&schema, &found).await?;
-    start_flushes(store);
-    let mut recovered = recover_tables(store, &found, |_| true).await?;
-    arrange(&mut recovered, &discarded);
-    let is_kept = segments.segments.iter().all(|segment| segment.shard_count == 1);
-    let apply = async |mutation, position| {
-        apply_replayed(store, &mutation, is_kept.then_some(position)).await
-    };
-    let summary =
-        replay(store, segments.segments, &schema, &recovered.into(), is_kept, apply).await?;
-    let mut adopted = summary.segments;
-    if !is_kept {
-        store.flush().await?;
-        for (_, path, _) in std::mem::take(&mut adopted) {
-            file_system.remove_file(&path).await?;
-        }
-        file_system.sync_dir(directory).await?;
-    }
-    for path in &segments.unused {
-        file_system.remove_file(path).await?;
-    }
-    let _ = store.logs.data.set(open_log(store, LogKind::Data, adopted));
-    store.logs.reclaim(&store.tables);
-    start_compactions(store);
-    Ok(())
 }
 
 /// Creates the directories of the node, and reads or makes its id.

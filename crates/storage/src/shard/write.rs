@@ -243,7 +243,7 @@ impl<'s> Writer<'s> {
     /// Returns an error if no write may start at the moment.
     #[inline]
     fn admit(self) -> Result<(), WriteError> {
-        if self.0.is_closing.get() {
+        if self.0.life.is_closing.get() {
             return Err(WriteError::Failed(StorageError::ShuttingDown));
         }
         if !self.0.memtables.budget.has_room() {
