@@ -26,12 +26,20 @@ const MAX_PAGES_PER_ROW: usize = 16;
 const FEW_FILTERS: usize = 2;
 
 impl ShardStore {
-    /// Executes a read command on the partitions of this shard.
+    /// Executes a read command on the partitions of this shard. The caller asks for one partition
+    /// only on the shard that owns it; another shard does not find it.
     ///
     /// # Errors
     ///
     /// Fails if the table is unknown, or if an SSTable is damaged or cannot be read.
     pub async fn read(&self, command: &ReadCommand) -> Result<ReadResult, StorageError> {
+        debug_assert!(
+            match &command.target {
+                ReadTarget::Partition(key) => self.routing.owns(&command.table, key.token),
+                ReadTarget::Range(_) => true,
+            },
+            "another shard owns the partition"
+        );
         let table = self.tables.get(command.table.id)?;
         let (view, mut cache) = (table.view(), table.row_cache());
         // A command with an older version of the table must not use the caches.

@@ -4,11 +4,14 @@
 
 use std::ops::Range;
 
-use espalier_mutation::{DecoratedKey, KeyBound, KeyRange, Token, schema::TableMetadata};
+use espalier_mutation::{
+    DecoratedKey, KeyBound, KeyRange, Mutation, Token,
+    schema::{Schema, TableMetadata},
+};
 use espalier_runtime::{ShardContext, shard_of_token};
 use espalier_sstable::SSTable;
 
-use crate::system::SCHEMA_KEYSPACE;
+use crate::{StorageError, system::SCHEMA_KEYSPACE};
 
 /// The partitions of a shard and of the others.
 #[derive(Clone, Copy, Debug)]
@@ -33,6 +36,25 @@ impl Routing {
     #[inline]
     pub(crate) fn owns(&self, table: &TableMetadata, token: Token) -> bool {
         self.context.count == 1 || self.owner(table, token) == self.context.index
+    }
+
+    /// Returns whether this shard owns all partitions that a mutation writes to.
+    ///
+    /// # Errors
+    /// A table is unknown.
+    pub(crate) fn owns_all(
+        &self,
+        schema: &Schema,
+        mutation: &Mutation,
+    ) -> Result<bool, StorageError> {
+        for update in &mutation.updates {
+            let table = schema.table_by_id(update.table);
+            let table = table.ok_or(StorageError::UnknownTable(update.table))?;
+            if !self.owns(table, update.key.token) {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     fn owner(&self, table: &TableMetadata, token: Token) -> usize {

@@ -79,14 +79,10 @@ impl ShardStore {
     /// failed, or if the node shuts down.
     pub fn try_apply(&self, mutation: &Mutation) -> Option<Result<CommitTicket, StorageError>> {
         if self.routing.context.count > 1 {
-            let schema = self.tables.schema.borrow();
-            for update in &mutation.updates {
-                let Some(table) = schema.table_by_id(update.table) else {
-                    return Some(Err(StorageError::UnknownTable(update.table)));
-                };
-                if !self.routing.owns(table, update.key.token) {
-                    return None;
-                }
+            match self.routing.owns_all(&self.tables.schema.borrow(), mutation) {
+                Ok(true) => {}
+                Ok(false) => return None,
+                Err(error) => return Some(Err(error)),
             }
         }
         if self.tables.has_views(mutation) {
@@ -104,9 +100,15 @@ impl ShardStore {
     ///
     /// # Errors
     ///
-    /// Fails if a table is unknown, if an update cannot be stored, if the log or the memtables have
-    /// no room within the write timeout, if the commit log fails, or if the store closes.
+    /// Fails if a table is unknown, if another shard owns some partition, if an update cannot be
+    /// stored, if the log or the memtables have no room within the write timeout, if the commit log
+    /// fails, or if the store closes.
     pub async fn apply(&self, mutation: &Mutation) -> Result<(), StorageError> {
+        if self.routing.context.count > 1
+            && !self.routing.owns_all(&self.tables.schema.borrow(), mutation)?
+        {
+            return Err(StorageError::NotSupported("a write of a partition of another shard"));
+        }
         Ok(self.write_when_room(mutation, LogCheck::None).await?.wait().await?)
     }
 
