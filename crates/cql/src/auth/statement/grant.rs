@@ -37,10 +37,8 @@ impl Run<'_> {
             put(&mut change, name, &resource, new);
             self.apply(change).await?;
         }
-        let is_all = grant.permissions == ast::Permissions::All;
         let twice = permissions.intersection(known);
-        let warns = !is_all && !twice.is_empty();
-        if warns {
+        if !twice.is_empty() {
             self.warnings
                 .add(format!("Role '{name}' was already granted {} on {resource}", names(twice)));
         }
@@ -72,10 +70,8 @@ impl Run<'_> {
             }
             self.apply(change).await?;
         }
-        let is_all = grant.permissions == ast::Permissions::All;
         let missing = permissions.without(known);
-        let warns = !is_all && !missing.is_empty();
-        if warns {
+        if !missing.is_empty() {
             self.warnings
                 .add(format!("Role '{name}' was not granted {} on {resource}", names(missing)));
         }
