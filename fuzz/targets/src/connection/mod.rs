@@ -58,7 +58,7 @@ fn serve(data: &[u8]) -> Vec<u8> {
     let mode = input.byte();
     let node = nodes.choose(mode & 1 != 0);
     let encryption = (mode & 2 != 0)
-        .then(|| Encryption { certificate: mode >> 3 & 3, is_version_1_2: mode & 32 != 0 });
+        .then_some(Encryption { certificate: mode >> 3 & 3, is_version_1_2: mode & 32 != 0 });
     let has_certificate = encryption.as_ref().is_some_and(|tls| nodes.knows(tls.certificate));
     let Some(client) = Client::connect(nodes, node, encryption, mode & 4 != 0) else {
         return Vec::new();
