@@ -61,6 +61,8 @@ impl Argument<'_> {
     /// Returns how well the argument fits a wanted type.
     pub fn fits(&self, wanted: &CqlType) -> Assignable {
         match self {
+            // Cassandra takes a counter for a bigint, but not the value of a counter column.
+            Self::Typed(CqlType::Counter, _) if *wanted == CqlType::Bigint => Assignable::No,
             Self::Typed(known, _) => is_assignable(known, wanted),
             Self::Untyped(expression) => expression_fits(expression, wanted),
             Self::Call { natural: Some(natural), .. } if natural == wanted => Assignable::Exactly,

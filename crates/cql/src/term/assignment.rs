@@ -30,6 +30,7 @@ pub fn is_assignable(from: &CqlType, to: &CqlType) -> Assignable {
         | (T::Timestamp, T::Bigint)
         | (T::Int, T::Date)
         | (T::Int | T::Bigint | T::Timestamp, T::Varint)
+        | (T::Counter, T::Bigint)
         | (_, T::Blob) => Assignable::Weakly,
         _ => Assignable::No,
     }
