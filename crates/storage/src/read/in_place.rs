@@ -48,7 +48,9 @@ pub(super) async fn read_in_place(
     mut recorder: Option<&mut EmptyRangeRecorder<'_>>,
     result: &mut ReadResult,
 ) -> Result<Option<ReadPosition>, StorageError> {
-    if let [source] = opened.sources.as_mut_slice()
+    // An earlier page may have returned all rows of the partition that this read may have.
+    if resumed.rows_of_partition < command.limits.rows_per_partition
+        && let [source] = opened.sources.as_mut_slice()
         && let Some(columns) = &command.flat
         && let Some(above) = deletion_in_place(source)
     {
