@@ -368,7 +368,7 @@ def test_nodetool(node):
     session.execute("TRUNCATE ks.t")
     assert (
         nodetool(ours, "restore", "ks", "t", "-t", "monday")
-        == "ks.t: 1 SSTables with 10 partitions imported\n"
+        == "ks.t: 1 SSTables with 10 partitions restored\n"
     )
     assert len(list(session.execute("SELECT * FROM ks.t"))) == 101
     nodetool(ours, "clearsnapshot", "-t", "monday")

@@ -440,7 +440,7 @@ def test_types_of_compactions(node):
             node.request("POST", f"/compaction_manager/{path}", type="VALIDATION")
         assert refused.value.code == 400
         assert (
-            "no type of compactions 'VALIDATION': there are COMPACTION, MAJOR_COMPACTION"
+            "Unknown type of compactions 'VALIDATION': use one of COMPACTION, MAJOR_COMPACTION"
             in refused.value.read().decode()
         )
 
