@@ -63,6 +63,13 @@ pub(super) struct Contents {
     truststore: Option<Vec<u8>>,
 }
 
+/// The certificates, key and cryptography of the node, for connections in both directions.
+struct Identity {
+    provider: Arc<CryptoProvider>,
+    chain: Vec<CertificateDer<'static>>,
+    key: PrivateKeyDer<'static>,
+}
+
 impl Contents {
     /// Reads the files.
     ///
@@ -87,23 +94,17 @@ impl Contents {
     /// not belong to the certificate, or if the options ask for certificates of clients without a
     /// truststore.
     pub(super) fn build(&self, options: &TlsOptions) -> Result<Arc<ServerConfig>, TlsError> {
-        let provider = Arc::new(provider(&options.cipher_suites)?);
-        let chain = certificates(&options.certificate, &self.certificate)?;
-        let key = private_key(&options.key, &self.key)?;
-        let rejected = |error: &dyn std::fmt::Display| TlsError::Rejected {
-            path: options.certificate.clone(),
-            reason: error.to_string(),
-        };
+        let Identity { provider, chain, key } = self.identity(options)?;
+        let refused = |error| rejected(&options.certificate, &error);
         let versions = versions(options);
         let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(&versions)
-            .map_err(|error| rejected(&error))?;
+            .map_err(refused)?;
         let builder = match self.client_verifier(options, provider)? {
             None => builder.with_no_client_auth(),
             Some(verifier) => builder.with_client_cert_verifier(verifier),
         };
-        let configuration =
-            builder.with_single_cert(chain, key).map_err(|error| rejected(&error))?;
+        let configuration = builder.with_single_cert(chain, key).map_err(refused)?;
         Ok(Arc::new(configuration))
     }
 
@@ -116,31 +117,31 @@ impl Contents {
         options: &TlsOptions,
         verifies_addresses: bool,
     ) -> Result<Arc<ClientConfig>, TlsError> {
-        let provider = Arc::new(provider(&options.cipher_suites)?);
-        let chain = certificates(&options.certificate, &self.certificate)?;
-        let key = private_key(&options.key, &self.key)?;
-        let rejected = |error: &dyn std::fmt::Display| TlsError::Rejected {
-            path: options.certificate.clone(),
-            reason: error.to_string(),
-        };
+        let Identity { provider, chain, key } = self.identity(options)?;
+        let refused = |error| rejected(&options.certificate, &error);
         let (path, roots) = self.authorities(options)?;
         let verifier =
             WebPkiServerVerifier::builder_with_provider(Arc::new(roots), Arc::clone(&provider));
-        let verifier = verifier.build().map_err(|error| TlsError::Rejected {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })?;
+        let verifier = verifier.build().map_err(|error| rejected(path, &error))?;
         let builder = ClientConfig::builder_with_provider(provider)
             .with_protocol_versions(&versions(options))
-            .map_err(|error| rejected(&error))?;
+            .map_err(refused)?;
         let builder = if verifies_addresses {
             builder.with_webpki_verifier(verifier)
         } else {
             builder.dangerous().with_custom_certificate_verifier(Arc::new(AnyName(verifier)))
         };
-        let configuration =
-            builder.with_client_auth_cert(chain, key).map_err(|error| rejected(&error))?;
+        let configuration = builder.with_client_auth_cert(chain, key).map_err(refused)?;
         Ok(Arc::new(configuration))
+    }
+
+    /// Returns the node's certificates and key, with the cryptography of the options.
+    fn identity(&self, options: &TlsOptions) -> Result<Identity, TlsError> {
+        Ok(Identity {
+            provider: Arc::new(provider(&options.cipher_suites)?),
+            chain: certificates(&options.certificate, &self.certificate)?,
+            key: private_key(&options.key, &self.key)?,
+        })
     }
 
     /// Returns the certificates of the truststore, with its path.
@@ -153,10 +154,7 @@ impl Contents {
         };
         let mut roots = RootCertStore::empty();
         for certificate in certificates(path, content)? {
-            roots.add(certificate).map_err(|error| TlsError::Rejected {
-                path: path.to_owned(),
-                reason: error.to_string(),
-            })?;
+            roots.add(certificate).map_err(|error| rejected(path, &error))?;
         }
         Ok((path, roots))
     }
@@ -175,10 +173,7 @@ impl Contents {
             ClientCertificates::Required => builder,
             _ => builder.allow_unauthenticated(),
         };
-        builder.build().map(Some).map_err(|error| TlsError::Rejected {
-            path: path.to_owned(),
-            reason: error.to_string(),
-        })
+        builder.build().map(Some).map_err(|error| rejected(path, &error))
     }
 }
 
@@ -186,6 +181,10 @@ impl Contents {
 pub fn provide_cryptography() {
     // An error says that the process has one already.
     let _ = aws_lc_rs::default_provider().install_default();
+}
+
+fn rejected(path: &Path, error: &dyn std::fmt::Display) -> TlsError {
+    TlsError::Rejected { path: path.to_owned(), reason: error.to_string() }
 }
 
 fn versions(options: &TlsOptions) -> Vec<&'static SupportedProtocolVersion> {
