@@ -36,12 +36,6 @@ impl<'a> RowLookup<'a> {
         static_row: None,
     };
 
-    /// Returns the strongest deletion over the cells of the row.
-    pub fn deletion(&self) -> DeletionTime {
-        let above = self.partition_deletion.max(self.range_deletion);
-        self.row.as_ref().map_or(above, |row| row.strongest_deletion(above))
-    }
-
     /// Passes the visible cells of simple columns to `take`, in ascending order of their columns.
     /// Returns whether a reader at second `now_s` sees the row; see
     /// [`Visibility::visible_cells`](espalier_mutation::Visibility::visible_cells).

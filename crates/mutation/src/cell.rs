@@ -88,6 +88,15 @@ impl CellRef<'_> {
         self.ttl != 0
     }
 
+    /// Returns whether the cell was written together with the row.
+    #[inline]
+    pub fn is_like(&self, liveness: &Liveness) -> bool {
+        self.timestamp == liveness.timestamp
+            && self.ttl == liveness.ttl
+            && self.local_deletion_time == liveness.local_expiration
+            && !self.is_tombstone()
+    }
+
     /// Returns whether a reader at second `now_s` sees the value.
     #[inline]
     pub fn is_live(&self, now_s: u32) -> bool {

@@ -30,6 +30,16 @@ use crate::{
     Direction, KeyBound, Token,
 };
 
+/// Returns the first bytes behind all that begin with `prefix`; `None` if no bytes are behind them.
+pub fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
+    let mut behind = prefix.to_vec();
+    while behind.last() == Some(&u8::MAX) {
+        behind.pop();
+    }
+    *behind.last_mut()? += 1;
+    Some(behind)
+}
+
 /// Leads to the boundaries of range deletions.
 pub const DELETIONS: u8 = 0x10;
 /// Leads to the tombstone runs.

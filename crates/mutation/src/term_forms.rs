@@ -13,6 +13,7 @@ use espalier_types::{
 
 use crate::{
     index_entries::{MAX_FORM_BYTES, put_form},
+    path::behind_prefix,
     schema::{LikeKind, TermIndex},
 };
 
@@ -63,12 +64,8 @@ impl TermForms {
         encode_escaped(&start[..start.len() - zeros], &mut from);
         from.pop();
         from.truncate(max_bytes);
-        let mut to = from.clone();
-        while to.last() == Some(&u8::MAX) {
-            to.pop();
-        }
-        let last = to.last_mut().map(|last| *last += 1);
-        Self::Between(from, last.map(|()| to))
+        let to = behind_prefix(&from);
+        Self::Between(from, to)
     }
 }
 

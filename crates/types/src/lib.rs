@@ -39,5 +39,5 @@ pub use canonical::Unsorted;
 pub use cql_type::{CqlType, UserType};
 pub use error::{DecodeError, TypeParseError, ValueError};
 pub use similarity::Similarity;
-pub use terms::{MAX_TERM_BYTES, StandardAnalyzer, TermAnalyzer};
+pub use terms::{StandardAnalyzer, TermAnalyzer};
 pub use text_analysis::{LetterCase, TextAnalysis};

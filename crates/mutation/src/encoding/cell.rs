@@ -31,16 +31,19 @@ impl CellSpan {
     /// Returns whether the cell is a tombstone.
     #[inline]
     pub fn is_tombstone(&self) -> bool {
-        self.ttl == 0 && self.local_deletion_time != NO_DELETION_TIME
+        self.without_value().is_tombstone()
     }
 
     /// Returns whether the cell was written together with the row.
     #[inline]
     pub fn is_like(&self, liveness: &Liveness) -> bool {
-        self.timestamp == liveness.timestamp
-            && self.ttl == liveness.ttl
-            && self.local_deletion_time == liveness.local_expiration
-            && !self.is_tombstone()
+        self.without_value().is_like(liveness)
+    }
+
+    #[inline(always)]
+    fn without_value(&self) -> CellRef<'static> {
+        let Self { timestamp, ttl, local_deletion_time, .. } = *self;
+        CellRef { timestamp, ttl, local_deletion_time, value: &[] }
     }
 }
 

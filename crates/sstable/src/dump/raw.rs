@@ -19,7 +19,10 @@ use espalier_mutation::{
 };
 use smallvec::SmallVec;
 
-use super::text::{Remembered, push_hex, push_i64, push_u64};
+use super::{
+    text::{Remembered, push_hex, push_i64, push_u64},
+    value::by_column,
+};
 use crate::{
     data::{clustering_values::values_in, decode::RawRowContent},
     statistics::serialization_header::compare_names,
@@ -215,14 +218,7 @@ pub(crate) struct RawDump {
 
 impl RawDump {
     pub(super) fn new(table: Arc<TableMetadata>, full_values: bool) -> Self {
-        let mut openings = Vec::new();
-        for column in table.columns() {
-            let index = column.id.0 as usize;
-            if openings.len() <= index {
-                openings.resize(index + 1, Vec::new());
-            }
-            open_cell(&column.name, &mut openings[index]);
-        }
+        let openings = by_column(&table, open_cell);
         Self { table, full_values, openings, timestamp: Remembered::default() }
     }
 

@@ -32,7 +32,7 @@ use super::{
         write_liveness, write_marker_deletions, write_row_deletions,
     },
     text::{push_i64, push_u64},
-    value::{write_field_name, write_json, write_key},
+    value::{by_column, write_field_name, write_json, write_key},
 };
 use crate::data::{clustering_values::values_in, decode::RawRowContent};
 
@@ -53,14 +53,7 @@ impl ReadableDump {
     /// Makes a printer for a table. If `full_values` is set, values longer than [`MAX_SHOWN`]
     /// are shown in full, else as length and CRC-32.
     pub fn new(table: Arc<TableMetadata>, full_values: bool) -> Self {
-        let mut names = Vec::new();
-        for column in table.columns() {
-            let index = column.id.0 as usize;
-            if names.len() <= index {
-                names.resize(index + 1, Vec::new());
-            }
-            write_field_name(&column.name, &mut names[index]);
-        }
+        let names = by_column(&table, write_field_name);
         Self { table, full_values, names, key: Vec::new(), row_start: Vec::new() }
     }
 
@@ -227,7 +220,8 @@ impl ReadableDump {
             out.remove(start); // the comma before it
         }
         let mut is_open = false;
-        for (path, cell) in complex.cells.iter().filter(|(_, cell)| !is_like(cell.into(), liveness))
+        for (path, cell) in
+            complex.cells.iter().filter(|(_, cell)| !CellRef::from(cell).is_like(liveness))
         {
             let between: &[u8] = match (is_open, out.len() > start) {
                 (true, _) => b",{\"path\":",
@@ -352,20 +346,12 @@ fn is_dead((_, cell): &(Bytes, Cell)) -> bool {
     cell.is_tombstone()
 }
 
-/// Returns whether a cell was written together with the row.
-fn is_like(cell: CellRef<'_>, liveness: &Liveness) -> bool {
-    !cell.is_tombstone()
-        && cell.timestamp == liveness.timestamp
-        && cell.ttl == liveness.ttl
-        && cell.local_deletion_time == liveness.local_expiration
-}
-
 fn is_plain(data: &ColumnRef<'_>, liveness: &Liveness) -> bool {
     match data {
-        ColumnRef::Simple(cell) => is_like(*cell, liveness),
+        ColumnRef::Simple(cell) => cell.is_like(liveness),
         ColumnRef::Complex(complex) => {
             complex.deletion.is_live()
-                && complex.cells.iter().all(|(_, cell)| is_like(cell.into(), liveness))
+                && complex.cells.iter().all(|(_, cell)| CellRef::from(cell).is_like(liveness))
         }
     }
 }

@@ -7,6 +7,7 @@
 
 use std::{fmt::Debug, io::Write};
 
+use espalier_mutation::schema::TableMetadata;
 use espalier_types::{
     CqlType, ValueError,
     calendar::{MILLIS_PER_DAY, civil_from_days},
@@ -224,6 +225,19 @@ pub(super) fn write_key(ty: &CqlType, key: &[u8], out: &mut Vec<u8>) {
         out.push(b'"');
     }
     out.push(b':');
+}
+
+/// Returns what `write` appends for the name of each column, by the column's id.
+pub(super) fn by_column(table: &TableMetadata, write: impl Fn(&str, &mut Vec<u8>)) -> Vec<Vec<u8>> {
+    let mut written = Vec::new();
+    for column in table.columns() {
+        let index = column.id.0 as usize;
+        if written.len() <= index {
+            written.resize(index + 1, Vec::new());
+        }
+        write(&column.name, &mut written[index]);
+    }
+    written
 }
 
 /// Appends a name and its colon. Names that are not in lower case keep their CQL quotes inside the

@@ -20,7 +20,8 @@ type Seen = Vec<(ColumnId, Option<Bytes>, Bytes)>;
 /// of dropped columns.
 fn seen(table: &TableMetadata, lookup: &RowLookup<'_>, now_s: u32) -> Option<Seen> {
     let row = lookup.row.as_ref()?;
-    let (deletion, copy) = (lookup.deletion(), Bytes::copy_from_slice);
+    let above = lookup.partition_deletion.max(lookup.range_deletion);
+    let (deletion, copy) = (row.strongest_deletion(above), Bytes::copy_from_slice);
     let is_seen = |deletion: DeletionTime, cell: &CellRef<'_>| {
         !deletion.deletes(cell.timestamp) && cell.is_live(now_s)
     };

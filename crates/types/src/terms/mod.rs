@@ -11,7 +11,7 @@ pub use self::standard::StandardAnalyzer;
 use crate::TextAnalysis;
 
 /// The bytes from which on Cassandra leaves a term out of its index.
-pub const MAX_TERM_BYTES: usize = 1024;
+const MAX_TERM_BYTES: usize = 1024;
 
 /// An analyzer, which makes terms of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]

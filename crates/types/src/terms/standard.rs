@@ -23,11 +23,6 @@ pub struct StandardAnalyzer {
 }
 
 impl StandardAnalyzer {
-    /// Returns whether the analyzer has a list of stop words for its language.
-    pub fn has_stop_words(&self) -> bool {
-        self.language.is_some_and(|language| stop_words::of(language).is_some())
-    }
-
     /// Returns the term of a word; `None` if it is a stop word.
     pub(super) fn term<'w>(&self, word: &'w str) -> Option<Cow<'w, str>> {
         let mut term = self.case.apply(word);

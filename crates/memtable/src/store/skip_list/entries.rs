@@ -5,6 +5,7 @@
 
 use std::ops::Bound;
 
+use espalier_mutation::path;
 use espalier_trie::cursor::Direction;
 
 use super::{
@@ -87,17 +88,7 @@ impl<'a> ListEntries<'a> {
             return self.view.list.bound(Bound::Included(&self.prefix), false);
         }
         // The first path behind all paths with the prefix.
-        let mut behind = self.prefix.clone();
-        while behind.last() == Some(&u8::MAX) {
-            behind.pop();
-        }
-        let bound = match behind.last_mut() {
-            Some(last) => {
-                *last += 1;
-                Bound::Excluded(behind.as_slice())
-            }
-            None => Bound::Unbounded,
-        };
-        self.view.list.bound(bound, true)
+        let behind = path::behind_prefix(&self.prefix);
+        self.view.list.bound(behind.as_deref().map_or(Bound::Unbounded, Bound::Excluded), true)
     }
 }
