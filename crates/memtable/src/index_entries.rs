@@ -30,8 +30,8 @@ pub struct IndexPortion {
 pub struct IndexCounts {
     /// All indexes.
     pub all: usize,
-    /// The indexes that list the terms of texts: many entries for a value.
-    pub with_terms: usize,
+    /// True if one of them lists the terms of texts: many entries for a value.
+    pub has_terms: bool,
 }
 
 /// The entries of one index.
@@ -127,8 +127,8 @@ impl MemtableIndexes {
 
     /// Returns the number of indexes.
     pub(crate) fn counts(&self) -> IndexCounts {
-        let with_terms = self.tries.iter().filter(|trie| trie.column.has_terms()).count();
-        IndexCounts { all: self.names.len(), with_terms }
+        let has_terms = self.tries.iter().any(|trie| trie.column.has_terms());
+        IndexCounts { all: self.names.len(), has_terms }
     }
 
     /// Returns about how many bytes the entries of an update have.

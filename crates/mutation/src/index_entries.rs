@@ -76,22 +76,30 @@ pub enum Listed {
     Partitions,
 }
 
+impl Listed {
+    /// Returns what an index on a column of this kind lists.
+    pub fn of(kind: ColumnKind) -> Self {
+        match kind {
+            ColumnKind::Regular | ColumnKind::Clustering => Self::Rows,
+            ColumnKind::Static | ColumnKind::PartitionKey => Self::Partitions,
+        }
+    }
+}
+
 impl IndexedColumn {
     /// Returns the indexed column of an index; `None` if the table does not have it.
     pub fn new(table: &TableMetadata, index: &IndexMetadata) -> Option<Self> {
         let column = index.column_of(table)?.clone();
         let partition_columns = table.partition_key_columns().len();
-        let (part, analysis) = (index.part, index.analysis(table));
-        let terms = index.term_index(table).filter(TermIndex::has_terms);
+        let terms = index.term_index(table);
+        let (part, analysis) = (index.part, index.analysis_with(terms.as_ref()));
+        let terms = terms.filter(TermIndex::has_terms);
         Some(Self { column, part, analysis, terms, partition_columns })
     }
 
     /// Returns whether the index lists rows or partitions.
     pub fn listed(&self) -> Listed {
-        match self.column.kind {
-            ColumnKind::Regular | ColumnKind::Clustering => Listed::Rows,
-            ColumnKind::Static | ColumnKind::PartitionKey => Listed::Partitions,
-        }
+        Listed::of(self.column.kind)
     }
 
     /// Returns whether the index lists the terms of texts: many entries for a value.

@@ -86,14 +86,6 @@ impl IndexPlan {
 impl PlannedTerm {
     /// Returns the searches, all of which a row satisfies.
     fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Option<Vec<IndexValues>>> {
-        if let PlannedValues::Like(term, index) = &self.values {
-            let Bound::Value(value) = term.evaluate(evaluation)? else { return Ok(None) };
-            return Pattern::of(&value).map(|like| Some(like.searches(index, &self.value_type)));
-        }
-        Ok(self.evaluate_values(evaluation)?.map(|values| vec![values]))
-    }
-
-    fn evaluate_values(&self, evaluation: &Evaluation<'_>) -> Result<Option<IndexValues>> {
         let value = |term: &Term| -> Result<Option<Bytes>> {
             Ok(match term.evaluate(evaluation)? {
                 Bound::Value(value) => Some(value),
@@ -107,7 +99,7 @@ impl PlannedTerm {
         };
         let of_type = &self.value_type;
         let form_of = |value: &[u8]| form(&[(of_type, &*self.analysis.apply(value))]).0;
-        Ok(match &self.values {
+        let found = match &self.values {
             PlannedValues::Equal(term) => {
                 value(term)?.map(|value| IndexValues::OneOf(vec![form_of(&value)]))
             }
@@ -140,8 +132,12 @@ impl PlannedTerm {
                 }
                 Some(IndexValues::Between { lower, upper })
             }
-            PlannedValues::Like(..) => None,
-        })
+            PlannedValues::Like(term, index) => {
+                let Some(value) = value(term)? else { return Ok(None) };
+                return Ok(Some(Pattern::of(&value)?.searches(index, of_type)));
+            }
+        };
+        Ok(found.map(|values| vec![values]))
     }
 }
 

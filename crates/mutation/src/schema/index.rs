@@ -182,9 +182,15 @@ impl IndexMetadata {
 
     /// Returns the analysis of the indexed texts, if the index lists them as a whole.
     pub fn analysis(&self, table: &TableMetadata) -> TextAnalysis {
+        self.analysis_with(self.term_index(table).as_ref())
+    }
+
+    /// Returns the analysis, as [`Self::analysis`], of an index whose properties for terms are
+    /// `terms`.
+    pub(crate) fn analysis_with(&self, terms: Option<&TermIndex>) -> TextAnalysis {
         if self.is_sasi() {
-            return match self.term_index(table).map(|terms| terms.analyzer) {
-                Some(TermAnalyzer::Whole(analysis)) => analysis,
+            return match terms.map(|terms| &terms.analyzer) {
+                Some(TermAnalyzer::Whole(analysis)) => *analysis,
                 _ => TextAnalysis::default(),
             };
         }
@@ -210,10 +216,11 @@ impl IndexMetadata {
             signature.push(' ');
             signature.push_str(options.similarity.name());
         }
-        if let Some(terms) = self.term_index(table) {
+        let terms = self.term_index(table);
+        if let Some(terms) = &terms {
             signature.push_str(&terms.signature());
         }
-        let TextAnalysis { case, normalizes, folds_to_ascii } = self.analysis(table);
+        let TextAnalysis { case, normalizes, folds_to_ascii } = self.analysis_with(terms.as_ref());
         let steps = [
             (case == LetterCase::Lower, " ignores_case"),
             (case == LetterCase::Upper, " upper_case"),

@@ -10,7 +10,7 @@
 
 use std::rc::Rc;
 
-use espalier_mutation::{IndexedColumn, Listed, put_entry_value, schema::TableMetadata};
+use espalier_mutation::{Listed, put_entry_value, schema::TableMetadata};
 use espalier_runtime::maybe_yield;
 
 use super::{
@@ -94,7 +94,7 @@ impl Candidates {
         bypass_cache: bool,
     ) -> Option<Self> {
         let index = table.index(&term.index)?;
-        let listed = IndexedColumn::new(table, index)?.listed();
+        let listed = Listed::of(index.column_of(table)?.kind);
         let signature = index.signature(table);
         let sources =
             |value: &[u8]| open(view, (&term.index, &signature), value.into(), bypass_cache);

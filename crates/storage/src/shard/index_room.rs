@@ -30,8 +30,8 @@ pub(crate) fn check_index_entries<'a>(
     let max_bytes = of_log.min(store.memtables.budget.limit_bytes() / 2);
     let bounds = indexed.clone();
     let bounds = bounds.map(|(table, update)| {
-        let IndexCounts { all, with_terms } = indexes(table);
-        all.saturating_mul(entries_at_most(update, with_terms > 0))
+        let IndexCounts { all, has_terms } = indexes(table);
+        all.saturating_mul(entries_at_most(update, has_terms))
     });
     if bounds.fold(0, usize::saturating_add) <= max_bytes {
         return Ok(());

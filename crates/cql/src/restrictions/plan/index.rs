@@ -83,7 +83,7 @@ fn serves_terms(terms: &TermIndex, predicate: &Predicate<'_>) -> bool {
 
 /// Returns the properties of the index that serves a LIKE of a column.
 pub(super) fn like_index(table: &TableMetadata, column: &str) -> Option<TermIndex> {
-    terms_on(table, column)?.term_index(table)
+    terms_on(table, column).map(|(_, terms)| terms)
 }
 
 /// Returns whether a storage-attached index serves ranges of a type: of numbers, times and
@@ -225,11 +225,11 @@ pub(super) fn index_on<'t>(
     })
 }
 
-/// Returns the index that lists the terms of a column.
-fn terms_on<'t>(table: &'t TableMetadata, column: &str) -> Option<&'t IndexMetadata> {
-    let has_terms =
-        |index: &IndexMetadata| index.term_index(table).is_some_and(|terms| terms.has_terms());
-    table.indexes.iter().find(|index| index.column == column && has_terms(index))
+/// Returns the index that lists the terms of a column, with its properties.
+fn terms_on<'t>(table: &'t TableMetadata, column: &str) -> Option<(&'t IndexMetadata, TermIndex)> {
+    let on_column = table.indexes.iter().filter(|index| index.column == column);
+    let mut with_terms = on_column.filter_map(|index| Some((index, index.term_index(table)?)));
+    with_terms.find(|(_, terms)| terms.has_terms())
 }
 
 /// Plans the terms of all indexes that narrow the planned restrictions. An index may serve more
@@ -242,7 +242,11 @@ pub(super) fn plan_terms(
     let mut terms: Vec<PlannedTerm> = Vec::new();
     let mut add = |column: &str, part: IndexPart, values: PlannedValues| {
         let is_like = matches!(values, PlannedValues::Like(..));
-        let index = if is_like { terms_on(table, column) } else { index_on(table, column, part) };
+        let index = if is_like {
+            terms_on(table, column).map(|(index, _)| index)
+        } else {
+            index_on(table, column, part)
+        };
         let Some(index) = index else { return };
         let Some(definition) = index.column_of(table) else { return };
         // Two bounds of a column are one range.
