@@ -16,7 +16,7 @@ use espalier_runtime::time::Instant;
 use espalier_sstable::{Descriptor, SSTable, WrittenSSTable};
 
 use super::surroundings::context_of;
-use crate::{ShardStore, StorageError, shard::split_parts, table::Table};
+use crate::{ShardStore, StorageError, shard::Peers, table::Table};
 
 /// The plan of a compaction.
 pub(crate) struct Job {
@@ -121,19 +121,20 @@ impl Task<'_> {
     async fn stage(&self, written: &[WrittenSSTable]) -> Result<(), StorageError> {
         let parts: Vec<Descriptor> = written.iter().map(|part| part.descriptor.clone()).collect();
         let (id, split) = (self.metadata.id, self.running.id);
-        match self.store.peers() {
-            Some(peers) => peers.stage(id, split, parts).await,
-            None => split_parts::stage(self.store, id, split, parts).await,
-        }
+        self.peers()?.stage(id, split, parts).await
+    }
+
+    /// Returns the other shards. A file is split only if it has partitions of another shard, so a
+    /// store alone splits none.
+    fn peers(&self) -> Result<&dyn Peers, StorageError> {
+        self.store.peers().ok_or(StorageError::ShuttingDown)
     }
 
     async fn unstage(&self) {
-        if self.is_split() {
-            let (id, split) = (self.metadata.id, self.running.id);
-            match self.store.peers() {
-                Some(peers) => peers.unstage(id, split).await,
-                None => split_parts::unstage(self.store, id, split),
-            }
+        if self.is_split()
+            && let Some(peers) = self.store.peers()
+        {
+            peers.unstage(self.metadata.id, self.running.id).await;
         }
     }
 
@@ -179,10 +180,7 @@ impl Task<'_> {
         let has_left_out = self.scrub.as_ref().is_some_and(|scrub| scrub.has_left_out());
         let exchanged = if self.is_split() {
             let (id, split) = (self.metadata.id, self.running.id);
-            match self.store.peers() {
-                Some(peers) => peers.exchange(id, split, removed.to_vec(), has_left_out).await,
-                None => split_parts::exchange(self.store, id, split, removed, has_left_out),
-            }
+            self.peers()?.exchange(id, split, removed.to_vec(), has_left_out).await
         } else {
             self.table.exchange(&self.running.inputs, opened, has_left_out)
         };

@@ -9,7 +9,7 @@ use futures_util::future::LocalBoxFuture;
 use super::Node;
 use crate::{
     FirstFailure, StorageError,
-    shard::{NamedFile, is_named, named_files},
+    shard::{NamedFile, RequestedCompactions, is_named, named_files},
 };
 
 /// A range of tokens behind `after`, up to and including `through`, on the ring. If
@@ -98,18 +98,12 @@ impl<'n> Compactions<'n> {
         if with_memtables {
             failure.keep(self.node.flush(keyspace, table).await)?;
         }
-        let of_split = seen.clone();
-        let split = self.node.for_tables(ids.clone(), move |node, table| {
-            let seen = of_split.clone();
-            async move { seen.requests(&node, &table).split_shared_files().await }
-        });
-        failure.keep(split.await)?;
-        let compacted = self.node.for_tables(ids, move |node, table| {
-            let seen = seen.clone();
-            async move { seen.requests(&node, &table).compact_where(is_queued).await }
-        });
+        let split = async |requests: RequestedCompactions<'_>| requests.split_shared_files().await;
+        failure.keep(self.perform(ids.clone(), &seen, split).await)?;
+        let compact =
+            async move |requests: RequestedCompactions<'_>| requests.compact_where(is_queued).await;
         // A failed flush or split is reported when all else is done.
-        failure.keep(compacted.await)?;
+        failure.keep(self.perform(ids, &seen, compact).await)?;
         failure.into_result()
     }
 
@@ -149,29 +143,21 @@ impl<'n> Compactions<'n> {
             let mut failure = FirstFailure::none();
             for group in found.chunk_by(|left, right| left.table == right.table) {
                 let Some(id) = group.first().map(|file| file.table) else { continue };
-                let (group, seen) = (group.to_vec(), seen.clone());
-                let compacted = self.node.for_tables(vec![id], move |node, table| {
-                    let seen = seen.clone();
-                    let here = node.store().shard().index;
-                    let mut paths: Vec<PathBuf> = Vec::new();
-                    paths.extend(group.iter().filter(|f| f.shard == here).map(|f| f.path.clone()));
-                    async move {
-                        let path_of =
-                            |sstable: &SSTable| sstable.descriptor().path(&Component::Data);
-                        let requests = seen.requests(&node, &table);
-                        let inputs =
-                            requests.idle_files(|sstable| paths.contains(&path_of(sstable)));
-                        // Another compaction may have taken a file meanwhile, and even have
-                        // removed it.
-                        let is_there =
-                            |path: &&PathBuf| inputs.iter().any(|input| path_of(input) == **path);
-                        match paths.iter().find(|path| !is_there(path)) {
-                            Some(path) => Err(StorageError::BusySSTable(path.clone())),
-                            None => requests.compact_as_one(inputs).await,
-                        }
+                let group = group.to_vec();
+                let compact = async move |requests: RequestedCompactions<'_>| {
+                    let here = requests.store.shard().index;
+                    let path_of = |sstable: &SSTable| sstable.descriptor().path(&Component::Data);
+                    let paths: Vec<&PathBuf> =
+                        group.iter().filter(|f| f.shard == here).map(|f| &f.path).collect();
+                    let inputs = requests.idle_files(|sstable| paths.contains(&&path_of(sstable)));
+                    // Another compaction may have taken a file meanwhile, and even have removed it.
+                    let is_there = |path: &PathBuf| inputs.iter().any(|i| path_of(i) == *path);
+                    match paths.iter().find(|path| !is_there(path)) {
+                        Some(path) => Err(StorageError::BusySSTable(path.to_path_buf())),
+                        None => requests.compact_as_one(inputs).await,
                     }
-                });
-                failure.keep(compacted.await)?;
+                };
+                failure.keep(self.perform(vec![id], &seen, compact).await)?;
             }
             failure.into_result()
         })

@@ -61,12 +61,10 @@ impl<'n> Compactions<'n> {
         Box::pin(async move {
             let ids = self.node.store().tables.named(keyspace, table)?;
             let seen = self.stop_requests().await;
-            self.node
-                .for_tables(ids, move |node, table| {
-                    let seen = seen.clone();
-                    async move { seen.requests(&node, &table).upgrade_all(only_others).await }
-                })
-                .await
+            let upgrade = async move |requests: RequestedCompactions<'_>| {
+                requests.upgrade_all(only_others).await
+            };
+            self.perform(ids, &seen, upgrade).await
         })
     }
 
@@ -156,6 +154,25 @@ impl<'n> Compactions<'n> {
             .node
             .on_all_shards(|node| async move { node.store().compactions.stop_requests.get() });
         StopRequests(seen.await.into())
+    }
+
+    /// Performs compactions on request for the tables on all shards, as [`Node::for_tables`] does.
+    /// They end if they are asked to stop after the requests `seen`.
+    pub(super) async fn perform(
+        self,
+        ids: Vec<TableId>,
+        seen: &StopRequests,
+        work: impl AsyncFn(RequestedCompactions<'_>) -> Result<(), StorageError>
+        + Clone
+        + Send
+        + 'static,
+    ) -> Result<(), StorageError> {
+        let seen = seen.clone();
+        let of_table = move |node: Node, table: Rc<Table>| {
+            let (seen, work) = (seen.clone(), work.clone());
+            async move { work(seen.requests(&node, &table)).await }
+        };
+        self.node.for_tables(ids, of_table).await
     }
 
     /// Returns the progress of the compactions that run on all shards.

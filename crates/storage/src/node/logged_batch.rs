@@ -139,16 +139,16 @@ impl<'n> Batches<'n> {
         let schema = self.node.store().schema();
         // A batch with an entry is retried until it succeeds. A mutation that a table would refuse
         // never succeeds, so it is refused before the entry is written.
-        let mut stores = Vec::with_capacity(mutation.updates.len());
+        let mut tables = Vec::with_capacity(mutation.updates.len());
         for update in &mutation.updates {
             if schema.table_by_id(update.table).is_none() {
                 return Err(StorageError::UnknownTable(update.table));
             }
-            let store = self.node.store().tables.get(update.table)?;
-            check_storable(&store, self.node.store().tables.features_of(&store), update)?;
-            stores.push(store);
+            let table = self.node.store().tables.get(update.table)?;
+            check_storable(&table, self.node.store().tables.features_of(&table), update)?;
+            tables.push(table);
         }
-        let updates = stores.iter().map(|store| &**store).zip(&mutation.updates);
+        let updates = tables.iter().map(|table| &**table).zip(&mutation.updates);
         check_index_entries(self.node.store(), updates)?;
         Views::of(self.node).check_view_keys(mutation)?;
         let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {

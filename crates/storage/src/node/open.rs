@@ -133,8 +133,7 @@ impl Start<'_> {
         arrange(&mut recovered, discarded);
         let recovered = Arc::new(recovered);
         let summary = self.replay_here(segments, &built_in, &recovered, false).await?;
-        let log = open_log(self.node.store(), LogKind::Schema, summary.segments);
-        let _ = self.node.store().logs.schema.set(log);
+        open_log(self.node.store(), LogKind::Schema, summary.segments);
         let schema = self.read_schema(&built_in).await?;
         self.node.store().shared.set_schema(Arc::new(schema));
         Ok(())
@@ -235,8 +234,7 @@ impl Start<'_> {
                 } else {
                     replayed[node.store().shard().index].clone()
                 };
-                let log = open_log(node.store(), LogKind::Data, adopted);
-                let _ = node.store().logs.data.set(log);
+                open_log(node.store(), LogKind::Data, adopted);
                 node.store().logs.reclaim(&node.store().tables);
             }
         });

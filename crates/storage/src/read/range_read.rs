@@ -11,7 +11,7 @@ use super::{
     ReadCommand, ReadPosition, ReadResult,
     continuous_scan::{ContinuousScan, ContinuousStep},
     in_place::read_in_place,
-    partition::{Opened, Remaining, Resumed, read_partition},
+    partition::{Opened, Remaining, Resumed},
     range_scan::RangeScan,
     shard_read::{TableAccess, read_one, slices_behind},
 };
@@ -256,11 +256,8 @@ impl RangeRead<'_> {
             recorder.enter(key, &opened.empty);
         }
         let recorder = recorder.as_mut();
-        result.next = if command.flat.is_some() {
-            read_in_place(command, key, opened, resumed, remaining, recorder, result).await?
-        } else {
-            read_partition(command, key, opened, resumed, remaining, recorder, result).await?
-        };
+        result.next =
+            read_in_place(command, key, opened, resumed, remaining, recorder, result).await?;
         Ok(self.end_partition(key).await)
     }
 

@@ -167,7 +167,7 @@ async fn start(store: &Rc<ShardStore>, schema: Arc<Schema>) -> Result<(), Storag
     for path in &segments.unused {
         file_system.remove_file(path).await?;
     }
-    let _ = store.logs.data.set(open_log(store, LogKind::Data, summary.segments));
+    open_log(store, LogKind::Data, summary.segments);
     store.logs.reclaim(&store.tables);
     start_compactions(store);
     Ok(())

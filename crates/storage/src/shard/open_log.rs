@@ -11,12 +11,8 @@ use super::ShardStore;
 /// segment.
 const SCHEMA_SEGMENT_BYTES: u32 = 4 << 20;
 
-/// Opens a commit log, which takes over the segments of an earlier run.
-pub(crate) fn open_log(
-    store: &ShardStore,
-    kind: LogKind,
-    adopted: Vec<(u64, PathBuf, u32)>,
-) -> CommitLog {
+/// Opens a commit log of a store, which takes over the segments of an earlier run.
+pub(crate) fn open_log(store: &ShardStore, kind: LogKind, adopted: Vec<(u64, PathBuf, u32)>) {
     let configuration = &store.configuration;
     let (segment_bytes, total_bytes) = match kind {
         LogKind::Data => (
@@ -56,5 +52,9 @@ pub(crate) fn open_log(
         }
     })
     .detach();
-    log
+    let place = match kind {
+        LogKind::Data => &store.logs.data,
+        LogKind::Schema => &store.logs.schema,
+    };
+    let _ = place.set(log);
 }

@@ -11,7 +11,7 @@ use espalier_mutation::{
 use espalier_runtime::{ShardContext, shard_of_token};
 use espalier_sstable::SSTable;
 
-use crate::{StorageError, system::SCHEMA_KEYSPACE};
+use crate::system::SCHEMA_KEYSPACE;
 
 /// The partitions of a shard and of the others.
 #[derive(Clone, Copy, Debug)]
@@ -38,23 +38,14 @@ impl Routing {
         self.context.count == 1 || self.owner(table, token) == self.context.index
     }
 
-    /// Returns whether this shard owns all partitions that a mutation writes to.
-    ///
-    /// # Errors
-    /// A table is unknown.
-    pub(crate) fn owns_all(
-        &self,
-        schema: &Schema,
-        mutation: &Mutation,
-    ) -> Result<bool, StorageError> {
-        for update in &mutation.updates {
-            let table = schema.table_by_id(update.table);
-            let table = table.ok_or(StorageError::UnknownTable(update.table))?;
-            if !self.owns(table, update.key.token) {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    /// Returns whether this shard owns all partitions that a mutation writes to. Those of unknown
+    /// tables count as its own: the write refuses them.
+    pub(crate) fn owns_all(&self, schema: &Schema, mutation: &Mutation) -> bool {
+        self.context.count == 1
+            || mutation.updates.iter().all(|update| {
+                let table = schema.table_by_id(update.table);
+                table.is_none_or(|table| self.owns(table, update.key.token))
+            })
     }
 
     fn owner(&self, table: &TableMetadata, token: Token) -> usize {

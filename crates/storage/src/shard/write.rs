@@ -78,14 +78,9 @@ impl ShardStore {
     /// `Some(Err(_))` if a table is unknown, if an update cannot be stored, if the commit log has
     /// failed, or if the node shuts down.
     pub fn try_apply(&self, mutation: &Mutation) -> Option<Result<CommitTicket, StorageError>> {
-        if self.routing.context.count > 1 {
-            match self.routing.owns_all(&self.tables.schema.borrow(), mutation) {
-                Ok(true) => {}
-                Ok(false) => return None,
-                Err(error) => return Some(Err(error)),
-            }
-        }
-        if self.tables.has_views(mutation) {
+        if !self.routing.owns_all(&self.tables.schema.borrow(), mutation)
+            || self.tables.has_views(mutation)
+        {
             return None;
         }
         match Writer(self).write_now(mutation, LogCheck::None) {
@@ -104,9 +99,7 @@ impl ShardStore {
     /// stored, if the log or the memtables have no room within the write timeout, if the commit log
     /// fails, or if the store closes.
     pub async fn apply(&self, mutation: &Mutation) -> Result<(), StorageError> {
-        if self.routing.context.count > 1
-            && !self.routing.owns_all(&self.tables.schema.borrow(), mutation)?
-        {
+        if !self.routing.owns_all(&self.tables.schema.borrow(), mutation) {
             return Err(StorageError::NotSupported("a write of a partition of another shard"));
         }
         Ok(self.write_when_room(mutation, LogCheck::None).await?.wait().await?)

@@ -113,14 +113,15 @@ impl<'n> Views<'n> {
         check: LogCheck,
     ) -> Result<CommitTicket, StorageError> {
         let mut whole = self.with_view_writes(mutation).await?;
-        if !self.owns_all(&whole) {
+        let store = self.node.store();
+        if !store.routing.owns_all(&store.tables.schema.borrow(), &whole) {
             if check == LogCheck::Intact
                 && let Some(update) = mutation.updates.first()
             {
                 // The entry of the batch may be in the log of another shard, which can be durable
                 // before the rows that the statement has read.
-                let table = self.node.store().tables.get(update.table)?.metadata();
-                self.node.store().barrier(&table)?.wait().await?;
+                let table = store.tables.get(update.table)?.metadata();
+                store.barrier(&table)?.wait().await?;
             }
             let base_count = mutation.updates.len();
             return self.write_on_several_shards(whole, base_count, turn).await;
@@ -246,16 +247,6 @@ impl<'n> Views<'n> {
             }
         }
         Ok(())
-    }
-
-    /// Returns whether this shard owns all partitions of a mutation.
-    fn owns_all(self, mutation: &Mutation) -> bool {
-        let schema = self.node.store().tables.schema.borrow();
-        mutation.updates.iter().all(|update| {
-            schema
-                .table_by_id(update.table)
-                .is_none_or(|table| self.node.store().routing.owns(table, update.key.token))
-        })
     }
 
     /// Writes to several shards, or to none. Runs in a task of its own: if the caller drops the
