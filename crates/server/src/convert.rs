@@ -108,6 +108,11 @@ impl Levels {
         Self { consistency, serial }
     }
 
+    /// Returns the levels of a request with these parameters.
+    pub fn of(parameters: &QueryParameters<'_>) -> Self {
+        Self::new(parameters.consistency, &parameters.tail)
+    }
+
     /// Returns the level that an error of a write names, and the type of the write.
     fn of_write(self, kind: TurnKind) -> (Consistency, WriteType) {
         match kind {

@@ -36,9 +36,10 @@ impl RingMember {
             return Ok(());
         };
         writes::check_table(&commit.update.table)?;
-        self.check_replica(&commit.update)?;
+        let key = DecoratedKey::new(commit.update.partition.key.clone());
+        self.check_replica(&commit.update.table.keyspace, &key)?;
         let nothing = without_content(&commit.update);
-        let request = request_of(verb, commit, left)?;
+        let request = request_of(verb, commit, key, left)?;
         let deadline = Instant::now() + left;
         let answering = self.backend.paxos(request);
         let member = Rc::clone(self);
@@ -62,9 +63,8 @@ impl RingMember {
     /// Refuses a partition of which this node is no replica, as Cassandra does: two coordinators
     /// with different views of the ring must not find quorums without a common replica. While the
     /// ring changes, the node may be a future replica, and takes all.
-    fn check_replica(&self, update: &Update) -> Result<(), Refusal> {
-        let key = DecoratedKey::new(update.partition.key.clone());
-        match self.replicas_of_key(&update.table.keyspace, &key) {
+    fn check_replica(&self, keyspace: &str, key: &DecoratedKey) -> Result<(), Refusal> {
+        match self.replicas_of_key(keyspace, key) {
             Some(replicas) if !replicas.contains(&self.settings.broadcast) => {
                 Err(Refusal::new("this node is no replica of the partition"))
             }
@@ -103,11 +103,15 @@ fn without_content(update: &Update) -> Update {
     Update { table: update.table.clone(), partition }
 }
 
-fn request_of(verb: Verb, commit: Commit, left: Duration) -> Result<PaxosRequest, Refusal> {
+fn request_of(
+    verb: Verb,
+    commit: Commit,
+    key: DecoratedKey,
+    left: Duration,
+) -> Result<PaxosRequest, Refusal> {
     let Commit { ballot, update } = commit;
     let table = update.table.clone();
     check_key(&table, &update.partition.key).map_err(Refusal::of)?;
-    let key = DecoratedKey::new(update.partition.key.clone());
     let step = if verb == Verb::PAXOS_PREPARE_REQ {
         PaxosStep::Prepare
     } else {

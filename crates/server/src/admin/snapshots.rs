@@ -112,21 +112,21 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
         );
     };
     let is_made = !known.tables.contains_key(table);
-    let restored = if is_made {
-        let script = match database.snapshots().schema_of(keyspace, table, tag).await {
-            Ok(script) => script,
+    let made = if is_made {
+        match database.snapshots().schema_of(keyspace, table, tag).await {
+            Ok(script) => execute_all(server, &script).await,
             Err(error) => return failure(&error),
-        };
-        match execute_all(server, &script).await {
-            Ok(()) => Ok(database.snapshots().restore(keyspace, table, tag).await),
-            Err(reason) => Err(reason),
         }
     } else {
-        Ok(database.snapshots().restore(keyspace, table, tag).await)
+        Ok(())
     };
-    let is_undone = is_made && !matches!(restored, Ok(Ok(_)));
-    if let Some(created) = database.store().schema().table(keyspace, table)
-        && is_undone
+    let restored = match made {
+        Ok(()) => Ok(database.snapshots().restore(keyspace, table, tag).await),
+        Err(reason) => Err(reason),
+    };
+    if is_made
+        && !matches!(restored, Ok(Ok(_)))
+        && let Some(created) = database.store().schema().table(keyspace, table)
     {
         // Undoes the creation: an empty table would look like the content of the snapshot.
         let kind = if created.view.is_some() { "MATERIALIZED VIEW" } else { "TABLE" };

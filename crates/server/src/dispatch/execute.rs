@@ -89,7 +89,7 @@ fn execute_now(
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let options = query_options(&execute.parameters, &values);
-    let levels = Levels::new(execute.parameters.consistency, &execute.parameters.tail);
+    let levels = Levels::of(&execute.parameters);
     let metrics = &connection.server.metrics;
     let mut row = connection.server.row.borrow_mut();
     match connection.server.processor.execute_now(&prepared, &client, &options, &mut row) {
@@ -148,7 +148,7 @@ async fn execute_traced(
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let options = query_options(&execute.parameters, &values);
-    let levels = Levels::new(execute.parameters.consistency, &execute.parameters.tail);
+    let levels = Levels::of(&execute.parameters);
     let (columns, mut row) = (columns_of(execute, &prepared), Vec::new());
     let processor = &connection.server.processor;
     let result = match processor.execute_now(&prepared, &client, &options, &mut row) {
@@ -201,7 +201,7 @@ pub(super) async fn serve_execute(
     };
     let result = execute_with_room(connection, &prepared, &client, &options).await?;
     let columns = columns_of(&execute, &prepared);
-    let levels = Levels::new(execute.parameters.consistency, &execute.parameters.tail);
+    let levels = Levels::of(&execute.parameters);
     finish(connection, header, levels, columns, result, &warnings)
 }
 

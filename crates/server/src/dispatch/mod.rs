@@ -129,7 +129,7 @@ async fn serve_query(
         ..query_options(&query.parameters, &values)
     };
     let consistency = query.parameters.consistency;
-    let levels = Levels::new(consistency, &query.parameters.tail);
+    let levels = Levels::of(&query.parameters);
     // A plan is much larger than its text, so only a few may wait for their client.
     let _place =
         if may_return_rows(query.text) { Some(connection.place_for_query().await) } else { None };

@@ -73,13 +73,17 @@ impl<'a> Parser<'a> {
 
     /// Returns the failure of a token where a name should be.
     fn no_name(&self, expected: &'static str) -> Failure {
-        match expected.strip_prefix("name of a ") {
-            Some(named @ ("table" | "keyspace")) if self.is(TokenKind::QuestionMark) => {
-                let message = format!("Bind variables cannot be used for {named} names");
-                Failure::message(self.at, message)
-            }
-            _ => self.expected(expected),
+        let named = match expected {
+            "name of a table" => "table",
+            "name of a keyspace" => "keyspace",
+            "role name" => "role",
+            _ => return self.expected(expected),
+        };
+        if !self.is(TokenKind::QuestionMark) {
+            return self.expected(expected);
         }
+        let message = format!("Bind variables cannot be used for {named} names");
+        Failure::message(self.at, message)
     }
 
     /// Takes the current token, which is a word or a quoted name.

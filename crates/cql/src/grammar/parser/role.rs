@@ -188,10 +188,6 @@ impl<'a> Parser<'a> {
     /// Parses the name of a role. It may also be a string, whose case counts.
     pub(super) fn role_name(&mut self) -> Result<Name<'a>> {
         let position = self.position();
-        if self.is(TokenKind::QuestionMark) {
-            let message = "Bind variables cannot be used for role names".into();
-            return Err(Failure::message(self.at, message));
-        }
         match self.string() {
             Some(text) => Ok(Name { text, position }),
             None => self.name("role name"),
