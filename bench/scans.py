@@ -16,7 +16,8 @@ The rows have four columns, a hundred rows in each partition. Each statement rea
 memtable, then from one file after a flush and a compaction: once, and again. The first pass of ours
 begins without cached pages; that of Cassandra begins with what its compaction left in memory. The
 script compares counts, sums and kept rows with those that it wrote. It prints nanoseconds of the
-server's core for each row of the table, the least of all rounds. Exit status 1: an answer was wrong.
+server's core for each row of the table, the least of all rounds. Exit status 1: an answer was
+wrong.
 """
 import argparse
 import shutil
@@ -100,14 +101,9 @@ class Scanned:
             self.wrong.append(f"{self.name}, filter: {len(found)} rows of {len(expected)}")
 
     def pages(self, wire):
-        prepared, state, rows, total = wire.prepare(f"SELECT * FROM {KEYSPACE}.t"), None, 0, 0
-        while True:
-            answer = wire.page(prepared, PAGE_ROWS, state)
-            for row in answer.rows():
-                rows, total = rows + 1, total + int(row[2])
-            state = answer.paging_state
-            if state is None:
-                break
+        rows, total = 0, 0
+        for page in wire.pages(f"SELECT * FROM {KEYSPACE}.t", PAGE_ROWS):
+            rows, total = rows + len(page), total + sum(int(row[2]) for row in page)
         count = self.options.rows
         self.expect("pages", (rows, total), (count, count * (count - 1) // 2))
 

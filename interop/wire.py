@@ -328,13 +328,17 @@ class Wire:
 
     def select(self, text, page_size=1000):
         """Returns all rows of a query as bytes, through all pages."""
-        prepared, state, rows = self.prepare(text), None, []
+        return [row for page in self.pages(text, page_size) for row in page]
+
+    def pages(self, text, page_size):
+        """Yields the rows of each page of a query."""
+        prepared, state = self.prepare(text), None
         while True:
             answer = self.page(prepared, page_size, state)
-            rows += answer.rows()
+            yield answer.rows()
             state = answer.paging_state
             if state is None:
-                return rows
+                return
 
     def receive(self):
         """Returns the next envelope."""

@@ -74,7 +74,7 @@ fn look_at(request: &Request<'_>) {
 }
 
 /// Walks the segments by their lengths and repairs both checksums of each.
-fn seal_segments(wire: &mut [u8], is_compressing: bool) {
+pub(crate) fn seal_segments(wire: &mut [u8], is_compressing: bool) {
     let checked = if is_compressing { 5 } else { 3 };
     let mut start = 0;
     while let Some(head) = wire.get(start..start + checked) {

@@ -1,9 +1,7 @@
 //! Conditional statements and transactions after a failed sync of the commit log. Readers see the
 //! write whose sync has failed, but a crash may lose it.
 
-use espalier_cql::{
-    ClientState, Error, ErrorCode, ErrorDetail, Now, QueryOptions, QueryProcessor, QueryResult,
-};
+use espalier_cql::{ClientState, ErrorCode, ErrorDetail, Now, QueryOptions};
 use espalier_runtime::{
     block_on,
     file::{
@@ -14,7 +12,10 @@ use espalier_runtime::{
 };
 use espalier_storage::TurnKind;
 
-use crate::support::node::{self, execute, open};
+use crate::support::{
+    bank::query,
+    node::{self, execute, open},
+};
 
 const KEYSPACE: &str =
     "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
@@ -23,10 +24,6 @@ const CONDITIONAL: &str = "UPDATE ks.t SET v = 2 WHERE k = 1 IF v = 1";
 const TRANSACTION: &str = "BEGIN TRANSACTION LET a = (SELECT v FROM ks.t WHERE k = 1); \
                            IF a.v = 1 THEN UPDATE ks.t SET v = 2 WHERE k = 1; END IF \
                            COMMIT TRANSACTION";
-
-async fn query(processor: &QueryProcessor, text: &str) -> Result<QueryResult, Error> {
-    processor.query(text, &mut ClientState::default(), &QueryOptions::default()).await
-}
 
 /// A write that follows from the failed one is refused until a flush has made that durable. Then a
 /// crash keeps both.

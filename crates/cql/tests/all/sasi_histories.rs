@@ -9,7 +9,7 @@ use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult, Value
 use espalier_runtime::{block_on, file::FileSystem, random::Generator};
 use espalier_storage::{Node, StorageConfiguration};
 
-use crate::support::node::open_with;
+use crate::support::node::{self, open_with};
 
 const CLASS: &str = "org.apache.cassandra.index.sasi.SASIIndex";
 const ANALYZER: &str = "org.apache.cassandra.index.sasi.analyzer";
@@ -198,8 +198,7 @@ async fn open(file_system: &FileSystem) -> (Node, QueryProcessor) {
 }
 
 async fn execute(processor: &QueryProcessor, statement: &str) {
-    let (mut client, options) = (ClientState::default(), QueryOptions::default());
-    processor.query(statement, &mut client, &options).await.unwrap();
+    node::execute(processor, statement).await.unwrap();
 }
 
 async fn run(seed: u64, steps: u64) -> (u64, u64) {

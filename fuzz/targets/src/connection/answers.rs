@@ -2,11 +2,11 @@
 
 use crate::frames::crc24;
 
-const ERROR: u8 = 0x00;
-const READY: u8 = 0x02;
-const AUTHENTICATE: u8 = 0x03;
-const SUPPORTED: u8 = 0x06;
-const AUTH_SUCCESS: u8 = 0x10;
+pub(super) const ERROR: u8 = 0x00;
+pub(super) const READY: u8 = 0x02;
+pub(super) const AUTHENTICATE: u8 = 0x03;
+pub(super) const SUPPORTED: u8 = 0x06;
+pub(super) const AUTH_SUCCESS: u8 = 0x10;
 
 const HEADER_BYTES: usize = 9;
 

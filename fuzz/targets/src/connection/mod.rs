@@ -16,7 +16,7 @@ pub mod seeds;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Once, OnceLock};
 
-use crate::frames::crc24;
+use crate::frames::seal_segments;
 use crate::input::Input;
 use client::{Client, Encryption};
 use node::{Nodes, PASSWORD, ROLE};
@@ -55,12 +55,15 @@ fn serve(data: &[u8]) -> Vec<u8> {
     let nodes = NODES.get_or_init(Nodes::start);
     let before = PANICS.load(Relaxed);
     let mut input = Input(data);
-    let mode = input.byte();
-    let node = nodes.choose(mode & 1 != 0);
-    let encryption = (mode & 2 != 0)
-        .then_some(Encryption { certificate: mode >> 3 & 3, is_version_1_2: mode & 32 != 0 });
+    let bits = input.byte();
+    let has = |bit| bits & bit != 0;
+    let node = nodes.choose(has(mode::CERTIFICATES));
+    let encryption = has(mode::TLS).then_some(Encryption {
+        certificate: (bits / mode::KNOWN) & 3,
+        is_version_1_2: has(mode::VERSION_1_2),
+    });
     let has_certificate = encryption.as_ref().is_some_and(|tls| nodes.knows(tls.certificate));
-    let Some(client) = Client::connect(nodes, node, encryption, mode & 4 != 0) else {
+    let Some(client) = Client::connect(nodes, node, encryption, has(mode::NEW_ADDRESS)) else {
         return Vec::new();
     };
     let mut session =
@@ -92,6 +95,36 @@ fn count_panics() {
     });
 }
 
+/// The kinds of steps, by their number.
+mod step {
+    pub const OPTIONS: u8 = 0;
+    pub const STARTUP: u8 = 1;
+    pub const STARTUP_WITH_COMPRESSION: u8 = 2;
+    pub const LOG_IN: u8 = 3;
+    pub const WRONG_PASSWORD: u8 = 4;
+    pub const TOKEN: u8 = 5;
+    pub const QUERY: u8 = 6;
+    pub const FRAME: u8 = 7;
+    pub const BYTES: u8 = 8;
+    pub const FLIP: u8 = 9;
+    pub const CUT: u8 = 10;
+    pub const VERSION: u8 = 11;
+    pub const REGISTER: u8 = 12;
+    pub const DELIVER: u8 = 13;
+    pub const CHANGE_WIRE: u8 = 14;
+}
+
+/// Bits of MODE.
+mod mode {
+    pub const CERTIFICATES: u8 = 1;
+    pub const TLS: u8 = 2;
+    pub const NEW_ADDRESS: u8 = 4;
+    /// The two bits of the client's certificate.
+    pub const KNOWN: u8 = 8;
+    pub const UNKNOWN: u8 = 16;
+    pub const VERSION_1_2: u8 = 32;
+}
+
 /// A client with the bytes that it is about to send.
 struct Session {
     client: Client,
@@ -106,40 +139,40 @@ struct Session {
 impl Session {
     fn step(&mut self, input: &mut Input<'_>) {
         match input.byte() % 16 {
-            0 => self.frame(opcode::OPTIONS, &[]),
-            1 => self.startup(&[("CQL_VERSION", "3.0.0")]),
-            2 => {
+            step::OPTIONS => self.frame(opcode::OPTIONS, &[]),
+            step::STARTUP => self.startup(&[("CQL_VERSION", "3.0.0")]),
+            step::STARTUP_WITH_COMPRESSION => {
                 let compression = *input.choose(&["lz4", "snappy", "zstd", ""]);
                 self.startup(&[("CQL_VERSION", "3.0.0"), ("COMPRESSION", compression)]);
             }
-            3 => self.log_in(PASSWORD),
-            4 => self.log_in("wrong"),
-            5 => {
+            step::LOG_IN => self.log_in(PASSWORD),
+            step::WRONG_PASSWORD => self.log_in("wrong"),
+            step::TOKEN => {
                 let body = bytes_of(input.part());
                 self.frame(opcode::AUTH_RESPONSE, &body);
             }
-            6 => {
+            step::QUERY => {
                 let text = b"SELECT key FROM system.local";
                 let body = [&(text.len() as u32).to_be_bytes()[..], text, &[0, 1, 0, 0, 0, 0]];
                 let length = if self.version < 5 { 3 } else { 6 };
                 let body = body.concat();
                 self.frame(opcode::QUERY, &body[..4 + text.len() + length]);
             }
-            7 => {
+            step::FRAME => {
                 let opcode = input.byte();
                 self.frame(opcode, input.part());
             }
-            8 => self.queue.extend_from_slice(input.part()),
-            9 => {
+            step::BYTES => self.queue.extend_from_slice(input.part()),
+            step::FLIP => {
                 let place = usize::from(input.short());
                 if let Some(byte) = self.queue.get_mut(place) {
                     *byte ^= 1 << (place % 8);
                 }
             }
-            10 => self.queue.truncate(usize::from(input.short())),
-            11 => self.version = 3 + input.byte() % 3,
-            12 => self.frame(opcode::REGISTER, b"\0\x01\0\x0dSTATUS_CHANGE"),
-            13 => self.deliver(),
+            step::CUT => self.queue.truncate(usize::from(input.short())),
+            step::VERSION => self.version = 3 + input.byte() % 3,
+            step::REGISTER => self.frame(opcode::REGISTER, b"\0\x01\0\x0dSTATUS_CHANGE"),
+            step::DELIVER => self.deliver(),
             _ => {
                 self.client.change_wire(input.short());
                 self.deliver();
@@ -172,13 +205,9 @@ impl Session {
             return;
         }
         let head = (frame.len() as u32 & 0x1_FFFF | 1 << 17).to_le_bytes();
-        self.queue.extend_from_slice(&head[..3]);
-        self.queue.extend_from_slice(&crc24(&head[..3]).to_le_bytes()[..3]);
-        let mut crc = crc32fast::Hasher::new();
-        crc.update(&[0xFA, 0x2D, 0x55, 0xCA]);
-        crc.update(&frame);
-        self.queue.extend_from_slice(&frame);
-        self.queue.extend_from_slice(&crc.finalize().to_le_bytes());
+        let mut segment = [&head[..3], &[0; 3], &frame, &[0; 4]].concat();
+        seal_segments(&mut segment, false);
+        self.queue.extend_from_slice(&segment);
     }
 
     fn deliver(&mut self) {
@@ -197,12 +226,9 @@ fn bytes_of(content: &[u8]) -> Vec<u8> {
 mod tests {
     use super::*;
 
-    const ERROR: u8 = 0x00;
-    const READY: u8 = 0x02;
-    const AUTHENTICATE: u8 = 0x03;
-    const SUPPORTED: u8 = 0x06;
+    use super::answers::{AUTH_SUCCESS, AUTHENTICATE, ERROR, READY, SUPPORTED};
+
     const RESULT: u8 = 0x08;
-    const AUTH_SUCCESS: u8 = 0x10;
 
     /// The steps OPTIONS, STARTUP, the log-in with the right password, a query and REGISTER, each
     /// delivered.

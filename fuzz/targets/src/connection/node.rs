@@ -94,7 +94,7 @@ impl Nodes {
 
     pub fn client_of(&self, encryption: &Encryption) -> Arc<ClientConfig> {
         let version = if encryption.is_version_1_2 { 4 } else { 0 };
-        Arc::clone(&self.clients[version + usize::from(encryption.certificate % 4)])
+        Arc::clone(&self.clients[version + usize::from(encryption.certificate)])
     }
 }
 

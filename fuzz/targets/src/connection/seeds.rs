@@ -1,33 +1,7 @@
 //! The seeds of the target: a log-in in each way, and what clients do wrong.
 
+use super::{mode::*, step};
 use crate::seeds::Seed;
-
-/// The kinds of steps, by their number.
-mod step {
-    pub const OPTIONS: u8 = 0;
-    pub const STARTUP: u8 = 1;
-    pub const STARTUP_WITH_COMPRESSION: u8 = 2;
-    pub const LOG_IN: u8 = 3;
-    pub const WRONG_PASSWORD: u8 = 4;
-    pub const TOKEN: u8 = 5;
-    pub const QUERY: u8 = 6;
-    pub const FRAME: u8 = 7;
-    pub const BYTES: u8 = 8;
-    pub const FLIP: u8 = 9;
-    pub const CUT: u8 = 10;
-    pub const VERSION: u8 = 11;
-    pub const REGISTER: u8 = 12;
-    pub const DELIVER: u8 = 13;
-    pub const CHANGE_WIRE: u8 = 14;
-}
-
-/// Bits of MODE.
-const CERTIFICATES: u8 = 1;
-const TLS: u8 = 2;
-const NEW_ADDRESS: u8 = 4;
-const KNOWN: u8 = 8;
-const UNKNOWN: u8 = 16;
-const VERSION_1_2: u8 = 32;
 
 /// Returns the seeds.
 pub fn seeds() -> Vec<Seed> {
