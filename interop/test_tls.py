@@ -96,7 +96,7 @@ def test_the_driver_connects(node, authority, version):
     rows = {row.k: row.v for row in session.execute("SELECT * FROM ks.t")}
     assert rows == {k: str(k) * 3000 for k in range(300)}
     assert error_of(ours), "a client without TLS is refused"
-    assert "(a client without TLS?)" in ours.log()
+    wait_until(lambda: "(a client without TLS?)" in ours.log(), what="the line of the log")
 
 
 @pytest.mark.parametrize("version", VERSIONS if RUNS_ALL else [one_of(VERSIONS)])
@@ -149,7 +149,7 @@ def test_certificates_of_clients(node, authority, tmp_path):
     for own in (None, stranger.sign("client"), authority.sign("expired", days=-1)):
         assert error_of(ours, ssl_context=context(authority, own=own)), own
     assert ours.metrics()["espalier_transport_failed_handshakes"] >= 3
-    assert "a TLS handshake failed" in ours.log()
+    wait_until(lambda: "a TLS handshake failed" in ours.log(), what="the line of the log")
 
 
 def test_log_in_by_certificate(node, authority):
