@@ -46,8 +46,10 @@ async fn nearest(processor: &QueryProcessor) -> Vec<i32> {
 
 #[test]
 fn a_damaged_component_of_vectors_is_left_out_and_built_again() {
-    let limits =
-        [VectorLimits::default(), VectorLimits { max_exact: 10, min_graph: 20, graph_cost: 1 }];
+    let limits = [
+        VectorLimits::default(),
+        VectorLimits { max_exact: 10, max_short: 0, min_graph: 20, graph_cost: 1 },
+    ];
     for limits in limits {
         let file_system = FileSystem::simulated(1);
         let disk = file_system.simulated_disk().unwrap().clone();

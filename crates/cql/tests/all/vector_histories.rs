@@ -18,7 +18,7 @@ use crate::support::node::{execute, open_with};
 const DIMENSION: usize = 3;
 
 /// Limits at which ten vectors have a graph.
-const LOW: VectorLimits = VectorLimits { max_exact: 4, min_graph: 10, graph_cost: 0 };
+const LOW: VectorLimits = VectorLimits { max_exact: 4, max_short: 0, min_graph: 10, graph_cost: 0 };
 
 struct History {
     random: Generator,

@@ -16,7 +16,8 @@ const STATEMENTS: [&str; 3] = [
 fn a_compaction_stops_within_the_construction_of_a_graph() {
     let file_system = FileSystem::simulated(1);
     block_on(async {
-        let vector_limits = VectorLimits { max_exact: 10, min_graph: 20, graph_cost: 1 };
+        let vector_limits =
+            VectorLimits { max_exact: 10, max_short: 0, min_graph: 20, graph_cost: 1 };
         let configuration =
             StorageConfiguration { vector_limits, ..StorageConfiguration::new("node") };
         let (database, processor) = open_with(&file_system, configuration).await;

@@ -1,8 +1,12 @@
-//! Vectors of eight bits a component: a code is the vector divided by its scale, rounded.
+//! Vectors of eight bits a component.
 //!
-//! For cosine, the scale gives the code the length 1. The rounding changes a product by less than a
-//! thousandth of the product of the lengths. In the end, the reader of the rows compares the
-//! vectors themselves.
+//! A segment has a center, the mean of its first vectors. A code is the difference of a vector and
+//! the center, divided by the code's scale and rounded. Without a center, an offset that all
+//! vectors have in common would hide their differences. For cosine, all vectors are scaled to the
+//! length 1 before.
+//!
+//! A search estimates similarities by codes, and states the error of its estimates
+//! ([`CodedQuery::error`]). In the end, the reader of the rows compares the vectors themselves.
 //!
 //! Vectors with equal codes are one node. Otherwise many equal nodes would fill their links with
 //! each other, and have no room for links to other nodes.
@@ -22,6 +26,11 @@ use super::rows::ChunkedRows;
 const MAX_COMPONENT: f32 = 127.0;
 /// The greatest component that a damaged code may have.
 const MAX_STORED_COMPONENT: i32 = 128;
+/// Maximum steps of a code by which its product with a vector of length 1 is likely to be wrong. A
+/// step is the scale. Up to 64 components, no product is more wrong than that. With more components
+/// the limit is arbitrary: their rounding errors are nearly independent, and then the product has a
+/// standard deviation of 0.29 steps.
+const MAX_ERROR_STEPS: f32 = 4.0;
 /// Maximum number of components whose products a sum of 32 bits takes.
 const SUMMED_AT_ONCE: usize = 1 << 16;
 /// Number of maps of nodes by the hash of their code. Each map is so small that its growth does not
@@ -34,21 +43,38 @@ const MAPPED_BYTES: usize = 24;
 #[derive(Debug)]
 pub(super) struct Codes {
     similarity: Similarity,
+    center: Vec<f32>,
     components: ChunkedRows<i8>,
-    /// For each node, the scale and the squares of two lengths: the vector's and the code's.
+    /// For each node, the scale and two squares: that of [`Self::get`], and that of the code's
+    /// length.
     facts: ChunkedRows<f32>,
     /// The square of the greatest length of a code.
     max_square: f32,
-    /// The code of the vector that is being added.
+    /// The vector that is being added, relative to the center, and its code.
+    difference: Vec<f32>,
     code: Vec<i8>,
     nodes: Vec<HashMap<u64, u32, FixedState>>,
 }
 
 impl Codes {
-    pub(super) fn new(similarity: Similarity, dimension: usize) -> Self {
-        let (components, facts) = (ChunkedRows::new(dimension), ChunkedRows::new(3));
-        let nodes = vec![HashMap::default(); MAPS];
-        Self { similarity, components, facts, max_square: 0.0, code: Vec::new(), nodes }
+    /// Makes an empty segment. The center has the dimension of the vectors.
+    pub(super) fn new(similarity: Similarity, center: Vec<f32>) -> Self {
+        let (components, facts) = (ChunkedRows::new(center.len()), ChunkedRows::new(3));
+        Self {
+            similarity,
+            center,
+            components,
+            facts,
+            max_square: 0.0,
+            difference: Vec::new(),
+            code: Vec::new(),
+            nodes: vec![HashMap::default(); MAPS],
+        }
+    }
+
+    /// Returns the center.
+    pub(super) fn center(&self) -> &[f32] {
+        &self.center
     }
 
     /// Returns the number of nodes.
@@ -62,14 +88,21 @@ impl Codes {
 
     /// Adds a vector. Returns its node, which is that of an earlier vector with an equal code.
     pub(super) fn push(&mut self, vector: &[f32]) -> u32 {
-        let largest = largest(vector);
+        let unit = unit(self.similarity, vector);
+        let differences = vector.iter().zip(&self.center).map(|(x, center)| x * unit - center);
+        self.difference.clear();
+        self.difference.extend(differences);
+        let largest = largest(&self.difference);
         let code = |x: &f32| if largest > 0.0 { x / largest * MAX_COMPONENT } else { 0.0 };
         self.code.clear();
-        self.code.extend(vector.iter().map(|x| code(x).round() as i8));
-        let code_square = code_product(&self.code, &self.code);
-        let (scale, square) = match self.similarity {
-            Similarity::Cosine if code_square > 0.0 => (1.0 / code_square.sqrt(), 1.0),
-            _ => (largest / MAX_COMPONENT, product(vector, vector)),
+        self.code.extend(self.difference.iter().map(|x| code(x).round() as i8));
+        let scale = largest / MAX_COMPONENT;
+        let code_square = scale * scale * code_product(&self.code, &self.code);
+        // On average, the distance to the code is greater than that to the vector: its square is
+        // that of the vector and that of the rounding error together.
+        let square = match self.similarity {
+            Similarity::Euclidean => code_square - self.error_square(scale),
+            _ => 0.0,
         };
         let node = self.len() as u32;
         let hash = FixedState::default().hash_one((scale.to_bits(), square.to_bits(), &self.code));
@@ -79,14 +112,20 @@ impl Codes {
         if first < node && self.get(first as usize) == (scale, square, self.code.as_slice()) {
             return first;
         }
-        let code_square = scale * scale * code_square;
         self.components.push(self.code.iter().copied());
         self.facts.push([scale, square, code_square]);
         self.max_square = self.max_square.max(code_square);
         node
     }
 
-    /// Returns the scale, the square of the length, and the components of a vector.
+    /// Returns the square of the rounding error of the vector that is being added.
+    fn error_square(&self, scale: f32) -> f32 {
+        let error = |(x, code): (&f32, &i8)| x - scale * f32::from(*code);
+        self.difference.iter().zip(&self.code).map(error).map(|error| error * error).sum()
+    }
+
+    /// Returns the scale, the square by which [`CodedQuery::similarity`] computes distances, and
+    /// the components of a code.
     pub(super) fn get(&self, node: usize) -> (f32, f32, &[i8]) {
         let [scale, square, _] = self.facts(node);
         (scale, square, self.components.row(node))
@@ -115,6 +154,12 @@ impl Codes {
     }
 }
 
+/// Returns the factor by which a measure scales a vector before it compares it.
+pub(super) fn unit(similarity: Similarity, vector: &[f32]) -> f32 {
+    let square = if similarity == Similarity::Cosine { product(vector, vector) } else { 0.0 };
+    if square > 0.0 { 1.0 / square.sqrt() } else { 1.0 }
+}
+
 fn largest(vector: &[f32]) -> f32 {
     vector.iter().fold(0f32, |largest, x| largest.max(x.abs()))
 }
@@ -134,29 +179,37 @@ pub(super) struct CodedQuery {
     similarity: Similarity,
     components: Vec<i16>,
     scale: f32,
+    /// The square of the query's length; for Euclidean, that of its distance to the center.
     square: f32,
+    /// The product with the center; 0 for Euclidean.
+    of_center: f32,
+    /// The length of the center.
+    center: f32,
 }
 
 impl CodedQuery {
-    pub(super) fn new(similarity: Similarity, vector: &[f32]) -> Self {
-        let most = i32::MAX
+    /// Encodes a query. `center` is that of the segment; an empty one is zero.
+    pub(super) fn new(similarity: Similarity, vector: &[f32], center: &[f32]) -> Self {
+        let max = i32::MAX
             / MAX_STORED_COMPONENT
             / i32::try_from(vector.len()).unwrap_or(i32::MAX).max(1);
-        let most = most.clamp(1, i32::from(i16::MAX)) as f32;
-        let mut square = product(vector, vector);
-        let mut unit = 1.0;
-        if similarity == Similarity::Cosine && square > 0.0 {
-            unit = 1.0 / square.sqrt();
-            square = 1.0;
+        let max = max.clamp(1, i32::from(i16::MAX)) as f32;
+        let unit = unit(similarity, vector);
+        let mut vector: Vec<f32> = vector.iter().map(|x| x * unit).collect();
+        let mut of_center = 0.0;
+        if similarity == Similarity::Euclidean {
+            vector.iter_mut().zip(center).for_each(|(x, center)| *x -= center);
+        } else {
+            of_center = product(&vector, center);
         }
-        let largest = largest(vector);
-        let code = |x: &f32| if largest > 0.0 { x / largest * most } else { 0.0 };
+        let (square, largest) = (product(&vector, &vector), largest(&vector));
+        let code = |x: &f32| if largest > 0.0 { x / largest * max } else { 0.0 };
         let components = vector.iter().map(|x| code(x).round() as i16).collect();
-        let scale = if largest > 0.0 { unit * largest / most } else { 0.0 };
-        Self { similarity, components, scale, square }
+        let (scale, center) = (largest / max, product(center, center).sqrt());
+        Self { similarity, components, scale, square, of_center, center }
     }
 
-    /// Returns the similarity to a vector by its code.
+    /// Estimates the similarity to a vector by its code.
     #[inline]
     pub(super) fn similarity(
         &self,
@@ -168,10 +221,37 @@ impl CodedQuery {
             self.components.iter().zip(code).map(|(a, b)| i32::from(*a) * i32::from(b)).sum();
         let product = self.scale * scale * product as f32;
         match self.similarity {
-            Similarity::Cosine | Similarity::DotProduct => Similarity::of_product(product),
+            Similarity::Cosine | Similarity::DotProduct => {
+                Similarity::of_product(self.of_center + product)
+            }
             Similarity::Euclidean => {
                 Similarity::of_distance((self.square + square - 2.0 * product).max(0.0))
             }
         }
+    }
+
+    /// Returns the greatest likely error of a similarity that was estimated by a code with this
+    /// scale: the rounding of the code, of the query, and of the sums.
+    pub(super) fn error(&self, similarity: f32, scale: f32) -> f32 {
+        let root = (self.components.len() as f32).sqrt();
+        let steps = MAX_ERROR_STEPS.min(root / 2.0);
+        let of_code = steps * scale;
+        let of_sums = f32::EPSILON * root;
+        let of_result = 2.0 * f32::EPSILON * similarity.abs();
+        if self.similarity != Similarity::Euclidean {
+            let code_length = MAX_COMPONENT * root * scale;
+            let of_product = self.square.sqrt() * (of_code + of_sums * self.center);
+            return (of_product + steps * self.scale * code_length) / 2.0 + of_result;
+        }
+        let square = 1.0 / similarity - 1.0;
+        // The square has an error of twice the distance times the error of the code, and another
+        // that does not depend on the distance.
+        let fixed = 4.0 * of_sums * (self.square + square)
+            + 2.0 * steps * self.scale * (self.square.sqrt() + square.sqrt());
+        let middle = (square + of_code * of_code).sqrt();
+        let nearer = ((middle - of_code).powi(2) - fixed).max(0.0);
+        let farther = (middle + of_code).powi(2) + fixed;
+        let above = Similarity::of_distance(nearer) - similarity;
+        above.max(similarity - Similarity::of_distance(farther)) + of_result
     }
 }

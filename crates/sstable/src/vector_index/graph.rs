@@ -263,7 +263,7 @@ mod tests {
     #[test]
     fn all_nodes_are_reachable_though_many_are_nearly_equal() {
         let mut random = Generator::from_seed(5);
-        let mut codes = Codes::new(Similarity::Euclidean, 8);
+        let mut codes = Codes::new(Similarity::Euclidean, vec![0.0; 8]);
         for index in 0..1200_u32 {
             // Half of the codes differ only by the last bits of their scales.
             let mut vector = [1.0, 0.5, -0.5, 0.25, 0.1, -1.0, 0.3, 0.7];

@@ -8,9 +8,10 @@ use crate::error::{FileName, Result, SSTableError};
 
 /// The last bytes of a component with vectors.
 pub(crate) const MAGIC: [u8; 4] = *b"espv";
-pub(crate) const VERSION: u32 = 2;
+/// Version 2 had codes without a center. No release has written it.
+pub(crate) const VERSION: u32 = 3;
 
-/// Bytes of a code's record before its components: its scale and the square of its length.
+/// Bytes of a code's record before its components: its scale and a square.
 pub(super) const FACT_BYTES: usize = 8;
 /// Bytes of the number that says where a place ends.
 pub(super) const END_OF_PLACE_BYTES: usize = 4;
@@ -44,9 +45,11 @@ pub(super) struct Links {
 }
 
 /// Some vectors with their places.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Segment {
     pub(super) form: Form,
+    /// The center of the codes; empty for floats.
+    pub(super) center: Vec<f32>,
     /// The number of entries.
     pub(super) count: u32,
     /// The number of nodes. Entries with equal codes share a node.
@@ -65,7 +68,7 @@ pub(super) struct Segment {
 }
 
 /// The description of a component with vectors.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub(crate) struct VectorDescription {
     /// The target of the index, the type of its column and the similarity.
     pub(crate) signature: String,
@@ -135,6 +138,7 @@ impl VectorDescription {
         be32(self.segments.len() as u32, out);
         for segment in &self.segments {
             out.push(u8::from(segment.form == Form::Codes));
+            segment.center.iter().for_each(|x| out.extend_from_slice(&x.to_le_bytes()));
             be32(segment.count, out);
             be32(segment.nodes, out);
             be64(segment.firsts.unwrap_or(0), out);
@@ -185,6 +189,14 @@ impl VectorDescription {
                 [1] => Form::Codes,
                 _ => return Err(corrupt("the form of its vectors is unknown")),
             };
+            let mut center = Vec::new();
+            if form == Form::Codes {
+                let (floats, _) = take(dimension as usize * size_of::<f32>())?.as_chunks::<4>();
+                center.extend(floats.iter().map(|x| f32::from_le_bytes(*x)));
+                if center.iter().any(|x| !x.is_finite()) {
+                    return Err(corrupt("the center of its codes is not finite"));
+                }
+            }
             let (count, nodes) = (be32(take(4)?), be32(take(4)?));
             let (firsts, points) = (be64(take(8)?), be64(take(8)?));
             let links = Links {
@@ -195,6 +207,7 @@ impl VectorDescription {
             };
             let segment = Segment {
                 form,
+                center,
                 count,
                 nodes,
                 firsts: (firsts > 0).then_some(firsts),

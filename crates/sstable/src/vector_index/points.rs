@@ -4,13 +4,17 @@ use espalier_runtime::maybe_yield;
 use espalier_types::Similarity;
 
 use super::{
-    codes::Codes,
+    codes::{Codes, unit},
     graph::MAX_LINKS,
     rows::{ChunkedBytes, ChunkedRows},
 };
 
-/// Maximum bytes of vectors that a segment has as floats (arbitrary).
+/// Maximum bytes of vectors that a segment has as floats, unless they are short (arbitrary).
 const MAX_EXACT_BYTES: usize = 4 << 20;
+
+/// Number of earlier vectors that get their codes when another one is added. With 2, all have codes
+/// when the segment has twice as many vectors.
+const CODED_AT_ONCE: usize = 2;
 
 /// The numbers of vectors at which a segment gets another form. Tests use smaller numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,6 +22,9 @@ pub struct VectorLimits {
     /// The maximum number of vectors that a segment has as floats. A search compares them all in
     /// less than a millisecond.
     pub max_exact: usize,
+    /// The maximum number of components of vectors that segments always have as floats. Codes would
+    /// save little of the space, and hide the differences of near points, such as coordinates.
+    pub max_short: usize,
     /// The number of vectors from which a segment has a graph, unless a flush writes it. For fewer
     /// vectors, a search of all codes is as fast.
     pub min_graph: usize,
@@ -28,20 +35,28 @@ pub struct VectorLimits {
 
 impl Default for VectorLimits {
     fn default() -> Self {
-        Self { max_exact: 4096, min_graph: 16 << 10, graph_cost: 60 }
+        Self { max_exact: 4096, max_short: 4, min_graph: 16 << 10, graph_cost: 60 }
     }
 }
 
 /// The vectors and places of a segment that is being collected.
+///
+/// The first vectors are kept as floats. Once they are too many, their mean is the center of the
+/// codes. Then each added vector codes some of them, because coding all together would hold the
+/// core.
 pub struct VectorPoints {
+    similarity: Similarity,
     pub(super) dimension: usize,
     max_exact: usize,
-    /// The vectors as floats, until they are too many.
-    exact: Option<ChunkedRows<f32>>,
-    /// The codes of all vectors. The segment codes each vector when it is added, because coding
-    /// many together would hold the core.
-    codes: Codes,
-    /// The node of each entry among the codes.
+    max_exact_bytes: usize,
+    /// The vectors as floats. Empty once all have codes.
+    floats: ChunkedRows<f32>,
+    /// The number of vectors in `floats` that have codes, too.
+    coded: usize,
+    /// The sum of `floats`, until there are codes. For cosine, that of vectors of length 1.
+    sum: Vec<f64>,
+    codes: Option<Codes>,
+    /// For each entry with a code, its node.
     nodes: ChunkedRows<u32>,
     pub(super) places: ChunkedBytes,
 }
@@ -63,11 +78,16 @@ pub(super) enum Vectors<'p> {
 impl VectorPoints {
     /// Makes an empty segment of vectors with `dimension` components.
     pub fn new(similarity: Similarity, dimension: usize, limits: &VectorLimits) -> Self {
+        let is_short = dimension <= limits.max_short;
         Self {
+            similarity,
             dimension,
-            max_exact: limits.max_exact,
-            exact: Some(ChunkedRows::new(dimension)),
-            codes: Codes::new(similarity, dimension),
+            max_exact: if is_short { usize::MAX } else { limits.max_exact },
+            max_exact_bytes: if is_short { usize::MAX } else { MAX_EXACT_BYTES },
+            floats: ChunkedRows::new(dimension),
+            coded: 0,
+            sum: vec![0.0; dimension],
+            codes: None,
             nodes: ChunkedRows::new(1),
             places: ChunkedBytes::default(),
         }
@@ -79,38 +99,74 @@ impl VectorPoints {
 
     /// Returns an estimate of the segment's memory in bytes, including a graph that may follow.
     pub fn used_bytes(&self) -> usize {
-        let exact = self.exact.as_ref().map_or(0, ChunkedRows::used_bytes);
-        let graph = self.codes.len() * (MAX_LINKS + 4) * size_of::<u32>();
+        let codes = self.codes.as_ref().map_or(0, |codes| {
+            let nodes = codes.len() + self.floats.len() - self.coded;
+            codes.used_bytes() + nodes * (MAX_LINKS + 4) * size_of::<u32>()
+        });
         let groups = 2 * self.nodes.used_bytes();
-        exact + self.codes.used_bytes() + groups + self.places.used_bytes() + graph
+        self.floats.used_bytes() + codes + groups + self.places.used_bytes()
     }
 
+    /// Returns the vectors, once [`Self::settle`] has coded them.
     pub(super) fn vectors(&self) -> Vectors<'_> {
-        match &self.exact {
-            Some(exact) => Vectors::Exact(exact),
-            None => Vectors::Codes(&self.codes),
+        match &self.codes {
+            Some(codes) => Vectors::Codes(codes),
+            None => Vectors::Exact(&self.floats),
         }
     }
 
     /// Adds a vector, which must have the dimension of the segment, and the place of its row.
     pub fn push(&mut self, place: &[u8], vector: &[f32]) {
-        if let Some(exact) = &mut self.exact {
-            exact.push(vector.iter().copied());
-            if exact.len() > self.max_exact || exact.used_bytes() > MAX_EXACT_BYTES {
-                self.exact = None;
-            }
-        }
-        self.nodes.push([self.codes.push(vector)]);
         self.places.push(place);
+        self.code(CODED_AT_ONCE);
+        match &mut self.codes {
+            Some(codes) if self.floats.is_empty() => self.nodes.push([codes.push(vector)]),
+            Some(_) => self.floats.push(vector.iter().copied()),
+            None => self.push_exact(vector),
+        }
+    }
+
+    /// Adds a vector before there are codes.
+    fn push_exact(&mut self, vector: &[f32]) {
+        self.floats.push(vector.iter().copied());
+        let unit = unit(self.similarity, vector);
+        self.sum.iter_mut().zip(vector).for_each(|(sum, x)| *sum += f64::from(x * unit));
+        let count = self.floats.len();
+        if count > self.max_exact || self.floats.used_bytes() > self.max_exact_bytes {
+            let center = self.sum.iter().map(|sum| (sum / count as f64) as f32).collect();
+            self.codes = Some(Codes::new(self.similarity, center));
+        }
+    }
+
+    /// Codes up to `max` vectors, if the segment has codes. Returns whether some have none.
+    fn code(&mut self, max: usize) -> bool {
+        let Some(codes) = &mut self.codes else { return false };
+        let end = self.floats.len().min(self.coded + max);
+        for index in self.coded..end {
+            self.nodes.push([codes.push(self.floats.row(index))]);
+        }
+        self.coded = end;
+        if end < self.floats.len() {
+            return true;
+        }
+        if end > 0 {
+            (self.floats, self.coded) = (ChunkedRows::new(self.dimension), 0);
+        }
+        false
+    }
+
+    /// Codes the vectors that lack a code, if the segment has codes.
+    pub(super) async fn settle(&mut self) {
+        while self.code(1) {
+            maybe_yield().await;
+        }
     }
 
     /// Returns the entries in the order of their nodes; `None` if each has a node of its own.
     pub(super) async fn groups(&self) -> Option<Groups> {
-        if self.exact.is_some() || self.codes.len() == self.len() {
-            return None;
-        }
+        let codes = self.codes.as_ref().filter(|codes| codes.len() < self.len())?;
         let node_of = |entry| self.nodes.row(entry).first().map_or(0, |node| *node as usize);
-        let mut next = vec![0; self.codes.len()];
+        let mut next = vec![0; codes.len()];
         for entry in 0..self.len() {
             if let Some(count) = next.get_mut(node_of(entry)) {
                 *count += 1;
@@ -134,5 +190,29 @@ impl VectorPoints {
             maybe_yield().await;
         }
         Some(Groups { firsts, order })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_vector_codes_few_earlier_ones() {
+        let limits = VectorLimits { max_exact: 100, max_short: 0, ..VectorLimits::default() };
+        let mut points = VectorPoints::new(Similarity::Euclidean, 2, &limits);
+        let mut coded = 0;
+        for index in 0..250_u32 {
+            points.push(b"place", &[index as f32, (index % 7) as f32]);
+            let now = points.nodes.len();
+            assert!(now <= coded + CODED_AT_ONCE + 1, "{now}");
+            let left = points.floats.len() - points.coded;
+            assert_eq!(now + left, index as usize + 1);
+            coded = now;
+        }
+        // All have codes, which are relative to the mean of the first 101.
+        assert!(points.floats.is_empty());
+        let center = points.codes.map(|codes| codes.center().to_vec());
+        assert_eq!(center, Some(vec![50.0, 297.0 / 101.0]));
     }
 }

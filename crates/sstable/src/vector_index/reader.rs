@@ -27,8 +27,16 @@ pub struct VectorIndex<'i> {
 pub struct Neighbor {
     /// The similarity to the query, of the vector or of its code.
     pub similarity: f32,
+    /// The greatest likely error of the similarity; 0 if it is that of the vector.
+    pub error: f32,
     segment: u32,
     entry: u32,
+}
+
+impl Neighbor {
+    fn number(&self) -> (u32, u32) {
+        (self.segment, self.entry)
+    }
 }
 
 /// The extent of a search.
@@ -86,26 +94,28 @@ impl<'i> VectorIndex<'i> {
         }
         let mut top = Top::new(search.count);
         for (number, segment) in (0..).zip(&self.description.segments) {
-            let nodes = SegmentSearch::new(self, segment).run(query, &search, &mut top).await?;
+            let segment_search = SegmentSearch::new(self, segment, query);
+            let nodes = segment_search.run(&search, &mut top).await?;
             let mut room = search.count;
             for (similarity, node) in nodes {
                 let entries = self.entries(segment, node).await?;
                 if entries.len() > room {
                     top.cut();
                 }
+                if room == 0 {
+                    break;
+                }
+                let error = segment_search.error(similarity, node).await?;
                 for entry in entries.take(room) {
-                    top.push(similarity, (number, entry));
+                    top.push(similarity, Neighbor { similarity, error, segment: number, entry });
                     room -= 1;
                 }
                 maybe_yield().await;
             }
         }
-        let (found, bound) = top.finish(Ord::cmp);
-        let neighbor = |(similarity, (segment, entry))| Neighbor { similarity, segment, entry };
-        Ok(NearestNodes {
-            found: found.into_iter().map(neighbor).collect(),
-            is_cut: bound.is_some(),
-        })
+        let (found, bound) = top.finish(|left, right| left.number().cmp(&right.number()));
+        let found = found.into_iter().map(|(_, neighbor)| neighbor).collect();
+        Ok(NearestNodes { found, is_cut: bound.is_some() })
     }
 
     /// Reads the place of a vector.

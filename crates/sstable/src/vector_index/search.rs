@@ -27,19 +27,21 @@ pub(super) struct SegmentSearch<'s> {
     index: &'s VectorIndex<'s>,
     segment: &'s Segment,
     points: Records,
+    query: &'s [f32],
+    coded: CodedQuery,
 }
 
 impl<'s> SegmentSearch<'s> {
-    pub(super) fn new(index: &'s VectorIndex<'s>, segment: &'s Segment) -> Self {
+    pub(super) fn new(index: &'s VectorIndex<'s>, segment: &'s Segment, query: &'s [f32]) -> Self {
         let points = segment.point_records(index.description.dimension);
-        Self { index, segment, points }
+        let coded = CodedQuery::new(index.description.similarity, query, &segment.center);
+        Self { index, segment, points, query, coded }
     }
 
     /// Returns the nodes that are most similar to the query, in descending order. Records in `top`
     /// if the search has left out nodes.
     pub(super) async fn run<T>(
         &self,
-        query: &[f32],
         search: &NearestSearch,
         top: &mut Top<T>,
     ) -> Result<Vec<(f32, u32)>> {
@@ -53,13 +55,12 @@ impl<'s> SegmentSearch<'s> {
         };
         let links = self.segment.links.filter(is_quick);
         let similarity = self.index.description.similarity;
-        let coded = CodedQuery::new(similarity, query);
         if let Some(links) = links {
             top.cut();
-            return self.follow(&coded, links, width(&links)).await;
+            return self.follow(links, width(&links)).await;
         }
         let mut own = Top::new(search.count);
-        let mut floats = vec![0f32; query.len()];
+        let mut floats = vec![0f32; self.query.len()];
         let records = self.points;
         let (mut node, count) = (0_u32, self.segment.nodes);
         while node < count {
@@ -75,9 +76,9 @@ impl<'s> SegmentSearch<'s> {
                         for (to, from) in floats.iter_mut().zip(components) {
                             *to = f32::from_le_bytes(*from);
                         }
-                        similarity.of(query, &floats).unwrap_or(f32::NAN)
+                        similarity.of(self.query, &floats).unwrap_or(f32::NAN)
                     }
-                    Form::Codes => of_record(&coded, record),
+                    Form::Codes => of_record(&self.coded, record),
                 };
                 own.push(found, node);
                 node += 1;
@@ -94,6 +95,20 @@ impl<'s> SegmentSearch<'s> {
         Ok(found)
     }
 
+    /// Returns the greatest likely error of a similarity that [`Self::run`] has returned; 0 for
+    /// floats.
+    pub(super) async fn error(&self, similarity: f32, node: u32) -> Result<f32> {
+        if self.segment.form == Form::Exact {
+            return Ok(0.0);
+        }
+        let (number, offset) = self.points.locate(node as usize);
+        let page = self.page(number).await?;
+        let scale = page.get(offset..).and_then(<[u8]>::first_chunk);
+        let scale = scale
+            .ok_or_else(|| self.index.corrupt(self.segment.points, "a page of vectors is short"))?;
+        Ok(self.coded.error(similarity, f32::from_le_bytes(*scale)))
+    }
+
     /// Reads a page of vectors, or all pages of a record that is longer than a page.
     async fn page(&self, page: u64) -> Result<Bytes> {
         let number = self.points.first_page() + page;
@@ -104,16 +119,11 @@ impl<'s> SegmentSearch<'s> {
     }
 
     /// Searches the graph, and returns the `width` nearest nodes that it has met.
-    async fn follow(
-        &self,
-        query: &CodedQuery,
-        links: Links,
-        width: usize,
-    ) -> Result<Vec<(f32, u32)>> {
+    async fn follow(&self, links: Links, width: usize) -> Result<Vec<(f32, u32)>> {
         let mut pages = vec![Bytes::new(); self.points.pages(self.segment.nodes as usize) as usize];
         let mut met: HashSet<u32, foldhash::fast::FixedState> = HashSet::default();
         let mut beam = Beam::new(width);
-        let entry = self.similarity(query, links.entry, &mut pages).await?;
+        let entry = self.similarity(links.entry, &mut pages).await?;
         beam.add(-entry, links.entry);
         met.insert(links.entry);
         let records = links.records();
@@ -131,7 +141,7 @@ impl<'s> SegmentSearch<'s> {
                     return Err(self.index.corrupt(links.start, "a link leads to no vector"));
                 }
                 if met.insert(link) {
-                    let similarity = self.similarity(query, link, &mut pages).await?;
+                    let similarity = self.similarity(link, &mut pages).await?;
                     beam.add(-similarity, link);
                 }
             }
@@ -143,7 +153,7 @@ impl<'s> SegmentSearch<'s> {
     /// Returns the similarity of a node to the query. `pages` keeps the pages of codes that the
     /// search has read.
     #[inline]
-    async fn similarity(&self, query: &CodedQuery, node: u32, pages: &mut [Bytes]) -> Result<f32> {
+    async fn similarity(&self, node: u32, pages: &mut [Bytes]) -> Result<f32> {
         let (number, offset) = self.points.locate(node as usize);
         let held = (number / self.points.pages_of_one()) as usize;
         if pages.get(held).is_none_or(Bytes::is_empty) {
@@ -156,7 +166,7 @@ impl<'s> SegmentSearch<'s> {
         let record = page.get(offset..offset + self.points.length);
         let record = record
             .ok_or_else(|| self.index.corrupt(self.segment.points, "a page of vectors is short"))?;
-        Ok(of_record(query, record))
+        Ok(of_record(&self.coded, record))
     }
 }
 

@@ -11,9 +11,12 @@ use crate::{
     secondary_index::SecondaryIndex,
 };
 
-const EXACT: VectorLimits = VectorLimits { max_exact: 10_000, min_graph: 10_000, graph_cost: 60 };
-const CODES: VectorLimits = VectorLimits { max_exact: 10, min_graph: 100_000, graph_cost: 60 };
-const GRAPH: VectorLimits = VectorLimits { max_exact: 10, min_graph: 10, graph_cost: 1 };
+const EXACT: VectorLimits =
+    VectorLimits { max_exact: 10_000, max_short: 0, min_graph: 10_000, graph_cost: 60 };
+const CODES: VectorLimits =
+    VectorLimits { max_exact: 10, max_short: 0, min_graph: 100_000, graph_cost: 60 };
+const GRAPH: VectorLimits =
+    VectorLimits { max_exact: 10, max_short: 0, min_graph: 10, graph_cost: 1 };
 
 fn descriptor() -> Descriptor {
     Descriptor::parse(Path::new("/da-1-bti-Data.db")).unwrap().0
@@ -137,6 +140,87 @@ fn codes_hide_nearly_none_of_the_nearest() {
             let found = recall(similarity, shape, 16, &CODES);
             assert!(found >= 0.99, "{similarity:?} {shape:?}: {found}");
         }
+    }
+}
+
+/// Returns random vectors that are near to one point and far from zero.
+fn offset_vectors(seed: u64, count: usize, dimension: usize) -> Vec<Vec<f32>> {
+    let mut vectors = random_vectors(seed, count, dimension);
+    vectors.iter_mut().flatten().for_each(|x| *x = *x / 8.0 + 1000.0);
+    vectors
+}
+
+#[test]
+fn a_common_offset_hides_no_differences() {
+    let (vectors, queries) = (offset_vectors(1, 1500, 16), offset_vectors(2, 20, 16));
+    block_on(async {
+        let similarity = Similarity::Euclidean;
+        let file_system = FileSystem::simulated(1);
+        let (component, checksums) = written(&file_system, similarity, &vectors, &CODES).await;
+        let index = opened(&file_system, &component, &checksums).await.unwrap();
+        let index = index.vectors(false).unwrap();
+        let mut right = 0;
+        for query in &queries {
+            let found = places(&index, query, 16).await;
+            let wanted = expected(similarity, &vectors, query, 10);
+            right += wanted.iter().filter(|place| found.contains(place)).count();
+        }
+        assert!(right >= 198, "{right} of 200");
+    });
+}
+
+#[test]
+fn similarities_by_codes_are_as_wrong_as_their_errors_say() {
+    for similarity in Similarity::ALL {
+        for dimension in [2, 16, 700] {
+            let mut vectors = random_vectors(8, 300, dimension);
+            vectors.extend(offset_vectors(9, 300, dimension));
+            let equal = vectors[7].clone();
+            vectors.extend((0..40).map(|_| equal.clone()));
+            block_on(async {
+                let file_system = FileSystem::simulated(1);
+                let written = written(&file_system, similarity, &vectors, &CODES).await;
+                let index = opened(&file_system, &written.0, &written.1).await.unwrap();
+                let index = index.vectors(false).unwrap();
+                for query in [&vectors[7], &vectors[400], &random_vectors(3, 1, dimension)[0]] {
+                    let search = NearestSearch { count: 640, width: 0, widths: 1, graph_cost: 60 };
+                    let nearest = index.nearest(query, search).await.unwrap();
+                    assert_eq!(nearest.found.len(), 640);
+                    for found in &nearest.found {
+                        let place = index.place(found).await.unwrap();
+                        let number = place.split(|byte| *byte == b' ').nth(1).unwrap();
+                        let number: usize = str::from_utf8(number).unwrap().parse().unwrap();
+                        let exact = similarity.of(query, &vectors[number]).unwrap();
+                        let wrong = (found.similarity - exact).abs();
+                        assert!(
+                            wrong <= found.error,
+                            "{similarity:?}, {dimension}: {wrong} > {}, {exact}",
+                            found.error
+                        );
+                    }
+                }
+            });
+        }
+    }
+}
+
+#[test]
+fn short_vectors_are_never_coded() {
+    let limits = VectorLimits { max_short: 3, ..CODES };
+    for similarity in Similarity::ALL {
+        assert!(recall(similarity, (700, 3), 10, &limits) >= 1.0);
+    }
+    for dimension in [3, 4] {
+        block_on(async {
+            let vectors = random_vectors(1, 60, dimension);
+            let file_system = FileSystem::simulated(1);
+            let written = written(&file_system, Similarity::Euclidean, &vectors, &limits).await;
+            let index = opened(&file_system, &written.0, &written.1).await.unwrap();
+            let search = NearestSearch { count: 5, width: 0, widths: 1, graph_cost: 60 };
+            let nearest = index.vectors(true).unwrap().nearest(&vectors[0], search).await.unwrap();
+            let are_exact = nearest.found.iter().all(|found| found.error == 0.0);
+            assert_eq!(are_exact, dimension == 3);
+        });
     }
 }
 

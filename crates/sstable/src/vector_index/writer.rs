@@ -69,9 +69,10 @@ impl VectorIndexWriter {
     /// Fails if a write fails.
     pub async fn write_segment(
         &mut self,
-        points: VectorPoints,
+        mut points: VectorPoints,
         may_build_graph: bool,
     ) -> Result<()> {
+        points.settle().await;
         let (count, dimension) = (points.len(), points.dimension);
         if count == 0 {
             return Ok(());
@@ -81,7 +82,7 @@ impl VectorIndexWriter {
             return Err(SSTableError::rejected(self.file.name(), reason));
         }
         let groups = points.groups().await;
-        let (form, nodes, at, links) = match points.vectors() {
+        let (form, center, nodes, at, links) = match points.vectors() {
             Vectors::Exact(vectors) => {
                 let records = self.records(dimension * size_of::<f32>());
                 let start = self.write(records, count, |index, out| {
@@ -89,7 +90,7 @@ impl VectorIndexWriter {
                         out.extend_from_slice(&x.to_le_bytes());
                     }
                 });
-                (Form::Exact, count, start.await?, None)
+                (Form::Exact, Vec::new(), count, start.await?, None)
             }
             Vectors::Codes(codes) => {
                 let nodes = codes.len();
@@ -103,7 +104,7 @@ impl VectorIndexWriter {
                 });
                 let start = start.await?;
                 let links = if has_graph { Some(self.write_graph(codes).await?) } else { None };
-                (Form::Codes, nodes, start, links)
+                (Form::Codes, codes.center().to_vec(), nodes, start, links)
             }
         };
         let firsts = match &groups {
@@ -120,6 +121,7 @@ impl VectorIndexWriter {
         let (ends, places) = self.write_places(&points, groups.as_ref()).await?;
         self.description.segments.push(Segment {
             form,
+            center,
             count: count as u32,
             nodes: nodes as u32,
             firsts,
