@@ -6,12 +6,14 @@
 //!    the nearest node whose links it has not followed, until it has followed the links of the
 //!    `width` nearest nodes that it has met.
 //!
-//! A search of a graph keeps each page of codes that it reads: at most all codes of the segment.
+//! A search of a graph reads the codes of all links of a node together, and holds no others: the
+//! page cache keeps them.
 
 use std::collections::HashSet;
 
 use bytes::Bytes;
 use espalier_runtime::maybe_yield;
+use futures_util::future::try_join_all;
 
 use super::{
     beam::Beam,
@@ -21,7 +23,7 @@ use super::{
     records::Records,
     top::Top,
 };
-use crate::error::Result;
+use crate::error::{Result, SSTableError};
 
 pub(super) struct SegmentSearch<'s> {
     index: &'s VectorIndex<'s>,
@@ -84,7 +86,7 @@ impl<'s> SegmentSearch<'s> {
                 node += 1;
             }
             if node == before {
-                return Err(self.index.corrupt(self.segment.points, "a page of vectors is short"));
+                return Err(self.is_short());
             }
             maybe_yield().await;
         }
@@ -104,8 +106,7 @@ impl<'s> SegmentSearch<'s> {
         let (number, offset) = self.points.locate(node as usize);
         let page = self.page(number).await?;
         let scale = page.get(offset..).and_then(<[u8]>::first_chunk);
-        let scale = scale
-            .ok_or_else(|| self.index.corrupt(self.segment.points, "a page of vectors is short"))?;
+        let scale = scale.ok_or_else(|| self.is_short())?;
         Ok(self.coded.error(similarity, f32::from_le_bytes(*scale)))
     }
 
@@ -120,12 +121,11 @@ impl<'s> SegmentSearch<'s> {
 
     /// Searches the graph, and returns the `width` nearest nodes that it has met.
     async fn follow(&self, links: Links, width: usize) -> Result<Vec<(f32, u32)>> {
-        let mut pages = vec![Bytes::new(); self.points.pages(self.segment.nodes as usize) as usize];
         let mut met: HashSet<u32, foldhash::fast::FixedState> = HashSet::default();
         let mut beam = Beam::new(width);
-        let entry = self.similarity(links.entry, &mut pages).await?;
-        beam.add(-entry, links.entry);
         met.insert(links.entry);
+        let mut fresh = vec![links.entry];
+        self.compare(&mut fresh, &mut beam).await?;
         let records = links.records();
         while let Some((_, node)) = beam.expand() {
             let (page, offset) = records.locate(node as usize);
@@ -136,37 +136,43 @@ impl<'s> SegmentSearch<'s> {
                 return Err(self.index.corrupt(links.start, "a page of links is short"));
             };
             let count = u32::from_be_bytes(*count) as usize;
+            fresh.clear();
             for link in linked.iter().take(count).map(|link| u32::from_be_bytes(*link)) {
                 if link >= self.segment.nodes {
                     return Err(self.index.corrupt(links.start, "a link leads to no vector"));
                 }
                 if met.insert(link) {
-                    let similarity = self.similarity(link, &mut pages).await?;
-                    beam.add(-similarity, link);
+                    fresh.push(link);
                 }
             }
+            self.compare(&mut fresh, &mut beam).await?;
             maybe_yield().await;
         }
         Ok(beam.nodes().map(|(distance, node)| (-distance, node)).collect())
     }
 
-    /// Returns the similarity of a node to the query. `pages` keeps the pages of codes that the
-    /// search has read.
-    #[inline]
-    async fn similarity(&self, node: u32, pages: &mut [Bytes]) -> Result<f32> {
-        let (number, offset) = self.points.locate(node as usize);
-        let held = (number / self.points.pages_of_one()) as usize;
-        if pages.get(held).is_none_or(Bytes::is_empty) {
-            let page = self.page(number).await?;
-            if let Some(place) = pages.get_mut(held) {
-                *place = page;
+    /// Compares nodes with the query, and adds them to the beam. Reads their pages together,
+    /// because each may have to come from the disk.
+    async fn compare(&self, nodes: &mut [u32], beam: &mut Beam) -> Result<()> {
+        nodes.sort_unstable();
+        let page_of = |node: &u32| self.points.locate(*node as usize).0;
+        let on_pages: Vec<&[u32]> =
+            nodes.chunk_by(|left, right| page_of(left) == page_of(right)).collect();
+        let firsts = on_pages.iter().filter_map(|nodes| nodes.first());
+        let pages = try_join_all(firsts.map(|node| self.page(page_of(node)))).await?;
+        for (page, nodes) in pages.iter().zip(on_pages) {
+            for node in nodes {
+                let (_, offset) = self.points.locate(*node as usize);
+                let record = page.get(offset..offset + self.points.length);
+                let record = record.ok_or_else(|| self.is_short())?;
+                beam.add(-of_record(&self.coded, record), *node);
             }
         }
-        let page = pages.get(held).map(Bytes::as_ref).unwrap_or_default();
-        let record = page.get(offset..offset + self.points.length);
-        let record = record
-            .ok_or_else(|| self.index.corrupt(self.segment.points, "a page of vectors is short"))?;
-        Ok(of_record(&self.coded, record))
+        Ok(())
+    }
+
+    fn is_short(&self) -> SSTableError {
+        self.index.corrupt(self.segment.points, "a page of vectors is short")
     }
 }
 
