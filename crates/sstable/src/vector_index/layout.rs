@@ -19,6 +19,10 @@ pub(super) const END_OF_PLACE_BYTES: usize = 4;
 /// Bytes of the number of a node's first entry.
 pub(super) const FIRST_ENTRY_BYTES: usize = 4;
 
+/// Bytes behind the description: its position, the version and the last bytes of the file.
+#[cfg(test)]
+pub(super) const END_BYTES: usize = 16;
+
 const MAX_SEGMENTS: u32 = 1 << 20;
 /// Maximum links of a node that a reader accepts. Arbitrary; the writer has fewer.
 const MAX_LINKS: u32 = 1000;

@@ -1,9 +1,16 @@
 use std::path::Path;
 
-use espalier_runtime::{block_on, file::FileSystem, random::Generator};
+use espalier_runtime::{
+    block_on,
+    file::{FileSystem, PAGE_BYTES},
+    random::Generator,
+};
 use espalier_types::Similarity;
 
-use super::*;
+use super::{
+    layout::{END_BYTES, Form, Links, Segment},
+    *,
+};
 use crate::{
     checksums::FileChecksums,
     components::{Component, Descriptor},
@@ -310,6 +317,53 @@ fn damage_is_found_before_it_is_used() {
     });
 }
 
+#[test]
+fn wrong_contents_with_right_checksums_are_errors_or_harmless() {
+    block_on(async {
+        let file_system = FileSystem::simulated(1);
+        let vectors = random_vectors(3, 400, 16);
+        let written = written(&file_system, Similarity::Euclidean, &vectors, &GRAPH).await;
+        let (component, checksums) = written;
+        let index = opened(&file_system, &component, &checksums).await.unwrap();
+        let segment = index.vectors(true).unwrap().description.segments[0].clone();
+        let links = segment.links.unwrap();
+        let path = descriptor().path(&component);
+        let bytes = file_system.read(&path).await.unwrap().to_vec();
+        let (first, record) = (links.start as usize, links.records().length);
+        let of_entry = first + links.entry as usize * record;
+        let (ends, number) = (segment.ends as usize, |number: u32| number.to_be_bytes());
+        // All nodes link to themselves alone.
+        let mut cycle = Vec::new();
+        for node in 0..segment.nodes {
+            cycle.extend_from_slice(&number(1));
+            cycle.extend_from_slice(&number(node));
+            cycle.resize(cycle.len() + record - 8, 0);
+            let next = links.records().locate(node as usize + 1);
+            cycle.resize(next.0 as usize * PAGE_BYTES + next.1, 0);
+        }
+        for (name, at, change, is_error) in [
+            ("a link to no vector", of_entry + 4, number(segment.nodes).to_vec(), true),
+            ("ends out of order", ends, number(u32::MAX).to_vec(), true),
+            ("an end behind the places", ends + 4, number(1 << 30).to_vec(), true),
+            ("more links than fit", of_entry, number(u32::MAX).to_vec(), false),
+            ("no links", of_entry, number(0).to_vec(), false),
+            ("cycles", first, cycle, false),
+            ("a scale", segment.points as usize, f32::NAN.to_le_bytes().to_vec(), false),
+        ] {
+            let mut changed = bytes.clone();
+            changed[at..at + change.len()].copy_from_slice(&change);
+            let checksums = FileChecksums {
+                length: checksums.length,
+                pages: changed.chunks(PAGE_BYTES).map(crc32fast::hash).collect(),
+            };
+            file_system.remove_file(&path).await.unwrap();
+            file_system.create_new(&path).await.unwrap().append(changed).await.unwrap();
+            let index = opened(&file_system, &component, &checksums).await.unwrap();
+            assert_eq!(is_damaged(&index, &vectors).await, is_error, "{name}");
+        }
+    });
+}
+
 /// Returns whether a search that reads all vectors and places fails.
 async fn is_damaged(index: &SecondaryIndex, vectors: &[Vec<f32>]) -> bool {
     let index = index.vectors(true).unwrap();
@@ -324,6 +378,74 @@ async fn is_damaged(index: &SecondaryIndex, vectors: &[Vec<f32>]) -> bool {
         }
     }
     false
+}
+
+/// Returns a description of a segment of codes with a graph, and the position of its first byte.
+fn description() -> (VectorDescription, u64) {
+    let page = |number: u64| number * PAGE_BYTES as u64;
+    let segment = Segment {
+        form: Form::Codes,
+        center: vec![0.5; 2],
+        count: 30,
+        nodes: 20,
+        firsts: Some(page(3)),
+        points: page(0),
+        links: Some(Links { start: page(1), most: 40, entry: 19, width: 64 }),
+        ends: page(4),
+        places: page(5),
+        places_length: 100,
+    };
+    let (signature, similarity) = ("v".to_owned(), Similarity::Euclidean);
+    let description =
+        VectorDescription { signature, similarity, dimension: 2, segments: vec![segment] };
+    (description, page(6))
+}
+
+fn decoded(description: &VectorDescription, position: u64) -> crate::Result<VectorDescription> {
+    let name = crate::FileName::new(Path::new("SecondaryIndex_i.db"));
+    let mut bytes = Vec::new();
+    description.encode(position, &mut bytes);
+    let end = bytes.len() - END_BYTES;
+    VectorDescription::decode(&name, &bytes[..end], position)
+}
+
+#[test]
+fn each_part_of_a_description_is_checked() {
+    let (valid, position) = description();
+    assert_eq!(decoded(&valid, position).unwrap(), valid);
+    type Change = fn(&mut Segment);
+    let changes: [(&str, Change); 14] = [
+        ("the center", |segment| segment.center[1] = f32::NAN),
+        ("a short center", |segment| segment.center.truncate(1)),
+        ("more nodes than entries", |segment| segment.count = 19),
+        ("nodes without first entries", |segment| segment.firsts = None),
+        ("first entries behind the end", |segment| segment.firsts = Some(6 << 12)),
+        ("first entries within a page", |segment| segment.firsts = Some((3 << 12) + 4)),
+        ("vectors behind the end", |segment| segment.points = 6 << 12),
+        ("the last vectors", |segment| segment.nodes = u32::MAX),
+        ("links behind the end", |segment| segment.links.as_mut().unwrap().start = 6 << 12),
+        ("too many links", |segment| segment.links.as_mut().unwrap().most = 1001),
+        ("the entry", |segment| segment.links.as_mut().unwrap().entry = 20),
+        ("ends behind the end", |segment| segment.ends = 6 << 12),
+        ("places behind the end", |segment| segment.places_length = 4097),
+        ("the length of the places", |segment| segment.places_length = u64::MAX),
+    ];
+    for (name, change) in changes {
+        let (mut changed, position) = description();
+        change(&mut changed.segments[0]);
+        assert!(decoded(&changed, position).is_err(), "{name}");
+    }
+    let (mut changed, position) = description();
+    changed.dimension = 0;
+    assert!(decoded(&changed, position).is_err());
+    let name = crate::FileName::new(Path::new("SecondaryIndex_i.db"));
+    let mut bytes = Vec::new();
+    valid.encode(position, &mut bytes);
+    let end = bytes.len() - END_BYTES;
+    for length in 0..end {
+        assert!(VectorDescription::decode(&name, &bytes[..length], position).is_err(), "{length}");
+    }
+    assert!(VectorDescription::decode(&name, &bytes[..=end], position).is_err());
 }
 
 #[test]
