@@ -77,6 +77,24 @@ impl<'s> Output<'s> {
         self.encode(row, &[])
     }
 
+    /// Encodes a row apart from the page.
+    ///
+    /// # Errors
+    /// A selector has no value.
+    pub fn encode_apart(&mut self, row: CurrentRow<'_>) -> Result<Vec<u8>> {
+        let (page, rows) = (std::mem::take(&mut self.content), self.row_count);
+        let written = self.encode(row, &[]);
+        self.row_count = rows;
+        let content = std::mem::replace(&mut self.content, page);
+        written.map(|()| content)
+    }
+
+    /// Adds a row that was encoded apart.
+    pub fn append(&mut self, row: &[u8]) {
+        self.content.extend_from_slice(row);
+        self.row_count += 1;
+    }
+
     fn encode(&mut self, row: CurrentRow<'_>, aggregates: &[Option<Bytes>]) -> Result<()> {
         let mut content = std::mem::take(&mut self.content);
         let context = self.context(row, aggregates);

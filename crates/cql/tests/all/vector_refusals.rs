@@ -5,7 +5,7 @@ use espalier_runtime::{block_on, file::FileSystem};
 
 use super::support::node::{execute, open};
 
-const STATEMENTS: [&str; 6] = [
+const STATEMENTS: [&str; 8] = [
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TABLE k.t (k int PRIMARY KEY, v vector<float, 2>, e vector<float, 2>, n int)",
     // Before there is an index, all vectors are written.
@@ -13,11 +13,13 @@ const STATEMENTS: [&str; 6] = [
     "CREATE INDEX ON k.t (v) USING 'sai'",
     "CREATE INDEX ON k.t (e) USING 'sai' WITH OPTIONS = {'similarity_function': 'euclidean'}",
     "INSERT INTO k.t (k, v, e) VALUES (1, [1, 2], [3, 4])",
+    "CREATE TABLE k.c (k int, c int, v vector<float, 2>, PRIMARY KEY (k, c))",
+    "CREATE INDEX ON k.c (v) USING 'sai'",
 ];
 
 const ZERO: &str = "Zero vectors cannot be indexed or queried with cosine similarity";
 
-const REFUSED: [(&str, &str); 10] = [
+const REFUSED: [(&str, &str); 11] = [
     ("INSERT INTO k.t (k, v) VALUES (1, [0, -0.0])", ZERO),
     ("UPDATE k.t SET v = [0, 0] WHERE k = 1", ZERO),
     ("UPDATE k.t SET v = [0, 0] WHERE k = 1 IF EXISTS", ZERO),
@@ -30,6 +32,8 @@ const REFUSED: [(&str, &str); 10] = [
     ("INSERT INTO k.t (k, e) VALUES (1, [1e18, 0])", "Out-of-bounds value at vector[0]=1.0E18"),
     ("SELECT k FROM k.t ORDER BY v ANN OF [0, 0] LIMIT 1", ZERO),
     ("SELECT k FROM k.t ORDER BY e ANN OF [NaN, 0] LIMIT 1", "non-finite value at vector[0]=NaN"),
+    // Though the conditions select no row.
+    ("SELECT k FROM k.c WHERE k = 1 AND c IN () ORDER BY v ANN OF [0, 0] LIMIT 1", ZERO),
     (
         "SELECT k FROM k.t WHERE e = [1, 2] ORDER BY v ANN OF [1, 2] LIMIT 3 ALLOW FILTERING",
         "Vector indexes only support ANN queries",

@@ -19,27 +19,40 @@ impl<T> Top<T> {
     /// Adds an item. Drops it if its similarity is NaN.
     #[inline]
     pub fn push(&mut self, similarity: f32, item: T) {
+        self.push_with(similarity, || item);
+    }
+
+    /// Adds an item, which `make` makes unless it is dropped at once. Returns whether earlier items
+    /// were dropped.
+    #[inline]
+    pub fn push_with(&mut self, similarity: f32, make: impl FnOnce() -> T) -> bool {
         if similarity.is_nan() {
-            return;
+            return false;
         }
         if similarity < self.threshold || self.most == 0 {
             self.is_cut = true;
-            return;
+            return false;
         }
-        self.kept.push((similarity, item));
-        if self.kept.len() >= self.most * 2 {
-            self.shrink();
-        }
+        self.kept.push((similarity, make()));
+        self.kept.len() >= self.most * 2 && self.shrink()
     }
 
-    fn shrink(&mut self) {
-        if self.kept.len() > self.most && self.most > 0 {
+    /// Drops all items but those to return. Returns whether there were others.
+    pub fn shrink(&mut self) -> bool {
+        let is_longer = self.kept.len() > self.most && self.most > 0;
+        if is_longer {
             let order = |left: &(f32, T), right: &(f32, T)| right.0.total_cmp(&left.0);
             let (_, last, _) = self.kept.select_nth_unstable_by(self.most - 1, order);
             self.threshold = last.0;
             self.kept.truncate(self.most);
             self.is_cut = true;
         }
+        is_longer
+    }
+
+    /// Returns the items that are kept, in any order.
+    pub fn items(&self) -> impl Iterator<Item = &T> {
+        self.kept.iter().map(|(_, item)| item)
     }
 
     /// Records that the search left out items. None of them is greater than all added items.

@@ -25,7 +25,7 @@ const CHUNK_PAGES: usize = 10;
 /// Tombstones per chunk if the page tombstone limit is disabled.
 const CHUNK_TOMBSTONES: usize = 100_000;
 /// Maximum bytes of a result without paging: drivers accept no longer frame.
-pub const MAX_RESULT_BYTES: usize = 256 << 20;
+const MAX_RESULT_BYTES: usize = 256 << 20;
 
 /// The limits of a page, and of the chunks that it is read in.
 pub struct PageLimits {
@@ -61,6 +61,23 @@ impl PageLimits {
             },
             ends_among_tombstones,
         }
+    }
+
+    /// Refuses a result without paging that has more bytes than it may have.
+    ///
+    /// # Errors
+    /// The result is too large.
+    pub fn check_unpaged(&self, bytes: usize) -> Result<()> {
+        if bytes > MAX_RESULT_BYTES {
+            return Err(Error::invalid(format!(
+                "The result is larger than {} MiB; use paging",
+                MAX_RESULT_BYTES >> 20
+            )));
+        }
+        if bytes > self.bytes {
+            return Err(Error::answer_too_large());
+        }
+        Ok(())
     }
 
     /// Returns whether the client asked for pages.

@@ -7,6 +7,7 @@
 mod consume;
 mod limits;
 mod nearest;
+mod nearest_rows;
 mod sorted;
 mod tombstones;
 
@@ -21,9 +22,8 @@ use espalier_storage::{
 };
 
 use self::{
-    limits::{
-        CHUNK_BYTES, CHUNK_ROWS, GROWTH, MAX_RESULT_BYTES, PageLimits, STALE_ROWS, evaluate_limit,
-    },
+    limits::{CHUNK_BYTES, CHUNK_ROWS, GROWTH, PageLimits, STALE_ROWS, evaluate_limit},
+    nearest::NearestOrder,
     tombstones::TombstoneCount,
 };
 use super::{PlannedSelect, group::Output, paging::PagingState};
@@ -115,6 +115,7 @@ pub async fn execute(
     }
     let slices = Arc::new(select.restrictions.slices(table, evaluation)?);
     select.restrictions.check_filters(evaluation)?;
+    let vector = select.nearest.as_ref().map(|nearest| nearest.vector(evaluation)).transpose()?;
     let resumed = state.as_ref().map(|state| state.position.clone());
     let mut execution = Execution {
         select,
@@ -136,7 +137,17 @@ pub async fn execute(
         tombstones: TombstoneCount::default(),
         guard,
     };
-    execution.read(database, partitions, slices, now_s).await?;
+    match (&select.nearest, vector) {
+        _ if slices.slices.is_empty() => {}
+        (Some(nearest), Some(vector)) => {
+            let order = NearestOrder { nearest, vector };
+            execution.read_nearest(database, order, partitions, slices, now_s).await?;
+        }
+        _ if select.sort.is_empty() => {
+            execution.read_all(database, partitions, slices, now_s).await?;
+        }
+        _ => execution.read_sorted(database, partitions, slices, now_s).await?,
+    }
     if select.is_aggregate
         && execution.next.is_none()
         && (execution.output.has_group() || select.group_by.is_none())
@@ -160,24 +171,6 @@ pub fn key_components(table: &TableMetadata, key: &DecoratedKey) -> Result<Vec<B
 }
 
 impl Execution<'_> {
-    /// Reads the rows in the order of the statement.
-    async fn read(
-        &mut self,
-        database: &Node,
-        partitions: Partitions,
-        slices: Arc<ClusteringSlices>,
-        now_s: u32,
-    ) -> Result<()> {
-        match &self.select.nearest {
-            _ if slices.slices.is_empty() => Ok(()),
-            Some(nearest) => self.read_nearest(database, nearest, partitions, slices, now_s).await,
-            None if self.select.sort.is_empty() => {
-                self.read_all(database, partitions, slices, now_s).await
-            }
-            None => self.read_sorted(database, partitions, slices, now_s).await,
-        }
-    }
-
     async fn read_all(
         &mut self,
         database: &Node,
@@ -291,16 +284,7 @@ impl Execution<'_> {
         if self.page.is_paged() {
             return Ok(self.output.row_count >= self.page.rows || bytes >= self.page.bytes);
         }
-        if bytes > MAX_RESULT_BYTES {
-            return Err(Error::invalid(format!(
-                "The result is larger than {} MiB; use paging",
-                MAX_RESULT_BYTES >> 20
-            )));
-        }
-        if bytes > self.page.bytes {
-            return Err(Error::answer_too_large());
-        }
-        Ok(false)
+        self.page.check_unpaged(bytes).map(|()| false)
     }
 
     /// Returns the page. `limit` is the LIMIT of the statement.

@@ -11,18 +11,19 @@
 //!    some, the search is repeated for [`GROWTH`] times as many.
 //! 4. Beyond [`MAX_CANDIDATES`], all rows are read.
 
-use std::{rc::Rc, sync::Arc};
+use std::sync::Arc;
 
 use bytes::Bytes;
-use espalier_mutation::{ClusteringSlices, Row};
+use espalier_mutation::ClusteringSlices;
 use espalier_runtime::maybe_yield;
-use espalier_storage::{IndexSearch, IndexTerm, IndexValues, Node, PartitionRows, ReadTarget, Top};
+use espalier_storage::{IndexSearch, IndexTerm, IndexValues, Node, PartitionRows, ReadTarget};
 use espalier_types::similarity::floats;
 
 use super::{
     super::nearest::PlannedNearest,
     Execution, key_components,
     limits::{CHUNK_BYTES, CHUNK_ROWS},
+    nearest_rows::NearestRows,
 };
 use crate::{
     Result,
@@ -40,23 +41,17 @@ const GROWTH: usize = 4;
 /// Maximum rows that a search asks for.
 const MAX_CANDIDATES: usize = 16 << 10;
 
-/// A row that may be in the result.
-struct FoundRow {
-    /// The number of the row among those that were read, which decides between equal ones.
-    number: usize,
-    partition: Rc<Partition>,
-    row: Option<Row>,
-}
-
-struct Partition {
-    components: Vec<Bytes>,
-    static_row: Option<Row>,
+/// The order of the rows: the vector that they are compared with, serialised and its components.
+pub(super) struct NearestOrder<'s> {
+    pub(super) nearest: &'s PlannedNearest,
+    pub(super) vector: (Bytes, Vec<f32>),
 }
 
 /// The rows of one pass over the candidates.
 struct Pass {
-    top: Top<FoundRow>,
-    rows: usize,
+    rows: NearestRows,
+    /// The number of rows that were read.
+    read: usize,
     /// The greatest similarity that another row may have, as the index knows it.
     bound: Option<f32>,
 }
@@ -73,12 +68,11 @@ impl Execution<'_> {
     pub(super) async fn read_nearest(
         &mut self,
         database: &Node,
-        nearest: &PlannedNearest,
+        order: NearestOrder<'_>,
         partitions: Partitions,
         slices: Arc<ClusteringSlices>,
         now_s: u32,
     ) -> Result<()> {
-        let (bytes, vector) = nearest.vector(self.evaluation)?;
         let names_partitions = matches!(partitions, Partitions::Keys(_));
         let candidates = Candidates { targets: partitions.into_targets(), slices, now_s };
         let search = self.search.take();
@@ -89,7 +83,7 @@ impl Execution<'_> {
         }
         if let Some(most) = most {
             self.search.clone_from(&search);
-            let pass = self.pass(database, nearest, &vector, &candidates, most).await?;
+            let pass = self.pass(database, &order, &candidates, most).await?;
             if let Some(pass) = pass {
                 return self.emit_nearest(pass);
             }
@@ -97,14 +91,14 @@ impl Execution<'_> {
         let limits = database.store().configuration().vector_limits;
         let mut count = self.rows_left + self.rows_left / 2 + SPARE_ROWS;
         while count <= MAX_CANDIDATES {
-            let values = IndexValues::Nearest { vector: bytes.clone(), count, limits };
-            let mut terms = vec![IndexTerm { index: nearest.index.clone(), values }];
+            let values = IndexValues::Nearest { vector: order.vector.0.clone(), count, limits };
+            let mut terms = vec![IndexTerm { index: order.nearest.index.clone(), values }];
             terms.extend(others.iter().cloned());
             self.search = Some(Arc::new(IndexSearch { terms }));
-            let pass = self.pass(database, nearest, &vector, &candidates, usize::MAX).await?;
+            let pass = self.pass(database, &order, &candidates, usize::MAX).await?;
             if let Some(mut pass) = pass
                 && pass.bound.is_none_or(|bound| {
-                    pass.top.least_of_full().is_some_and(|least| least >= bound)
+                    pass.rows.least_of_full().is_some_and(|least| least >= bound)
                 })
             {
                 return self.emit_nearest(pass);
@@ -112,7 +106,7 @@ impl Execution<'_> {
             count *= GROWTH;
         }
         self.search = search;
-        match self.pass(database, nearest, &vector, &candidates, usize::MAX).await? {
+        match self.pass(database, &order, &candidates, usize::MAX).await? {
             Some(pass) => self.emit_nearest(pass),
             None => Ok(()),
         }
@@ -122,12 +116,13 @@ impl Execution<'_> {
     async fn pass(
         &mut self,
         database: &Node,
-        nearest: &PlannedNearest,
-        vector: &[f32],
+        order: &NearestOrder<'_>,
         candidates: &Candidates,
         most: usize,
     ) -> Result<Option<Pass>> {
-        let mut pass = Pass { top: Top::new(self.rows_left), rows: 0, bound: None };
+        self.restart_tombstones();
+        let rows = NearestRows::new(self.rows_left, self.page.bytes);
+        let mut pass = Pass { rows, read: 0, bound: None };
         for target in &candidates.targets {
             let mut resume = None;
             loop {
@@ -141,9 +136,9 @@ impl Execution<'_> {
                 let bounds = pass.bound.into_iter().chain(result.nearest_bound);
                 pass.bound = bounds.reduce(f32::max);
                 for partition in result.partitions {
-                    self.compare(nearest, vector, partition, &mut pass).await?;
+                    self.compare(order, partition, &mut pass).await?;
                 }
-                if pass.rows > most {
+                if pass.read > most {
                     return Ok(None);
                 }
                 match result.next {
@@ -157,59 +152,48 @@ impl Execution<'_> {
 
     /// Compares the rows of a partition with the vector.
     async fn compare(
-        &self,
-        nearest: &PlannedNearest,
-        vector: &[f32],
+        &mut self,
+        order: &NearestOrder<'_>,
         partition: PartitionRows,
         pass: &mut Pass,
     ) -> Result<()> {
-        let select = self.select;
+        let (select, NearestOrder { nearest, vector: (_, vector) }) = (self.select, order);
         let PartitionRows { key, static_row, rows } = partition;
         let components = key_components(&select.table, &key)?;
-        let shared = Rc::new(Partition { components, static_row });
         // A partition with only a static row counts as a row only if the statement does not
         // restrict the clustering.
         let is_alone = rows.is_empty() && select.restrictions.clustering.is_empty();
         for row in rows.into_iter().map(Some).chain(is_alone.then_some(None)) {
             maybe_yield().await;
-            pass.rows += 1;
-            let current = shared.row(&select.table, row.as_ref());
-            let Some(value) = current.value(&nearest.column) else { continue };
+            pass.read += 1;
+            let current = CurrentRow {
+                table: &select.table,
+                partition_key: &components,
+                static_row: static_row.as_ref(),
+                row: row.as_ref().map(RowView::Object),
+            };
+            let value = current.value(&nearest.column);
+            let Some(value) = value.map(|value| floats(&value).collect::<Vec<f32>>()) else {
+                continue;
+            };
             if !select.restrictions.accepts(&current, self.evaluation)? {
                 continue;
             }
-            let value: Vec<f32> = floats(&value).collect();
             if value.len() != vector.len()
                 || nearest.similarity.check(value.iter().copied()).is_err()
             {
                 continue;
             }
             let similarity = nearest.similarity.of(vector, &value).unwrap_or(f32::NAN);
-            let found = FoundRow { number: pass.rows, partition: shared.clone(), row };
-            pass.top.push(similarity, found);
+            let output = &mut self.output;
+            if let Some(bytes) = pass.rows.add(similarity, || output.encode_apart(current)) {
+                self.page.check_unpaged(bytes)?;
+            }
         }
         Ok(())
     }
 
     fn emit_nearest(&mut self, pass: Pass) -> Result<()> {
-        let (found, _) = pass.top.finish(|left, right| left.number.cmp(&right.number));
-        for (_, found) in found {
-            let current = found.partition.row(&self.select.table, found.row.as_ref());
-            self.output.emit(current)?;
-            self.page_is_full()?;
-        }
-        Ok(())
-    }
-}
-
-impl Partition {
-    fn row<'a>(
-        &'a self,
-        table: &'a espalier_mutation::schema::TableMetadata,
-        row: Option<&'a Row>,
-    ) -> CurrentRow<'a> {
-        let static_row = self.static_row.as_ref();
-        let row = row.map(RowView::Object);
-        CurrentRow { table, partition_key: &self.components, static_row, row }
+        pass.rows.finish().try_for_each(|row| row.map(|row| self.output.append(&row)))
     }
 }

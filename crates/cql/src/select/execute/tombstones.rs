@@ -62,6 +62,11 @@ impl Execution<'_> {
         Ok(())
     }
 
+    /// Begins to count again, because the statement reads its rows again.
+    pub(super) fn restart_tombstones(&mut self) {
+        self.tombstones.current = 0;
+    }
+
     fn refuse_tombstones(&self) -> Result<()> {
         let largest = i64::try_from(self.tombstones.largest).unwrap_or(i64::MAX);
         let exceeded = self.guard.guardrails.exceeded(Limit::Tombstones, largest);
