@@ -26,6 +26,9 @@ pub struct StorageConfiguration {
     pub commitlog_total_bytes: u64,
     /// The sizes from which indexes on vectors have other forms. No setting changes them.
     pub vector_limits: VectorLimits,
+    /// The limits of statements that order rows by their similarity to a vector. No setting changes
+    /// them.
+    pub nearest_limits: NearestLimits,
     /// The treatment of a damaged segment at a start (`commit_failure_policy`).
     pub commit_failure_policy: ReplayPolicy,
     /// Memory for the memtables of all shards, in bytes (`memtable_heap_space` and similar
@@ -76,6 +79,22 @@ pub struct StorageConfiguration {
     pub view_build_record_pages: u64,
     /// How long statements wait.
     pub timeouts: Timeouts,
+}
+
+/// The limits of statements that order rows by their similarity to a vector. Tests reduce them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct NearestLimits {
+    /// Rows that other indexes find up to which the statement compares all of them (arbitrary).
+    pub few_rows: usize,
+    /// Maximum rows that the statement asks an index on vectors for (arbitrary). Then it compares
+    /// all rows.
+    pub max_candidates: usize,
+}
+
+impl Default for NearestLimits {
+    fn default() -> Self {
+        Self { few_rows: 1024, max_candidates: 16 << 10 }
+    }
 }
 
 /// The features that schema statements may use, each by a setting.
@@ -171,6 +190,7 @@ impl StorageConfiguration {
             commitlog_segment_bytes: 32 << 20,
             commitlog_total_bytes: 1 << 30,
             vector_limits: VectorLimits::default(),
+            nearest_limits: NearestLimits::default(),
             commit_failure_policy: ReplayPolicy::Stop,
             memtable_bytes: 256 << 20,
             memtable_cleanup_threshold: 0.5,

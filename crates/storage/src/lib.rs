@@ -31,7 +31,7 @@ mod turn_kind;
 mod turns;
 pub mod units;
 
-pub use configuration::{SchemaFeatures, StorageConfiguration, Timeouts};
+pub use configuration::{NearestLimits, SchemaFeatures, StorageConfiguration, Timeouts};
 pub use error::StorageError;
 pub use espalier_cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
 pub use espalier_commitlog::{CommitLogError, CommitLogSync, CommitTicket, ReplayPolicy};
@@ -44,7 +44,7 @@ pub use espalier_memtable::{
 pub use espalier_sstable::{Top, VectorLimits};
 pub use first_failure::FirstFailure;
 pub use guardrails::{Guardrails, Warnings};
-pub use index::{FormBound, IndexSearch, IndexTerm, IndexValues};
+pub use index::{FormBound, IndexSearch, IndexTerm, IndexValues, NearestBound};
 pub use metrics::StorageMetrics;
 pub use node::{
     Batches, ClientEncryption, ClientSession, Compactions, ConnectedClient, Imported, Node, Orphan,

@@ -35,6 +35,7 @@ mod transitional_authorizer;
 mod turn_calls;
 mod turns_over_shards;
 mod unreadable_tables;
+mod vector_candidates;
 mod vector_damage;
 mod vector_histories;
 mod vector_refusals;

@@ -3,14 +3,16 @@
 //!
 //! Writes come with timestamps in any order and with TTLs, deletions are of cells, rows, ranges and
 //! partitions; memtables are flushed, files compacted, the index dropped and created again, the
-//! node restarted without notice. With few vectors the answer is exact. Another run has limits so
-//! low that segments have codes and graphs; then most of the rows must be right.
+//! node restarted without notice. With few vectors the answer is exact. Other runs have limits so
+//! low that segments have codes and graphs; then most of the rows must be right. Limits of the
+//! statement are so low that it searches with conditions of other indexes, and reads all rows in
+//! the end.
 
 use std::{collections::BTreeMap, fmt::Write};
 
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
 use espalier_runtime::{block_on, file::FileSystem, random::Generator, time};
-use espalier_storage::{Node, StorageConfiguration, VectorLimits};
+use espalier_storage::{NearestLimits, Node, StorageConfiguration, VectorLimits};
 use espalier_types::{Similarity, similarity::floats};
 
 use crate::support::node::{execute, open_with};
@@ -19,6 +21,9 @@ const DIMENSION: usize = 3;
 
 /// Limits at which ten vectors have a graph.
 const LOW: VectorLimits = VectorLimits { max_exact: 4, max_short: 0, min_graph: 10, graph_cost: 0 };
+
+/// Limits of the statement that 48 rows reach: searches for 17 to 34 rows, and then all rows.
+const FEW: NearestLimits = NearestLimits { few_rows: 3, max_candidates: 40 };
 
 struct History {
     random: Generator,
@@ -65,6 +70,13 @@ impl History {
             }
             4 => format!("UPDATE {{T}} {using} SET n = {n} WHERE {key}"),
             5 => format!("UPDATE {{T}} {using} SET v = null WHERE {key}"),
+            6 => {
+                let a = self.below(4);
+                format!("UPDATE {{T}} {using}{ttl} SET s = {vector} WHERE a = {a}")
+            }
+            7 if self.one_in(3) => {
+                format!("DELETE s FROM {{T}} {using} WHERE a = {}", self.below(4))
+            }
             _ => format!("UPDATE {{T}} {using}{ttl} SET v = {vector}, n = {n} WHERE {key}"),
         }
     }
@@ -90,8 +102,11 @@ struct TestNode {
 }
 
 async fn open(file_system: &FileSystem, limits: VectorLimits) -> (Node, QueryProcessor) {
-    let configuration =
-        StorageConfiguration { vector_limits: limits, ..StorageConfiguration::new("node") };
+    let configuration = StorageConfiguration {
+        vector_limits: limits,
+        nearest_limits: FEW,
+        ..StorageConfiguration::new("node")
+    };
     open_with(file_system, configuration).await
 }
 
@@ -119,15 +134,19 @@ impl TestNode {
         let mut rest = rows.content.as_slice();
         let mut value = || {
             let (length, tail) = rest.split_at(4);
-            let length = i32::from_be_bytes(length.try_into().unwrap()).max(0);
-            let (value, tail) = tail.split_at(length as usize);
+            let length = i32::from_be_bytes(length.try_into().unwrap());
+            let (value, tail) = tail.split_at(length.max(0) as usize);
             rest = tail;
-            value
+            (length >= 0).then_some(value)
         };
         let mut found = Vec::new();
         for _ in 0..rows.row_count {
-            let key = [value(), value()].map(|key| i32::from_be_bytes(key.try_into().unwrap()));
-            found.push((key, floats(value()).collect()));
+            // A partition with a static row alone has no clustering.
+            let key = |value: Option<&[u8]>| {
+                value.map_or(-1, |value| i32::from_be_bytes(value.try_into().unwrap()))
+            };
+            let key = [value(), value()].map(key);
+            found.push((key, floats(value().unwrap_or_default()).collect()));
         }
         found
     }
@@ -141,10 +160,11 @@ async fn check(history: &mut History, node: &TestNode, is_exact: bool, place: &s
     let (condition, limit) = (history.condition(), 1 + history.below(12));
     let vector = history.vector();
     let now_s = history.now_s;
-    let select = "SELECT a, c, v FROM";
+    let column = if history.one_in(4) { "s" } else { "v" };
+    let select = format!("SELECT a, c, {column} FROM");
     let plain = format!("{select} vh.plain{condition} ALLOW FILTERING");
     let indexed =
-        format!("{select} vh.indexed{condition} ORDER BY v ANN OF {vector} LIMIT {limit}");
+        format!("{select} vh.indexed{condition} ORDER BY {column} ANN OF {vector} LIMIT {limit}");
     let expected: BTreeMap<[i32; 2], Vec<f32>> =
         node.rows(&plain, now_s).await.into_iter().collect();
     let found = node.rows(&indexed, now_s).await;
@@ -183,17 +203,22 @@ async fn run(seed: u64, steps: u64, limits: VectorLimits) -> (Hits, u64, u64) {
     let now_s = time::now_seconds() as i32;
     let mut history = History { random, similarity, now_s, log: String::new() };
     let mut node = TestNode::new(seed, limits).await;
-    let create_index = format!(
-        "CREATE INDEX by_v ON vh.indexed (v) USING 'sai' WITH OPTIONS = {{'similarity_function': '{}'}}",
-        similarity.name()
-    );
-    let columns = "(a int, c int, v vector<float, 3>, n int, PRIMARY KEY (a, c))";
+    let create_index = ["v", "s"].map(|column| {
+        format!(
+            "CREATE INDEX by_{column} ON vh.indexed ({column}) USING 'sai'
+                WITH OPTIONS = {{'similarity_function': '{}'}}",
+            similarity.name()
+        )
+    });
+    let columns = "(a int, c int, v vector<float, 3>, s vector<float, 3> static, n int,
+        PRIMARY KEY (a, c))";
     for statement in [
         "CREATE KEYSPACE vh WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
         &format!("CREATE TABLE vh.indexed {columns}"),
         &format!("CREATE TABLE vh.plain {columns}"),
         "CREATE INDEX by_n ON vh.indexed (n) USING 'sai'",
-        &create_index,
+        &create_index[0],
+        &create_index[1],
     ] {
         execute(&node.processor, statement).await.unwrap();
     }
@@ -213,7 +238,7 @@ async fn run(seed: u64, steps: u64, limits: VectorLimits) -> (Hits, u64, u64) {
             3 if history.one_in(3) => {
                 let _ = writeln!(history.log, "the index is made again");
                 execute(&node.processor, "DROP INDEX vh.by_v").await.unwrap();
-                execute(&node.processor, &create_index).await.unwrap();
+                execute(&node.processor, &create_index[0]).await.unwrap();
             }
             4 if history.one_in(3) => {
                 let _ = writeln!(history.log, "restart");

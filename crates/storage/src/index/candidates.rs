@@ -17,7 +17,7 @@ use super::{
     entry,
     nearest::{NearestPlaces, SearchedFile},
     range::RangeSearch,
-    search::{IndexTerm, IndexValues},
+    search::{IndexTerm, IndexValues, NearestBound},
     source::{EntrySource, open},
     union::{Stream, Union},
 };
@@ -201,8 +201,8 @@ impl Candidates {
         matches!(self.kind, Kind::Nearest { .. })
     }
 
-    /// Returns the greatest similarity of rows that a search for near vectors has left out.
-    pub(super) fn nearest_bound(&self) -> Option<f32> {
+    /// Returns the rows that a search for near vectors has left out.
+    pub(super) fn nearest_bound(&self) -> Option<NearestBound> {
         match &self.kind {
             Kind::Nearest { places, .. } => places.bound(),
             _ => None,

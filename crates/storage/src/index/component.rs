@@ -10,7 +10,7 @@ use super::vector_component::write_vectors;
 use crate::StorageError;
 
 /// Number of entries to copy from a memtable at a time, which takes some microseconds.
-pub(super) const ENTRIES_AT_ONCE: usize = 64;
+const ENTRIES_AT_ONCE: usize = 64;
 
 /// Writes the entries of a frozen memtable. Calls `pace` between portions.
 pub(crate) async fn write_memtable(

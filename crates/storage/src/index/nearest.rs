@@ -19,16 +19,16 @@ use espalier_runtime::maybe_yield;
 use espalier_sstable::{NearestSearch, Neighbor, SSTable, Top, VectorLimits};
 use espalier_types::similarity::floats;
 
-use super::{candidates::Places, source::report_damaged};
+use super::{
+    candidates::Places, search::NearestBound, source::report_damaged,
+    vector_component::vectors_at_once,
+};
 use crate::{StorageError, table::TableView};
 
 /// Minimum number of nodes whose links a search of a graph follows. The graph may need more.
 const MIN_WIDTH: usize = 64;
 /// The factor by which an index that is optimized for recall multiplies the width.
 const RECALL_WIDTHS: usize = 2;
-
-/// Number of a memtable's vectors to compare at a time, which takes some ten microseconds.
-const AT_ONCE: usize = 64;
 
 /// The places of the most similar vectors.
 pub(super) struct NearestPlaces {
@@ -39,7 +39,9 @@ pub(super) struct NearestPlaces {
     vector: Vec<f32>,
     count: usize,
     limits: VectorLimits,
-    bound: Option<f32>,
+    bound: Option<NearestBound>,
+    /// The greatest likely error of a similarity that the search has found.
+    error: f32,
     compared: u64,
 }
 
@@ -90,13 +92,14 @@ impl NearestPlaces {
             count,
             limits,
             bound: None,
+            error: 0.0,
             compared: 0,
         })
     }
 
     /// Returns the greatest similarity that a row without a returned place may have; `None` if the
     /// search has returned all places.
-    pub(super) fn bound(&self) -> Option<f32> {
+    pub(super) fn bound(&self) -> Option<NearestBound> {
         self.bound
     }
 
@@ -120,7 +123,8 @@ impl NearestPlaces {
             self.search_file(file, bypass_cache, &mut top).await?;
         }
         let (found, bound) = top.finish(|_, _| std::cmp::Ordering::Equal);
-        self.bound = bound;
+        let error = self.error;
+        self.bound = bound.map(|similarity| NearestBound { similarity, error });
         let mut places = Vec::with_capacity(found.len());
         for (_, found) in found {
             let place = self.place(found, bypass_cache).await?;
@@ -137,12 +141,13 @@ impl NearestPlaces {
     async fn search_memtable(&mut self, memtable: usize, top: &mut Top<Found>) {
         let Some(source) = self.memtables.get(memtable) else { return };
         let similarity = self.options.similarity;
+        let at_once = vectors_at_once(self.options.dimension);
         let mut from = 0;
         loop {
             let compared = source.with_indexes(|indexes| {
                 let Some(vectors) = indexes.vectors_of(&self.index) else { return 0 };
                 let mut compared = 0;
-                for vector in vectors.vectors(from, AT_ONCE) {
+                for vector in vectors.vectors(from, at_once) {
                     let found = Found::InMemory { memtable, number: from + compared };
                     top.push(similarity.of(&self.vector, vector).unwrap_or(f32::NAN), found);
                     compared += 1;
@@ -151,7 +156,7 @@ impl NearestPlaces {
             });
             let compared = compared.unwrap_or(0);
             from += compared;
-            if compared < AT_ONCE {
+            if compared < at_once {
                 self.compared += from as u64;
                 return;
             }
@@ -180,6 +185,7 @@ impl NearestPlaces {
         let nearest = nearest.map_err(StorageError::from);
         let nearest = nearest.inspect_err(|error| searched.failure = Some(error.clone()))?;
         for neighbor in nearest.found {
+            self.error = self.error.max(neighbor.error);
             top.push(neighbor.similarity, Found::InFile { file, neighbor });
         }
         if nearest.is_cut {

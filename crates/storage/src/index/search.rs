@@ -46,6 +46,26 @@ pub enum IndexValues {
     },
 }
 
+/// The rows that a search for near vectors has left out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct NearestBound {
+    /// The greatest similarity of these rows, as the index knows it.
+    pub similarity: f32,
+    /// The greatest likely error of the similarities that the index knows; 0 if it has compared
+    /// the vectors themselves.
+    pub error: f32,
+}
+
+impl NearestBound {
+    /// Returns the bound of two searches together.
+    pub fn with(self, other: Self) -> Self {
+        Self {
+            similarity: self.similarity.max(other.similarity),
+            error: self.error.max(other.error),
+        }
+    }
+}
+
 /// One side of a range of values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FormBound {

@@ -5,8 +5,18 @@ use espalier_memtable::Memtable;
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{SSTableWriter, VectorIndexWriter};
 
-use super::component::ENTRIES_AT_ONCE;
 use crate::StorageError;
+
+/// Components of the vectors of a memtable that are copied or compared at a time, which takes some
+/// ten microseconds.
+const COMPONENTS_AT_ONCE: usize = 8 << 10;
+/// Maximum number of such vectors.
+const MAX_AT_ONCE: usize = 64;
+
+/// Returns how many vectors of a memtable to copy or compare at a time.
+pub(super) fn vectors_at_once(dimension: usize) -> usize {
+    (COMPONENTS_AT_ONCE / dimension.max(1)).clamp(1, MAX_AT_ONCE)
+}
 
 /// Writes the vectors of a memtable.
 pub(super) async fn write_vectors(
@@ -18,11 +28,12 @@ pub(super) async fn write_vectors(
 ) -> Result<VectorIndexWriter, StorageError> {
     let mut index = component.create(file_system, writer).await?;
     let (mut points, mut from) = (component.points(), 0);
+    let at_once = vectors_at_once(component.options.dimension);
     loop {
         let copied = memtable.with_indexes(|indexes| {
             let Some(vectors) = indexes.vectors_of(&component.name) else { return 0 };
             let mut copied = 0;
-            for vector in vectors.vectors(from, ENTRIES_AT_ONCE) {
+            for vector in vectors.vectors(from, at_once) {
                 if let Some(place) = vectors.place(from + copied) {
                     points.push(place, vector);
                 }

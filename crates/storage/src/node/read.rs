@@ -5,7 +5,7 @@ use espalier_runtime::trace_event;
 
 use super::{Node, virtual_tables::read_virtual};
 use crate::{
-    StorageError,
+    NearestBound, StorageError,
     read::{PartitionRows, ReadCommand, ReadResult, ReadTarget},
     system::is_made_when_read,
 };
@@ -47,7 +47,7 @@ impl Node {
             result.used_index |= part.used_index;
             result.passed_entries += part.passed_entries;
             let bounds = result.nearest_bound.into_iter().chain(part.nearest_bound);
-            result.nearest_bound = bounds.reduce(f32::max);
+            result.nearest_bound = bounds.reduce(NearestBound::with);
             result.partitions.extend(part.partitions);
             result.flat.append(part.flat);
             result.next = part.next;

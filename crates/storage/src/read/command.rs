@@ -8,7 +8,7 @@ use espalier_mutation::{
 };
 
 use super::{FlatColumns, FlatRows};
-use crate::IndexSearch;
+use crate::{IndexSearch, NearestBound};
 
 /// A read command. It is cheap to clone and to send to the shard that owns the data.
 #[derive(Clone, Debug)]
@@ -167,9 +167,8 @@ pub struct ReadResult {
     pub used_index: bool,
     /// Number of index entries that searches for ranges of values have passed.
     pub passed_entries: u64,
-    /// The greatest similarity of rows that a search for near vectors has left out, as the index
-    /// knows it; `None` if it has left out none.
-    pub nearest_bound: Option<f32>,
+    /// The rows that a search for near vectors has left out; `None` if it has left out none.
+    pub nearest_bound: Option<NearestBound>,
 }
 
 /// The reconciled content of a partition: only live rows, no deletions.

@@ -6,17 +6,23 @@
 //! 1. The rows of named partitions, and those that other indexes find if they are few, are all
 //!    read.
 //! 2. Otherwise the index on the vectors names the rows that are most similar, more of them than
-//!    LIMIT. The storage says how similar any other row may be, at most.
+//!    LIMIT. The storage says how similar any other row may be, at most, and how far this may be
+//!    wrong.
 //! 3. If there are fewer rows above that bound than LIMIT, because filters or deletions left out
 //!    some, the search is repeated for [`GROWTH`] times as many.
-//! 4. Beyond [`MAX_CANDIDATES`], all rows are read.
+//! 4. If the rows are so near to the bound that the index cannot tell them from others, the search
+//!    is repeated, too, but at most [`MAX_REPEATS`] times.
+//! 5. Beyond `max_candidates`, all rows are read.
 
 use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::ClusteringSlices;
 use espalier_runtime::maybe_yield;
-use espalier_storage::{IndexSearch, IndexTerm, IndexValues, Node, PartitionRows, ReadTarget};
+use espalier_storage::{
+    IndexSearch, IndexTerm, IndexValues, NearestBound, NearestLimits, Node, PartitionRows,
+    ReadTarget, VectorLimits,
+};
 use espalier_types::similarity::floats;
 
 use super::{
@@ -31,15 +37,15 @@ use crate::{
     restrictions::Partitions,
 };
 
-/// Rows that other indexes find up to which all of them are read (arbitrary).
-const FEW_ROWS: usize = 1024;
 /// Rows that a search asks for beside LIMIT and half as many again (arbitrary): entries may be
 /// stale, and similarities by codes are not exact.
 const SPARE_ROWS: usize = 16;
 /// The factor by which the next search asks for more rows.
 const GROWTH: usize = 4;
-/// Maximum rows that a search asks for.
-const MAX_CANDIDATES: usize = 16 << 10;
+/// Repeated searches because codes are not exact (arbitrary): the last one asks for 16 times as
+/// many rows. Beyond that, so many rows are nearly equally similar that the statement takes some of
+/// them.
+const MAX_REPEATS: usize = 2;
 
 /// The order of the rows: the vector that they are compared with, serialised and its components.
 pub(super) struct NearestOrder<'s> {
@@ -52,8 +58,18 @@ struct Pass {
     rows: NearestRows,
     /// The number of rows that were read.
     read: usize,
-    /// The greatest similarity that another row may have, as the index knows it.
-    bound: Option<f32>,
+    /// The rows that the index has left out.
+    bound: Option<NearestBound>,
+}
+
+/// The most that a pass has found out about the result.
+enum Found {
+    /// No other row is more similar, as far as the index knows.
+    All,
+    /// Another row may be more similar, because the index is not exact.
+    Likely,
+    /// Other rows are likely to be more similar.
+    TooFew,
 }
 
 /// The targets that a pass reads, and the time of the read.
@@ -61,6 +77,17 @@ struct Candidates {
     targets: Vec<ReadTarget>,
     slices: Arc<ClusteringSlices>,
     now_s: u32,
+}
+
+impl Pass {
+    fn found(&mut self) -> Found {
+        let Some(NearestBound { similarity, error }) = self.bound else { return Found::All };
+        match self.rows.least_of_full() {
+            Some(least) if least >= similarity + error => Found::All,
+            Some(least) if least >= similarity - error => Found::Likely,
+            _ => Found::TooFew,
+        }
+    }
 }
 
 impl Execution<'_> {
@@ -77,48 +104,51 @@ impl Execution<'_> {
         let candidates = Candidates { targets: partitions.into_targets(), slices, now_s };
         let search = self.search.take();
         let others = search.as_ref().map_or_else(Vec::new, |search| search.terms.clone());
-        let mut most = if names_partitions { Some(usize::MAX) } else { None };
+        let configuration = database.store().configuration();
+        let NearestLimits { few_rows, max_candidates } = configuration.nearest_limits;
+        let mut max_rows = if names_partitions { Some(usize::MAX) } else { None };
         if !others.is_empty() {
-            most.get_or_insert(FEW_ROWS);
+            max_rows.get_or_insert(few_rows);
         }
-        if let Some(most) = most {
+        if let Some(max_rows) = max_rows {
             self.search.clone_from(&search);
-            let pass = self.pass(database, &order, &candidates, most).await?;
+            let pass = self.pass(database, &order, &candidates, max_rows, None).await?;
             if let Some(pass) = pass {
                 return self.emit_nearest(pass);
             }
         }
-        let limits = database.store().configuration().vector_limits;
+        let limits = configuration.vector_limits;
         let mut count = self.rows_left + self.rows_left / 2 + SPARE_ROWS;
-        while count <= MAX_CANDIDATES {
-            let values = IndexValues::Nearest { vector: order.vector.0.clone(), count, limits };
-            let mut terms = vec![IndexTerm { index: order.nearest.index.clone(), values }];
-            terms.extend(others.iter().cloned());
-            self.search = Some(Arc::new(IndexSearch { terms }));
-            let pass = self.pass(database, &order, &candidates, usize::MAX).await?;
-            if let Some(mut pass) = pass
-                && pass.bound.is_none_or(|bound| {
-                    pass.rows.least_of_full().is_some_and(|least| least >= bound)
-                })
-            {
-                return self.emit_nearest(pass);
-            }
+        let mut repeats = 0;
+        while count <= max_candidates {
+            let by_index = ByIndex { others: &others, count, limits };
+            let pass = self.pass(database, &order, &candidates, usize::MAX, Some(by_index)).await?;
             count *= GROWTH;
+            let Some(mut pass) = pass else { continue };
+            let is_last = repeats == MAX_REPEATS || count > max_candidates;
+            match pass.found() {
+                Found::All => return self.emit_nearest(pass),
+                Found::Likely if is_last => return self.emit_nearest(pass),
+                Found::Likely => repeats += 1,
+                Found::TooFew => {}
+            }
         }
         self.search = search;
-        match self.pass(database, &order, &candidates, usize::MAX).await? {
+        match self.pass(database, &order, &candidates, usize::MAX, None).await? {
             Some(pass) => self.emit_nearest(pass),
             None => Ok(()),
         }
     }
 
-    /// Reads the candidates. Returns `None` if there are more than `most`.
+    /// Reads the candidates: those of `by_index`, or all that the other conditions leave. Returns
+    /// `None` if there are more than `max_rows`.
     async fn pass(
         &mut self,
         database: &Node,
         order: &NearestOrder<'_>,
         candidates: &Candidates,
-        most: usize,
+        max_rows: usize,
+        by_index: Option<ByIndex<'_>>,
     ) -> Result<Option<Pass>> {
         self.restart_tombstones();
         let rows = NearestRows::new(self.rows_left, self.page.bytes);
@@ -126,19 +156,22 @@ impl Execution<'_> {
         for target in &candidates.targets {
             let mut resume = None;
             loop {
+                if let Some(by_index) = &by_index {
+                    self.search = Some(by_index.search(order));
+                }
                 let slices = candidates.slices.clone();
                 let mut command =
                     self.command(target.clone(), slices, resume.take(), candidates.now_s);
-                command.limits.rows = CHUNK_ROWS.min(most.saturating_add(1));
+                command.limits.rows = CHUNK_ROWS.min(max_rows.saturating_add(1));
                 command.limits.bytes = CHUNK_BYTES;
                 let result = database.read(command).await?;
                 self.count_tombstones(&result, target)?;
                 let bounds = pass.bound.into_iter().chain(result.nearest_bound);
-                pass.bound = bounds.reduce(f32::max);
+                pass.bound = bounds.reduce(NearestBound::with);
                 for partition in result.partitions {
                     self.compare(order, partition, &mut pass).await?;
                 }
-                if pass.read > most {
+                if pass.read > max_rows {
                     return Ok(None);
                 }
                 match result.next {
@@ -195,5 +228,25 @@ impl Execution<'_> {
 
     fn emit_nearest(&mut self, pass: Pass) -> Result<()> {
         pass.rows.finish().try_for_each(|row| row.map(|row| self.output.append(&row)))
+    }
+}
+
+/// A search of the index on the vectors.
+struct ByIndex<'a> {
+    /// The terms of other indexes.
+    others: &'a [IndexTerm],
+    /// The number of rows to find.
+    count: usize,
+    limits: VectorLimits,
+}
+
+impl ByIndex<'_> {
+    /// Returns the search of a read.
+    fn search(&self, order: &NearestOrder<'_>) -> Arc<IndexSearch> {
+        let (count, limits, vector) = (self.count, self.limits, order.vector.0.clone());
+        let values = IndexValues::Nearest { vector, count, limits };
+        let mut terms = vec![IndexTerm { index: order.nearest.index.clone(), values }];
+        terms.extend_from_slice(self.others);
+        Arc::new(IndexSearch { terms })
     }
 }
