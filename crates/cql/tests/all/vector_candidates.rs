@@ -124,6 +124,30 @@ fn equal_vectors_end_the_searches() {
 }
 
 #[test]
+fn a_row_that_is_written_often_hides_no_others() {
+    let file_system = FileSystem::simulated(1);
+    block_on(async {
+        let limits = (VectorLimits::default(), NearestLimits::default());
+        let columns = "k int PRIMARY KEY, v vector<float, 2>";
+        let (database, processor) = table(&file_system, limits, columns).await;
+        for key in 1..40_usize {
+            insert(&processor, key, &[key as f32, 0.0]).await;
+        }
+        for turn in 0..400_u16 {
+            insert(&processor, 0, &[0.0, 0.5 - f32::from(turn) / 1000.0]).await;
+        }
+        for is_flushed in [false, true] {
+            if is_flushed {
+                database.flush("k", None).await.unwrap();
+            }
+            let before = database.store().metrics();
+            assert_eq!(nearest(&processor, &[0.0, 0.0], 5).await, [0, 1, 2, 3, 4]);
+            assert_eq!(index_reads(&database, &before), 1);
+        }
+    });
+}
+
+#[test]
 fn tombstones_count_once_for_each_pass() {
     let file_system = FileSystem::simulated(1);
     block_on(async {

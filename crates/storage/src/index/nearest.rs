@@ -2,15 +2,17 @@
 //!
 //! 1. The search compares all vectors of each memtable. In each SSTable's component, it uses codes
 //!    and graphs if the component has many vectors.
-//! 2. The best vectors of all sources name places. The read takes them in the order of the table.
-//!    The caller compares the vectors of the rows themselves, because entries may be stale.
-//! 3. [`NearestPlaces::bound`] is the greatest similarity that any other row may have. A caller
+//! 2. The best vectors of all sources name places. If most of them name a place again, because a
+//!    row was written often, the search asks for more vectors.
+//! 3. The read takes the places in the order of the table. The caller compares the vectors of the
+//!    rows themselves, because entries may be stale.
+//! 4. [`NearestPlaces::bound`] is the greatest similarity that any other row may have. A caller
 //!    that has not found enough rows above the bound searches again, for more.
 //!
 //! The search loses no row to a stale entry: the row's present vector has an entry, too, and this
 //! entry names the row if its similarity is high enough.
 
-use std::rc::Rc;
+use std::{collections::HashSet, rc::Rc};
 
 use bytes::Bytes;
 use espalier_memtable::Memtable;
@@ -30,6 +32,11 @@ const MIN_WIDTH: usize = 64;
 /// The factor by which an index that is optimized for recall multiplies the width.
 const RECALL_WIDTHS: usize = 2;
 
+/// The factor by which a search asks for more vectors if most of them name a place again.
+const GROWTH: usize = 8;
+/// Maximum number of vectors that such a search asks for (arbitrary).
+const MAX_VECTORS: usize = 64 << 10;
+
 /// The places of the most similar vectors.
 pub(super) struct NearestPlaces {
     memtables: Vec<Rc<Memtable>>,
@@ -40,7 +47,7 @@ pub(super) struct NearestPlaces {
     count: usize,
     limits: VectorLimits,
     bound: Option<NearestBound>,
-    /// The greatest likely error of a similarity that the search has found.
+    /// The greatest likely error of a similarity that the present search has found.
     error: f32,
     compared: u64,
 }
@@ -115,27 +122,62 @@ impl NearestPlaces {
         end: Option<&[u8]>,
         bypass_cache: bool,
     ) -> Result<Places, StorageError> {
-        let mut top = Top::new(self.count);
+        let mut vectors = self.count;
+        let mut places = loop {
+            let (found, bound) = self.search(vectors, bypass_cache).await?;
+            let found_vectors = found.len();
+            let (places, bound) = self.distinct(found, bound, bypass_cache).await?;
+            let error = self.error;
+            self.bound = bound.map(|similarity| NearestBound { similarity, error });
+            let are_enough = places.len() >= self.count || 2 * places.len() >= found_vectors;
+            if are_enough || bound.is_none() || vectors >= MAX_VECTORS {
+                break places;
+            }
+            vectors *= GROWTH;
+        };
+        places.retain(|place| {
+            place.as_slice() >= from && end.is_none_or(|end| place.as_slice() < end)
+        });
+        places.sort_unstable();
+        Ok(Places { places, is_last: true })
+    }
+
+    /// Returns the `count` most similar vectors of all sources, in descending order, and the
+    /// greatest similarity of others.
+    async fn search(
+        &mut self,
+        count: usize,
+        bypass_cache: bool,
+    ) -> Result<(Vec<(f32, Found)>, Option<f32>), StorageError> {
+        let mut top = Top::new(count);
+        self.error = 0.0;
         for memtable in 0..self.memtables.len() {
             self.search_memtable(memtable, &mut top).await;
         }
         for file in 0..self.files.len() {
-            self.search_file(file, bypass_cache, &mut top).await?;
+            self.search_file(file, (count, bypass_cache), &mut top).await?;
         }
-        let (found, bound) = top.finish(|_, _| std::cmp::Ordering::Equal);
-        let error = self.error;
-        self.bound = bound.map(|similarity| NearestBound { similarity, error });
-        let mut places = Vec::with_capacity(found.len());
-        for (_, found) in found {
-            let place = self.place(found, bypass_cache).await?;
-            if place.as_slice() >= from && end.is_none_or(|end| place.as_slice() < end) {
-                places.push(place);
+        Ok(top.finish(|_, _| std::cmp::Ordering::Equal))
+    }
+
+    /// Returns the places of vectors, each once: the first [`Self::count`]. Also returns the
+    /// greatest similarity of other places.
+    async fn distinct(
+        &mut self,
+        found: Vec<(f32, Found)>,
+        mut bound: Option<f32>,
+        bypass_cache: bool,
+    ) -> Result<(Vec<Vec<u8>>, Option<f32>), StorageError> {
+        let mut places = HashSet::with_capacity(self.count.min(found.len()));
+        for (similarity, found) in found {
+            if places.len() == self.count {
+                bound = Some(similarity);
+                break;
             }
+            places.insert(self.place(found, bypass_cache).await?);
             maybe_yield().await;
         }
-        places.sort_unstable();
-        places.dedup();
-        Ok(Places { places, is_last: true })
+        Ok((places.into_iter().collect(), bound))
     }
 
     async fn search_memtable(&mut self, memtable: usize, top: &mut Top<Found>) {
@@ -167,7 +209,7 @@ impl NearestPlaces {
     async fn search_file(
         &mut self,
         file: usize,
-        bypass_cache: bool,
+        (count, bypass_cache): (usize, bool),
         top: &mut Top<Found>,
     ) -> Result<(), StorageError> {
         let Some(searched) = self.files.get_mut(file) else { return Ok(()) };
@@ -175,12 +217,8 @@ impl NearestPlaces {
         let vectors = component.and_then(|component| component.vectors(bypass_cache));
         let Some(vectors) = vectors else { return Err(searched.forgotten()) };
         let widths = if self.options.optimizes_recall { RECALL_WIDTHS } else { 1 };
-        let search = NearestSearch {
-            count: self.count,
-            width: MIN_WIDTH,
-            widths,
-            graph_cost: self.limits.graph_cost,
-        };
+        let search =
+            NearestSearch { count, width: MIN_WIDTH, widths, graph_cost: self.limits.graph_cost };
         let nearest = vectors.nearest(&self.vector, search).await;
         let nearest = nearest.map_err(StorageError::from);
         let nearest = nearest.inspect_err(|error| searched.failure = Some(error.clone()))?;
