@@ -44,7 +44,7 @@ pub use espalier_memtable::{
 pub use espalier_sstable::{Top, VectorLimits};
 pub use first_failure::FirstFailure;
 pub use guardrails::{Guardrails, Warnings};
-pub use index::{FormBound, IndexSearch, IndexTerm, IndexValues, NearestBound};
+pub use index::{FormBound, FoundPlaces, IndexSearch, IndexTerm, IndexValues, NearestBound};
 pub use metrics::StorageMetrics;
 pub use node::{
     Batches, ClientEncryption, ClientSession, Compactions, ConnectedClient, Imported, Node, Orphan,

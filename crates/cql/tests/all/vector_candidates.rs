@@ -148,6 +148,33 @@ fn a_row_that_is_written_often_hides_no_others() {
 }
 
 #[test]
+fn a_pass_of_several_chunks_searches_once() {
+    let file_system = FileSystem::simulated(1);
+    block_on(async {
+        let limits = (VectorLimits::default(), NearestLimits::default());
+        let columns = "k int PRIMARY KEY, v vector<float, 2>, t text";
+        let (database, processor) = table(&file_system, limits, columns).await;
+        // A chunk has 4 MiB.
+        let text = "x".repeat(64 << 10);
+        for key in 0..90 {
+            let statement =
+                format!("INSERT INTO k.t (k, v, t) VALUES ({key}, [{key}, 0], '{text}')");
+            execute(&processor, &statement).await.unwrap();
+        }
+        let before = database.store().metrics();
+        let query = "SELECT k, t FROM k.t ORDER BY v ANN OF [0, 0] LIMIT 60";
+        let (count, content) = rows(&processor, query, None).await;
+        let keys = content.chunks_exact(8 + 4 + text.len());
+        let keys = keys.map(|row| i32::from_be_bytes(row[4..8].try_into().unwrap()));
+        assert_eq!(keys.collect::<Vec<_>>(), (0..60).collect::<Vec<_>>());
+        assert_eq!(count, 60);
+        assert!(index_reads(&database, &before) >= 2);
+        let compared = database.store().metrics().index_entries_passed;
+        assert_eq!(compared - before.index_entries_passed, 90);
+    });
+}
+
+#[test]
 fn tombstones_count_once_for_each_pass() {
     let file_system = FileSystem::simulated(1);
     block_on(async {

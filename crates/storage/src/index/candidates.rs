@@ -10,18 +10,18 @@
 
 use std::rc::Rc;
 
-use espalier_mutation::{Listed, put_entry_value, schema::TableMetadata};
+use espalier_mutation::{Listed, put_entry_value};
 use espalier_runtime::maybe_yield;
 
 use super::{
     entry,
     nearest::{NearestPlaces, SearchedFile},
     range::RangeSearch,
-    search::{IndexTerm, IndexValues, NearestBound},
+    search::{FoundPlaces, IndexTerm, IndexValues, NearestBound},
     source::{EntrySource, open},
     union::{Stream, Union},
 };
-use crate::{StorageError, table::TableView};
+use crate::{ReadCommand, StorageError, table::TableView};
 
 /// Maximum number of streams of a search, one for each source and value (arbitrary). Each stream
 /// costs a seek, so the read of a search with more streams reads its whole target.
@@ -54,6 +54,8 @@ enum Kind {
         places: Box<NearestPlaces>,
         bypass_cache: bool,
     },
+    /// The places of near vectors that an earlier read found.
+    Found(FoundPlaces),
 }
 
 /// Some places, in order.
@@ -87,12 +89,8 @@ enum Met {
 impl Candidates {
     /// Opens the sources of a term. Returns `None` if a source has no entries of the index, or if
     /// the search is for too many values.
-    pub(super) fn open(
-        view: &TableView,
-        table: &TableMetadata,
-        term: &IndexTerm,
-        bypass_cache: bool,
-    ) -> Option<Self> {
+    pub(super) fn open(view: &TableView, command: &ReadCommand, term: &IndexTerm) -> Option<Self> {
+        let (table, bypass_cache) = (&*command.table, command.bypass_cache);
         let index = table.index(&term.index)?;
         let listed = Listed::of(index.column_of(table)?.kind);
         let signature = index.signature(table);
@@ -117,7 +115,10 @@ impl Candidates {
                 let (lower, upper) = (lower.as_ref(), upper.as_ref());
                 Kind::Between(RangeSearch::new(sources(&[])?, lower, upper, view.rows()))
             }
-            IndexValues::Nearest { vector, count, limits } => {
+            IndexValues::Nearest { found: Some(found), .. } if command.resume.is_some() => {
+                Kind::Found(found.clone())
+            }
+            IndexValues::Nearest { vector, count, limits, .. } => {
                 let (names, options) = ((&*term.index, &*signature), index.vector_options(table)?);
                 let places = NearestPlaces::open(view, names, options, (vector, *count), *limits)?;
                 Kind::Nearest { places: Box::new(places), bypass_cache }
@@ -150,6 +151,16 @@ impl Candidates {
             Kind::Between(range) => range.next(from, end, rows).await?,
             Kind::Nearest { places, bypass_cache } => {
                 Found::Places(places.next(from, end, *bypass_cache).await?)
+            }
+            Kind::Found(found) => {
+                // The earlier read has asked the others.
+                let behind = found.partition_point(|place| place.as_slice() < from);
+                let is_before_end = |place: &&Vec<u8>| end.is_none_or(|end| place.as_slice() < end);
+                let rest = found.iter().skip(behind).take_while(is_before_end);
+                return Ok(Found::Places(Places {
+                    places: rest.cloned().collect(),
+                    is_last: true,
+                }));
             }
         };
         let Found::Places(Places { places, is_last }) = found else { return Ok(found) };
@@ -198,7 +209,7 @@ impl Candidates {
 
     /// Returns whether the search is for near vectors.
     pub(super) fn is_of_vectors(&self) -> bool {
-        matches!(self.kind, Kind::Nearest { .. })
+        matches!(self.kind, Kind::Nearest { .. } | Kind::Found(_))
     }
 
     /// Returns the rows that a search for near vectors has left out.
@@ -222,7 +233,7 @@ impl Candidates {
     /// Returns the number of entries that the search has passed.
     pub(super) fn passed_entries(&self) -> u64 {
         match &self.kind {
-            Kind::OneOf { .. } => 0,
+            Kind::OneOf { .. } | Kind::Found(_) => 0,
             Kind::Between(range) => range.passed_entries(),
             Kind::Nearest { places, .. } => places.compared(),
         }
@@ -232,7 +243,7 @@ impl Candidates {
         match &mut self.kind {
             Kind::OneOf { union, .. } => Box::new(union.sources()),
             Kind::Between(range) => Box::new(range.sources()),
-            Kind::Nearest { .. } => Box::new(std::iter::empty()),
+            Kind::Nearest { .. } | Kind::Found(_) => Box::new(std::iter::empty()),
         }
     }
 

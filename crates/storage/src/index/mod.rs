@@ -34,4 +34,4 @@ pub(crate) use component::write_memtable;
 pub(crate) use failures::IndexFailures;
 pub(crate) use range::CostlyRanges;
 pub(crate) use read::{Indexed, read_indexed};
-pub use search::{FormBound, IndexSearch, IndexTerm, IndexValues, NearestBound};
+pub use search::{FormBound, FoundPlaces, IndexSearch, IndexTerm, IndexValues, NearestBound};

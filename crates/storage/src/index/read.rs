@@ -47,10 +47,9 @@ pub(crate) async fn read_indexed(
     if command.direction == Direction::Reverse {
         return Ok(Indexed::SCAN);
     }
-    let table = &command.table;
     let mut terms = Vec::with_capacity(search.terms.len());
     for term in &search.terms {
-        let opened = Candidates::open(access.view, table, term, command.bypass_cache);
+        let opened = Candidates::open(access.view, command, term);
         let Some(opened) = opened else { return Ok(Indexed::SCAN) };
         terms.push(opened);
     }
@@ -192,6 +191,9 @@ impl IndexedRead<'_> {
                 let (of_partition, behind) = rest.split_at(count);
                 rest = behind;
                 if self.read_places(partition, of_partition, listed).await? {
+                    if first.is_of_vectors() {
+                        self.result.nearest_places = Some(places.into());
+                    }
                     return Ok(Walked::ToEnd);
                 }
             }

@@ -1,5 +1,7 @@
 //! The terms that a read looks up in its table's secondary indexes.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use espalier_sstable::VectorLimits;
 
@@ -43,8 +45,14 @@ pub enum IndexValues {
         count: usize,
         /// The limits by which the search chooses its method.
         limits: VectorLimits,
+        /// The places that the earlier read found at whose end this read resumes. The shard of that
+        /// end takes them and does not search again.
+        found: Option<FoundPlaces>,
     },
 }
+
+/// Places of rows or partitions that a search has found, in order.
+pub type FoundPlaces = Arc<[Vec<u8>]>;
 
 /// The rows that a search for near vectors has left out.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -50,7 +50,7 @@ impl Node {
             result.nearest_bound = bounds.reduce(NearestBound::with);
             result.partitions.extend(part.partitions);
             result.flat.append(part.flat);
-            result.next = part.next;
+            (result.next, result.nearest_places) = (part.next, part.nearest_places);
             if result.next.is_some() {
                 break;
             }

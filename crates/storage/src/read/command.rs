@@ -8,7 +8,7 @@ use espalier_mutation::{
 };
 
 use super::{FlatColumns, FlatRows};
-use crate::{IndexSearch, NearestBound};
+use crate::{FoundPlaces, IndexSearch, NearestBound};
 
 /// A read command. It is cheap to clone and to send to the shard that owns the data.
 #[derive(Clone, Debug)]
@@ -167,8 +167,11 @@ pub struct ReadResult {
     pub used_index: bool,
     /// Number of index entries that searches for ranges of values have passed.
     pub passed_entries: u64,
-    /// The rows that a search for near vectors has left out; `None` if it has left out none.
+    /// The rows that a search for near vectors has left out; `None` if it has left out none, or an
+    /// earlier read has searched.
     pub nearest_bound: Option<NearestBound>,
+    /// The places of a search for near vectors behind [`Self::next`], for the next read.
+    pub nearest_places: Option<FoundPlaces>,
 }
 
 /// The reconciled content of a partition: only live rows, no deletions.

@@ -20,8 +20,8 @@ use bytes::Bytes;
 use espalier_mutation::ClusteringSlices;
 use espalier_runtime::maybe_yield;
 use espalier_storage::{
-    IndexSearch, IndexTerm, IndexValues, NearestBound, NearestLimits, Node, PartitionRows,
-    ReadTarget, VectorLimits,
+    FoundPlaces, IndexSearch, IndexTerm, IndexValues, NearestBound, NearestLimits, Node,
+    PartitionRows, ReadTarget, VectorLimits,
 };
 use espalier_types::similarity::floats;
 
@@ -154,10 +154,10 @@ impl Execution<'_> {
         let rows = NearestRows::new(self.rows_left, self.page.bytes);
         let mut pass = Pass { rows, read: 0, bound: None };
         for target in &candidates.targets {
-            let mut resume = None;
+            let (mut resume, mut places) = (None, None);
             loop {
                 if let Some(by_index) = &by_index {
-                    self.search = Some(by_index.search(order));
+                    self.search = Some(by_index.search(order, places.take()));
                 }
                 let slices = candidates.slices.clone();
                 let mut command =
@@ -175,7 +175,7 @@ impl Execution<'_> {
                     return Ok(None);
                 }
                 match result.next {
-                    Some(next) => resume = Some(next),
+                    Some(next) => (resume, places) = (Some(next), result.nearest_places),
                     None => break,
                 }
             }
@@ -241,10 +241,10 @@ struct ByIndex<'a> {
 }
 
 impl ByIndex<'_> {
-    /// Returns the search of a read.
-    fn search(&self, order: &NearestOrder<'_>) -> Arc<IndexSearch> {
+    /// Returns the search of the next read. `found` are the places that an earlier read has left.
+    fn search(&self, order: &NearestOrder<'_>, found: Option<FoundPlaces>) -> Arc<IndexSearch> {
         let (count, limits, vector) = (self.count, self.limits, order.vector.0.clone());
-        let values = IndexValues::Nearest { vector, count, limits };
+        let values = IndexValues::Nearest { vector, count, limits, found };
         let mut terms = vec![IndexTerm { index: order.nearest.index.clone(), values }];
         terms.extend_from_slice(self.others);
         Arc::new(IndexSearch { terms })
