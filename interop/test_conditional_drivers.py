@@ -87,16 +87,19 @@ def test_conditional_writes_are_linearizable(node, tmp_path, language, table, ki
         clients.kill()
     assert clients.returncode == 0, said + errors[-4000:]
     history = read_history(file)
-    ended = 1 + max(one.last_moment for one in history if one.end is not None)
+    # Writes without an answer count, too: the last of them may have happened after all answers.
+    ended = 1 + max(one.begin if one.end is None else one.end for one in history)
     history += final_reads(ours, ended, statements)
     try:
         check(history)
     except Violation as violation:
         pytest.fail(f"{violation}\nhistory: {file}")
+    # A start takes seconds beside forty other processes, and a driver needs some to connect again.
+    least = SECONDS if kills else 5 * SECONDS
     for kind, applied in ((READ, None), (CAS, True), (CAS, False)):
         count = sum(one.end is not None and (one.kind, one.applied) == (kind, applied) for one in history)
         print(f"{language}, {table}, {kind}, applied {applied}: {count}")
-        assert count > 5 * SECONDS, f"too few operations of this kind: {kind}, {applied}"
+        assert count > least, f"too few operations of this kind: {kind}, {applied}"
     if kills:
         assert any(one.end is None for one in history), "kills must have hit requests under way"
     file.unlink()
@@ -106,7 +109,7 @@ def kill_at_random(ours, kills):
     draw = random.Random(seed())
     began = time.monotonic()
     for moment in sorted(draw.uniform(0.5, SECONDS - 0.5) for _ in range(kills)):
-        time.sleep(max(0.1, began + moment - time.monotonic()))
+        time.sleep(max(1, began + moment - time.monotonic()))
         ours.restart(kill=True)
 
 
