@@ -24,11 +24,8 @@ pub struct StorageConfiguration {
     pub commitlog_segment_bytes: u32,
     /// Bytes of all segments of all shards (`commitlog_total_space`).
     pub commitlog_total_bytes: u64,
-    /// The sizes from which indexes on vectors have other forms. No setting changes them.
-    pub vector_limits: VectorLimits,
-    /// The limits of statements that order rows by their similarity to a vector. No setting changes
-    /// them.
-    pub nearest_limits: NearestLimits,
+    /// The limits of searches for vectors. No setting changes them.
+    pub vectors: VectorSearchLimits,
     /// The treatment of a damaged segment at a start (`commit_failure_policy`).
     pub commit_failure_policy: ReplayPolicy,
     /// Memory for the memtables of all shards, in bytes (`memtable_heap_space` and similar
@@ -79,6 +76,15 @@ pub struct StorageConfiguration {
     pub view_build_record_pages: u64,
     /// How long statements wait.
     pub timeouts: Timeouts,
+}
+
+/// The limits of searches for vectors.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct VectorSearchLimits {
+    /// The sizes from which indexes on vectors have other forms.
+    pub index: VectorLimits,
+    /// The limits of the statements.
+    pub statement: NearestLimits,
 }
 
 /// The limits of statements that order rows by their similarity to a vector. Tests reduce them.
@@ -189,8 +195,7 @@ impl StorageConfiguration {
             commitlog_sync: CommitLogSync::default(),
             commitlog_segment_bytes: 32 << 20,
             commitlog_total_bytes: 1 << 30,
-            vector_limits: VectorLimits::default(),
-            nearest_limits: NearestLimits::default(),
+            vectors: VectorSearchLimits::default(),
             commit_failure_policy: ReplayPolicy::Stop,
             memtable_bytes: 256 << 20,
             memtable_cleanup_threshold: 0.5,

@@ -31,7 +31,9 @@ mod turn_kind;
 mod turns;
 pub mod units;
 
-pub use configuration::{NearestLimits, SchemaFeatures, StorageConfiguration, Timeouts};
+pub use configuration::{
+    NearestLimits, SchemaFeatures, StorageConfiguration, Timeouts, VectorSearchLimits,
+};
 pub use error::StorageError;
 pub use espalier_cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
 pub use espalier_commitlog::{CommitLogError, CommitLogSync, CommitTicket, ReplayPolicy};

@@ -3,7 +3,8 @@
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
 use espalier_runtime::{block_on, file::FileSystem, random::Generator};
 use espalier_storage::{
-    NearestLimits, Node, StorageConfiguration, StorageMetrics, VectorLimits, Warnings,
+    NearestLimits, Node, StorageConfiguration, StorageMetrics, VectorLimits, VectorSearchLimits,
+    Warnings,
 };
 use espalier_types::Similarity;
 
@@ -18,11 +19,13 @@ const DIMENSION: usize = 8;
 /// Opens a node with a table `k.t` of vectors, indexed by Euclidean similarity.
 async fn table(
     file_system: &FileSystem,
-    (vector_limits, nearest_limits): (VectorLimits, NearestLimits),
+    (index, statement): (VectorLimits, NearestLimits),
     columns: &str,
 ) -> (Node, QueryProcessor) {
-    let configuration =
-        StorageConfiguration { vector_limits, nearest_limits, ..StorageConfiguration::new("node") };
+    let configuration = StorageConfiguration {
+        vectors: VectorSearchLimits { index, statement },
+        ..StorageConfiguration::new("node")
+    };
     let (database, processor) = open_with(file_system, configuration).await;
     for statement in [
         "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",

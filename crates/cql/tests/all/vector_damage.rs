@@ -11,7 +11,7 @@ use espalier_runtime::{
     },
     time,
 };
-use espalier_storage::{Node, StorageConfiguration, VectorLimits};
+use espalier_storage::{Node, StorageConfiguration, VectorLimits, VectorSearchLimits};
 
 use super::support::node::{execute, open_with, rows};
 
@@ -54,8 +54,10 @@ fn a_damaged_component_of_vectors_is_left_out_and_built_again() {
         let file_system = FileSystem::simulated(1);
         let disk = file_system.simulated_disk().unwrap().clone();
         block_on(async {
-            let configuration =
-                StorageConfiguration { vector_limits: limits, ..StorageConfiguration::new("node") };
+            let configuration = StorageConfiguration {
+                vectors: VectorSearchLimits { index: limits, ..VectorSearchLimits::default() },
+                ..StorageConfiguration::new("node")
+            };
             let (database, processor) = open_with(&file_system, configuration).await;
             for statement in STATEMENTS {
                 execute(&processor, statement).await.unwrap();

@@ -12,7 +12,9 @@ use std::{collections::BTreeMap, fmt::Write};
 
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
 use espalier_runtime::{block_on, file::FileSystem, random::Generator, time};
-use espalier_storage::{NearestLimits, Node, StorageConfiguration, VectorLimits};
+use espalier_storage::{
+    NearestLimits, Node, StorageConfiguration, VectorLimits, VectorSearchLimits,
+};
 use espalier_types::{Similarity, similarity::floats};
 
 use crate::support::node::{execute, open_with};
@@ -103,8 +105,7 @@ struct TestNode {
 
 async fn open(file_system: &FileSystem, limits: VectorLimits) -> (Node, QueryProcessor) {
     let configuration = StorageConfiguration {
-        vector_limits: limits,
-        nearest_limits: FEW,
+        vectors: VectorSearchLimits { index: limits, statement: FEW },
         ..StorageConfiguration::new("node")
     };
     open_with(file_system, configuration).await

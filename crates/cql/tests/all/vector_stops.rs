@@ -1,7 +1,9 @@
 //! A compaction that is stopped while it builds the graph of an index on vectors.
 
 use espalier_runtime::{block_on, file::FileSystem, spawn_local, time::Instant, yield_now};
-use espalier_storage::{CompactionKind, StorageConfiguration, StorageError, VectorLimits};
+use espalier_storage::{
+    CompactionKind, StorageConfiguration, StorageError, VectorLimits, VectorSearchLimits,
+};
 
 use super::support::node::{execute, open_with, rows};
 
@@ -16,10 +18,11 @@ const STATEMENTS: [&str; 3] = [
 fn a_compaction_stops_within_the_construction_of_a_graph() {
     let file_system = FileSystem::simulated(1);
     block_on(async {
-        let vector_limits =
-            VectorLimits { max_exact: 10, max_short: 0, min_graph: 20, graph_cost: 1 };
-        let configuration =
-            StorageConfiguration { vector_limits, ..StorageConfiguration::new("node") };
+        let index = VectorLimits { max_exact: 10, max_short: 0, min_graph: 20, graph_cost: 1 };
+        let configuration = StorageConfiguration {
+            vectors: VectorSearchLimits { index, ..VectorSearchLimits::default() },
+            ..StorageConfiguration::new("node")
+        };
         let (database, processor) = open_with(&file_system, configuration).await;
         for statement in STATEMENTS {
             execute(&processor, statement).await.unwrap();

@@ -30,7 +30,7 @@ pub(super) fn context_of(
         oldest_segment: store.logs.oldest_segment_of(table),
         limits: PurgeLimits::at(metadata, time::now_seconds()),
         read_ahead_bytes: read_ahead_bytes(store),
-        vector_limits: store.configuration().vector_limits,
+        vector_limits: store.configuration().vectors.index,
         table: table.clone(),
         outputs: Rc::new(outputs),
         load: load_of(store),

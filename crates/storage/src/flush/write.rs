@@ -170,7 +170,7 @@ impl TableFlush<'_> {
         Copy::new(self.store, memtable, metadata, &mut writer, progress).run().await?;
         let mut pace = FlushPace::new(self.store);
         let yield_core = async || pace.look().await;
-        let limits = &self.store.configuration().vector_limits;
+        let limits = &self.store.configuration().vectors.index;
         write_memtable(self.store.file_system(), memtable, &mut writer, limits, yield_core).await?;
         progress.all_rows_written();
         Ok(writer.finish().await?.map(|written| written.descriptor))

@@ -115,7 +115,7 @@ pub async fn execute(
     }
     let slices = Arc::new(select.restrictions.slices(table, evaluation)?);
     select.restrictions.check_filters(evaluation)?;
-    let vector = select.nearest.as_ref().map(|nearest| nearest.vector(evaluation)).transpose()?;
+    let order = NearestOrder::of(select, evaluation)?;
     let resumed = state.as_ref().map(|state| state.position.clone());
     let mut execution = Execution {
         select,
@@ -137,17 +137,7 @@ pub async fn execute(
         tombstones: TombstoneCount::default(),
         guard,
     };
-    match (&select.nearest, vector) {
-        _ if slices.slices.is_empty() => {}
-        (Some(nearest), Some(vector)) => {
-            let order = NearestOrder { nearest, vector };
-            execution.read_nearest(database, order, partitions, slices, now_s).await?;
-        }
-        _ if select.sort.is_empty() => {
-            execution.read_all(database, partitions, slices, now_s).await?;
-        }
-        _ => execution.read_sorted(database, partitions, slices, now_s).await?,
-    }
+    execution.read(database, order, partitions, slices, now_s).await?;
     if select.is_aggregate
         && execution.next.is_none()
         && (execution.output.has_group() || select.group_by.is_none())
@@ -171,6 +161,25 @@ pub fn key_components(table: &TableMetadata, key: &DecoratedKey) -> Result<Vec<B
 }
 
 impl Execution<'_> {
+    /// Reads the rows in the order of the statement.
+    async fn read(
+        &mut self,
+        database: &Node,
+        order: Option<NearestOrder<'_>>,
+        partitions: Partitions,
+        slices: Arc<ClusteringSlices>,
+        now_s: u32,
+    ) -> Result<()> {
+        match order {
+            _ if slices.slices.is_empty() => Ok(()),
+            Some(order) => self.read_nearest(database, order, partitions, slices, now_s).await,
+            None if self.select.sort.is_empty() => {
+                self.read_all(database, partitions, slices, now_s).await
+            }
+            None => self.read_sorted(database, partitions, slices, now_s).await,
+        }
+    }
+
     async fn read_all(
         &mut self,
         database: &Node,

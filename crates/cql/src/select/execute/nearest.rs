@@ -21,12 +21,12 @@ use espalier_mutation::ClusteringSlices;
 use espalier_runtime::maybe_yield;
 use espalier_storage::{
     FoundPlaces, IndexSearch, IndexTerm, IndexValues, NearestBound, NearestLimits, Node,
-    PartitionRows, ReadTarget, VectorLimits,
+    PartitionRows, ReadTarget, VectorLimits, VectorSearchLimits,
 };
 use espalier_types::similarity::floats;
 
 use super::{
-    super::nearest::PlannedNearest,
+    super::{PlannedSelect, nearest::PlannedNearest},
     Execution, key_components,
     limits::{CHUNK_BYTES, CHUNK_ROWS},
     nearest_rows::NearestRows,
@@ -35,6 +35,7 @@ use crate::{
     Result,
     current_row::{CurrentRow, RowView},
     restrictions::Partitions,
+    term::Evaluation,
 };
 
 /// Rows that a search asks for beside LIMIT and half as many again (arbitrary): entries may be
@@ -49,8 +50,22 @@ const MAX_REPEATS: usize = 2;
 
 /// The order of the rows: the vector that they are compared with, serialised and its components.
 pub(super) struct NearestOrder<'s> {
-    pub(super) nearest: &'s PlannedNearest,
-    pub(super) vector: (Bytes, Vec<f32>),
+    nearest: &'s PlannedNearest,
+    vector: (Bytes, Vec<f32>),
+}
+
+impl<'s> NearestOrder<'s> {
+    /// Returns the order of a statement, if it has one.
+    ///
+    /// # Errors
+    /// The vector is null, or cannot be compared by the measure of the index.
+    pub(super) fn of(
+        select: &'s PlannedSelect,
+        evaluation: &Evaluation<'_>,
+    ) -> Result<Option<Self>> {
+        let Some(nearest) = &select.nearest else { return Ok(None) };
+        Ok(Some(Self { nearest, vector: nearest.vector(evaluation)? }))
+    }
 }
 
 /// The rows of one pass over the candidates.
@@ -104,8 +119,9 @@ impl Execution<'_> {
         let candidates = Candidates { targets: partitions.into_targets(), slices, now_s };
         let search = self.search.take();
         let others = search.as_ref().map_or_else(Vec::new, |search| search.terms.clone());
-        let configuration = database.store().configuration();
-        let NearestLimits { few_rows, max_candidates } = configuration.nearest_limits;
+        let VectorSearchLimits { index: limits, statement } =
+            database.store().configuration().vectors;
+        let NearestLimits { few_rows, max_candidates } = statement;
         let mut max_rows = if names_partitions { Some(usize::MAX) } else { None };
         if !others.is_empty() {
             max_rows.get_or_insert(few_rows);
@@ -117,7 +133,6 @@ impl Execution<'_> {
                 return self.emit_nearest(pass);
             }
         }
-        let limits = configuration.vector_limits;
         let mut count = self.rows_left + self.rows_left / 2 + SPARE_ROWS;
         let mut repeats = 0;
         while count <= max_candidates {
