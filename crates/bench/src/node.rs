@@ -136,7 +136,7 @@ impl InProcessNode {
         match now {
             Now::Row { .. } => {}
             Now::Done(result) => return check_applied(&result?),
-            Now::AfterSync(ticket) | Now::AppliedAfterSync(ticket, _) => {
+            Now::AfterSync(ticket, _) => {
                 ticket.await.map_err(StorageError::from)?;
             }
             Now::MustWait => return check_applied(&self.wait_for(prepared, &options).await?),
@@ -161,7 +161,7 @@ impl InProcessNode {
                 Now::Row { found: false } => return Ok(Found::Nothing),
                 Now::Row { found: true } => return Ok(Found::compare(&row, expected)),
                 Now::Done(result) => Some(result?),
-                Now::AfterSync(_) | Now::AppliedAfterSync(..) => return Ok(Found::Other),
+                Now::AfterSync(..) => return Ok(Found::Other),
                 Now::MustWait => None,
             }
         };

@@ -25,7 +25,7 @@ use espalier_storage::system::is_virtual;
 use operation::with_pending;
 pub use operation::{Operation, WriteContext, WriteTimes};
 pub use plan::plan_modification;
-pub use point::{PointOutcome, PointWrite};
+pub use point::PointWrite;
 pub use point_turn::PointTurn;
 pub use stored_rows::{StoredRows, WrittenRows};
 

@@ -30,16 +30,6 @@ pub struct PointWrite {
     refuses_empty: bool,
 }
 
-/// The outcome of a write of one row.
-pub enum PointOutcome {
-    /// The general path must execute the statement.
-    General,
-    /// The write would have to wait.
-    MustWait,
-    /// The write was applied, or failed for a reason that the general path would find too.
-    Done(Result<CommitTicket, StorageError>),
-}
-
 impl PointWrite {
     /// Plans the write, or returns `None` if the modification is not of this kind.
     pub fn plan(plan: &PlannedModification) -> Option<PointWrite> {
@@ -84,8 +74,9 @@ impl PlannedModification {
         self.point.as_ref().map(|point| &point.key)
     }
 
-    /// Executes the write without waiting. The caller has checked `values` against their markers;
-    /// `buffer` is scratch space for the key.
+    /// Executes the write without waiting. Returns `None` if the write would have to wait, or if
+    /// the general path must execute the statement. The caller has checked `values` against their
+    /// markers; `buffer` is scratch space for the key.
     #[inline]
     pub fn write_point(
         &self,
@@ -93,27 +84,14 @@ impl PlannedModification {
         values: &[Value],
         clocks: Clocks,
         buffer: &mut Vec<u8>,
-    ) -> PointOutcome {
-        self.try_write_point(database, values, clocks, buffer).unwrap_or(PointOutcome::General)
-    }
-
-    #[inline]
-    fn try_write_point(
-        &self,
-        database: &Node,
-        values: &[Value],
-        clocks: Clocks,
-        buffer: &mut Vec<u8>,
-    ) -> Option<PointOutcome> {
+    ) -> Option<Result<CommitTicket, StorageError>> {
         let point = self.point.as_ref()?;
         let key = point.key.partition(values, buffer)?;
         let clustering = point.key.clustering(values)?;
-        self.write_row(point, database, (key, &clustering), values, clocks)?
-            .map_or(Some(PointOutcome::MustWait), |outcome| Some(PointOutcome::Done(outcome)))
+        self.write_row(point, database, (key, &clustering), values, clocks)
     }
 
-    /// Writes the row. Returns `None` if the general path must execute the statement, and
-    /// `Some(None)` if the write would have to wait.
+    /// Writes the row as [`Self::write_point`] does.
     #[inline]
     pub(super) fn write_row(
         &self,
@@ -122,7 +100,7 @@ impl PlannedModification {
         (key, clustering): (DecoratedKeyRef<'_>, &PointClustering<'_>),
         values: &[Value],
         clocks: Clocks,
-    ) -> Option<Option<Result<CommitTicket, StorageError>>> {
+    ) -> Option<Result<CommitTicket, StorageError>> {
         if point.refuses_empty && clustering.iter().flatten().any(|value| value.is_empty()) {
             return None;
         }
@@ -147,6 +125,6 @@ impl PlannedModification {
             deletion: if point.deletes_row { times.deletion() } else { DeletionTime::LIVE },
             cells: &cells,
         };
-        Some(database.store().try_write_row(&self.table, key, clustering, &row))
+        database.store().try_write_row(&self.table, key, clustering, &row)
     }
 }

@@ -129,7 +129,7 @@ impl PlannedModification {
         {
             return None;
         }
-        self.write_row(&turn.write, database, (key, &clustering), values, clocks)?
+        self.write_row(&turn.write, database, (key, &clustering), values, clocks)
     }
 
     #[inline]

@@ -13,7 +13,7 @@ use crate::{
     ClientState, QueryOptions, QueryResult, Result, ResultMetadata, Rows, Value, Values,
     consistency,
     look_ahead::{Ahead, look_ahead},
-    modify::{Clocks, PlannedModification, PointOutcome},
+    modify::{Clocks, PlannedModification},
     prepared::{Plan, Prepared},
     restrictions::PointKey,
     select::{self, PlannedSelect},
@@ -32,11 +32,9 @@ pub enum Now {
         /// True if the row exists; it is encoded in the caller's buffer.
         found: bool,
     },
-    /// A write was applied. The client gets `Void` once the ticket resolves.
-    AfterSync(CommitTicket),
-    /// A conditional write was applied. Once the ticket resolves, the client gets
-    /// [`APPLIED`] with these columns.
-    AppliedAfterSync(CommitTicket, Arc<ResultMetadata>),
+    /// A write was applied. Once the ticket resolves, the client gets `Void`, or, if the write was
+    /// conditional, [`APPLIED`] with these columns.
+    AfterSync(CommitTicket, Option<Arc<ResultMetadata>>),
     /// The execution would have to wait: use [`QueryProcessor::execute`].
     MustWait,
 }
@@ -76,11 +74,11 @@ impl QueryProcessor {
             Plan::Modification(statement) if statement.point_turn.is_some() => {
                 self.take_point_turn(prepared, statement, options)
             }
-            Plan::Modification(statement) => match self.write_point(prepared, statement, options) {
-                PointOutcome::Done(outcome) => acknowledged(outcome),
-                PointOutcome::MustWait => Now::MustWait,
-                PointOutcome::General => self.modify_now(prepared, statement, options),
-            },
+            Plan::Modification(statement) if statement.point.is_some() => {
+                let written = self.write_point(prepared, statement, options);
+                written.map_or(Now::MustWait, acknowledged)
+            }
+            Plan::Modification(statement) => self.modify_now(prepared, statement, options),
             Plan::Select(_) if consistency::is_serial(options.consistency) => Now::MustWait,
             Plan::Select(select) => match self.read_point(prepared, select, options, row) {
                 Some(Ok(found)) => Now::Row { found },
@@ -140,13 +138,8 @@ impl QueryProcessor {
         prepared: &Prepared,
         statement: &PlannedModification,
         options: &QueryOptions<'_>,
-    ) -> PointOutcome {
-        if statement.point.is_none() {
-            return PointOutcome::General;
-        }
-        let Some(values) = borrow_values(&prepared.bind.columns, options.values) else {
-            return PointOutcome::General;
-        };
+    ) -> Option<Result<CommitTicket, StorageError>> {
+        let values = borrow_values(&prepared.bind.columns, options.values)?;
         let clocks = match options.timestamp_us {
             Some(timestamp_us) => {
                 Clocks { timestamp_us, now_s: now_s_or(options, time::now_seconds_coarse) }
@@ -175,7 +168,7 @@ impl QueryProcessor {
         let database = &self.inner.database;
         match statement.write_in_point_turn(database, values, clocks, &mut buffer) {
             None => Now::MustWait,
-            Some(Ok(ticket)) => Now::AppliedAfterSync(ticket, turn.applied.clone()),
+            Some(Ok(ticket)) => Now::AfterSync(ticket, Some(turn.applied.clone())),
             Some(Err(error)) => Now::Done(Err(error.into())),
         }
     }
@@ -241,7 +234,7 @@ fn row_ahead(prepared: &Prepared) -> Option<(&Arc<TableMetadata>, &PointKey, boo
 fn acknowledged(outcome: Result<CommitTicket, StorageError>) -> Now {
     match outcome {
         Ok(ticket) if ticket.is_acknowledged() => Now::Done(Ok(QueryResult::Void)),
-        Ok(ticket) => Now::AfterSync(ticket),
+        Ok(ticket) => Now::AfterSync(ticket, None),
         Err(error) => Now::Done(Err(error.into())),
     }
 }

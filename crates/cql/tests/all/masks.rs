@@ -49,7 +49,7 @@ async fn read(processor: &QueryProcessor, client: &ClientState, id: &[u8]) -> (b
             (false, show_answer(answer))
         }
         Now::Done(answer) => (false, show_answer(answer)),
-        Now::AfterSync(_) | Now::AppliedAfterSync(..) => panic!("a read that writes"),
+        Now::AfterSync(..) => panic!("a read that writes"),
     }
 }
 

@@ -296,11 +296,11 @@ impl TestNode {
                     return (Ok(QueryResult::Rows(rows)), true);
                 }
                 Now::Done(result) => return (result, true),
-                Now::AfterSync(ticket) => {
+                Now::AfterSync(ticket, None) => {
                     ticket.await.unwrap();
                     return (Ok(QueryResult::Void), true);
                 }
-                Now::AppliedAfterSync(..) => panic!("the statement has no condition"),
+                Now::AfterSync(..) => panic!("the statement has no condition"),
                 Now::MustWait => {}
             }
         }

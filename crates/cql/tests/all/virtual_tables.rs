@@ -40,7 +40,7 @@ async fn execute(
     match processor.execute_now(prepared, &client, options, &mut Vec::new()) {
         Now::MustWait => processor.execute(prepared, &client, options).await,
         Now::Done(outcome) => outcome,
-        Now::Row { .. } | Now::AfterSync(_) | Now::AppliedAfterSync(..) => {
+        Now::Row { .. } | Now::AfterSync(..) => {
             panic!("there is nothing where it could be at once")
         }
     }

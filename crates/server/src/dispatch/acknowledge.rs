@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use espalier_cql as cql;
 use espalier_runtime::{maybe_yield, spawn_local};
-use espalier_storage::CommitTicket;
+use espalier_storage::{CommitLogError, CommitTicket};
 
 use super::respond::{Columns, RowsRef, respond_rows};
 use crate::admission::InFlight;
 use crate::connection::Connection;
 use crate::convert::{Levels, error_response};
 use crate::metrics::RequestKind;
+use crate::protocol::response::ErrorResponse;
 use crate::protocol::{Header, Response, ResponseExtras};
 
 /// The acknowledgements that a connection still has to send.
@@ -66,25 +67,13 @@ async fn acknowledge_all(connection: Rc<Connection>) {
         let next = queue.waiting.borrow_mut().pop_front();
         let Some(Acknowledgement { header, write, in_flight }) = next else { break };
         let PendingWrite { ticket, levels, applied } = write;
-        let stream = header.stream;
         if !ticket.is_acknowledged() {
             // Acknowledgements that are ready go out before the next wait.
             connection.flush().await;
         }
-        match ticket.await {
-            Ok(()) => match applied {
-                None => connection.respond(stream, &ResponseExtras::default(), &Response::Void),
-                Some(metadata) => {
-                    let rows = RowsRef { row_count: 1, content: cql::APPLIED, ..RowsRef::NONE };
-                    let columns = Columns::Prepared { skip: false, known_id: None };
-                    respond_rows(&connection, header, columns, &metadata, rows);
-                }
-            },
-            Err(error) => {
-                let error = cql::Error::from(error);
-                let error = if applied.is_some() { error.of_conditional() } else { error };
-                connection.refuse(stream, &error_response(error, levels));
-            }
+        let outcome = ticket.await;
+        if let Err(error) = acknowledge(&connection, header, levels, applied, outcome) {
+            connection.refuse(header.stream, &error);
         }
         connection.server.metrics.latencies.end(RequestKind::Write, in_flight.taken_at);
         connection.end_waiting();
@@ -93,4 +82,31 @@ async fn acknowledge_all(connection: Rc<Connection>) {
     }
     queue.running.set(false);
     connection.flush().await;
+}
+
+/// Answers a write whose ticket has resolved. `applied` has the columns of the answer to a
+/// conditional write.
+pub(super) fn acknowledge(
+    connection: &Connection,
+    header: Header,
+    levels: Levels,
+    applied: Option<Arc<cql::ResultMetadata>>,
+    outcome: Result<(), CommitLogError>,
+) -> Result<(), ErrorResponse> {
+    match (outcome, applied) {
+        (Ok(()), None) => {
+            connection.respond(header.stream, &ResponseExtras::default(), &Response::Void);
+        }
+        (Ok(()), Some(metadata)) => {
+            let rows = RowsRef { row_count: 1, content: cql::APPLIED, ..RowsRef::NONE };
+            let columns = Columns::Prepared { skip: false, known_id: None };
+            respond_rows(connection, header, columns, &metadata, rows);
+        }
+        (Err(error), applied) => {
+            let error = cql::Error::from(error);
+            let error = if applied.is_some() { error.of_conditional() } else { error };
+            return Err(error_response(error, levels));
+        }
+    }
+    Ok(())
 }

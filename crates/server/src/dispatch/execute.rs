@@ -7,7 +7,7 @@ use espalier_cql as cql;
 use espalier_runtime::{trace, trace_event};
 use smallvec::SmallVec;
 
-use super::acknowledge::PendingWrite;
+use super::acknowledge::{PendingWrite, acknowledge};
 use super::read::execute_with_room;
 use super::respond::{Columns, RowsRef, finish, respond_rows};
 use super::ring;
@@ -33,16 +33,20 @@ pub(crate) fn serve_now(
     if header.opcode != Opcode::Execute || connection.server.audit.is_on() {
         return Some(in_flight);
     }
-    let served = match Request::decode(envelope) {
-        Ok(Request::Execute(execute)) => execute_now(connection, header, &execute, in_flight),
+    let tried = match Request::decode(envelope) {
+        Ok(Request::Execute(execute)) => try_execute(connection, header, &execute),
         Ok(_) => return Some(in_flight),
         Err(error) => Err(error.response()),
     };
-    served.unwrap_or_else(|error| {
-        connection.server.metrics.requests_execute.increment();
-        connection.refuse(header.stream, &error);
-        None
-    })
+    let metrics = &connection.server.metrics;
+    match tried {
+        Ok(Tried::MustWait) => return Some(in_flight),
+        Ok(Tried::Answered(kind)) => metrics.latencies.end(kind, in_flight.taken_at),
+        Ok(Tried::Written(write)) => connection.acknowledge_later(header, write, in_flight),
+        Err(error) => connection.refuse(header.stream, &error),
+    }
+    metrics.requests_execute.increment();
+    None
 }
 
 /// Maximum body, in bytes, of a request that is looked ahead. For a longer one, looking at its
@@ -75,28 +79,38 @@ pub(crate) fn look_ahead<'a>(
     }
 }
 
-/// Executes a statement without waiting; returns `in_flight` if the statement has to wait.
-fn execute_now(
+/// The outcome of an EXECUTE without waiting.
+enum Tried {
+    /// The client has its answer.
+    Answered(RequestKind),
+    /// The write is applied, and its client gets an answer once it is durable.
+    Written(PendingWrite),
+    /// The statement has to wait: nothing was done.
+    MustWait,
+}
+
+/// Executes a statement without waiting.
+#[inline]
+fn try_execute(
     connection: &Rc<Connection>,
     header: Header,
     execute: &Execute<'_>,
-    in_flight: InFlight,
-) -> Result<Option<InFlight>, ErrorResponse> {
+) -> Result<Tried, ErrorResponse> {
     let prepared = find_served(connection, execute)?;
     if prepared.returns_rows() && connection.is_behind() {
-        return Ok(Some(in_flight));
+        return Ok(Tried::MustWait);
     }
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let options = query_options(&execute.parameters, &values);
     let levels = Levels::of(&execute.parameters);
-    let metrics = &connection.server.metrics;
     let mut row = connection.server.row.borrow_mut();
     match connection.server.processor.execute_now(&prepared, &client, &options, &mut row) {
+        cql::Now::MustWait => Ok(Tried::MustWait),
         // A large row waits for memory.
         cql::Now::Row { .. } if !connection.hold_row(row.len()) => {
             *row = Vec::new();
-            Ok(Some(in_flight))
+            Ok(Tried::MustWait)
         }
         cql::Now::Row { found } => {
             let columns = columns_of(execute, &prepared);
@@ -105,79 +119,19 @@ fn execute_now(
             if row.capacity() > MAX_KEPT_ROW {
                 *row = Vec::new();
             }
-            metrics.requests_execute.increment();
-            metrics.latencies.end(RequestKind::Read, in_flight.taken_at);
-            Ok(None)
+            Ok(Tried::Answered(RequestKind::Read))
         }
-        cql::Now::MustWait => Ok(Some(in_flight)),
-        cql::Now::AfterSync(ticket) => {
-            metrics.requests_execute.increment();
-            let write = PendingWrite { ticket, levels, applied: None };
-            connection.acknowledge_later(header, write, in_flight);
-            Ok(None)
-        }
-        cql::Now::AppliedAfterSync(ticket, columns) => {
-            metrics.requests_execute.increment();
-            let write = PendingWrite { ticket, levels, applied: Some(columns) };
-            connection.acknowledge_later(header, write, in_flight);
-            Ok(None)
+        cql::Now::AfterSync(ticket, applied) => {
+            Ok(Tried::Written(PendingWrite { ticket, levels, applied }))
         }
         cql::Now::Done(result) => {
             let columns = columns_of(execute, &prepared);
-            let warnings = cql::Warnings::default();
-            finish(connection, header, levels, columns, result, &warnings)?;
-            metrics.requests_execute.increment();
-            let kind = if prepared.returns_rows() { RequestKind::Read } else { RequestKind::Write };
-            metrics.latencies.end(kind, in_flight.taken_at);
-            Ok(None)
+            finish(connection, header, levels, columns, result, &cql::Warnings::default())?;
+            let is_read = prepared.returns_rows();
+            let kind = if is_read { RequestKind::Read } else { RequestKind::Write };
+            Ok(Tried::Answered(kind))
         }
     }
-}
-
-/// Serves a traced EXECUTE by the path that it would take untraced. Returns false, without an
-/// answer, if that is the path of requests that have to wait.
-async fn execute_traced(
-    connection: &Rc<Connection>,
-    header: Header,
-    execute: &Execute<'_>,
-) -> Result<bool, ErrorResponse> {
-    let prepared = find_served(connection, execute)?;
-    if prepared.returns_rows() && connection.is_behind() {
-        return Ok(false);
-    }
-    let client = connection.client();
-    let values = BoundValues::new(&execute.parameters.values);
-    let options = query_options(&execute.parameters, &values);
-    let levels = Levels::of(&execute.parameters);
-    let (columns, mut row) = (columns_of(execute, &prepared), Vec::new());
-    let processor = &connection.server.processor;
-    let result = match processor.execute_now(&prepared, &client, &options, &mut row) {
-        cql::Now::MustWait => {
-            trace_event!("The memtable alone cannot answer: executing with waits");
-            return Ok(false);
-        }
-        cql::Now::Row { .. } if !connection.hold_row(row.len()) => return Ok(false),
-        cql::Now::Row { found } => {
-            let rows = RowsRef { row_count: u32::from(found), content: &row, ..RowsRef::NONE };
-            respond_rows(connection, header, columns, &prepared.result, rows);
-            return Ok(true);
-        }
-        cql::Now::AfterSync(ticket) => match ticket.wait().await {
-            Ok(()) => Ok(cql::QueryResult::Void),
-            Err(error) => Err(error.into()),
-        },
-        cql::Now::AppliedAfterSync(ticket, metadata) => match ticket.wait().await {
-            Ok(()) => {
-                let rows = RowsRef { row_count: 1, content: cql::APPLIED, ..RowsRef::NONE };
-                respond_rows(connection, header, columns, &metadata, rows);
-                return Ok(true);
-            }
-            Err(error) => Err(cql::Error::from(error).of_conditional()),
-        },
-        cql::Now::Done(result) => result,
-    };
-    finish(connection, header, levels, columns, result, &cql::Warnings::default())?;
-    Ok(true)
 }
 
 /// Serves an EXECUTE that has to wait or is traced.
@@ -187,9 +141,17 @@ pub(super) async fn serve_execute(
     execute: Execute<'_>,
 ) -> Result<(), ErrorResponse> {
     connection.server.metrics.requests_execute.increment();
-    // In a box: nearly all requests are untraced, and their futures need no space for it.
-    if trace::is_on() && Box::pin(execute_traced(connection, header, &execute)).await? {
-        return Ok(());
+    // An untraced request was tried by `serve_now`.
+    if trace::is_on() {
+        match try_execute(connection, header, &execute)? {
+            Tried::Answered(_) => return Ok(()),
+            Tried::Written(PendingWrite { ticket, levels, applied }) => {
+                // In a box: nearly all requests are untraced, and their futures need no space.
+                let outcome = Box::pin(ticket.wait()).await;
+                return acknowledge(connection, header, levels, applied, outcome);
+            }
+            Tried::MustWait => trace_event!("Not answered from memory: executing with waits"),
+        }
     }
     let prepared = find_served(connection, &execute)?;
     let client = connection.client();
