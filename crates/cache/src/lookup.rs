@@ -1,36 +1,34 @@
 //! Look-ups of single entries.
 
-use espalier_memtable::{RowLookup, split_stored};
+use espalier_memtable::split_stored;
 use espalier_mutation::{
-    DecoratedKey, DecoratedKeyRef, DeletionTime, PackError, PackedRow, PartitionHeader, path,
-    schema::TableMetadata,
+    DecoratedKey, DecoratedKeyRef, DeletionTime, FoundRow, Lookup, PackedRow, PartitionHeader,
+    path, schema::TableMetadata,
 };
 use espalier_runtime::trace_event;
 
-use super::{Inner, TableCache, Ticket, entry::Entry, partitions::are_continuous};
+use super::{Inner, TableCache, Ticket, partitions::are_continuous};
 use crate::CacheError;
 
 impl TableCache {
-    /// Calls `take` with a cached row, or with an empty result if the partition is known to be
-    /// absent or, for a partition of one row, to have no row. Returns `None` if the answer is not
-    /// known here. The row is not reconciled with the memtables.
+    /// Calls `take` with a cached row. The row is not reconciled with the memtables.
     #[inline]
     pub fn look_up<V: AsRef<[u8]>, R>(
         &self,
         table: &TableMetadata,
         key: DecoratedKeyRef<'_>,
         clustering: &[Option<V>],
-        take: impl FnOnce(RowLookup<'_>) -> R,
-    ) -> Option<R> {
+        take: impl FnOnce(FoundRow<'_>) -> R,
+    ) -> Lookup<R> {
         let format = self.format();
         let mut buffer = self.path.borrow_mut();
         let Inner { trie, eviction_ages, metrics, has_partition_ranges, .. } =
             &mut *self.cache.0.borrow_mut();
         if trie.is_empty() {
-            return None;
+            return Lookup::Unknown;
         }
         self.put_partition(self.ticket().number, key, &mut buffer);
-        let mut lookup = RowLookup::NOTHING;
+        let mut found = FoundRow::NOTHING;
         let entry = if format.is_single_row {
             buffer.push(path::FIRST_ROW);
             trie.get(&buffer)
@@ -40,11 +38,13 @@ impl TableCache {
                 None => None,
                 Some(header) => {
                     eviction_ages.touch(header);
-                    lookup.partition_deletion = header.deletion();
-                    lookup.static_row = packed(header, format.is_exact).ok()?;
+                    found.partition_deletion = header.deletion();
                     let length = buffer.len();
                     path::put_row(table.comparator(), clustering, &mut buffer);
-                    Some(partition.get(&buffer[length..]).filter(|entry| entry.is_row())?)
+                    match partition.get(&buffer[length..]) {
+                        Some(entry) if entry.is_row() => Some(entry),
+                        _ => return Lookup::Unknown,
+                    }
                 }
             }
         };
@@ -53,17 +53,19 @@ impl TableCache {
                 eviction_ages.touch(entry);
                 if entry.is_row() {
                     let stored = split_stored(format.is_exact, entry.row_bytes()).1;
-                    lookup.row = Some(PackedRow::new(stored).ok()?);
-                    lookup.range_deletion = entry.deletion();
+                    let Ok(row) = PackedRow::new(stored) else { return Lookup::Unknown };
+                    (found.row, found.range_deletion) = (Some(row), entry.deletion());
                 }
                 metrics.row_hits += 1;
+                metrics.reads_without_misses += 1;
+                Lookup::Row(take(found))
             }
-            // No file has the partition.
-            None if *has_partition_ranges && are_continuous(trie, &buffer) => {}
-            None => return None,
+            None if *has_partition_ranges && are_continuous(trie, &buffer) => {
+                metrics.reads_without_misses += 1;
+                Lookup::Absent
+            }
+            None => Lookup::Unknown,
         }
-        metrics.reads_without_misses += 1;
-        Some(take(lookup))
     }
 
     /// Prefetches the memory that look-ups of these rows will read into the processor's caches.
@@ -119,14 +121,6 @@ impl TableCache {
         }
         let deletion = header.map_or(DeletionTime::LIVE, |header| header.deletion);
         self.cache.0.borrow_mut().add_header(prefix, deletion, &bytes);
-    }
-}
-
-/// Returns the static row of a header.
-fn packed(header: &Entry, is_exact: bool) -> Result<Option<PackedRow<'_>>, PackError> {
-    match header.row_bytes() {
-        [] => Ok(None),
-        bytes => PackedRow::new(split_stored(is_exact, bytes).1).map(Some),
     }
 }
 

@@ -6,10 +6,9 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    Clustering, DecoratedKey, DecoratedKeyRef, DeletionTime, Direction, PackedRow, Row, Unfiltered,
+    Clustering, DecoratedKey, DecoratedKeyRef, Direction, FoundRow, Row, Unfiltered,
     UnfilteredStream, path, reconcile::MergedPartition, schema::TableMetadata,
 };
-use espalier_sstable::{PointRow, PointScratch};
 
 use crate::{
     CacheError, Inner, TableCache, entry::Entry, partitions::are_continuous, populate::min_bytes,
@@ -49,8 +48,7 @@ pub fn add_cached_row<V: AsRef<[u8]>>(
     table: &TableMetadata,
     key: DecoratedKeyRef<'_>,
     clustering: &[Option<V>],
-    found: Option<&PointRow>,
-    scratch: &PointScratch,
+    found: &FoundRow<'_>,
 ) {
     let format = cache.format();
     // Without an exact format, the path does not give the clustering values back, and the entry
@@ -66,19 +64,15 @@ pub fn add_cached_row<V: AsRef<[u8]>>(
     let inner = &mut *cache.cache.0.borrow_mut();
     inner.metrics.reads_with_misses += 1;
     inner.metrics.row_misses += 1;
-    let row = found.filter(|found| found.has_row).map(|_| scratch.row());
-    let (partition_deletion, range_deletion) = match found {
-        Some(found) => (found.partition_deletion, found.range_deletion),
-        None => (DeletionTime::LIVE, DeletionTime::LIVE),
-    };
+    let row = found.row.map(|row| row.bytes());
+    let FoundRow { partition_deletion, range_deletion, .. } = *found;
     if format.is_single_row {
         if partition_deletion.is_live() && range_deletion.is_live() {
             inner.add_only_row(prefix, row);
         }
-        return;
-    }
-    let Some(row) = row.filter(|row| PackedRow::new(row).is_ok()) else { return };
-    if inner.add_header(prefix, partition_deletion, &[]) {
+    } else if let Some(row) = row
+        && inner.add_header(prefix, partition_deletion, &[])
+    {
         inner.add_row(prefix, place, range_deletion, row);
     }
 }

@@ -61,7 +61,6 @@ pub use error::MemtableError;
 pub use factory::{MemtableConfigurations, MemtableFactory};
 pub use index_entries::{IndexCounts, IndexPortion, MemtableIndexes};
 pub use kind::{MemtableKind, Structure};
-pub use lookup::{Found, RowLookup};
 pub use memory::MemtableMemory;
 pub use merge::{is_covered, merge_packed, replaces};
 pub use only_rows::OnlyRows;

@@ -3,68 +3,15 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    CellRef, DecoratedKeyRef, DeletionTime, PackError, PackedRow, Visibility, path,
-    schema::{ColumnId, DroppedColumn, TableMetadata},
+    DecoratedKeyRef, FoundRow, Lookup, PackedRow, path,
+    schema::{DroppedColumn, TableMetadata},
 };
-
 use espalier_trie::prefetch::prefetch_range;
 
 use super::{Memtable, content::Content, range_tombstones, row_format::split_stored};
 
 /// Bytes at the start of a row on the heap that a look-up prefetches.
 pub(super) const LIKELY_BYTES: usize = 256;
-
-/// A row as a memtable holds it, not yet reconciled with the deletions that cover it.
-#[derive(Clone, Copy, Debug)]
-pub struct RowLookup<'a> {
-    /// The deletion of the partition.
-    pub partition_deletion: DeletionTime,
-    /// The range deletion in force at the row.
-    pub range_deletion: DeletionTime,
-    /// The row.
-    pub row: Option<PackedRow<'a>>,
-    /// The partition's static row.
-    pub static_row: Option<PackedRow<'a>>,
-}
-
-impl<'a> RowLookup<'a> {
-    /// The result for a partition that does not exist.
-    pub const NOTHING: RowLookup<'static> = RowLookup {
-        partition_deletion: DeletionTime::LIVE,
-        range_deletion: DeletionTime::LIVE,
-        row: None,
-        static_row: None,
-    };
-
-    /// Passes the visible cells of simple columns to `take`, in ascending order of their columns.
-    /// Returns whether a reader at second `now_s` sees the row; see
-    /// [`Visibility::visible_cells`](espalier_mutation::Visibility::visible_cells).
-    ///
-    /// # Errors
-    ///
-    /// Returns an error if the row is malformed.
-    #[inline]
-    pub fn visible_cells(
-        &self,
-        now_s: u32,
-        is_known: impl Fn(ColumnId) -> bool,
-        take: impl FnMut(ColumnId, CellRef<'a>),
-    ) -> Result<bool, PackError> {
-        let Some(row) = &self.row else { return Ok(false) };
-        let above = self.partition_deletion.max(self.range_deletion);
-        Visibility::of_packed(row, above, now_s).visible_packed_cells(row, is_known, take)
-    }
-}
-
-/// The result of a look-up in one memtable. The row is not reconciled with other sources.
-pub enum Found<R> {
-    /// The partition does not exist.
-    NoPartition,
-    /// The partition exists. The value is the result of the caller's function for the row.
-    Row(R),
-    /// The row is damaged, so the answer is not known here; the general path reports the damage.
-    Unreadable,
-}
 
 impl Memtable {
     /// Returns whether some cells may be older than the drop of a column that was added again.
@@ -109,13 +56,13 @@ impl Memtable {
         key: DecoratedKeyRef<'_>,
         clustering: &[Option<V>],
         buffer: &mut Vec<u8>,
-        take: impl FnOnce(RowLookup<'_>) -> R,
-    ) -> Found<R> {
+        take: impl FnOnce(FoundRow<'_>) -> R,
+    ) -> Lookup<R> {
         let store = self.store.borrow();
         buffer.clear();
         path::put_partition(key, buffer);
         let prefix_length = buffer.len();
-        let mut lookup = RowLookup::NOTHING;
+        let mut found = FoundRow::NOTHING;
         if self.format.is_single_row {
             buffer.push(path::FIRST_ROW);
             let row = store.get(buffer);
@@ -125,34 +72,28 @@ impl Memtable {
             if has_deletions
                 && let Some(Content::Partition(deletion)) = store.get(&buffer[..prefix_length])
             {
-                lookup.partition_deletion = *deletion;
+                found.partition_deletion = *deletion;
             } else if row.is_none() {
-                return Found::NoPartition;
+                return Lookup::Absent;
             }
             return match self.packed(row) {
-                Ok(row) => Found::Row(take(RowLookup { row, ..lookup })),
-                Err(()) => Found::Unreadable,
+                Ok(row) => Lookup::Row(take(FoundRow { row, ..found })),
+                Err(()) => Lookup::Unknown,
             };
         }
         let Some(Content::Partition(deletion)) = store.get(buffer) else {
-            return Found::NoPartition;
+            return Lookup::Absent;
         };
-        lookup.partition_deletion = *deletion;
-        if table.has_static_columns() {
-            buffer.push(path::STATIC);
-            let Ok(row) = self.packed(store.get(buffer)) else { return Found::Unreadable };
-            lookup.static_row = row;
-            buffer.truncate(prefix_length);
-        }
+        found.partition_deletion = *deletion;
         path::put_row(table.comparator(), clustering, buffer);
-        let Ok(row) = self.packed(store.get(buffer)) else { return Found::Unreadable };
-        lookup.row = row;
+        let Ok(row) = self.packed(store.get(buffer)) else { return Lookup::Unknown };
+        found.row = row;
         if self.has_boundaries.get() {
             let (prefix, row_path) = buffer.split_at(prefix_length);
-            lookup.range_deletion =
+            found.range_deletion =
                 range_tombstones::deletion_before(store.subtrie(prefix), row_path, true);
         }
-        Found::Row(take(lookup))
+        Lookup::Row(take(found))
     }
 
     /// Returns whether [`Memtable::look_ahead`] does anything.

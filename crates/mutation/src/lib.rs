@@ -20,6 +20,7 @@ mod fragment;
 mod index_entries;
 mod key;
 mod log_position;
+mod lookup;
 pub mod murmur3;
 mod packed;
 mod partition_update;
@@ -52,6 +53,7 @@ pub use key::{
     put_composite_component, split_composite,
 };
 pub use log_position::{LogPosition, joined_intervals};
+pub use lookup::{FoundRow, Lookup};
 pub use packed::{PackError, PackedCells, PackedColumn, PackedRow, pack_row, unpack_row};
 pub use partition_update::{Mutation, PartitionUpdate};
 pub use range_tombstones::{RangeTombstone, RangeTombstoneList};

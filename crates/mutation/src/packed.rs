@@ -336,6 +336,12 @@ impl<'a> PackedRow<'a> {
         }
     }
 
+    /// Returns the packed form.
+    #[inline]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.packed
+    }
+
     /// Reads the row's own part. [`Self::columns`] reads the columns.
     ///
     /// # Errors

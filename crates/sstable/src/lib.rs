@@ -59,9 +59,9 @@ pub use error::{FileName, Result, SSTableError};
 pub use opened::{BytesOnDisk, Droppable, SSTable, SSTableSet, set_commit_log_facts};
 pub use page_cache::{PageCache, PageCacheMetrics, PartMetrics};
 pub use reader::{
-    Ahead, CachedRow, Caveat, DataReader, IndexedPartition, Inspection, PartitionStream,
-    PointLookup, PointRow, PointScratch, Presence, RawRow, RowBatch, RowBatches, SSTableReader,
-    Scan, ScannedPartition, read_statistics,
+    Ahead, Caveat, DataReader, IndexedPartition, Inspection, PartitionStream, PointLookup,
+    PointScratch, Presence, RawRow, RowBatch, RowBatches, SSTableReader, Scan, ScannedPartition,
+    read_statistics,
 };
 pub use secondary_index::{EntryCursor, IndexRuns, SecondaryIndex, SecondaryIndexWriter};
 pub use statistics::{EncodingStats, Statistics, collector::WriterFacts};

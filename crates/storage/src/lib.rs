@@ -41,7 +41,7 @@ pub use espalier_compaction::{
     CompactionKind, CompactionProgress, ScrubMode, ScrubReport, strategy::CompactionStrategy,
 };
 pub use espalier_memtable::{
-    MemtableConfigurations, MemtableError, MemtableKind, MemtableMemory, RowLookup, Structure,
+    MemtableConfigurations, MemtableError, MemtableKind, MemtableMemory, Structure,
 };
 pub use espalier_sstable::{Top, VectorLimits};
 pub use first_failure::FirstFailure;
@@ -59,7 +59,7 @@ pub use read::{
 };
 pub use recovery::read_segments;
 pub use replacement::{ReplacedNode, take_files};
-pub use shard::{DIRECTORY_LOCK, LogCheck, LookAhead, Routing, ShardStore};
+pub use shard::{DIRECTORY_LOCK, LogCheck, LookAhead, Routing, RowLookup, ShardStore};
 pub use shared::SharedStorage;
 pub use turn_deadline::TurnDeadline;
 pub use turn_kind::TurnKind;

@@ -8,7 +8,7 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    DecoratedKeyRef,
+    DecoratedKeyRef, FoundRow,
     schema::{ColumnId, ColumnKind},
 };
 use espalier_storage::{CommitTicket, Node, RowLookup, StorageError};
@@ -142,9 +142,9 @@ impl PlannedModification {
         values: &[Value],
         now_s: u32,
     ) -> Option<bool> {
-        let test_conditions = |lookup: RowLookup<'_>| {
+        let test_conditions = |found: FoundRow<'_>| {
             let mut cells: SmallVec<[(ColumnId, &[u8]); 8]> = SmallVec::new();
-            let exists = visible_cells(&lookup, &self.table, now_s, &mut cells).ok()?;
+            let exists = visible_cells(&found, &self.table, now_s, &mut cells).ok()?;
             match &turn.conditions {
                 Conditions::Exists => Some(exists),
                 Conditions::NotExists => Some(!exists),
@@ -158,6 +158,8 @@ impl PlannedModification {
                 }
             }
         };
-        database.store().try_read_row(&self.table, key, clustering, true, test_conditions)?
+        let outcome =
+            RowLookup::new(&self.table, key, clustering).poll(database.store(), test_conditions);
+        outcome.known_or(|| test_conditions(FoundRow::NOTHING))?
     }
 }

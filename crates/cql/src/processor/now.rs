@@ -118,7 +118,7 @@ impl QueryProcessor {
         let values = point_values(prepared, select, options)?;
         let now_s = now_s_or(options, time::now_seconds_coarse);
         let mut buffer = self.inner.key_buffer.borrow_mut();
-        select::execute_point(select, &self.inner.database, values, now_s, &mut buffer, row)
+        select::read_point(select, &self.inner.database, values, now_s, &mut buffer, row)
     }
 
     pub(super) async fn read_point_with_waits(
@@ -129,7 +129,7 @@ impl QueryProcessor {
         let Plan::Select(select) = &prepared.plan else { return None };
         let values = point_values(prepared, select, options)?;
         let now_s = now_s_or(options, time::now_seconds_coarse);
-        select::execute_point_with_waits(prepared, &self.inner.database, values, now_s).await
+        select::read_point_with_waits(prepared, &self.inner.database, values, now_s).await
     }
 
     #[inline]

@@ -29,7 +29,7 @@ pub use flat::PlannedFlat;
 pub use group::put;
 pub use nearest::PlannedNearest;
 pub use plan::plan_select;
-pub use point::{PointSelect, execute_point, execute_point_with_waits, visible_cells};
+pub use point::{PointSelect, read_point, read_point_with_waits, visible_cells};
 
 use crate::{metadata::ResultMetadata, restrictions::Restrictions, term::Term};
 

@@ -7,10 +7,10 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    path,
+    FoundRow, path,
     schema::{ColumnId, ColumnKind, TableMetadata},
 };
-use espalier_runtime::trace;
+use espalier_runtime::trace_event;
 use espalier_storage::{Node, RowLookup};
 use smallvec::SmallVec;
 
@@ -80,80 +80,83 @@ impl PlannedSelect {
     }
 }
 
-/// Encodes the row into `row` without waiting, and returns whether it exists. Returns `None` if the
-/// general path must answer, because the read has to wait or fails.
+/// Looks the row up without waiting, encodes it into `content`, and returns whether it exists.
+/// Returns `None` if the look-up has no answer ([`espalier_mutation::Lookup`]).
 ///
 /// The caller has checked `values` against their markers. `buffer` is scratch space for the key.
-/// The contract of the look-up is that of [`espalier_storage::ShardStore::try_read_row`].
 ///
 /// # Errors
 /// [`ErrorCode::ServerError`] if the row is malformed.
 #[inline]
-pub fn execute_point(
+pub fn read_point(
     select: &PlannedSelect,
     database: &Node,
     values: &[Value],
     now_s: u32,
     buffer: &mut Vec<u8>,
-    row: &mut Vec<u8>,
+    content: &mut Vec<u8>,
 ) -> Option<Result<bool>> {
     let point = select.point.as_ref()?;
     let key = point.key.partition(values, buffer)?;
     let clustering = point.key.clustering(values)?;
-    let may_use_caches = !select.bypass_cache;
-    database.store().try_read_row(&select.table, key, &clustering, may_use_caches, |lookup| {
-        encode(&lookup, select, &point.columns, values, now_s, row)
-    })
+    content.clear();
+    let lookup = RowLookup::new(&select.table, key, &clustering);
+    let outcome = lookup.bypassing_cache(select.bypass_cache).poll(database.store(), |found| {
+        encode(&found, select, &point.columns, values, now_s, content)
+    });
+    outcome.known_or(|| Ok(false))
 }
 
-/// Reads the row as [`execute_point`] does, but waits for pages, or for the shard that owns the
-/// row. Returns `None` if the general path must answer.
+/// Looks the row up as [`read_point`] does, but waits for pages, or for the shard that owns the
+/// row.
 ///
 /// # Errors
-/// As [`execute_point`].
-pub async fn execute_point_with_waits(
+/// As [`read_point`].
+pub async fn read_point_with_waits(
     statement: &Arc<Prepared>,
     database: &Node,
     values: &[Value],
     now_s: u32,
 ) -> Option<Result<Rows>> {
     let Plan::Select(select) = &statement.plan else { return None };
-    let point = select.point.as_ref().filter(|_| !select.bypass_cache && !trace::is_on())?;
+    let point = select.point.as_ref()?;
     let (mut buffer, mut content) = (Vec::new(), Vec::new());
     let key = point.key.partition(values, &mut buffer)?;
     if let Some(owner) = database.store().routing().other_owner(&select.table, key.token) {
+        trace_event!("Shard {owner} owns token {}", key.token.0);
         let (statement, values) = (statement.clone(), values.to_vec());
         let there = database.on_shard(owner, move |database| async move {
             // Boxed, because the future of this function contains itself.
-            Box::pin(execute_point_with_waits(&statement, &database, &values, now_s)).await
+            Box::pin(read_point_with_waits(&statement, &database, &values, now_s)).await
         });
         return there.await;
     }
     let clustering = point.key.clustering(values)?;
-    let found = database.store().read_row(&select.table, key, &clustering, |lookup| {
-        encode(&lookup, select, &point.columns, values, now_s, &mut content)
+    let lookup = RowLookup::new(&select.table, key, &clustering);
+    let outcome = lookup.bypassing_cache(select.bypass_cache).wait(database.store(), |found| {
+        encode(&found, select, &point.columns, values, now_s, &mut content)
     });
-    let row_count = match found.await? {
-        Ok(found) => i32::from(found),
-        Err(error) => return Some(Err(error)),
-    };
-    let metadata = select.metadata.clone();
-    Some(Ok(Rows { metadata, row_count, content, paging_state: None }))
+    let row = outcome.await.known_or(|| Ok(false))?.map(|found| Rows {
+        metadata: select.metadata.clone(),
+        row_count: i32::from(found),
+        content,
+        paging_state: None,
+    });
+    Some(row)
 }
 
-/// Encodes the row into `content`; returns `false` if there is no live row.
+/// Encodes the row into `content`, which is empty; returns `false` if there is no live row.
 #[inline]
 fn encode(
-    lookup: &RowLookup<'_>,
+    found: &FoundRow<'_>,
     select: &PlannedSelect,
     columns: &[PointColumn],
     values: &[Value],
     now_s: u32,
     content: &mut Vec<u8>,
 ) -> Result<bool> {
-    content.clear();
     let mut cells: SmallVec<[(ColumnId, &[u8]); 8]> = SmallVec::new();
-    if !visible_cells(lookup, &select.table, now_s, &mut cells)? {
+    if !visible_cells(found, &select.table, now_s, &mut cells)? {
         return Ok(false);
     }
     for column in columns {
@@ -179,13 +182,13 @@ fn encode(
 /// [`ErrorCode::ServerError`] if the row is malformed.
 #[inline]
 pub fn visible_cells<'r>(
-    lookup: &RowLookup<'r>,
+    found: &FoundRow<'r>,
     table: &TableMetadata,
     now_s: u32,
     cells: &mut SmallVec<[(ColumnId, &'r [u8]); 8]>,
 ) -> Result<bool> {
     let is_known = |id| table.column_by_id(id).is_some();
-    let exists = lookup.visible_cells(now_s, is_known, |id, cell| cells.push((id, cell.value)));
+    let exists = found.visible_cells(now_s, is_known, |id, cell| cells.push((id, cell.value)));
     exists.map_err(|error| {
         Error::new(ErrorCode::ServerError, format!("a row in memory is malformed: {error}"))
     })

@@ -26,6 +26,9 @@ const TYPES: &[&str] = &["int", "text", "blob", "timestamp", "decimal", "boolean
 /// compaction must not find a cell expired.
 const NOW_S: i32 = 2_000_000_000;
 
+/// The protocol's code of SERIAL.
+const SERIAL: u16 = 0x08;
+
 struct Column {
     name: String,
     column_type: &'static str,
@@ -253,7 +256,9 @@ enum Path {
     /// `execute_now` first, then the execution that it asks for: page by page, where pages are
     /// missing.
     Fast,
-    /// The general path, which merges streams.
+    /// The fast path, traced.
+    Traced,
+    /// The general path, which merges streams. Reads take it at SERIAL.
     General,
 }
 
@@ -285,7 +290,17 @@ impl TestNode {
         prepared: &Arc<Prepared>,
         options: &QueryOptions<'_>,
     ) -> (Result<QueryResult>, bool) {
-        if path == Path::Fast {
+        let trace = (path == Path::Traced).then(|| Trace::new(None));
+        traced(trace, self.execute_by(path, prepared, options)).await
+    }
+
+    async fn execute_by(
+        &self,
+        path: Path,
+        prepared: &Arc<Prepared>,
+        options: &QueryOptions<'_>,
+    ) -> (Result<QueryResult>, bool) {
+        if path != Path::General {
             let mut content = Vec::new();
             match self.processor.execute_now(prepared, &self.client, options, &mut content) {
                 Now::Row { found } => {
@@ -304,10 +319,10 @@ impl TestNode {
                 Now::MustWait => {}
             }
         }
-        let executed = self.processor.execute(prepared, &self.client, options);
-        // A traced statement takes the general path.
-        let trace = (path == Path::General).then(|| Trace::new(None));
-        (traced(trace, executed).await, false)
+        let is_serial = path == Path::General && prepared.returns_rows();
+        let consistency = if is_serial { SERIAL } else { options.consistency };
+        let options = QueryOptions { consistency, ..*options };
+        (self.processor.execute(prepared, &self.client, &options).await, false)
     }
 }
 
@@ -359,10 +374,16 @@ async fn compare(seed: u64, statements: u64) -> u64 {
             assert_eq!(found, expected, "{}", context());
             if is_read {
                 answered_at_once += u64::from(at_once);
-                let others = [(Path::General, &fast, 0), (Path::Fast, &general, 1)];
+                let others = [
+                    (Path::Traced, &fast, 0),
+                    (Path::General, &fast, 0),
+                    (Path::Fast, &general, 1),
+                ];
                 for (path, node, index) in others {
-                    let (found, _) = node.execute(path, &prepared[index], &options).await;
+                    let (found, too) = node.execute(path, &prepared[index], &options).await;
                     assert_eq!(found, expected, "{path:?} {}", context());
+                    // A trace does not change whether memory suffices.
+                    assert!(path != Path::Traced || !at_once || too, "{}", context());
                 }
             }
         }

@@ -231,7 +231,7 @@ impl CachedFile {
     /// cached.
     pub(crate) async fn page_for_look_up(&self, number: u64) -> Result<Bytes> {
         match self.caching() {
-            Caching::Shared => self.page_unreported(number).await,
+            Caching::Shared => self.page(number).await,
             Caching::Private => match self.inner.cache.peek(self.key(number)) {
                 Some(bytes) => Ok(bytes),
                 None => Ok(self.read_page(number).await?.bytes),

@@ -6,6 +6,7 @@
 use std::cell::{Cell, Ref};
 
 use bytes::Bytes;
+use espalier_runtime::trace_event;
 
 use super::{
     PageKey,
@@ -83,6 +84,8 @@ impl Drop for CachedPages<'_> {
     fn drop(&mut self) {
         for (part, found) in [Part::Data, Part::Index].into_iter().zip(&self.found) {
             if found.get() > 0 {
+                let files = if part == Part::Data { "data" } else { "indexes" };
+                trace_event!("Page cache hits: {} pages of {files}", found.get());
                 self.counters.count(part, |metrics| metrics.hits += found.get());
             }
         }

@@ -67,20 +67,23 @@ impl SSTableReader {
             Index::Big(index) => self.find_in_big(index, key, caching).await,
         }?;
         if trace::is_on() {
-            self.trace_found(found.as_ref());
+            let place = found.as_ref().map(|found| (found.position, found.index.is_some()));
+            self.trace_found(place);
         }
         Ok(found)
     }
 
+    /// Traces the position in Data.db at which a look-up in the index ended, and whether the
+    /// partition has a row index. `None` means that the SSTable lacks the partition.
     #[cold]
-    fn trace_found(&self, found: Option<&FoundPartition>) {
+    pub(super) fn trace_found(&self, found: Option<(u64, bool)>) {
         let sstable = &self.0.descriptor;
         match found {
             None => trace_event!(
                 "Partition index lookup complete (bloom filter false positive) for sstable {sstable}"
             ),
-            Some(FoundPartition { position, index, .. }) => {
-                let index = index.as_ref().map_or("no row index", |_| "a row index");
+            Some((position, has_row_index)) => {
+                let index = if has_row_index { "a row index" } else { "no row index" };
                 trace_event!(
                     "Partition index lookup complete for sstable {sstable}: at offset {position} of its data, {index}"
                 );

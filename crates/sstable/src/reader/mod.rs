@@ -46,7 +46,7 @@ pub(crate) use key_lookup::FoundPartition;
 pub use open::read_statistics;
 pub(crate) use open::{read_checksums, read_component};
 pub use partition_stream::PartitionStream;
-pub use point::{CachedRow, PointLookup, PointRow, PointScratch};
+pub use point::{PointLookup, PointScratch};
 pub use raw_row::{Ahead, RawRow};
 pub use row_batches::{RowBatch, RowBatches};
 pub(crate) use row_index::{Block, RowBlocks, RowIndex};

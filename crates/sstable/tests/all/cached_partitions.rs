@@ -9,14 +9,13 @@ use std::{path::Path, sync::Arc};
 use bytes::Bytes;
 use espalier_mutation::{
     Cell, Clustering, ClusteringSlices, ColumnData, DecoratedKey, DeletionTime, Direction,
-    Liveness, PartitionHeader, Row, Unfiltered, UnfilteredStream, murmur3,
+    Liveness, Lookup, PartitionHeader, Row, Unfiltered, UnfilteredStream,
     schema::{TableBuilder, TableId, TableMetadata},
     unpack_row,
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
-    CachedRow, ChunkFormat, ColumnSelection, Component, PageCache, PointLookup, PointScratch,
-    SSTableReader,
+    ChunkFormat, ColumnSelection, Component, PageCache, PointLookup, PointScratch, SSTableReader,
     versions::{Version, VersionFeatures},
 };
 use espalier_types::CqlType;
@@ -88,16 +87,9 @@ async fn read(reader: &SSTableReader, number: u64) -> espalier_sstable::Result<O
     }
 }
 
-fn cached_pages(reader: &SSTableReader, number: u64, scratch: &mut PointScratch) -> CachedRow {
+fn cached_pages(reader: &SSTableReader, number: u64, scratch: &mut PointScratch) -> Lookup<()> {
     let (key, clustering) = (key(number), clustering(number));
-    let hash = murmur3::hash(&key.key);
-    reader.cached_row(
-        key.borrowed(),
-        hash,
-        &clustering.values,
-        &mut PointLookup::default(),
-        scratch,
-    )
+    reader.look_up(key.borrowed(), &clustering.values, &mut PointLookup::default(), scratch)
 }
 
 #[test]
@@ -111,18 +103,17 @@ fn rows_are_found_among_many_partitions() {
             let mut scratch = PointScratch::default();
             for number in (0..COUNT).map(|number| 2 * number) {
                 let expected = read(&reader, number).await.unwrap().unwrap();
-                match cached_pages(&reader, number, &mut scratch) {
-                    CachedRow::Partition(found) if found.has_row => {}
-                    other => panic!("{}: {number}: {other:?}", features.version),
-                }
-                let packed = Bytes::copy_from_slice(scratch.row());
+                let outcome = cached_pages(&reader, number, &mut scratch);
+                assert_eq!(outcome, Lookup::Row(()), "{}: {number}", features.version);
+                let row = scratch.found().unwrap().row.unwrap();
+                let packed = Bytes::copy_from_slice(row.bytes());
                 assert_eq!(unpack_row(clustering(number), &packed), Ok(expected));
             }
             // All pages are cached at this point. The loop does not use the filter.
             for number in (0..COUNT).map(|number| 2 * number + 1) {
                 if reader.spans(key(number).borrowed()) {
                     let found = cached_pages(&reader, number, &mut scratch);
-                    assert_eq!(found, CachedRow::NoPartition, "{}: {number}", features.version);
+                    assert_eq!(found, Lookup::Absent, "{}: {number}", features.version);
                 }
             }
         });
@@ -151,7 +142,7 @@ fn an_index_that_leads_elsewhere_says_nothing_of_a_partition() {
         assert!(read(&reader, number(0)).await.unwrap().is_some());
         let error = read(&reader, number(1)).await.unwrap_err();
         assert!(error.to_string().contains("another partition"), "{error}");
-        assert_eq!(cached_pages(&reader, number(1), &mut scratch), CachedRow::Unknown);
-        assert!(matches!(cached_pages(&reader, number(0), &mut scratch), CachedRow::Partition(_)));
+        assert_eq!(cached_pages(&reader, number(1), &mut scratch), Lookup::Unknown);
+        assert_eq!(cached_pages(&reader, number(0), &mut scratch), Lookup::Row(()));
     });
 }

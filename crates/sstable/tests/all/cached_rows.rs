@@ -7,13 +7,12 @@ use std::{path::Path, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Clustering, ClusteringSlice, ClusteringSlices, DecoratedKey, DeletionTime, Direction, Row,
-    Unfiltered, UnfilteredStream, murmur3, unpack_row,
+    Clustering, ClusteringSlice, ClusteringSlices, DecoratedKey, DeletionTime, Direction, Lookup,
+    Row, Unfiltered, UnfilteredStream, murmur3, unpack_row,
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
-    CachedRow, ColumnSelection, PageCache, PointLookup, PointScratch, SSTableReader,
-    versions::VersionFeatures,
+    ColumnSelection, PageCache, PointLookup, PointScratch, SSTableReader, versions::VersionFeatures,
 };
 use support::{
     block_on,
@@ -60,12 +59,15 @@ fn look(
     if !reader.may_contain_hash(key.borrowed(), hash) {
         return Some(None);
     }
-    match reader.cached_row(key.borrowed(), hash, &clustering.values, pending, scratch) {
-        CachedRow::Unknown => None,
-        CachedRow::NoPartition => Some(None),
-        CachedRow::Partition(found) => {
-            let packed = Bytes::copy_from_slice(scratch.row());
-            let row = found.has_row.then(|| unpack_row(clustering.clone(), &packed).unwrap());
+    match reader.look_up(key.borrowed(), &clustering.values, pending, scratch) {
+        Lookup::MissingPage | Lookup::Unknown => None,
+        Lookup::Absent => Some(None),
+        Lookup::Row(()) => {
+            let found = scratch.found().unwrap();
+            let row = found.row.map(|row| {
+                let packed = Bytes::copy_from_slice(row.bytes());
+                unpack_row(clustering.clone(), &packed).unwrap()
+            });
             Some(Some((found.partition_deletion, found.range_deletion, row)))
         }
     }

@@ -28,6 +28,9 @@ pub(crate) use live_row::keep_live;
 pub(crate) use partition::{Opened, Remaining};
 pub(crate) use shard_read::{TableAccess, may_hold, read_on_shard, read_one, sources_of};
 pub(crate) use source::{FileSource, Source};
-pub(crate) use trace::{trace_point, trace_point_sources, trace_result};
+pub(crate) use trace::{
+    RowSource, trace_found_row, trace_partition_query, trace_result, trace_row_lookup,
+    trace_sstable,
+};
 pub(crate) use visit::visit_on_shard;
 pub use visit::{FragmentVisitor, Visit};

@@ -2,9 +2,9 @@
 //!
 //! Nothing here runs unless the request is traced; callers check that first.
 
-use espalier_memtable::RowLookup;
 use espalier_mutation::{
-    Cell, CellRef, ColumnData, DecoratedKeyRef, DeletionTime, PackedColumn, Row, Unfiltered,
+    Cell, CellRef, ColumnData, DecoratedKeyRef, DeletionTime, FoundRow, PackedColumn, Row, Token,
+    Unfiltered, schema::TableMetadata,
 };
 use espalier_runtime::{time, trace, trace_event};
 use espalier_sstable::{Presence, SSTable};
@@ -57,7 +57,7 @@ pub(super) fn trace_memtable(is_flushing: bool, deletion: Option<DeletionTime>, 
 /// Counts the partition tombstone of an SSTable, if there is one. With `in_detail`, also counts the
 /// SSTable and adds an event.
 #[cold]
-pub(super) fn trace_sstable(sstable: &SSTable, deletion: DeletionTime, in_detail: bool) {
+pub(crate) fn trace_sstable(sstable: &SSTable, deletion: DeletionTime, in_detail: bool) {
     record_partition(deletion);
     if in_detail {
         trace::count(SSTABLES, 1);
@@ -128,10 +128,14 @@ pub(crate) fn trace_result(result: &ReadResult) {
     trace_counts(live, partitions, more);
 }
 
+/// Returns and resets the sums of a read.
+fn take_counts() -> [u64; 6] {
+    [ROWS, PARTITION_TOMBSTONES, RANGE_TOMBSTONES, ROW_TOMBSTONES, CELL_TOMBSTONES, SKIPS]
+        .map(trace::take_count)
+}
+
 fn trace_counts(live: usize, partitions: usize, more: &str) {
-    let [rows, of_partitions, ranges, of_rows, cells, skips] =
-        [ROWS, PARTITION_TOMBSTONES, RANGE_TOMBSTONES, ROW_TOMBSTONES, CELL_TOMBSTONES, SKIPS]
-            .map(trace::take_count);
+    let [rows, of_partitions, ranges, of_rows, cells, skips] = take_counts();
     let tombstones = of_partitions + ranges + of_rows + cells;
     trace_event!(
         "Read {live} live rows of {partitions} partitions and {tombstones} tombstones \
@@ -140,28 +144,66 @@ fn trace_counts(live: usize, partitions: usize, more: &str) {
     );
 }
 
-/// Traces, for a look-up that only the memtable answers, why each SSTable was skipped.
+/// Traces a query of one partition in Cassandra's words.
 #[cold]
-pub(crate) fn trace_point_sources(view: &TableView, key: DecoratedKeyRef<'_>) {
-    for sstable in view.sstables.iter() {
-        trace_presence(sstable, key, true);
+pub(crate) fn trace_partition_query(table: &str, token: Token, sstables: usize) {
+    let token = token.0;
+    trace_event!("Executing single-partition query on {table}: token {token}, {sstables} sstables");
+}
+
+/// The source in which a look-up of one row ends.
+#[derive(Clone, Copy)]
+pub(crate) enum RowSource {
+    Memtable,
+    Cache,
+    Files,
+}
+
+/// Traces the sources of a look-up of one row. A look-up that goes on after the read of a page
+/// has reported them.
+#[cold]
+pub(crate) fn trace_row_lookup(
+    table: &TableMetadata,
+    view: &TableView,
+    key: DecoratedKeyRef<'_>,
+    is_resumed: bool,
+) {
+    // An earlier poll may have counted a source and had no answer.
+    take_counts();
+    trace::take_count(SSTABLES);
+    if is_resumed {
+        return;
+    }
+    trace_partition_query(&table.name, key.token, view.sstables.len());
+    view.sstables.iter().for_each(|sstable| trace_presence(sstable, key, true));
+    if !view.sstables.iter().any(|sstable| sstable.may_contain(key)) {
+        trace_event!("Looking for one row of {} in the memtable alone", table.name);
     }
 }
 
-/// Traces the row that the memtable holds; `None` means that it holds nothing of the partition.
+/// Traces the row that a look-up found; `None` means that its source has nothing of the partition.
 #[cold]
-pub(crate) fn trace_point(lookup: Option<&RowLookup<'_>>) {
-    trace_memtable(false, lookup.map(|lookup| lookup.partition_deletion), true);
-    let is_live = lookup.is_some_and(record_lookup);
+pub(crate) fn trace_found_row(source: RowSource, found: Option<&FoundRow<'_>>) {
+    let deletion = found.map(|found| found.partition_deletion);
+    match (source, deletion) {
+        (RowSource::Memtable, deletion) => trace_memtable(false, deletion, true),
+        (RowSource::Cache, Some(deletion)) => {
+            record_partition(deletion);
+            trace_event!("Partition found in row cache{}", deleted(deletion));
+        }
+        (RowSource::Cache, None) => trace_event!("Partition found in row cache: no file has it"),
+        (RowSource::Files, _) => {}
+    }
+    let is_live = found.is_some_and(record_found_row);
     trace_counts(usize::from(is_live), usize::from(is_live), "");
 }
 
 /// Counts the tombstones in the row and returns whether the row is visible.
-fn record_lookup(lookup: &RowLookup<'_>) -> bool {
-    if !lookup.range_deletion.is_live() {
+fn record_found_row(found: &FoundRow<'_>) -> bool {
+    if !found.range_deletion.is_live() {
         trace::count(RANGE_TOMBSTONES, 1);
     }
-    let Some(row) = &lookup.row else { return false };
+    let Some(row) = &found.row else { return false };
     let now_s = u32::try_from(time::now_seconds_coarse()).unwrap_or(u32::MAX);
     let count_cell =
         |cell: CellRef<'_>| trace::count(CELL_TOMBSTONES, u64::from(!cell.is_live(now_s)));
@@ -176,5 +218,5 @@ fn record_lookup(lookup: &RowLookup<'_>) -> bool {
     }
     trace::count(ROWS, 1);
     trace::count(ROW_TOMBSTONES, u64::from(!row.deletion.is_live()));
-    lookup.visible_cells(now_s, |_| true, |_, _| ()).unwrap_or_default()
+    found.visible_cells(now_s, |_| true, |_, _| ()).unwrap_or_default()
 }

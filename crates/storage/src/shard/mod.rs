@@ -10,7 +10,7 @@
 //! | `caches` | the row cache and the page cache |
 //! | `counters`, `metrics` | the counts that metrics report |
 //! | `write`, `storable`, `index_room` | the write path: commit log and memtable |
-//! | `read`, `look_ahead` | reads of the shard's partitions |
+//! | `read`, `row_lookup`, `look_ahead` | reads of the shard's partitions |
 //! | `turns` | timestamps and log state for the holder of a turn |
 //! | `alone`, `start`, `install`, `replay`, `open_log` | start and end |
 //! | `sstables` | names and opens SSTables |
@@ -32,6 +32,7 @@ mod read;
 mod replay;
 mod requests;
 mod routing;
+mod row_lookup;
 pub(crate) mod split_parts;
 mod sstables;
 mod start;
@@ -69,6 +70,7 @@ pub(crate) use peers::Peers;
 pub(crate) use replay::{apply_replayed, recover_tables, replay};
 pub(crate) use requests::{NamedFile, RequestedCompactions, is_named, may_take, named_files};
 pub use routing::Routing;
+pub use row_lookup::RowLookup;
 pub(crate) use start::{
     begin_segment_ids, find_all_tables, flush_tables, load_discarded, prepare_directories,
     start_compactions, start_flushes,

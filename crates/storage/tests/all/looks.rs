@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use espalier_mutation::{
     CellRef, Clustering, ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, DeletionTime,
-    PackedColumn, Row,
+    FoundRow, PackedColumn, Row,
     schema::{ColumnId, TableMetadata},
 };
 use espalier_storage::{Node, ReadCommand, ReadTarget, RowLookup};
@@ -18,9 +18,9 @@ type Seen = Vec<(ColumnId, Option<Bytes>, Bytes)>;
 
 /// The row as a point read of CQL sees it; `None` if it is not visible. A memtable may hold cells
 /// of dropped columns.
-fn seen(table: &TableMetadata, lookup: &RowLookup<'_>, now_s: u32) -> Option<Seen> {
-    let row = lookup.row.as_ref()?;
-    let above = lookup.partition_deletion.max(lookup.range_deletion);
+fn seen(table: &TableMetadata, found: &FoundRow<'_>, now_s: u32) -> Option<Seen> {
+    let row = found.row.as_ref()?;
+    let above = found.partition_deletion.max(found.range_deletion);
     let (deletion, copy) = (row.strongest_deletion(above), Bytes::copy_from_slice);
     let is_seen = |deletion: DeletionTime, cell: &CellRef<'_>| {
         !deletion.deletes(cell.timestamp) && cell.is_live(now_s)
@@ -92,14 +92,14 @@ pub(crate) async fn compare_look(
     now_s: u32,
     context: &str,
 ) -> bool {
-    let look = |may_use_caches| {
-        let (key, clustering) = (key.borrowed(), &clustering.values);
-        database.store().try_read_row(table, key, clustering, may_use_caches, |lookup| {
-            seen(table, &lookup, now_s)
-        })
+    let lookup = || RowLookup::new(table, key.borrowed(), &clustering.values);
+    let take = |found: FoundRow<'_>| seen(table, &found, now_s);
+    let look = |bypasses_cache| {
+        let mut lookup = lookup().bypassing_cache(bypasses_cache);
+        lookup.poll(database.store(), take).known_or(|| None)
     };
     look_ahead(database, table, &key, &clustering);
-    let (in_memtable, found) = (look(false), look(true));
+    let (in_memtable, found) = (look(true), look(false));
     let slices = if clustering.values.is_empty() {
         ClusteringSlices::all()
     } else {
@@ -118,9 +118,8 @@ pub(crate) async fn compare_look(
     for found in [&in_memtable, &found].into_iter().flatten() {
         assert_eq!(*found, expected, "{context} {key:?} {clustering:?}");
     }
-    let take = |lookup: RowLookup<'_>| seen(table, &lookup, now_s);
-    let waited = database.store().read_row(table, key.borrowed(), &clustering.values, take).await;
-    if let Some(waited) = waited {
+    let waited = lookup().wait(database.store(), take).await;
+    if let Some(waited) = waited.known_or(|| None) {
         assert_eq!(waited, expected, "{context} {key:?} {clustering:?}, page by page");
     }
     found.is_some()

@@ -4,14 +4,14 @@
 use std::{path::Path, sync::Arc};
 
 use espalier_mutation::{
-    Clustering, DeletionTime, Liveness, PartitionHeader, Row, Unfiltered,
+    Clustering, DeletionTime, FoundRow, Liveness, PartitionHeader, Row, Unfiltered,
     schema::{TableBuilder, TableId, TableMetadata},
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     Descriptor, PresentColumns, SSTableId, SSTableWriter, WriterOptions, versions::Version,
 };
-use espalier_storage::{Node, ReadCommand, ReadTarget};
+use espalier_storage::{Node, ReadCommand, ReadTarget, RowLookup};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
@@ -51,13 +51,10 @@ async fn write_foreign(file_system: &FileSystem, directory: &Path, table: &Arc<T
 /// Looks up each row. `None` is a look-up without an answer.
 fn looked_at(database: &Node, table: &TableMetadata) -> Vec<Option<bool>> {
     let look = |number| {
-        database.store().try_read_row(
-            table,
-            key("a").borrowed(),
-            &[Some(int(number))],
-            true,
-            |lookup| lookup.visible_cells(NOW, |_| true, |_, _| ()).unwrap(),
-        )
+        let (key, clustering) = (key("a"), [Some(int(number))]);
+        let visible = |found: FoundRow<'_>| found.visible_cells(NOW, |_| true, |_, _| ()).unwrap();
+        let mut lookup = RowLookup::new(table, key.borrowed(), &clustering);
+        lookup.poll(database.store(), visible).known_or(|| false)
     };
     (1..=4).map(look).collect()
 }

@@ -2,7 +2,7 @@
 //!
 //! It records how far it got, so that it neither reads earlier pages again nor counts them as used
 //! again. It holds the pages that it was given for its current stage. It reports no errors: the
-//! path that waits meets the same fault, and reports the file and the position.
+//! general read meets the same fault, and reports the file and the position.
 //!
 //! Memory: the pages of one stage, which the caller bounds by its calls of
 //! [`PointLookup::fetch_page`].

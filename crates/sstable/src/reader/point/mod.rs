@@ -21,7 +21,8 @@ mod lookup;
 mod rows;
 mod window;
 
-use espalier_mutation::{DecoratedKeyRef, DeletionTime};
+use espalier_mutation::{DecoratedKeyRef, DeletionTime, FoundRow, Lookup, PackedRow};
+use espalier_runtime::trace;
 
 pub use self::lookup::PointLookup;
 use self::{lookup::Step, window::Window};
@@ -31,27 +32,12 @@ use crate::{
     page_cache::CachedPages,
 };
 
-/// The outcome of a look-up of cached pages. The contract of all cached look-ups is at
-/// `espalier_storage::ShardStore::try_read_row`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CachedRow {
-    /// The answer is not known here: a page is missing, or the case is not handled.
-    Unknown,
-    /// The SSTable holds nothing of the partition.
-    NoPartition,
-    /// The SSTable holds the partition.
-    Partition(PointRow),
-}
-
 /// A row of an SSTable, not yet reconciled with the deletions over it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct PointRow {
-    /// The deletion of the partition.
-    pub partition_deletion: DeletionTime,
-    /// The range deletion in force at the row.
-    pub range_deletion: DeletionTime,
-    /// True if the SSTable has the row; [`PointScratch::row`] then returns it.
-    pub has_row: bool,
+#[derive(Clone, Copy, Debug, Default)]
+struct PointRow {
+    partition_deletion: DeletionTime,
+    range_deletion: DeletionTime,
+    has_row: bool,
 }
 
 /// Memory that consecutive look-ups reuse.
@@ -61,44 +47,61 @@ pub struct PointScratch {
     joined: Vec<u8>,
     spans: Vec<Option<Span>>,
     view: RowRef,
+    found: PointRow,
     row: Vec<u8>,
 }
 
 impl PointScratch {
-    /// The row of the last look-up that found one, in the form of
-    /// [`pack_row`](espalier_mutation::pack_row).
+    /// Returns what the last look-up with an outcome of [`Lookup::Row`] found. `None` if the copy
+    /// of the row is malformed.
     #[inline]
-    pub fn row(&self) -> &[u8] {
-        &self.row
+    pub fn found(&self) -> Option<FoundRow<'_>> {
+        let PointRow { partition_deletion, range_deletion, has_row } = self.found;
+        let row = if has_row { Some(PackedRow::new(&self.row).ok()?) } else { None };
+        Some(FoundRow { partition_deletion, range_deletion, row })
     }
 }
 
 impl SSTableReader {
-    /// Looks up a row in cached pages and in those that `pending` holds. `hash` is the Murmur3 hash
-    /// of the key, which must lie in the key range ([`SSTableReader::spans`]); `clustering` has a
-    /// value for each clustering column. If a page is missing, `pending` records which.
+    /// Looks up a row in cached pages and in those that `lookup` holds. If the outcome is a row,
+    /// `scratch` has it. If a page is missing, `lookup` records which. The key must lie in the key
+    /// range ([`SSTableReader::spans`]); `clustering` has a value for each clustering column.
     #[inline]
-    pub fn cached_row<V: AsRef<[u8]>>(
+    pub fn look_up<V: AsRef<[u8]>>(
         &self,
         key: DecoratedKeyRef<'_>,
-        hash: (u64, u64),
         clustering: &[Option<V>],
-        pending: &mut PointLookup,
+        lookup: &mut PointLookup,
         scratch: &mut PointScratch,
-    ) -> CachedRow {
-        let mut step = pending.step_of(self);
-        let pages = self.0.data.cached_pages(pending.pages());
-        let found = self.try_row(&pages, (key, hash), clustering, &mut step, scratch);
-        if let Some(found) = found {
-            return found;
+    ) -> Lookup<()> {
+        let hash = lookup.hash_of(key);
+        let mut step = lookup.step_of(self);
+        let pages = self.0.data.cached_pages(lookup.pages());
+        let outcome = match self.try_row(&pages, (key, hash), clustering, &mut step, scratch) {
+            Some(Some(found)) => {
+                scratch.found = found;
+                Lookup::Row(())
+            }
+            Some(None) => Lookup::Absent,
+            None => {
+                let Some(missing) = pages.missing() else { return Lookup::Unknown };
+                drop(pages);
+                lookup.stop(self, step, missing);
+                return Lookup::MissingPage;
+            }
+        };
+        if trace::is_on() {
+            let place = match step {
+                Step::Data(place) if outcome != Lookup::Absent => Some(place),
+                _ => None,
+            };
+            self.trace_found(place.map(|place| (place.position, place.block.is_some())));
         }
-        if let Some(missing) = pages.missing() {
-            drop(pages);
-            pending.stop(self, step, missing);
-        }
-        CachedRow::Unknown
+        outcome
     }
 
+    /// Returns `Some(None)` if the SSTable lacks the partition, and `None` if the pages give no
+    /// answer.
     #[inline]
     fn try_row<V: AsRef<[u8]>>(
         &self,
@@ -107,7 +110,7 @@ impl SSTableReader {
         clustering: &[Option<V>],
         step: &mut Step,
         scratch: &mut PointScratch,
-    ) -> Option<CachedRow> {
+    ) -> Option<Option<PointRow>> {
         let layout = self.0.layout.borrow();
         if layout.is_static_compact
             || !layout.statics.is_empty()
@@ -117,7 +120,7 @@ impl SSTableReader {
         }
         let place =
             self.cached_place(pages, &layout, (key, hash.1 as u8), clustering, step, scratch)?;
-        let Some(place) = place else { return Some(CachedRow::NoPartition) };
+        let Some(place) = place else { return Some(None) };
         *step = Step::Data(place);
         let window = Window::new(pages, &self.0.data, place.position, &mut scratch.joined)?;
         let (spans, view, row) = (&mut scratch.spans, &mut scratch.view, &mut scratch.row);

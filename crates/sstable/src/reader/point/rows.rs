@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 
 use espalier_mutation::{DecoratedKeyRef, DeletionTime, pack_row};
 
-use super::{CachedRow, PointRow, index::Place, window::Window};
+use super::{PointRow, index::Place, window::Window};
 use crate::data::{
     column_map::FileLayout,
     decode::{RawRowContent, RowRef, Span, Step, read_partition_head, step, target_of},
@@ -27,22 +27,23 @@ pub(super) struct Walk<'a> {
 }
 
 impl Walk<'_> {
+    /// Returns `Some(None)` if the partition is not here, and `None` if the look-up has to give up.
     #[inline]
     pub(super) fn find<V: AsRef<[u8]>>(
         mut self,
         key: DecoratedKeyRef<'_>,
         place: Place,
         clustering: &[Option<V>],
-    ) -> Option<CachedRow> {
+    ) -> Option<Option<PointRow>> {
         let (partition_deletion, mut open) = match place.block {
             Some(known) => (known.partition_deletion, known.open_deletion),
             None => match self.enter_partition(key)? {
                 Some(deletion) => (deletion, DeletionTime::LIVE),
-                None => return place.is_candidate.then_some(CachedRow::NoPartition),
+                None => return place.is_candidate.then_some(None),
             },
         };
         let found = |range_deletion, has_row| {
-            CachedRow::Partition(PointRow { partition_deletion, range_deletion, has_row })
+            Some(PointRow { partition_deletion, range_deletion, has_row })
         };
         for _ in 0..MAX_STEPS {
             self.spans.clear();

@@ -8,7 +8,8 @@ use espalier_mutation::{
 };
 use espalier_runtime::{JoinHandle, spawn_local};
 use espalier_storage::{
-    CacheExplanation, ExplainedRange, Node, ReadCommand, ReadLimits, ReadTarget, StorageError,
+    CacheExplanation, ExplainedRange, Node, ReadCommand, ReadLimits, ReadTarget, RowLookup,
+    StorageError,
 };
 
 use super::{
@@ -371,7 +372,8 @@ impl Continuity {
             }
         };
         let key = partition(at);
-        self.database.store().try_read_row(&self.table, key.borrowed(), &clustering, true, |_| ());
+        RowLookup::new(&self.table, key.borrowed(), &clustering)
+            .poll(self.database.store(), |_| ());
         Learned::add(&mut learned.may, at, places);
     }
 
