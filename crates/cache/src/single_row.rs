@@ -10,9 +10,7 @@ use espalier_mutation::{
     UnfilteredStream, path, reconcile::MergedPartition, schema::TableMetadata,
 };
 
-use crate::{
-    CacheError, Inner, TableCache, entry::Entry, partitions::are_continuous, populate::min_bytes,
-};
+use crate::{CacheError, Inner, TableCache, entry::Entry, populate::min_bytes};
 
 /// Merges the sources of a partition of one row into that row. A partition deletion becomes the
 /// deletion of the row.
@@ -89,20 +87,12 @@ impl TableCache {
         table: &TableMetadata,
         key: &DecoratedKey,
     ) -> Result<Option<Option<Row>>, CacheError> {
-        let mut buffer = self.path.borrow_mut();
-        self.put_partition(self.ticket().number, key.borrowed(), &mut buffer);
-        buffer.push(path::FIRST_ROW);
-        let Inner { trie, eviction_ages, has_partition_ranges, .. } =
-            &mut *self.cache.0.borrow_mut();
-        let Some(entry) = trie.get(&buffer) else {
-            let is_absent = *has_partition_ranges && are_continuous(trie, &buffer);
-            return Ok(is_absent.then_some(None));
+        let format = self.format();
+        let row_of = |found: FoundRow<'_>| {
+            found.row.map(|row| format.row_of(table, &[], row.bytes())).transpose()
         };
-        eviction_ages.touch(entry);
-        if !entry.is_row() {
-            return Ok(Some(None));
-        }
-        Ok(Some(Some(self.format().row_of(table, &[], entry.row_bytes())?)))
+        let found = self.look_up::<&[u8], _>(table, key.borrowed(), &[], row_of);
+        Ok(found.known_or(|| Ok(None)).transpose()?)
     }
 
     /// Adds a partition of one row, unless the row is too large. Returns the length in bytes, or

@@ -102,10 +102,6 @@ async fn read_single_row(
     trace_look(&known);
     let row = match known {
         Some(row) => {
-            cache.count(|metrics| {
-                metrics.reads_without_misses += 1;
-                metrics.row_hits += 1;
-            });
             if trace::is_on()
                 && let Some(row) = &row
             {
