@@ -11,14 +11,6 @@ use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_order
 use super::{EmptyRangeAccess, EmptyRanges, Place, place::path_of, ranges::RangeList};
 use crate::read::ReadCommand;
 
-/// The empty ranges at the moment when a read opens the sources of a partition.
-#[derive(Default)]
-pub(crate) struct EmptyAtOpening {
-    pub(crate) lookup: Option<Box<dyn KnownEmpty>>,
-    /// The number of live writes so far, if the sources show all of them.
-    pub(super) live_writes: Option<u64>,
-}
-
 struct KnownInPartition {
     ranges: RangeList,
     all: Rc<EmptyRanges>,
@@ -27,17 +19,20 @@ struct KnownInPartition {
 }
 
 impl EmptyRangeAccess {
-    /// Returns the ranges for a read of a partition that opens its sources at the same moment.
+    /// Returns the ranges for a read of a partition that opens its sources at the same moment, and
+    /// the number of live writes so far, if the sources show all of them.
     #[inline]
-    pub(crate) fn at_opening(&self, command: &ReadCommand, key: &DecoratedKey) -> EmptyAtOpening {
+    pub(super) fn at_opening(
+        &self,
+        command: &ReadCommand,
+        key: &DecoratedKey,
+    ) -> (Option<Box<dyn KnownEmpty>>, Option<u64>) {
         if !self.is_current() {
-            return EmptyAtOpening::default();
+            return (None, None);
         }
         let has_none = self.ranges.is_idle.get() || command.table.clustering_columns().is_empty();
-        EmptyAtOpening {
-            lookup: if has_none { None } else { self.known_in(command, key) },
-            live_writes: Some(self.ranges.live_writes.get()),
-        }
+        let known = if has_none { None } else { self.known_in(command, key) };
+        (known, Some(self.ranges.live_writes.get()))
     }
 
     fn known_in(&self, command: &ReadCommand, key: &DecoratedKey) -> Option<Box<dyn KnownEmpty>> {

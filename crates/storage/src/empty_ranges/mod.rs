@@ -48,7 +48,6 @@ use espalier_mutation::{
 };
 use espalier_runtime::sync::Notify;
 
-pub(crate) use lookup::EmptyAtOpening;
 pub(crate) use place::Place;
 pub(crate) use prefetch::run as run_follower;
 pub(crate) use recorder::EmptyRangeRecorder;
@@ -121,7 +120,7 @@ impl EmptyRangeAccess {
     /// Returns the end of the range that contains `bound`, and the range's weight. `None` if no
     /// range contains it.
     #[inline]
-    pub(crate) fn beyond(&self, bound: &KeyBound, now_s: u32) -> Option<(Place, u64)> {
+    fn beyond(&self, bound: &KeyBound, now_s: u32) -> Option<(Place, u64)> {
         if self.ranges.is_idle.get() || !self.is_of_same_data() {
             return None;
         }

@@ -1,18 +1,24 @@
-//! The recorder: notes the start and the end of each run of dead rows that a read meets.
+//! The recorder is all that a read knows of empty ranges: it shows the known ones, and notes the
+//! start and the end of each run of dead rows that the read meets. It may be off.
 //!
 //! Usually visible rows follow one another, and then the recorder costs one comparison a row:
 //! places are built only after a fragment was dropped.
 
-use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey, Direction, KeyBound, path};
+use espalier_mutation::{
+    Clustering, ClusteringSlices, DecoratedKey, Direction, KeyBound, path, reconcile::KnownEmpty,
+};
 
-use super::{EmptyAtOpening, EmptyRangeAccess, Place, place::path_of};
+use super::{EmptyRangeAccess, Place, place::path_of};
 use crate::read::ReadCommand;
 
 /// A recorder of runs of dead rows during a read. The read goes forward over partitions, or in
 /// either direction within one partition.
 pub(crate) struct EmptyRangeRecorder<'a> {
-    access: &'a EmptyRangeAccess,
+    /// `None` if the recorder is off.
+    access: Option<&'a EmptyRangeAccess>,
     command: &'a ReadCommand,
+    /// The ranges of the present partition, as they were when its sources were opened.
+    known: Option<Box<dyn KnownEmpty>>,
     start: Start,
     /// Fragments dropped since the run began, including the weights of the ranges passed.
     dropped: u64,
@@ -48,9 +54,14 @@ enum Start {
 }
 
 impl<'a> EmptyRangeRecorder<'a> {
+    /// Creates a recorder that is off.
+    pub(crate) fn off(command: &'a ReadCommand) -> Self {
+        Self::new(None, command)
+    }
+
     /// Creates a recorder of a read over partitions from a bound on.
     pub(crate) fn over_partitions(
-        access: &'a EmptyRangeAccess,
+        access: Option<&'a EmptyRangeAccess>,
         command: &'a ReadCommand,
         start: &KeyBound,
     ) -> Self {
@@ -65,17 +76,17 @@ impl<'a> EmptyRangeRecorder<'a> {
         command.slices.is_all() && command.direction == Direction::Forward
     }
 
-    /// Creates a recorder of a read of a slice of one partition.
+    /// Creates a recorder of a read of a slice of one partition. The caller opens the sources of
+    /// the partition at the same moment.
     pub(crate) fn within(
-        access: &'a EmptyRangeAccess,
+        access: Option<&'a EmptyRangeAccess>,
         command: &'a ReadCommand,
         key: &DecoratedKey,
         slices: &ClusteringSlices,
-        opening: &EmptyAtOpening,
     ) -> Self {
         let mut recorder = Self::new(access, command);
         recorder.is_within = true;
-        match opening.live_writes {
+        match recorder.open(key) {
             Some(count) => (recorder.since, recorder.opened) = (count, count),
             None => recorder.is_over = true,
         }
@@ -91,37 +102,62 @@ impl<'a> EmptyRangeRecorder<'a> {
         recorder
     }
 
-    fn new(access: &'a EmptyRangeAccess, command: &'a ReadCommand) -> Self {
-        let since = access.ranges.live_writes.get();
+    fn new(access: Option<&'a EmptyRangeAccess>, command: &'a ReadCommand) -> Self {
+        let since = access.map_or(0, |access| access.ranges.live_writes.get());
         Self {
             access,
             command,
+            known: None,
             start: Start::Unknown,
             dropped: 0,
             walked: 0,
             since,
             opened: since,
-            deletions: access.ranges.deletions.get(),
+            deletions: access.map_or(0, |access| access.ranges.deletions.get()),
             is_within: false,
             is_registered: false,
             is_blind: false,
-            is_over: !access.is_current(),
+            is_over: access.is_none_or(|access| !access.is_current()),
         }
     }
 
     /// Returns whether a read that only records should stop: it dropped as many fragments as one
     /// step may (ranges passed do not count), or its view allows no more recording.
     pub(crate) fn has_walked_enough(&self) -> bool {
-        self.access.max_walked.is_some_and(|most| self.is_over || self.walked >= most)
+        let max_walked = self.access.and_then(|access| access.max_walked);
+        max_walked.is_some_and(|most| self.is_over || self.walked >= most)
     }
 
-    /// Enters the next partition; nothing lies between the previous one and it.
+    /// Takes the known ranges of a partition. Returns the number of live writes so far, if the
+    /// sources show all of them.
     #[inline]
-    pub(crate) fn enter(&mut self, key: &DecoratedKey, opening: &EmptyAtOpening) {
+    fn open(&mut self, key: &DecoratedKey) -> Option<u64> {
+        let (known, live_writes) = self.access?.at_opening(self.command, key);
+        self.known = known;
+        live_writes
+    }
+
+    /// Returns the known ranges of the present partition.
+    pub(crate) fn take_known(&mut self) -> Option<Box<dyn KnownEmpty>> {
+        self.known.take()
+    }
+
+    /// Returns the end of the range that contains `bound`, and the range's weight. `None` if no
+    /// range contains it.
+    #[inline]
+    pub(crate) fn beyond(&self, bound: &KeyBound) -> Option<(Place, u64)> {
+        self.access?.beyond(bound, self.command.now_s)
+    }
+
+    /// Enters the next partition; nothing lies between the previous one and it. The caller opens
+    /// the sources of the partition at the same moment, without a wait in between.
+    #[inline]
+    pub(crate) fn enter(&mut self, key: &DecoratedKey) {
+        let live_writes = self.open(key);
         if self.is_over {
             return;
         }
-        let Some(live_writes) = opening.live_writes else {
+        let Some(live_writes) = live_writes else {
             // The view does not show writes from here on.
             self.stop_before(key);
             return;
@@ -164,18 +200,19 @@ impl<'a> EmptyRangeRecorder<'a> {
 
     fn count(&mut self, count: u64) {
         self.dropped += count;
-        if self.is_over || self.is_registered || self.dropped < self.access.ranges.min_dropped {
+        let Some(EmptyRangeAccess { ranges, .. }) = self.access else { return };
+        if self.is_over || self.is_registered || self.dropped < ranges.min_dropped {
             return;
         }
         // No live write since the start of the run was noted. So the run is dropped if there were
         // any.
-        if self.since != self.access.ranges.live_writes.get() {
+        if self.since != ranges.live_writes.get() {
             self.start = Start::Unknown;
             self.dropped = 0;
             self.is_blind = true;
         }
         self.is_registered = true;
-        self.access.ranges.begin_recording();
+        ranges.begin_recording();
     }
 
     /// Ends the run at a visible static row of the partition.
@@ -269,22 +306,21 @@ impl<'a> EmptyRangeRecorder<'a> {
     fn end_run(&mut self, end: &Place) {
         let dropped = std::mem::take(&mut self.dropped);
         let start = std::mem::replace(&mut self.start, Start::Unknown);
-        let EmptyRangeAccess { ranges, .. } = self.access;
         if let Start::At(start) = start
-            && self.is_registered
-            && dropped >= ranges.min_dropped
-            && self.access.is_of_same_data()
+            && let Some(access) = self.access.filter(|_| self.is_registered)
+            && dropped >= access.ranges.min_dropped
+            && access.is_of_same_data()
         {
             let (start, end) = self.command.direction.order(start, end.clone());
-            ranges.add(start, end, dropped, self.command.now_s, self.since, self.deletions);
+            access.ranges.add(start, end, dropped, self.command.now_s, self.since, self.deletions);
         }
     }
 }
 
 impl Drop for EmptyRangeRecorder<'_> {
     fn drop(&mut self) {
-        if self.is_registered {
-            self.access.ranges.end_recording();
+        if let Some(access) = self.access.filter(|_| self.is_registered) {
+            access.ranges.end_recording();
         }
     }
 }

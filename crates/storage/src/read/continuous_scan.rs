@@ -12,10 +12,8 @@ use espalier_cache::{
 use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
 use espalier_runtime::maybe_yield;
 
-use super::{
-    Opened, ReadCommand, cached_source::ReadView, shard_read::memtable_sources, source::Source,
-};
-use crate::{StorageError, empty_ranges::EmptyRangeAccess, table::TableView};
+use super::{ReadCommand, cached_source::ReadView, shard_read::memtable_sources, source::Source};
+use crate::{StorageError, empty_ranges::EmptyRangeRecorder, table::TableView};
 
 /// A scan of the partitions of a range in memory.
 pub(crate) struct ContinuousScan<'a> {
@@ -33,7 +31,7 @@ pub(crate) struct ContinuousScan<'a> {
 /// The result of a step of the scan.
 pub(crate) enum ContinuousStep {
     /// A partition.
-    Partition(DecoratedKey, Opened<'static>),
+    Partition(DecoratedKey, Vec<Source<'static>>),
     /// The range is at its end.
     End,
     /// The partitions behind this bound have to be read from the files.
@@ -77,7 +75,7 @@ impl<'a> ContinuousScan<'a> {
     /// Returns the next partition of the cache or the memtables.
     pub(crate) async fn next(
         &mut self,
-        empty: Option<&EmptyRangeAccess>,
+        recorder: &mut EmptyRangeRecorder<'_>,
     ) -> Result<ContinuousStep, StorageError> {
         let CacheAccess { cache, ticket, scan } = &self.access;
         // After a partition had to be read from the files on its own, the scan reads the files: it
@@ -126,13 +124,12 @@ impl<'a> ContinuousScan<'a> {
         };
         self.at = KeyBound::AfterKey(key.clone());
         let slices = &self.command.slices;
-        // This is the moment at which the memtables are opened.
-        let empty = empty.map(|empty| empty.at_opening(self.command, &key)).unwrap_or_default();
+        recorder.enter(&key);
         let mut sources = memtable_sources(self.view, self.command, &key, slices)?;
         if let Some(known) = known {
             sources.extend(self.of_cache(known).await?);
         }
-        Ok(ContinuousStep::Partition(key, Opened { sources, empty }))
+        Ok(ContinuousStep::Partition(key, sources))
     }
 
     async fn of_cache(

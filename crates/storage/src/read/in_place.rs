@@ -22,7 +22,7 @@ use smallvec::SmallVec;
 
 use super::{
     FlatColumns, FlatRows, ReadCommand, ReadPosition, ReadResult,
-    partition::{Ended, Opened, Remaining, Resumed, read_partition, visible_static_row},
+    partition::{Ended, Remaining, Resumed, read_partition, visible_static_row},
     source::{FileSource, Source},
 };
 use crate::{StorageError, empty_ranges::EmptyRangeRecorder};
@@ -42,26 +42,23 @@ type Values<'r> = SmallVec<[Option<&'r [u8]>; 8]>;
 pub(super) async fn read_in_place(
     command: &ReadCommand,
     key: &DecoratedKey,
-    mut opened: Opened<'_>,
+    mut sources: Vec<Source<'_>>,
     mut resumed: Resumed,
     remaining: &mut Remaining,
-    mut recorder: Option<&mut EmptyRangeRecorder<'_>>,
+    recorder: &mut EmptyRangeRecorder<'_>,
     result: &mut ReadResult,
 ) -> Result<Option<ReadPosition>, StorageError> {
     // An earlier page may have returned all rows of the partition that this read may have.
     if resumed.rows_of_partition < command.limits.rows_per_partition
-        && let [source] = opened.sources.as_mut_slice()
+        && let [source] = sources.as_mut_slice()
         && let Some(columns) = &command.flat
         && let Some(above) = deletion_in_place(source)
     {
         let header = source_header(command, source);
         let static_row = header.and_then(|header| visible_static_row(&header, command));
-        if static_row.is_some()
-            && let Some(recorder) = &mut recorder
-        {
+        if static_row.is_some() {
             recorder.meet_static_row(key);
         }
-        let recorder = recorder.as_deref_mut();
         let into = (&**columns, &mut result.flat);
         let mut walk = Walk::new(command, key, (above, resumed), &mut *remaining, into, recorder);
         let end = walk.run(source).await;
@@ -78,7 +75,7 @@ pub(super) async fn read_in_place(
             return Ok(walk.finish(static_row, end));
         }
     }
-    read_partition(command, key, opened, resumed, remaining, recorder, result).await
+    read_partition(command, key, sources, resumed, remaining, recorder, result).await
 }
 
 /// Returns the partition deletion over the rows of a source that can be read in place. The merge
@@ -119,7 +116,7 @@ struct Walk<'a, 'r> {
     columns: &'a FlatColumns,
     remaining: &'a mut Remaining,
     flat: &'a mut FlatRows,
-    recorder: Option<&'a mut EmptyRangeRecorder<'r>>,
+    recorder: &'a mut EmptyRangeRecorder<'r>,
     /// Rows returned of the partition, with those of earlier pages.
     rows: usize,
     /// The length of the values at which the present batch ends.
@@ -137,7 +134,7 @@ impl<'a, 'r> Walk<'a, 'r> {
         (above, resumed): (DeletionTime, Resumed),
         remaining: &'a mut Remaining,
         (columns, flat): (&'a FlatColumns, &'a mut FlatRows),
-        recorder: Option<&'a mut EmptyRangeRecorder<'r>>,
+        recorder: &'a mut EmptyRangeRecorder<'r>,
     ) -> Self {
         Self {
             command,
@@ -266,12 +263,10 @@ impl<'a, 'r> Walk<'a, 'r> {
         clustering: impl Fn() -> Result<Clustering, E>,
     ) -> Result<ControlFlow<()>, E> {
         values.iter().for_each(|value| write_value(*value, &mut self.flat.values));
-        if let Some(recorder) = &mut self.recorder {
-            if recorder.is_in_run() {
-                recorder.meet_row(self.key, &clustering()?);
-            } else {
-                recorder.pass_row();
-            }
+        if self.recorder.is_in_run() {
+            self.recorder.meet_row(self.key, &clustering()?);
+        } else {
+            self.recorder.pass_row();
         }
         self.flat.end_row();
         self.rows += 1;
@@ -293,11 +288,9 @@ impl<'a, 'r> Walk<'a, 'r> {
     ) -> Result<ControlFlow<()>, E> {
         self.dropped += 1;
         self.dropped_in_sequence += 1;
-        if let Some(recorder) = &mut self.recorder {
-            // The place behind the last visible row is not known. A run of invisible rows behind it
-            // is recorded by the next read that is not in place.
-            recorder.pass_empty(1, self.key, None);
-        }
+        // The place behind the last visible row is not known. A run of invisible rows behind it is
+        // recorded by the next read that is not in place.
+        self.recorder.pass_empty(1, self.key, None);
         if self.remaining.has_dropped_enough(self.dropped) {
             self.stopped = Some(clustering()?);
             return Ok(ControlFlow::Break(()));

@@ -25,7 +25,7 @@ pub use command::{
 pub use flat_rows::{FlatColumns, FlatPartition, FlatRows};
 
 pub(crate) use live_row::keep_live;
-pub(crate) use partition::{Opened, Remaining};
+pub(crate) use partition::Remaining;
 pub(crate) use shard_read::{TableAccess, may_hold, read_on_shard, read_one, sources_of};
 pub(crate) use source::{FileSource, Source};
 pub(crate) use trace::{

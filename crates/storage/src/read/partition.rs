@@ -10,11 +10,7 @@ use super::{
     FlatColumns, FlatPartition, FlatRows, PartitionRows, ReadCommand, ReadLimits, ReadPosition,
     ReadResult, command::LONG_WALK, source::Source,
 };
-use crate::{
-    StorageError,
-    empty_ranges::{EmptyAtOpening, EmptyRangeRecorder},
-    read::keep_live,
-};
+use crate::{StorageError, empty_ranges::EmptyRangeRecorder, read::keep_live};
 
 /// The limits that are left for the rest of a read.
 #[derive(Clone, Copy)]
@@ -139,42 +135,32 @@ impl Resumed {
     }
 }
 
-/// The opened streams of slices of a partition, with the empty ranges that are known there.
-pub(crate) struct Opened<'a> {
-    pub(crate) sources: Vec<Source<'a>>,
-    pub(crate) empty: EmptyAtOpening,
-}
-
 /// Reads one partition from its streams, appends its rows to `result` in the form that the command
 /// asks for, and subtracts them from `remaining`. Returns the position at which to resume if a
 /// limit over all partitions was reached. `recorder` records empty ranges.
 pub(crate) async fn read_partition(
     command: &ReadCommand,
     key: &DecoratedKey,
-    opened: Opened<'_>,
+    sources: Vec<Source<'_>>,
     resumed: Resumed,
     remaining: &mut Remaining,
-    mut recorder: Option<&mut EmptyRangeRecorder<'_>>,
+    recorder: &mut EmptyRangeRecorder<'_>,
     result: &mut ReadResult,
 ) -> Result<Option<ReadPosition>, StorageError> {
     let table = &command.table;
-    let Opened { sources, empty } = opened;
-    let merged =
-        MergedPartition::of_visible_rows(table.clone(), command.direction, sources, empty.lookup);
+    let known = recorder.take_known();
+    let merged = MergedPartition::of_visible_rows(table.clone(), command.direction, sources, known);
     let Some(mut merged) = merged.await? else {
         return Ok(None);
     };
     merged.drop_at_most(remaining.drops_to_look(0));
     let static_row = visible_static_row(merged.header(), command);
-    if static_row.is_some()
-        && !resumed.is_begun
-        && let Some(recorder) = &mut recorder
-    {
+    if static_row.is_some() && !resumed.is_begun {
         recorder.meet_static_row(key);
     }
     let flat = command.flat.as_deref().map(|columns| (columns, &mut result.flat));
     let mut walk = RowWalk::new(command, key, resumed.rows_of_partition, flat);
-    let stopped = walk.run(&mut merged, remaining, recorder.as_deref_mut()).await?;
+    let stopped = walk.run(&mut merged, remaining, recorder).await?;
     let RowWalk { rows, rows_of_partition, expired, is_at_end, .. } = walk;
     let dropped = merged.dropped() + expired;
     let count = rows_of_partition - resumed.rows_of_partition;
@@ -214,20 +200,18 @@ impl Ended {
         static_row: Option<&Row>,
         resumed: Resumed,
         remaining: &mut Remaining,
-        recorder: Option<&mut EmptyRangeRecorder<'_>>,
+        recorder: &mut EmptyRangeRecorder<'_>,
     ) -> (bool, Option<ReadPosition>) {
         // A partition without a result counts as a dropped fragment, too.
         let is_nothing =
             self.rows == 0 && static_row.is_none() && !(resumed.is_begun && resumed.has_rows);
-        if let Some(recorder) = recorder {
-            if let Some(ReadPosition { clustering: Some(last), .. }) = &self.stopped {
-                recorder.stop_behind(key, last);
-            }
-            if is_nothing {
-                recorder.pass_empty(1, key, None);
-            }
-            recorder.leave(self.is_at_end);
+        if let Some(ReadPosition { clustering: Some(last), .. }) = &self.stopped {
+            recorder.stop_behind(key, last);
         }
+        if is_nothing {
+            recorder.pass_empty(1, key, None);
+        }
+        recorder.leave(self.is_at_end);
         remaining.drop_some(self.dropped.max(is_nothing.into()));
         if self.rows > 0 {
             remaining.take_partition(key, static_row);
@@ -302,15 +286,13 @@ impl<'a> RowWalk<'a> {
         &mut self,
         merged: &mut MergedPartition<Source<'_>>,
         remaining: &mut Remaining,
-        mut recorder: Option<&mut EmptyRangeRecorder<'_>>,
+        recorder: &mut EmptyRangeRecorder<'_>,
     ) -> Result<Option<ReadPosition>, StorageError> {
         let (command, key) = (self.command, self.key);
         while self.rows_of_partition < command.limits.rows_per_partition {
             let fragment = merged.next().await?;
             let now_dropped = merged.dropped() + self.expired;
-            if now_dropped > self.dropped
-                && let Some(recorder) = &mut recorder
-            {
+            if now_dropped > self.dropped {
                 let last = self.rows.last().map_or(self.last.as_ref(), |row| Some(&row.clustering));
                 recorder.pass_empty(now_dropped - self.dropped, key, last);
                 self.dropped = now_dropped;
@@ -332,9 +314,7 @@ impl<'a> RowWalk<'a> {
                 }
                 continue;
             }
-            if let Some(recorder) = &mut recorder {
-                recorder.meet_row(key, &row.clustering);
-            }
+            recorder.meet_row(key, &row.clustering);
             remaining.take_row(row.page_bytes(), now_dropped);
             let stop = remaining.is_used_up().then(|| row.clustering.clone());
             self.push(row);

@@ -11,9 +11,10 @@ use super::{
     ReadCommand, ReadPosition, ReadResult,
     continuous_scan::{ContinuousScan, ContinuousStep},
     in_place::read_in_place,
-    partition::{Opened, Remaining, Resumed},
+    partition::{Remaining, Resumed},
     range_scan::RangeScan,
     shard_read::{TableAccess, read_one, slices_behind},
+    source::Source,
 };
 use crate::{
     StorageError,
@@ -27,7 +28,7 @@ struct RangeRead<'a> {
     command: &'a ReadCommand,
     cache: Option<CacheAccess>,
     empty: Option<&'a EmptyRangeAccess>,
-    recorder: Option<EmptyRangeRecorder<'a>>,
+    recorder: EmptyRangeRecorder<'a>,
     remaining: Remaining,
     result: ReadResult,
 }
@@ -64,7 +65,8 @@ pub(super) async fn read_range(
     let command = &ReadCommand { bypass_cache, ..command.clone() };
     let cache = cache.map(|access| access.of_scan(access.cache.may_keep_scanned(&view.sstables)));
     let result = ReadResult::default();
-    let mut read = RangeRead { view, command, cache, empty, recorder: None, remaining, result };
+    let recorder = EmptyRangeRecorder::off(command);
+    let mut read = RangeRead { view, command, cache, empty, recorder, remaining, result };
     if let Some(position) = &command.resume {
         let key = &position.key;
         // The partition in which the last page ended is finished first, if this shard owns it.
@@ -75,8 +77,7 @@ pub(super) async fn read_range(
             range.start = KeyBound::AfterKey(key.clone());
         }
     }
-    read.recorder =
-        empty.map(|empty| EmptyRangeRecorder::over_partitions(empty, command, &range.start));
+    read.recorder = EmptyRangeRecorder::over_partitions(empty, command, &range.start);
     if read.result.next.is_none()
         && let Some(rest) = read.read_known(range).await?
     {
@@ -118,16 +119,13 @@ impl RangeRead<'_> {
         };
         let mut scan = RangeScan::new(view, rest, range, None).await?;
         let Some(key) = scan.next_partition().await? else { return Ok(()) };
-        let opened = scan.open(&key, *empty).await?;
-        let mut recorder = empty.map(|empty| {
-            EmptyRangeRecorder::within(empty, command, &key, &rest.slices, &opened.empty)
-        });
-        let (resumed, rows) = (Resumed::at(position), recorder.as_mut());
+        let mut recorder = EmptyRangeRecorder::within(*empty, command, &key, &rest.slices);
+        let sources = scan.open(&key).await?;
+        let resumed = Resumed::at(position);
         result.next =
-            read_in_place(command, &key, opened, resumed, remaining, rows, result).await?;
-        if let Some(recorder) = &mut recorder {
-            recorder.end_slice(&key, &rest.slices);
-        }
+            read_in_place(command, &key, sources, resumed, remaining, &mut recorder, result)
+                .await?;
+        recorder.end_slice(&key, &rest.slices);
         Ok(())
     }
 
@@ -147,14 +145,14 @@ impl RangeRead<'_> {
                 }
                 Dead::Rest => return Ok(None),
             }
-            match known.next(self.empty).await? {
-                ContinuousStep::Partition(key, opened) => {
-                    if self.add(&key, opened).await? {
+            match known.next(&mut self.recorder).await? {
+                ContinuousStep::Partition(key, sources) => {
+                    if self.add(&key, sources).await? {
                         return Ok(None);
                     }
                 }
                 ContinuousStep::End => {
-                    self.end_walk(&range);
+                    self.recorder.end_at(&range.end);
                     if trace::is_on() {
                         trace_event!("Row cache knows all partitions of the range");
                     }
@@ -197,14 +195,15 @@ impl RangeRead<'_> {
     ) -> Result<Option<KeyBound>, StorageError> {
         loop {
             let Some(key) = scan.next_partition().await? else {
-                self.end_walk(range);
+                self.recorder.end_at(&range.end);
                 return Ok(None);
             };
+            self.recorder.enter(&key);
             let is_full = if scan.is_covered() {
                 self.pass_covered(&key).await
             } else {
-                let opened = scan.open(&key, self.empty).await?;
-                self.add(&key, opened).await?
+                let sources = scan.open(&key).await?;
+                self.add(&key, sources).await?
             };
             if is_full {
                 return Ok(None);
@@ -219,8 +218,7 @@ impl RangeRead<'_> {
 
     /// Looks up the empty range that starts at a bound, and skips it.
     fn pass_empty(&mut self, at: &KeyBound, range: &KeyRange) -> Result<Dead, StorageError> {
-        let beyond = self.empty.and_then(|empty| empty.beyond(at, self.command.now_s));
-        let Some((place, weight)) = beyond else { return Ok(Dead::Nothing) };
+        let Some((place, weight)) = self.recorder.beyond(at) else { return Ok(Dead::Nothing) };
         let next = if place >= Place::end(&range.end) { None } else { place.key_bound()? };
         // An empty range that ends within the next partition does not skip it; the partition is
         // read with the range's end as its start.
@@ -230,58 +228,43 @@ impl RangeRead<'_> {
         if trace::is_on() {
             trace_event!("Skipping partitions of an empty range");
         }
-        if let Some(recorder) = &mut self.recorder {
-            recorder.pass_range(weight);
-        }
+        self.recorder.pass_range(weight);
         Ok(match next {
             Some(bound) => Dead::To(bound),
             None => {
-                self.end_walk(range);
+                self.recorder.end_at(&range.end);
                 Dead::Rest
             }
         })
     }
 
-    fn end_walk(&mut self, range: &KeyRange) {
-        if let Some(recorder) = &mut self.recorder {
-            recorder.end_at(&range.end);
-        }
-    }
-
     /// Adds the visible content of a partition; returns `true` if a limit is reached.
-    async fn add(&mut self, key: &DecoratedKey, opened: Opened<'_>) -> Result<bool, StorageError> {
+    async fn add(
+        &mut self,
+        key: &DecoratedKey,
+        sources: Vec<Source<'_>>,
+    ) -> Result<bool, StorageError> {
         let Self { command, remaining, result, recorder, .. } = self;
         let resumed = Resumed::default();
-        if let Some(recorder) = recorder {
-            recorder.enter(key, &opened.empty);
-        }
-        let recorder = recorder.as_mut();
         result.next =
-            read_in_place(command, key, opened, resumed, remaining, recorder, result).await?;
+            read_in_place(command, key, sources, resumed, remaining, recorder, result).await?;
         Ok(self.end_partition(key).await)
     }
 
     /// Passes a partition that has no visible content; returns `true` if a limit is reached.
     async fn pass_covered(&mut self, key: &DecoratedKey) -> bool {
-        if let Some(recorder) = &mut self.recorder {
-            let opening = self.empty.map(|empty| empty.at_opening(self.command, key));
-            recorder.enter(key, &opening.unwrap_or_default());
-            recorder.pass_empty(1, key, None);
-            recorder.leave(true);
-        }
+        self.recorder.pass_empty(1, key, None);
+        self.recorder.leave(true);
         self.remaining.drop_some(1);
         self.end_partition(key).await
     }
 
     /// Ends a partition; returns whether a limit is reached.
     async fn end_partition(&mut self, key: &DecoratedKey) -> bool {
-        let has_walked_enough =
-            self.recorder.as_ref().is_some_and(EmptyRangeRecorder::has_walked_enough);
+        let has_walked_enough = self.recorder.has_walked_enough();
         if self.result.next.is_none() && (has_walked_enough || self.remaining.has_dropped_enough(0))
         {
-            if let Some(recorder) = &mut self.recorder {
-                recorder.end_at(&KeyBound::AfterKey(key.clone()));
-            }
+            self.recorder.end_at(&KeyBound::AfterKey(key.clone()));
             let key = key.clone();
             self.result.next = Some(ReadPosition { key, clustering: None, rows_of_partition: 0 });
         }

@@ -18,12 +18,12 @@ use espalier_sstable::{ColumnSelection, Scan};
 use futures_util::future::try_join_all;
 
 use super::{
-    Opened, ReadCommand,
+    ReadCommand,
     shard_read::{memtable_sources, sources_of},
     source::{FileSource, Source},
     trace::{record_partition, trace_scanned},
 };
-use crate::{StorageError, empty_ranges::EmptyRangeAccess, table::TableView};
+use crate::{StorageError, table::TableView};
 
 /// A scan over the partitions of a range.
 pub(crate) struct RangeScan<'a> {
@@ -136,18 +136,6 @@ impl<'a> RangeScan<'a> {
         !deletion.is_live() && standing().all(|(scan, _)| scan.is_covered_by(deletion))
     }
 
-    /// Opens the partition that [`Self::next_partition`] returned last.
-    pub(crate) async fn open(
-        &mut self,
-        key: &DecoratedKey,
-        empty: Option<&EmptyRangeAccess>,
-    ) -> Result<Opened<'_>, StorageError> {
-        // The empty ranges must have the state of the memtables, so there is no wait between this
-        // line and the opening of the memtables.
-        let empty = empty.map(|empty| empty.at_opening(self.command, key)).unwrap_or_default();
-        Ok(Opened { sources: self.sources(key).await?, empty })
-    }
-
     /// Opens the partition in place, if one memtable has it and no other source.
     fn only_memtable(&self, key: &DecoratedKey) -> Result<Option<Source<'static>>, StorageError> {
         let (view, command) = (self.view, self.command);
@@ -169,7 +157,12 @@ impl<'a> RangeScan<'a> {
         Ok(None)
     }
 
-    async fn sources(&mut self, key: &DecoratedKey) -> Result<Vec<Source<'_>>, StorageError> {
+    /// Opens the partition that [`Self::next_partition`] returned last. It does not wait before it
+    /// opens the memtables.
+    pub(crate) async fn open(
+        &mut self,
+        key: &DecoratedKey,
+    ) -> Result<Vec<Source<'_>>, StorageError> {
         let (view, command) = (self.view, self.command);
         if command.direction == Direction::Reverse {
             // Scans only go forward, so the partition is read from each file by its key.

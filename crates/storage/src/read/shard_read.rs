@@ -15,7 +15,7 @@ use futures_util::future::LocalBoxFuture;
 use super::{
     ReadCommand, ReadPosition, ReadResult, ReadTarget,
     cached_source::cached_source,
-    partition::{Opened, Remaining, Resumed, read_partition},
+    partition::{Remaining, Resumed, read_partition},
     range_read::read_range,
     single_row::{only_row, single_row_source},
     source::{FileSource, Source},
@@ -113,12 +113,9 @@ pub(crate) async fn read_one(
     }
     let is_scanned = cache.is_some_and(|access| access.scan.is_some());
     let only_row = only_row(command, &slices);
-    // Taken at the moment when the memtables are opened. A single row is read without the
-    // empty-range cache.
+    // A single row is read without the empty-range cache.
     let empty = empty.filter(|_| only_row.is_none());
-    let opening = empty.map(|empty| empty.at_opening(command, key)).unwrap_or_default();
-    let mut recorder =
-        empty.map(|empty| EmptyRangeRecorder::within(empty, command, key, &slices, &opening));
+    let mut recorder = EmptyRangeRecorder::within(empty, command, key, &slices);
     let sources = match only_row.filter(|_| !is_scanned) {
         Some(row) => {
             let row = single_row_source(view, command, key, &slices, row, cache).await?;
@@ -135,13 +132,9 @@ pub(crate) async fn read_one(
             None => sources_of(view, command, key, &slices).await?,
         },
     };
-    let opened = Opened { sources, empty: opening };
-    let recorder_of_rows = recorder.as_mut();
     let stopped =
-        read_partition(command, key, opened, resumed, remaining, recorder_of_rows, result).await?;
-    if let Some(recorder) = &mut recorder {
-        recorder.end_slice(key, &slices);
-    }
+        read_partition(command, key, sources, resumed, remaining, &mut recorder, result).await?;
+    recorder.end_slice(key, &slices);
     Ok(stopped)
 }
 

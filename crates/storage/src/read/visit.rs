@@ -114,8 +114,8 @@ async fn visit_range(
     let command = &ReadCommand { bypass_cache, ..command.clone() };
     let mut scan = RangeScan::new(access.view, command, range, None).await?;
     while let Some(key) = scan.next_partition().await? {
-        let opened = scan.open(&key, None).await?;
-        if visit_partition(command, opened.sources, visitor).await? == Visit::End {
+        let sources = scan.open(&key).await?;
+        if visit_partition(command, sources, visitor).await? == Visit::End {
             return Ok(Visit::End);
         }
         maybe_yield().await;
