@@ -55,7 +55,8 @@ fn java_style(value: f64, plain: bool, [shortest, two_digits]: [String; 2]) -> S
     format!("{sign}{whole}.{fraction}")
 }
 
-/// Reads a float: decimal with optional exponent, `NaN`, `Infinity`; blanks may surround it.
+/// Reads a float: decimal with optional exponent, `NaN`, `Infinity`; blanks may surround it. As in
+/// Java, a letter for the type may follow the digits.
 pub(super) fn parse_float<F: std::str::FromStr>(text: &str) -> Option<F> {
     let text = text.trim();
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
@@ -65,7 +66,10 @@ pub(super) fn parse_float<F: std::str::FromStr>(text: &str) -> Option<F> {
     if word && unsigned != "NaN" && unsigned != "Infinity" {
         return None;
     }
-    text.parse().ok()
+    let digits = text
+        .strip_suffix(['d', 'D', 'f', 'F'])
+        .filter(|digits| digits.ends_with(|last: char| last.is_ascii_digit() || last == '.'));
+    digits.unwrap_or(text).parse().ok()
 }
 
 /// Reads an integer: `[+-]digits`, at most [`MAX_DIGITS`] of them.
@@ -108,6 +112,16 @@ mod tests {
         }
         assert_eq!(print_float(0.1), "0.1");
         assert_eq!(print_float(16_777_216.0), "1.6777216E7");
+    }
+
+    #[test]
+    fn a_letter_of_a_type_may_follow_the_digits() {
+        for text in ["1d", "1D", "1f", "1.F", "1.0e0d"] {
+            assert_eq!(parse_float(text), Some(1.0_f32), "{text}");
+        }
+        for text in ["d", "1dd", "1l", "NaNd", "Infinityf", "1e", "1ed"] {
+            assert_eq!(parse_float::<f64>(text), None, "{text}");
+        }
     }
 
     proptest! {
