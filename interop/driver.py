@@ -5,7 +5,7 @@ import time
 
 from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import RoundRobinPolicy
-from cassandra.query import tuple_factory
+from cassandra.query import BatchStatement, BatchType, tuple_factory
 
 # Each name with its protocol version and compression.
 PROTOCOLS = {"v5": (5, False), "v4": (4, False), "v5-lz4": (5, "lz4"), "v4-lz4": (4, "lz4")}
@@ -38,6 +38,17 @@ def connect(
     session = cluster.connect(keyspace)
     assert cluster.protocol_version == version
     return session
+
+
+def write_all(session, statement, values, rows_per_batch=50):
+    """Executes a prepared statement for each of `values`, many in one request: a request costs the
+    driver more than a row does."""
+    values = list(values)
+    for begin in range(0, len(values), rows_per_batch):
+        batch = BatchStatement(batch_type=BatchType.UNLOGGED)
+        for row in values[begin : begin + rows_per_batch]:
+            batch.add(statement, row)
+        session.execute(batch)
 
 
 def seed():

@@ -8,6 +8,7 @@ import urllib.error
 import pytest
 from cassandra import InvalidRequest
 
+from driver import write_all
 from espalier_node import nodetool, wait_until
 
 KEYSPACE = (
@@ -61,8 +62,7 @@ def node(start_node):
     )
     insert = session.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
     for round in range(3):
-        for number in range(200):
-            session.execute(insert, (number % 10, number, "x" * 100))
+        write_all(session, insert, [(n % 10, n, "x" * 100) for n in range(200)])
         session.execute("INSERT INTO ks.plain (k, v) VALUES (%s, 'x')", (round,))
         session.execute("INSERT INTO ks.levels (k, v) VALUES (%s, 'x')", (round,))
         node.flush("ks")
@@ -371,8 +371,8 @@ def slow(start_node):
     )
     insert = session.prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)")
     for round in range(2):
-        for number in range(1600):
-            session.execute(insert, (number * 2 + round, "x" * 10_000))
+        rows = [(number * 2 + round, "x" * 10_000) for number in range(1600)]
+        write_all(session, insert, rows, rows_per_batch=4)
         node.flush("ks")
     return node
 

@@ -7,6 +7,7 @@ import urllib.error
 
 import pytest
 
+from driver import write_all
 from espalier_node import wait_until
 
 KEYSPACE = (
@@ -30,9 +31,7 @@ def series(node):
 
 def prepend(session, moments):
     insert = session.prepare("INSERT INTO ks.events (source, at, value) VALUES (?, ?, ?)")
-    for at in moments:
-        for source in range(10):
-            session.execute(insert, (source, at, f"value {at}"))
+    write_all(session, insert, [(s, at, f"value {at}") for s in range(10) for at in moments])
 
 
 def heads(session):

@@ -14,7 +14,7 @@ from cassandra import InvalidRequest
 from cassandra.query import BatchStatement, BatchType, SimpleStatement
 
 import wire
-from driver import PROTOCOLS, connect
+from driver import PROTOCOLS, connect, write_all
 from espalier_node import wait_until
 
 CQLSH = Path(sys.executable).parent / "cqlsh"
@@ -221,8 +221,7 @@ def test_rows_index_pages_are_told(node):
     session.execute(KEYSPACE)
     session.execute(TABLE.format("wide"))
     insert = session.prepare("INSERT INTO t.wide (p, c, v) VALUES (1, ?, ?)")
-    for row in range(2000):
-        session.execute(insert, (row, "v" * 100))
+    write_all(session, insert, [(row, "v" * 100) for row in range(2000)])
     running.flush("t")
     running.restart()
     session = running.connect()

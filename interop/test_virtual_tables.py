@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from cassandra import InvalidRequest, Unauthorized
 
-from driver import connect
+from driver import connect, write_all
 from espalier_node import wait_until
 
 CQLSH = Path(sys.executable).parent / "cqlsh"
@@ -40,8 +40,8 @@ def session(node):
         "{'enabled': false}"
     )
     insert = session.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
-    for number in range(ROWS):
-        session.execute(insert, (number % 10, number, "x" * 1000))
+    rows = [(number % 10, number, "x" * 1000) for number in range(ROWS)]
+    write_all(session, insert, rows, rows_per_batch=20)
     node.flush("ks")
     for number in range(7):
         session.execute(insert, (number, -1, "in memory"))
