@@ -9,6 +9,7 @@ import time
 import pytest
 
 from espalier_node import REPOSITORY
+from gate import one_of, part
 from wire import OPTIONS, RESULT, ROWS, SUPPORTED, Wire
 
 sys.path.insert(0, str(REPOSITORY / "bench"))
@@ -16,6 +17,8 @@ from clients_that_do_not_read import Deaf, fill, measure  # noqa: E402
 
 MIB = 1 << 20
 ANSWER = 12 * MIB
+# Whether the statement is prepared, and the bytes of a row.
+CASES = [(False, MIB), (True, ANSWER // 2)]
 LARGE = "SELECT v FROM k.large WHERE p = 1"
 
 
@@ -30,7 +33,7 @@ def held(node):
     return node.metrics()["espalier_transport_answer_bytes"]
 
 
-@pytest.mark.parametrize("prepared, row_bytes", [(False, MIB), (True, ANSWER // 2)])
+@pytest.mark.parametrize("prepared, row_bytes", part(CASES, [one_of(CASES)]))
 def test_another_client_goes_on_and_memory_is_bounded(start_node, prepared, row_bytes):
     settings = {"commitlog_segment_size": "32MiB"}
     node, quiet = (start_node(name, memory="512M", settings=settings) for name in ("node", "quiet"))
