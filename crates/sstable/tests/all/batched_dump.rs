@@ -16,7 +16,7 @@ use proptest::prelude::*;
 use support::{
     block_on,
     broken::{Files, change, generated, store},
-    cases,
+    cases_of_run,
     generate::{Generator, Shape},
     offline_cases, open, scylla,
     slicing::Random,
@@ -105,7 +105,7 @@ const LENGTHS: [usize; 4] = [1, 100, 5000, 1 << 20];
 #[test]
 fn fixtures_print_alike() {
     let mut lines = 0;
-    for case in cases().into_iter().chain(offline_cases()) {
+    for case in cases_of_run().into_iter().chain(offline_cases()) {
         for descriptor in &case.sstables {
             let reader = block_on(open(descriptor)).unwrap();
             let long = reader.data_length() > 1 << 20;

@@ -8,12 +8,12 @@ use espalier_mutation::{
     ClusteringSlices, DecoratedKey, Direction, UnfilteredStream, reconcile::MergedPartition,
 };
 use espalier_sstable::{ColumnSelection, SSTableError, dump::Dump};
-use support::{Case, assert_same_content, block_on, cases, dump, open, rows, union_table};
+use support::{Case, assert_same_content, block_on, cases_of_run, dump, open, rows, union_table};
 
 #[test]
 fn every_sstable_holds_what_it_should() {
     let mut read = 0;
-    for case in cases() {
+    for case in cases_of_run() {
         for descriptor in &case.sstables {
             let reader =
                 block_on(open(descriptor)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
@@ -64,7 +64,7 @@ async fn merged(case: &Case) -> Result<Vec<String>, SSTableError> {
 
 #[test]
 fn every_key_is_found_and_cases_reconcile_to_what_they_should() {
-    for case in cases() {
+    for case in cases_of_run() {
         let lines = block_on(merged(&case)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         assert_same_content(&case.name, &lines, &case.text("expected.jsonl").unwrap());
     }

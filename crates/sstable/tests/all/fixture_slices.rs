@@ -11,7 +11,7 @@ use espalier_mutation::{
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{ColumnSelection, PageCache, SSTableReader};
 use support::{
-    block_on, cases,
+    block_on, cases_of_run,
     scylla::{open_as_it_is, readable_sstables},
     slicing::{Random, random_slices, slice},
 };
@@ -88,7 +88,7 @@ async fn check(
 #[test]
 fn slices_equal_those_of_a_full_read() {
     let mut checked = 0;
-    for case in cases() {
+    for case in cases_of_run() {
         let tries = if case.name.starts_with("wide") { 60 } else { 12 };
         for (descriptor, budget) in case.sstables.iter().zip([1 << 22, 20_000, 0].iter().cycle()) {
             let cache = PageCache::new(*budget);

@@ -276,7 +276,7 @@ mod tests {
         let _clock = ManualClock::new(0).moving_when_idle().install();
         for clients in [200, 2000] {
             let flushed = 16 * MIB;
-            let rows = block_on(written(clients, |_| flushed, 40));
+            let rows = block_on(written(clients, |_| flushed, 15));
             let expected = flushed / GROWTH_BYTES;
             // In the first seconds the flush rate is not known yet.
             for (second, rows) in rows.iter().enumerate().skip(5) {

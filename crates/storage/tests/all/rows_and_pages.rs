@@ -124,7 +124,7 @@ fn memory_goes_to_what_is_asked_for_again() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let mut caches = Caches::open(&file_system).await;
-        let rounds = if espalier_testing::runs_all() { 50 } else { 30 };
+        let rounds = if espalier_testing::runs_all() { 50 } else { 18 };
         let repetitions = if espalier_testing::runs_all() { 2 } else { 1 };
         for round in 0..repetitions {
             // Rows that are read once fill as much memory as pushes the pages out.

@@ -73,6 +73,19 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
+/// Returns the cases that a run reads whole: all of a full run; in the gate our own and a third of
+/// the others, another third with another seed.
+pub fn cases_of_run() -> Vec<Case> {
+    let (all, own) = (cases(), own_cases().len());
+    let is_read = |number: usize| {
+        espalier_testing::runs_all()
+            || number < own
+            || number as u64 % 3 == espalier_testing::first_seed() % 3
+    };
+    let numbered = all.into_iter().enumerate();
+    numbered.filter(|(number, _)| is_read(*number)).map(|(_, case)| case).collect()
+}
+
 /// Returns the SSTables of the offline writer. Prints a line and returns none if the fixtures are
 /// missing.
 pub fn offline_cases() -> Vec<Case> {
