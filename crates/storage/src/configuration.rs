@@ -90,7 +90,7 @@ pub struct VectorSearchLimits {
 /// The limits of statements that order rows by their similarity to a vector. Tests reduce them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NearestLimits {
-    /// Rows that other indexes find up to which the statement compares all of them (arbitrary).
+    /// If other indexes find at most this many rows, the statement compares them all (arbitrary).
     pub few_rows: usize,
     /// Maximum rows that the statement asks an index on vectors for (arbitrary). Then it compares
     /// all rows.

@@ -133,7 +133,7 @@ impl NearestPlaces {
             if are_enough || bound.is_none() || vectors >= MAX_VECTORS {
                 break places;
             }
-            vectors *= GROWTH;
+            vectors = vectors.saturating_mul(GROWTH).min(MAX_VECTORS);
         };
         places.retain(|place| {
             place.as_slice() >= from && end.is_none_or(|end| place.as_slice() < end)

@@ -45,8 +45,8 @@ pub enum IndexValues {
         count: usize,
         /// The limits by which the search chooses its method.
         limits: VectorLimits,
-        /// The places that the earlier read found at whose end this read resumes. The shard of that
-        /// end takes them and does not search again.
+        /// Places that the search of the previous read found. The shard that ended that read takes
+        /// the rest of them instead of searching again.
         found: Option<FoundPlaces>,
     },
 }
