@@ -16,3 +16,9 @@ def part(of_all, of_gate):
 def one_of(choices):
     """Returns the choice that the gate takes with this seed."""
     return choices[FIRST_SEED % len(choices)]
+
+
+def all_or_one(choices):
+    """Returns the choices of a full run: all; or of the gate: the one of this seed."""
+    choices = list(choices)
+    return part(choices, [one_of(choices)])

@@ -13,7 +13,7 @@ import pytest
 import dumped
 import shapes
 from driver import seed
-from gate import one_of, part
+from gate import all_or_one, part
 from wire import Wire
 
 SEED = seed()
@@ -57,7 +57,7 @@ def must(wire, statement):
     assert answer.code is None, f"{statement}: {answer.message}"
 
 
-@pytest.fixture(scope="module", params=part(VERSIONS, [one_of(VERSIONS)]))
+@pytest.fixture(scope="module", params=all_or_one(VERSIONS))
 def filled(start_node, request):
     """Returns all shapes in files. The column index is small, so that many partitions have a row
     index."""

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from espalier_node import REPOSITORY
-from gate import one_of, part
+from gate import all_or_one
 from wire import OPTIONS, RESULT, ROWS, SUPPORTED, Wire
 
 sys.path.insert(0, str(REPOSITORY / "bench"))
@@ -33,7 +33,7 @@ def held(node):
     return node.metrics()["espalier_transport_answer_bytes"]
 
 
-@pytest.mark.parametrize("prepared, row_bytes", part(CASES, [one_of(CASES)]))
+@pytest.mark.parametrize("prepared, row_bytes", all_or_one(CASES))
 def test_another_client_goes_on_and_memory_is_bounded(start_node, prepared, row_bytes):
     settings = {"commitlog_segment_size": "32MiB"}
     node, quiet = (start_node(name, memory="512M", settings=settings) for name in ("node", "quiet"))

@@ -17,7 +17,7 @@ from cassandra.concurrent import execute_concurrent_with_args
 import dumped
 from conftest import starter
 from espalier_node import nodetool, wait_until
-from gate import one_of, part
+from gate import all_or_one
 from test_cassandra_reads_our_files import SEED, VERSIONS, Filled, complaints, directory
 from wire import Wire
 
@@ -27,7 +27,7 @@ SIMPLE = [
 ]
 
 
-@pytest.fixture(scope="module", params=part(VERSIONS, [one_of(VERSIONS)]))
+@pytest.fixture(scope="module", params=all_or_one(VERSIONS))
 def compacted(start_node, request):
     """Returns all shapes after several flushes, compacted into one file for each table."""
     settings = {

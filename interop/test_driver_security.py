@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from driver_programs import LANGUAGES, program
-from gate import one_of, part
+from gate import all_or_one
 from test_tls import Authority, settings
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is missing")
@@ -17,7 +17,7 @@ PASSWORDS = {
     "authorizer": "CassandraAuthorizer",
     "auth_superuser_password": "a secret",
 }
-VERSIONS = part(["1.2", "1.3"], [one_of(["1.2", "1.3"])])
+VERSIONS = all_or_one(["1.2", "1.3"])
 USER = {"CQL_USER": "cassandra", "CQL_PASSWORD": "a secret"}
 
 
@@ -38,7 +38,7 @@ def certificates_of_clients(start_node, authority):
     return start_node("certificates", settings=settings(authority, pem, require_client_auth="true"))
 
 
-@pytest.fixture(params=part(LANGUAGES, [one_of(LANGUAGES)]))
+@pytest.fixture(params=all_or_one(LANGUAGES))
 def log_in(request):
     """Returns a function that logs in by a language's driver and returns what its program says."""
     command = program(request.param)

@@ -4,7 +4,7 @@ import pytest
 from cassandra.protocol import ConfigurationException
 
 from driver import write_all
-from gate import one_of, part
+from gate import all_or_one
 
 KINDS = ("default", "trie", "skiplist", "many_tries", "many_lists")
 SETTINGS = {
@@ -53,7 +53,7 @@ def check(session):
         assert [row.c for row in session.execute(select)] == [23, 22, 21, 5, 4, 3], kind
 
 
-@pytest.mark.parametrize("shards", part([1, 2], [one_of([1, 2])]))
+@pytest.mark.parametrize("shards", all_or_one([1, 2]))
 def test_each_kind_gives_the_same_rows(node, shards):
     running = node(shards=shards, settings=SETTINGS)
     session = running.connect()

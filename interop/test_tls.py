@@ -13,7 +13,7 @@ from cassandra.auth import PlainTextAuthProvider
 from cassandra.cluster import NoHostAvailable
 
 from espalier_node import free_port, nodetool, wait_until
-from gate import RUNS_ALL, one_of
+from gate import all_or_one
 from test_cqlsh import CQLSH
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl is missing")
@@ -99,7 +99,7 @@ def test_the_driver_connects(node, authority, version):
     wait_until(lambda: "(a client without TLS?)" in ours.log(), what="the line of the log")
 
 
-@pytest.mark.parametrize("version", VERSIONS if RUNS_ALL else [one_of(VERSIONS)])
+@pytest.mark.parametrize("version", all_or_one(VERSIONS))
 def test_cqlsh_logs_in(node, authority, tmp_path, version):
     """cqlsh logs in with a password and by certificate, and shows why it may not."""
     encryption = settings(

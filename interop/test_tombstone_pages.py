@@ -2,7 +2,7 @@
 import pytest
 
 from driver import write_all
-from gate import one_of, part
+from gate import all_or_one
 from test_row_cache import KEYSPACE
 
 ROWS = 1000
@@ -37,7 +37,7 @@ def numbers(rows, name):
 
 
 @pytest.mark.parametrize("is_flushed", (False, True))
-@pytest.mark.parametrize("name", part(list(TABLES), [one_of(list(TABLES))]))
+@pytest.mark.parametrize("name", all_or_one(TABLES))
 def test_pages_end_and_nothing_is_lost(node, name, is_flushed):
     ours = node("ours", settings={"query_tombstone_page_limit": 100})
     session = ours.connect()

@@ -13,7 +13,7 @@ import pytest
 from bank_load import GROUP, START, Bank, BankLoad, create_accounts
 from driver import connect, seed
 from espalier_node import wait_until
-from gate import one_of, part
+from gate import all_or_one, part
 from register_load import bigint
 from test_conditional_history import Flushes
 from wire import QUERY, TRACING, Wire, long_string, parameters
@@ -196,7 +196,7 @@ def test_transfers_keep_the_money(node, shards, window_ms):
     print(f"{shards} shards: {bank.counts}")
 
 
-@pytest.mark.parametrize("fault", part(FAULTS, [one_of(FAULTS)]))
+@pytest.mark.parametrize("fault", all_or_one(FAULTS))
 def test_the_check_finds_wrong_clients(node, fault):
     """Clients without conditions, or that lose money or entries, make the check fail."""
     bank = Bank(5 * GROUP)
