@@ -34,15 +34,15 @@ begin() { number=$((number + 1)); step_began=$SECONDS; echo "=== $number/$count 
 end() { echo "=== $number/$count took $((SECONDS - step_began)) s"; }
 leave_out() { left_out+=("$*"); echo "left out: $*"; }
 
-# Succeeds if a commit within a day before HEAD changed one of the paths, or if the checkout has
-# changes there. The answer depends on HEAD and the checkout, not on the clock, so a run can be
-# repeated.
+# Succeeds if a commit within a day before HEAD changed code in one of the paths, or if the checkout
+# has such a change. A line that is empty or only a comment is no code. The answer depends on HEAD
+# and the checkout, not on the clock, so a run can be repeated.
 changed_lately() { # paths...
-  local newest head
+  local code='^[[:space:]]*([^/#[:space:]]|/[^/]|#\[)' newest head
   [ -z "${NIGHTLY:-}" ] || return 0
   head=$(git log -1 --format=%ct 2> /dev/null) || return 0
-  git diff --quiet HEAD -- "$@" || return 0
-  newest=$(git log -1 --format=%ct -- "$@")
+  [ -z "$(git diff HEAD --name-only -G"$code" -- "$@")" ] || return 0
+  newest=$(git log -1 -G"$code" --format=%ct -- "$@")
   [ $((head - ${newest:-0})) -lt 86400 ]
 }
 
@@ -155,8 +155,8 @@ prepare() {
 # Checks the protocol between readers and writer of the in-memory trie, under all interleavings.
 loom() {
   begin "interleavings"
-  if ! changed_lately crates/trie; then
-    leave_out "interleavings: no commit of the last day changed crates/trie" \
+  if ! changed_lately crates/trie/src/memory crates/trie/Cargo.toml; then
+    leave_out "interleavings: no commit of the last day changed code of crates/trie/src/memory" \
       "(make nightly runs them)"
     return
   fi
@@ -167,8 +167,9 @@ loom() {
 instructions() {
   local status
   begin "instruction counts"
-  if ! changed_lately crates/trie bench/instructions.sh; then
-    leave_out "instruction counts: no commit of the last day changed crates/trie" \
+  if ! changed_lately crates/trie/{src/{memory,cursor,prefetch.rs},benches,Cargo.toml} \
+    bench/instructions.sh; then
+    leave_out "instruction counts: no commit of the last day changed code that they cover" \
       "(make nightly runs them)"
     return
   fi
