@@ -142,6 +142,8 @@ impl Peer {
         to: SocketAddr,
         message: Queued,
     ) -> Result<(), QueueFull> {
+        // Cassandra sends failures as urgent messages, too. Here they have the queue of the other
+        // answers: a peer may have thousands of requests under way, and each has one answer.
         let is_urgent = matches!(
             message.verb,
             Verb::GOSSIP_DIGEST_SYN
@@ -150,7 +152,6 @@ impl Peer {
                 | Verb::GOSSIP_SHUTDOWN
                 | Verb::ECHO_REQ
                 | Verb::ECHO_RSP
-                | Verb::FAILURE_RSP
         );
         let (queue, kind, length) = if message.is_large() {
             (&mut self.large, ConnectionKind::Large, LARGE_QUEUE_LENGTH)

@@ -155,11 +155,14 @@ fn a_hostile_peer_gets_no_false_acknowledgement() {
         let (peer, own, member) = ring(&node, false).await;
         let before = resident_bytes();
         let mut next = 1_000_000;
+        let mut sent_bodies = 0;
         for (verb, body) in kinds() {
             // The body is changed, and the header is sound: each request has one answer.
             let stream = connect(&peer, own).await;
             let mut acknowledged = 0;
-            for some in changes(&body).chunks(500) {
+            let changes = changes(&body);
+            sent_bodies += changes.len();
+            for some in changes.chunks(500) {
                 let mut sent = BTreeMap::new();
                 for body in some {
                     next += 1;
@@ -169,11 +172,20 @@ fn a_hostile_peer_gets_no_false_acknowledgement() {
                 }
                 acknowledged += check_answers(&peer, &node, verb, &sent, &schema).await;
             }
-            let must_be_some = matches!(verb, Verb::MUTATION_REQ | Verb::BATCH_STORE_REQ);
+            // Some recorded bodies are about tables that the member lacks or refuses.
+            let takes = match Payload::decode(verb, VERSION, &body.into(), &*schema) {
+                Ok(Payload::Mutation(write)) => {
+                    let tables = ["t", "maps"];
+                    write.updates.iter().all(|update| tables.contains(&&*update.table.name))
+                }
+                decoded => decoded.is_ok(),
+            };
+            let must_be_some = takes && matches!(verb, Verb::MUTATION_REQ | Verb::BATCH_STORE_REQ);
             assert!(acknowledged > 0 || !must_be_some, "no change of a {verb} is a sound one");
         }
+        println!("{sent_bodies} changed bodies of {} messages", kinds().len());
         let in_gate = [Verb::MUTATION_REQ, Verb::READ_REQ, Verb::PAXOS_COMMIT_REQ];
-        let all = espalier_testing::runs_all();
+        let (all, mut sent_heads) = (espalier_testing::runs_all(), 0);
         for (verb, body) in kinds().into_iter().filter(|(verb, _)| all || in_gate.contains(verb)) {
             // The header, and the frame.
             let whole = message(7, verb, body);
@@ -183,10 +195,12 @@ fn a_hostile_peer_gets_no_false_acknowledgement() {
             let of_frames = changes(&frames[..12]).into_iter();
             let of_frames = of_frames.map(|head| [&head, &frames[12..]].concat());
             for bytes in of_headers.chain(of_frames) {
+                sent_heads += 1;
                 let stream = connect(&peer, own).await;
                 let _ = stream.write_all(bytes).await.0;
             }
         }
+        println!("{sent_heads} changed headers and frames");
         time::sleep(Duration::from_millis(100)).await;
         let stored = peer.count(Verb::MUTATION_RSP) + peer.count(Verb::READ_REPAIR_RSP);
         assert!(stored <= node.0.stored.borrow().len());
