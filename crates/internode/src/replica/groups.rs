@@ -27,8 +27,9 @@ pub(super) struct GroupLimits {
     rows: u32,
     groups: u32,
     /// The number of groups counted in the partition. Negative if the previous page left more than
-    /// the limit allows.
-    groups_of_partition: i64,
+    /// the limit allows. Wraps as Cassandra's counter does: a peer may say that a page without a
+    /// limit has left nothing.
+    groups_of_partition: i32,
     has_begun_group: bool,
     has_live_static: bool,
     has_returned_rows: bool,
@@ -124,7 +125,8 @@ impl GroupLimits {
             && resumed == key
         {
             self.key = key.clone();
-            self.groups_of_partition = i64::from(self.per_partition) - i64::from(*remaining);
+            self.groups_of_partition = self.per_partition.wrapping_sub(*remaining) as i32;
+            self.is_stopped_here = self.has_enough_groups_here();
             self.has_returned_rows = true;
             self.has_live_static = false;
             self.has_begun_group =
@@ -199,7 +201,11 @@ impl GroupLimits {
     }
 
     fn has_enough_groups_here(&self) -> bool {
-        self.has_enough_groups() || self.groups_of_partition >= self.per_partition.into()
+        self.has_enough_groups() || self.has_enough_groups_of_partition()
+    }
+
+    fn has_enough_groups_of_partition(&self) -> bool {
+        i64::from(self.groups_of_partition) >= i64::from(self.per_partition)
     }
 
     fn count_row(&mut self) {
@@ -213,7 +219,7 @@ impl GroupLimits {
     }
 
     fn count_group_of_partition(&mut self) {
-        self.groups_of_partition += 1;
-        self.is_stopped_here |= self.groups_of_partition >= self.per_partition.into();
+        self.groups_of_partition = self.groups_of_partition.wrapping_add(1);
+        self.is_stopped_here |= self.has_enough_groups_of_partition();
     }
 }
