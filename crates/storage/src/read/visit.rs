@@ -7,6 +7,8 @@
 //! - Ranges that are known to be empty are not skipped, because they may hold tombstones.
 //! - Partitions of one row are read around the row cache, which keeps their partition deletion as
 //!   the deletion of the row.
+//! - Tables whose clustering values have several forms (decimal 1.0 and 1.00) are read around the
+//!   row cache, which keeps the bounds of range deletions as paths, in one form.
 //! - A scan reads files around the row cache.
 //!
 //! Memory bound: one fragment of each source. The visitor bounds what it keeps.
@@ -14,7 +16,8 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    Direction, KeyRange, PartitionHeader, Unfiltered, UnfilteredStream, reconcile::MergedPartition,
+    Direction, KeyRange, PartitionHeader, Unfiltered, UnfilteredStream, path,
+    reconcile::MergedPartition,
 };
 use espalier_runtime::maybe_yield;
 use futures_util::future::LocalBoxFuture;
@@ -90,7 +93,8 @@ async fn visit_one(
     let (view, slices, table) = (access.view, &command.slices, &command.table);
     let is_single_row = table.clustering_columns().is_empty() && !table.has_static_columns();
     let has_files = !view.sstables.is_empty();
-    let may_use_cache = has_files && !command.bypass_cache && !is_single_row;
+    let keeps_bounds = path::is_exact(table.comparator());
+    let may_use_cache = has_files && !command.bypass_cache && !is_single_row && keeps_bounds;
     let sources = match access.cache.filter(|_| may_use_cache) {
         Some(cache) => {
             let mut sources = memtable_sources(view, command, key, slices)?;
