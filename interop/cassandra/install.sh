@@ -54,10 +54,11 @@ fi
 : > "$D/settings"; for n in $names; do printf '%s=%q\n' "$n" "${!n}" >> "$D/settings"; done
 
 # ---- jars
+# By their real path: the links below stay sound if .deps is itself a link from a checkout that goes.
 deps=$(cd "$here/../.." && pwd)/.deps/cassandra
+mkdir -p "$deps"; deps=$(cd "$deps" && pwd -P)
 jars=$deps/jars-$CASSANDRA
 classes=$deps/classes-$CASSANDRA
-mkdir -p "$deps"
 exec 9> "$deps/install.lock"
 flock 9
 if [ ! -f "$jars/.complete" ]; then
