@@ -59,9 +59,10 @@ impl Execution<'_> {
         let mut resume = None;
         loop {
             let target = ReadTarget::Partition(key.clone());
-            let mut command = self.command(target, slices.clone(), resume.take(), now_s);
+            let mut command = self.command(target.clone(), slices.clone(), resume.take(), now_s);
             command.limits.rows = CHUNK_ROWS;
             let result = database.read(command).await?;
+            self.count_tombstones(&result, &target)?;
             for partition in result.partitions {
                 if self.collect_rows(partition, found).await? == Flow::SkipPartition {
                     return Ok(());
