@@ -198,10 +198,11 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
         let prepared = self.plan(text, client, options)?;
-        if let Plan::Use(keyspace) = &prepared.plan {
+        let result = self.execute(&prepared, client, options).await?;
+        if let QueryResult::SetKeyspace(keyspace) = &result {
             client.keyspace = Some(keyspace.clone());
         }
-        self.execute(&prepared, client, options).await
+        Ok(result)
     }
 
     /// Executes a prepared statement.
