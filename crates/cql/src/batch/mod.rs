@@ -85,10 +85,6 @@ fn merge(
     into.rows.extend(from.rows);
     into.range_tombstones.extend(from.range_tombstones);
     into.static_row = match (into.static_row.take(), from.static_row) {
-        (Some(mut left), Some(right)) if table.is_counter() => {
-            espalier_mutation::counter::join_changes(&mut left, right);
-            Some(left)
-        }
         (Some(left), Some(right)) => {
             Some(espalier_mutation::reconcile::merge_rows(table, left, right))
         }

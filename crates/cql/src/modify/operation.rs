@@ -193,7 +193,7 @@ impl Operation {
             }
             Self::SetElement(column, key, term) => {
                 let path = element_path(column, evaluate(key)?, present, true)?;
-                if let (Some(path), Some(cell)) = (path, context.bound_cell(evaluate(term)?)) {
+                if let Some(cell) = context.bound_cell(evaluate(term)?) {
                     put(context.table, column, complex(row, column), path, cell);
                 }
             }
@@ -207,10 +207,9 @@ impl Operation {
             }
             Self::Delete(column) => row.set_cell(column.id, context.tombstone()),
             Self::DeleteElement(column, key) => {
-                if let Some(path) = element_path(column, evaluate(key)?, present, false)? {
-                    let cell = context.tombstone();
-                    put(context.table, column, complex(row, column), path, cell);
-                }
+                let path = element_path(column, evaluate(key)?, present, false)?;
+                let cell = context.tombstone();
+                put(context.table, column, complex(row, column), path, cell);
             }
             Self::Increase(column, add, term) => {
                 if let Bound::Value(value) = evaluate(term)? {
@@ -482,7 +481,7 @@ fn element_path(
     key: Bound,
     present: Option<&Row>,
     is_assignment: bool,
-) -> Result<Option<Bytes>> {
+) -> Result<Bytes> {
     let what = match column.column_type {
         CqlType::List { .. } => "list index",
         CqlType::Set { .. } => "set element",
@@ -497,7 +496,7 @@ fn element_path(
         Bound::Unset => return Err(Error::invalid(format!("Invalid unset value for {what}"))),
     };
     if !matches!(column.column_type, CqlType::List { .. }) {
-        return Ok(Some(key));
+        return Ok(key);
     }
     let index = <[u8; 4]>::try_from(key.as_ref()).map(i32::from_be_bytes).unwrap_or(-1);
     let cells = list_cells(column, present);
@@ -506,7 +505,7 @@ fn element_path(
         return Err(Error::invalid(format!("Attempted to {attempt} a list which is null")));
     }
     match usize::try_from(index).ok().and_then(|index| cells.get(index)) {
-        Some((path, _)) => Ok(Some(path.clone())),
+        Some((path, _)) => Ok(path.clone()),
         None => Err(Error::invalid(format!(
             "List index {index} out of bound, list has size {}",
             cells.len()

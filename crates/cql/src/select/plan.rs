@@ -112,7 +112,7 @@ fn plan_restrictions(
         planned => (planned?, None),
     };
     if statement.distinct {
-        check_distinct(table, selectors, &restrictions, nearest)?;
+        check_distinct(selectors, &restrictions, nearest)?;
         check_distinct_key(table, selectors, &restrictions)?;
     }
     match refusal {
@@ -178,7 +178,6 @@ fn as_json(
 }
 
 fn check_distinct(
-    table: &TableMetadata,
     selectors: &[SelectExpression],
     restrictions: &Restrictions,
     nearest: Option<&PlannedNearest>,
@@ -207,7 +206,6 @@ fn check_distinct(
             "SELECT DISTINCT with WHERE clause only supports restriction by partition key and/or static columns.",
         ));
     }
-    let _ = table;
     Ok(())
 }
 
