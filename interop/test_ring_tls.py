@@ -11,7 +11,7 @@ from cassandra.query import SimpleStatement
 
 from cassandra_node import CassandraNode
 from driver import connect
-from espalier_node import wait_until
+from espalier_node import nodetool, wait_until
 from gate import RUNS_ALL
 from test_ring import ADDRESS, SEEDS, TOKEN, agreed, counter, status
 
@@ -85,6 +85,10 @@ def test_a_member_of_a_ring_with_tls(node, keystores):
             ask(f"INSERT INTO ring.t (k, v) VALUES ({k}, '{'x' * 3000}')")
         assert sorted(ask("SELECT k FROM ring.t")) == [(k,) for k in range(50)]
         assert ask("INSERT INTO ring.t (k, v) VALUES (50, 'new') IF NOT EXISTS") == [(True,)]
+        assert nodetool(ours, "reloadssl") == "the certificates have not changed\n"
+        with open(keystores / "ours.pem", "a") as pem:
+            pem.write("\n")
+        assert nodetool(ours, "reloadssl") == "new certificates are used from now on\n"
         assert counter(ours, "connections_broken") == 0
         assert "TLS" not in ours.log(), ours.log()
     finally:

@@ -1,58 +1,64 @@
-//! Reloads changed certificates from their files while the node runs.
+//! Reads certificates again while the node runs, and uses new ones.
 
-use std::sync::Arc;
+use std::rc::Rc;
 use std::time::Duration;
 
-use espalier_runtime::net::tls::TlsAcceptor;
+use espalier_runtime::net::tls::TlsError;
 use espalier_runtime::{JoinHandle, spawn_local, time};
+use futures_util::future::LocalBoxFuture;
 
-use crate::shard::ShardServer;
-
-/// Interval at which the task reads the files. Arbitrary.
+/// Interval at which a task reads the files. Arbitrary.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Starts a task for each acceptor. The task reads the acceptor's certificates at each interval.
-/// One shard runs the tasks of the node.
-pub(crate) fn watch(server: &ShardServer) -> Vec<JoinHandle<()>> {
-    acceptors(server).into_iter().map(watch_one).collect()
+/// Reads the files of a part of the node again, and returns whether they changed. If it fails, the
+/// part keeps its certificates.
+pub type ReloadCertificates = Box<dyn Fn() -> LocalBoxFuture<'static, Result<bool, TlsError>>>;
+
+/// The certificates of a part of the node.
+pub(crate) struct Certificates {
+    /// The connections that the certificates protect, for the log.
+    connections: &'static str,
+    reload: ReloadCertificates,
 }
 
-/// Returns the acceptors of CQL clients and of the admin API.
-pub(crate) fn acceptors(server: &ShardServer) -> Vec<Arc<TlsAcceptor>> {
-    let clients = server.config.encryption.as_ref().map(|encryption| &encryption.acceptor);
-    clients.into_iter().chain(&server.config.admin_access.acceptor).cloned().collect()
-}
+impl Certificates {
+    pub fn new(connections: &'static str, reload: ReloadCertificates) -> Rc<Self> {
+        Rc::new(Self { connections, reload })
+    }
 
-fn watch_one(acceptor: Arc<TlsAcceptor>) -> JoinHandle<()> {
-    spawn_local(async move {
-        let mut last_failure = String::new();
-        loop {
-            time::sleep(INTERVAL).await;
-            match reload(&acceptor).await {
-                Ok(_) => last_failure.clear(),
-                // The file may stay damaged for long, so the log has one line.
-                Err(reason) if reason == last_failure => {}
-                Err(reason) => {
-                    tracing::error!(
-                        %reason,
-                        "new certificates cannot be used, the node keeps the old ones"
-                    );
-                    last_failure = reason;
+    /// Reads the files again. Returns whether they changed.
+    ///
+    /// # Errors
+    /// Fails with the reason if the files cannot be used; the node then keeps its certificates.
+    pub async fn reload(&self) -> Result<bool, String> {
+        let changed = (self.reload)().await.map_err(|error| error.to_string())?;
+        if changed {
+            let connections = self.connections;
+            tracing::info!(connections, "new certificates are used from now on");
+        }
+        Ok(changed)
+    }
+
+    /// Starts a task that reads the files at each interval.
+    pub fn watch(self: Rc<Self>) -> JoinHandle<()> {
+        spawn_local(async move {
+            let mut last_failure = String::new();
+            loop {
+                time::sleep(INTERVAL).await;
+                match self.reload().await {
+                    Ok(_) => last_failure.clear(),
+                    // The file may stay damaged for long, so the log has one line.
+                    Err(reason) if reason == last_failure => {}
+                    Err(reason) => {
+                        tracing::error!(
+                            connections = self.connections,
+                            %reason,
+                            "new certificates cannot be used, the node keeps the old ones"
+                        );
+                        last_failure = reason;
+                    }
                 }
             }
-        }
-    })
-}
-
-/// Reads the files again. Returns whether they changed.
-///
-/// # Errors
-/// Fails with the reason if the files cannot be used; the node then keeps its certificates.
-pub(crate) async fn reload(acceptor: &TlsAcceptor) -> Result<bool, String> {
-    let changed = acceptor.reload().await.map_err(|error| error.to_string())?;
-    if changed {
-        let path = acceptor.options().certificate.display();
-        tracing::info!(certificate = %path, "new certificates are used from now on");
+        })
     }
-    Ok(changed)
 }

@@ -31,6 +31,7 @@ mod traces;
 pub use admin::{AdminAccess, AdminToken};
 pub use admission::{ConnectionCounter, ConnectionLimits, ConnectionSlot};
 pub use audit::AuditOptions;
+pub use certificates::ReloadCertificates;
 pub use config::{ClientEncryption, ServerConfig};
 pub use options::CQL_VERSION;
 pub use places::{Places, Waiting};

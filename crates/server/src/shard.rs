@@ -15,12 +15,13 @@ use espalier_runtime::shard::loop_report;
 use espalier_runtime::sync::{Gate, Semaphore};
 use espalier_runtime::{JoinHandle, ShardContext, preempt, spawn_local, time};
 use espalier_storage::ConnectedClient;
+use futures_util::FutureExt;
 
 use crate::admin;
 use crate::admission::{ConnectionCounter, RequestAdmission};
 use crate::answers::AnswerMemory;
 use crate::audit::AuditLog;
-use crate::certificates;
+use crate::certificates::{Certificates, ReloadCertificates};
 use crate::columns::ColumnCache;
 use crate::config::ServerConfig;
 use crate::connection::Connection;
@@ -112,6 +113,8 @@ pub struct ShardServer {
     more_counters: RefCell<Vec<Counters>>,
     open: RefCell<Vec<Weak<Connection>>>,
     acceptors: RefCell<Vec<JoinHandle<()>>>,
+    /// The certificates that this shard reads again.
+    pub(crate) certificates: RefCell<Vec<Rc<Certificates>>>,
 }
 
 impl ShardServer {
@@ -153,6 +156,7 @@ impl ShardServer {
             more_counters: RefCell::default(),
             open: RefCell::default(),
             acceptors: RefCell::default(),
+            certificates: RefCell::default(),
             config,
         });
         CURRENT.set(Rc::downgrade(&server));
@@ -195,11 +199,33 @@ impl ShardServer {
     /// Fails if the server cannot bind the address.
     pub fn listen_admin(self: &Rc<Self>) -> io::Result<Option<SocketAddr>> {
         self.audit.start(self);
+        self.watch_own_certificates();
         let Some(address) = self.config.admin_listen else { return Ok(None) };
         let (address, acceptor) = admin::listen(self, address)?;
         self.acceptors.borrow_mut().push(acceptor);
-        self.acceptors.borrow_mut().extend(certificates::watch(self));
         Ok(Some(address))
+    }
+
+    /// Reads certificates again from now on, at intervals and when an operator asks for it. The caller
+    /// does this on the shard that serves the admin API.
+    pub fn watch_certificates(&self, connections: &'static str, reload: ReloadCertificates) {
+        let certificates = Certificates::new(connections, reload);
+        self.certificates.borrow_mut().push(Rc::clone(&certificates));
+        self.acceptors.borrow_mut().push(certificates.watch());
+    }
+
+    fn watch_own_certificates(&self) {
+        let clients = self.config.encryption.as_ref().map(|encryption| &encryption.acceptor);
+        let of_clients = clients.map(|acceptor| ("CQL", acceptor));
+        let of_admin = self.config.admin_access.acceptor.as_ref().map(|it| ("admin API", it));
+        for (connections, acceptor) in of_clients.into_iter().chain(of_admin) {
+            let acceptor = Arc::clone(acceptor);
+            let reload = move || {
+                let acceptor = Arc::clone(&acceptor);
+                async move { acceptor.reload().await }.boxed_local()
+            };
+            self.watch_certificates(connections, Box::new(reload));
+        }
     }
 
     /// Adds counters of another part of the node to the metrics of this shard: the name of each,

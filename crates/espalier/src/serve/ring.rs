@@ -18,6 +18,7 @@ use espalier_runtime::{random, time};
 use espalier_storage::guardrails::{Level, Limit};
 use espalier_storage::system::{RELEASE_VERSION, SchemaRows, keyspaces, read_keyspaces};
 use espalier_storage::{Node, ReadPosition};
+use futures_util::FutureExt;
 use uuid::Uuid;
 
 use super::ServeError;
@@ -64,6 +65,20 @@ pub async fn join(
     let Some(member) = member else { return Ok(None) };
     let metrics = member.metrics();
     node.server.add_counters(Box::new(move || metrics.counts().to_vec()));
+    if member.has_certificates() {
+        let member = Rc::downgrade(&member);
+        let reload = move || {
+            let member = member.upgrade();
+            async move {
+                match member {
+                    Some(member) => member.reload_certificates().await,
+                    None => Ok(false),
+                }
+            }
+            .boxed_local()
+        };
+        node.server.watch_certificates("between nodes", Box::new(reload));
+    }
     tracing::warn!(
         listen = %address,
         "joined a ring as an experiment (docs/ring.md)"

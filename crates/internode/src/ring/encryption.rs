@@ -3,23 +3,15 @@
 use std::{
     io,
     net::{IpAddr, SocketAddr},
-    rc::Rc,
     sync::Arc,
-    time::Duration,
 };
 
-use espalier_runtime::{
-    net::{
-        TcpStream,
-        tls::{Handshake, TlsAcceptor, TlsConnector, TlsError},
-    },
-    time,
+use espalier_runtime::net::{
+    TcpStream,
+    tls::{Handshake, TlsAcceptor, TlsConnector, TlsError},
 };
 
 use super::{RingMember, settings::RingEncryption};
-
-/// The interval at which the node reads its certificates again. Arbitrary.
-const INTERVAL: Duration = Duration::from_secs(10);
 
 /// The two sides of encrypted connections.
 #[derive(Clone, Debug)]
@@ -72,6 +64,8 @@ impl Encryption {
         self.connector.is_some()
     }
 
+    /// Reads the files again; later connections use new certificates. Returns whether the files
+    /// changed.
     async fn reload(&self) -> Result<bool, TlsError> {
         let is_new = self.acceptor.reload().await?;
         match &self.connector {
@@ -82,22 +76,19 @@ impl Encryption {
 }
 
 impl RingMember {
-    /// Reads the certificates again and again, until the member stops. Later connections use new
-    /// ones.
-    pub(super) async fn watch_certificates(self: Rc<Self>) {
-        let Some(encryption) = &self.encryption else { return };
-        loop {
-            time::sleep(INTERVAL).await;
-            match encryption.reload().await {
-                Ok(false) => {}
-                Ok(true) => tracing::info!("new certificates between nodes are used from now on"),
-                Err(error) if self.log_limit.is_due("damaged certificates") => tracing::error!(
-                    %error,
-                    "new certificates between nodes cannot be used, opened connections keep the \
-                     old ones"
-                ),
-                Err(_) => {}
-            }
+    /// Returns whether the member has certificates.
+    pub fn has_certificates(&self) -> bool {
+        self.encryption.is_some()
+    }
+
+    /// Reads the certificates again; later connections use new ones. Returns whether they changed.
+    ///
+    /// # Errors
+    /// Fails if new certificates cannot be used. Opened connections then keep the old ones.
+    pub async fn reload_certificates(&self) -> Result<bool, TlsError> {
+        match &self.encryption {
+            Some(encryption) => encryption.reload().await,
+            None => Ok(false),
         }
     }
 }

@@ -143,8 +143,7 @@ impl RingMember {
         }
         let gossiping = spawn_local(Rc::clone(&member).gossip());
         let finishing = spawn_local(Rc::clone(&member).finish_batches());
-        let watching = spawn_local(Rc::clone(&member).watch_certificates());
-        *member.tasks.borrow_mut() = vec![accepting, gossiping, finishing, watching];
+        *member.tasks.borrow_mut() = vec![accepting, gossiping, finishing];
         Ok(Some(member))
     }
 

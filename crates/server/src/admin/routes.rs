@@ -142,23 +142,24 @@ pub(super) fn unanswered(method: &str, path: &[&str]) -> HttpResponse {
 
 /// Answers whether the certificates' files have changed since the node read them last.
 async fn reload_certificates(server: &ShardServer) -> HttpResponse {
-    let acceptors = crate::certificates::acceptors(server);
-    if acceptors.is_empty() {
-        return HttpResponse::error(400, "Clients connect without TLS: there are no certificates");
+    let all = server.certificates.borrow().clone();
+    if all.is_empty() {
+        return HttpResponse::error(400, "No connection has TLS: there are no certificates");
     }
-    let mut has_changed = false;
-    for acceptor in acceptors {
-        match crate::certificates::reload(&acceptor).await {
+    let (mut has_changed, mut failure) = (false, None);
+    for certificates in all {
+        match certificates.reload().await {
             Ok(changed) => has_changed |= changed,
-            Err(reason) => {
-                let message = format!(
-                    "The node keeps its certificates, because the new ones cannot be used: {reason}"
-                );
-                return HttpResponse::error(500, &message);
-            }
+            Err(reason) => failure = Some(reason),
         }
     }
-    HttpResponse::json(&has_changed)
+    match failure {
+        None => HttpResponse::json(&has_changed),
+        Some(reason) => HttpResponse::error(
+            500,
+            &format!("The node keeps certificates, because new ones cannot be used: {reason}"),
+        ),
+    }
 }
 
 /// Answers with the metrics of all shards.

@@ -113,6 +113,29 @@ fn a_member_that_verifies_addresses_does_so_in_both_directions() {
     });
 }
 
+#[test]
+fn a_member_reads_new_certificates() {
+    let [ours, later] = [(); 2].map(|()| tempfile::tempdir().unwrap());
+    let ([one, two, _], [new, new_peer, _]) =
+        (certificates(ours.path()), certificates(later.path()));
+    block_on(async {
+        let node = TestNode::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let tls = (Some(both_sides(two).await), Some(encryption(&one)));
+        let (peer, own, member) = ring_over(&node, false, None, tls).await;
+        assert!(!member.reload_certificates().await.unwrap());
+        assert!(!is_taken_with(&new_peer, own, peer.address).await);
+        std::fs::copy(new.certificate, &one.certificate).unwrap();
+        std::fs::copy(new.truststore.unwrap(), one.truststore.unwrap()).unwrap();
+        assert!(member.reload_certificates().await.unwrap());
+        assert!(is_taken_with(&new_peer, own, peer.address).await);
+        std::fs::write(&one.certificate, "damaged").unwrap();
+        assert!(member.reload_certificates().await.is_err());
+        assert!(is_taken_with(&new_peer, own, peer.address).await);
+        member.stop().await;
+    });
+}
+
 /// The first step of a change to TLS: `internode_encryption: none` with `optional: true`.
 #[test]
 fn a_member_takes_tls_and_opens_plain_connections() {
