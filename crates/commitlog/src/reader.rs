@@ -15,6 +15,8 @@ use super::layout::{
 
 const WINDOW_BYTES: usize = 256 << 10;
 
+const ZEROS: [u8; 4096] = [0; 4096];
+
 /// Reads the records of a segment in order.
 pub(crate) struct SegmentReader {
     file: File,
@@ -71,9 +73,8 @@ impl SegmentReader {
             Ok(header) => header,
             Err(HeaderError::Version(version)) => return Ok(Opened::Version(version)),
             Err(HeaderError::Damaged) => {
-                let is_blank = head.iter().all(|&byte| byte == 0);
                 let mut reader = Self::new(file, path, id, length);
-                return Ok(if reader.has_records(is_blank).await? {
+                return Ok(if reader.has_records().await? {
                     Opened::Damaged
                 } else {
                     Opened::Unused
@@ -101,14 +102,15 @@ impl SegmentReader {
 
     /// Returns whether a segment with an unreadable header has records.
     ///
-    /// The first marker is in the same sector as the header, so a segment that ever had a header
-    /// has this marker. If the header is blank and the marker is missing, the segment waits for its
-    /// first use, and the rest is not searched. If the header is damaged, the rest is searched for
-    /// later markers.
-    async fn has_records(&mut self, is_blank: bool) -> Result<bool, FileError> {
+    /// Records fill a segment from its begin. So a segment whose first [`WINDOW_BYTES`] are zeros
+    /// waits for its first use, and its rest is not searched. Otherwise the header is damaged, or the
+    /// whole first sector, with the first marker; later markers then show that there are records.
+    async fn has_records(&mut self) -> Result<bool, FileError> {
         if self.first_marker().await?.is_some() {
             return Ok(true);
         }
+        let window = self.bytes_at(0, WINDOW_BYTES.min(self.length as usize)).await?;
+        let is_blank = window.chunks(ZEROS.len()).all(|chunk| *chunk == ZEROS[..chunk.len()]);
         Ok(!is_blank && self.durable_offset_behind(HEADER_BYTES as u64).await? > 0)
     }
 

@@ -116,6 +116,18 @@ fn a_torn_tail_ends_the_replay() {
 }
 
 #[test]
+fn a_lost_first_sector_is_damage() {
+    let file_system = killed_node();
+    run(async {
+        let path = segment(&file_system).await;
+        change(&file_system, &path, 0, vec![0; 512]).await;
+        let error = open(&file_system, configuration()).await.err().unwrap().to_string();
+        assert!(error.contains("its header is damaged, but it has records"), "{error}");
+        assert!(file_system.read(&path).await.is_ok(), "the file stays");
+    });
+}
+
+#[test]
 fn a_file_of_a_later_version_is_refused() {
     let file_system = killed_node();
     run(async {
