@@ -180,10 +180,17 @@ impl Document {
     }
 }
 
+/// A document, its text, and the columns that it may have.
+struct Parsed {
+    text: Bytes,
+    columns: Arc<[String]>,
+    document: Rc<Document>,
+}
+
 thread_local! {
     /// The document that this thread parsed last: all columns of a statement read the same
     /// document.
-    static LAST: RefCell<Option<(Bytes, Rc<Document>)>> = const { RefCell::new(None) };
+    static LAST: RefCell<Option<Parsed>> = const { RefCell::new(None) };
 }
 
 /// Frees a large document at the end of the statement that reads it.
@@ -192,7 +199,7 @@ pub struct DocumentScope;
 
 impl Drop for DocumentScope {
     fn drop(&mut self) {
-        LAST.with_borrow_mut(|last| last.take_if(|(text, _)| text.len() > MAX_KEPT));
+        LAST.with_borrow_mut(|last| last.take_if(|last| last.text.len() > MAX_KEPT));
     }
 }
 
@@ -208,14 +215,17 @@ impl JsonColumn {
             return Err(Error::invalid("Got null for INSERT JSON values"));
         };
         let kept = LAST.with_borrow(|last| match last {
-            Some((known, document)) if *known == text => Some(document.clone()),
+            Some(last) if Arc::ptr_eq(&last.columns, &self.columns) && last.text == text => {
+                Some(last.document.clone())
+            }
             _ => None,
         });
         let document = match kept {
             Some(document) => document,
             None => {
                 let document = Rc::new(Document::parse(&text, &self.columns)?);
-                LAST.set(Some((text, document.clone())));
+                let columns = Arc::clone(&self.columns);
+                LAST.set(Some(Parsed { text, columns, document: document.clone() }));
                 document
             }
         };

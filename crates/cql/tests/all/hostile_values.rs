@@ -339,6 +339,24 @@ fn numbers_too_large_to_compute_with_are_refused() {
 }
 
 #[test]
+fn a_document_is_checked_against_the_columns_of_each_table() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        for text in [
+            "CREATE TABLE one (k int PRIMARY KEY, a int)",
+            "CREATE TABLE two (k int PRIMARY KEY, b int)",
+        ] {
+            node.query(text, Values::NONE).await.unwrap();
+        }
+        let values = [Value::Bytes(Bytes::from_static(b"{\"k\": 1, \"a\": 2}"))];
+        let values = Values::Positional(&values);
+        node.query("INSERT INTO one JSON ?", values).await.unwrap();
+        let error = node.query("INSERT INTO two JSON ?", values).await.unwrap_err().to_string();
+        assert!(error.contains("unrecognized column: a"), "{error}");
+    });
+}
+
+#[test]
 fn a_large_document_is_read_once_for_all_columns() {
     const COLUMNS: usize = 500;
     block_on(async {
