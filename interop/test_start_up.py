@@ -23,3 +23,24 @@ def test_start_up_and_idle_memory():
             print(said[-1])
             return
     raise AssertionError("\n".join(said))
+
+
+def test_a_replacement_makes_its_own_data_directory(tmp_path):
+    """The node claims its data directory after it has taken the files, because only a missing one
+    may be filled. So the start fails by the files of Cassandra, which are missing here."""
+    (tmp_path / "commitlog").mkdir()
+    configuration = tmp_path / "cassandra.yaml"
+    configuration.write_text(
+        f"cluster_name: ring\ndata_file_directories: [{tmp_path}/data]\n"
+        f"commitlog_directory: {tmp_path}/commitlog\nlisten_address: 127.0.0.1\n"
+        "seed_provider: [{class_name: SimpleSeedProvider, parameters: [{seeds: 127.0.0.1}]}]\n"
+    )
+    done = subprocess.run(
+        [BINARY, "serve", "--workdir", tmp_path / "ours", "--config", configuration, "--port", "0",
+         "--set", "join_ring=true", "--set", "replace_in_place=true", "--set",
+         "commitlog_sync=group"],
+        capture_output=True, text=True, timeout=60,
+    )
+    assert done.returncode != 0
+    assert "there is no table system.local in" in done.stderr, done.stderr
+    assert not (tmp_path / "ours" / "data").exists()

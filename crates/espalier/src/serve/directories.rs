@@ -13,44 +13,50 @@ use crate::configuration::NodeConfiguration;
 /// The locks of a node's directories. The caller keeps them for as long as the node lives.
 #[derive(Debug)]
 pub struct Directories {
-    _locks: Vec<DirectoryLock>,
+    locks: Vec<(PathBuf, DirectoryLock)>,
 }
 
 impl Directories {
-    /// Creates and locks the directories. The data and the commit log have locks of their own,
-    /// which a store that another program opens alone takes too.
+    /// Creates and locks the working directory.
     ///
     /// # Errors
-    /// Fails if a directory cannot be created or locked, or if another node uses it.
-    pub async fn claim(configuration: &NodeConfiguration) -> Result<Self, ServeError> {
-        let working = &configuration.directory;
-        let storage = &configuration.storage;
-        let mut directories = vec![(working.clone(), "--workdir")];
-        for (path, flag) in [
-            (&storage.data_directory, "--set data_file_directories="),
-            (&storage.commitlog_directory, "--set commitlog_directory="),
-        ] {
-            if directories.iter().all(|(known, _)| known != path) {
-                directories.push((path.clone(), flag));
-            }
-        }
-        let mut locks = Vec::new();
-        for (path, flag) in directories {
-            locks.push(claim(path, flag).await?);
-        }
-        Ok(Self { _locks: locks })
+    /// Fails if the directory cannot be created or locked, or if another node uses it.
+    pub async fn claim_working(configuration: &NodeConfiguration) -> Result<Self, ServeError> {
+        let mut directories = Self { locks: Vec::new() };
+        directories.claim(configuration.directory.clone(), "--workdir").await?;
+        Ok(directories)
     }
-}
 
-async fn claim(path: PathBuf, flag: &'static str) -> Result<DirectoryLock, ServeError> {
-    if let Err(error) = FileSystem::real().create_dir_all(&path).await {
-        return Err(ServeError::Directory { path, error: Box::new(error), flag });
+    /// Creates and locks the directories of the data and of the commit log. They have locks of their
+    /// own, which a store that another program opens alone takes too.
+    ///
+    /// # Errors
+    /// As [`Self::claim_working`].
+    pub async fn claim_storage(
+        &mut self,
+        configuration: &NodeConfiguration,
+    ) -> Result<(), ServeError> {
+        let storage = &configuration.storage;
+        self.claim(storage.data_directory.clone(), "--set data_file_directories=").await?;
+        self.claim(storage.commitlog_directory.clone(), "--set commitlog_directory=").await
     }
-    match DirectoryLock::acquire(&path, DIRECTORY_LOCK) {
-        Ok(lock) => Ok(lock),
-        Err(LockError::Held { holder }) => Err(ServeError::InUse { path, holder, flag }),
-        Err(LockError::File(error)) => {
-            Err(ServeError::Directory { path, error: Box::new(error), flag })
+
+    async fn claim(&mut self, path: PathBuf, flag: &'static str) -> Result<(), ServeError> {
+        if self.locks.iter().any(|(known, _)| *known == path) {
+            return Ok(());
+        }
+        if let Err(error) = FileSystem::real().create_dir_all(&path).await {
+            return Err(ServeError::Directory { path, error: Box::new(error), flag });
+        }
+        match DirectoryLock::acquire(&path, DIRECTORY_LOCK) {
+            Ok(lock) => {
+                self.locks.push((path, lock));
+                Ok(())
+            }
+            Err(LockError::Held { holder }) => Err(ServeError::InUse { path, holder, flag }),
+            Err(LockError::File(error)) => {
+                Err(ServeError::Directory { path, error: Box::new(error), flag })
+            }
         }
     }
 }

@@ -100,12 +100,14 @@ async fn prepare(arguments: &ServeArguments) -> Result<Prepared, ServeError> {
     let file = content.as_ref().map(|(path, content)| (*path, content.as_slice()));
     let rack_file = rack_file(arguments).await?;
     let mut configuration = NodeConfiguration::load(arguments, file, rack_file, Machine::here())?;
-    let directories = Directories::claim(&configuration).await?;
+    let mut directories = Directories::claim_working(&configuration).await?;
+    // Makes the data directory, so the node claims that one later.
     if let Some(replaced) = &configuration.replaced {
         let into = &configuration.storage.data_directory;
         let taken = take_files(&FileSystem::real(), replaced, into).await;
         taken.map_err(|error| ServeError::Replace(Box::new(error)))?;
     }
+    directories.claim_storage(&configuration).await?;
     configuration.server.encryption = encryption(&configuration).await?;
     if let Some(options) = &configuration.api_encryption {
         let acceptor = load("api_encryption_options", options).await?;
