@@ -54,7 +54,8 @@ fi
 : > "$D/settings"; for n in $names; do printf '%s=%q\n' "$n" "${!n}" >> "$D/settings"; done
 
 # ---- jars
-# By their real path: the links below stay sound if .deps is itself a link from a checkout that goes.
+# The links below have the real path of the jars, so they stay valid if .deps is itself a link in a
+# checkout that is removed.
 deps=$(cd "$here/../.." && pwd)/.deps/cassandra
 mkdir -p "$deps"; deps=$(cd "$deps" && pwd -P)
 jars=$deps/jars-$CASSANDRA

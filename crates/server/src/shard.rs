@@ -206,8 +206,8 @@ impl ShardServer {
         Ok(Some(address))
     }
 
-    /// Reads certificates again from now on, at intervals and when an operator asks for it. The caller
-    /// does this on the shard that serves the admin API.
+    /// Reads certificates again from now on, at intervals and when an operator asks for it. The
+    /// caller does this on the shard that serves the admin API.
     pub fn watch_certificates(&self, connections: &'static str, reload: ReloadCertificates) {
         let certificates = Certificates::new(connections, reload);
         self.certificates.borrow_mut().push(Rc::clone(&certificates));
