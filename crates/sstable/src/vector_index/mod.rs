@@ -12,6 +12,7 @@
 //! | `layout`, `records` | the description, and records of fixed length in pages |
 //! | `points`, `writer` | the vectors of a segment, and the writer |
 //! | `search`, `reader` | searches through the page cache |
+//! | `scales` | the error of the codes that a search has left out |
 //!
 //! Entries come in segments. A segment of few vectors has floats, and a search compares all of
 //! them. A larger segment has codes. A search compares all codes, or follows the graph if the
@@ -25,6 +26,7 @@ mod points;
 mod reader;
 mod records;
 mod rows;
+mod scales;
 mod search;
 #[cfg(test)]
 mod tests;

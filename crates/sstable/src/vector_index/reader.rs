@@ -8,7 +8,7 @@ use espalier_runtime::{file::PAGE_BYTES, maybe_yield};
 use super::{
     layout::{Segment, VectorDescription},
     records::Records,
-    search::SegmentSearch,
+    search::{NearNodes, SegmentSearch},
     top::Top,
 };
 use crate::{
@@ -57,6 +57,9 @@ pub struct NearestSearch {
 pub struct NearestNodes {
     /// The most similar vectors, in descending order.
     pub found: Vec<Neighbor>,
+    /// The greatest likely error of a similarity: of the vectors found, and of those that the
+    /// search has compared and left out.
+    pub error: f32,
     /// True if the component has other vectors.
     pub is_cut: bool,
 }
@@ -92,10 +95,11 @@ impl<'i> VectorIndex<'i> {
             let reason = "its vectors have another dimension than the query".to_string();
             return Err(SSTableError::rejected(self.file.name(), reason));
         }
-        let mut top = Top::new(search.count);
+        let (mut top, mut max_error) = (Top::new(search.count), 0_f32);
         for (number, segment) in (0..).zip(&self.description.segments) {
             let segment_search = SegmentSearch::new(self, segment, query);
-            let nodes = segment_search.run(&search, &mut top).await?;
+            let NearNodes { nodes, error } = segment_search.run(&search, &mut top).await?;
+            max_error = max_error.max(error);
             let mut room = search.count;
             for (similarity, node) in nodes {
                 let entries = self.entries(segment, node).await?;
@@ -106,6 +110,7 @@ impl<'i> VectorIndex<'i> {
                     break;
                 }
                 let error = segment_search.error(similarity, node).await?;
+                max_error = max_error.max(error);
                 for entry in entries.take(room) {
                     top.push(similarity, Neighbor { similarity, error, segment: number, entry });
                     room -= 1;
@@ -115,7 +120,7 @@ impl<'i> VectorIndex<'i> {
         }
         let (found, bound) = top.finish(|left, right| left.number().cmp(&right.number()));
         let found = found.into_iter().map(|(_, neighbor)| neighbor).collect();
-        Ok(NearestNodes { found, is_cut: bound.is_some() })
+        Ok(NearestNodes { found, error: max_error, is_cut: bound.is_some() })
     }
 
     /// Reads the place of a vector.

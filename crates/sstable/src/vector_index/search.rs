@@ -21,9 +21,19 @@ use super::{
     layout::{FACT_BYTES, Form, Links, Segment},
     reader::{NearestSearch, VectorIndex},
     records::Records,
+    scales::ScaleClasses,
     top::Top,
 };
 use crate::error::{Result, SSTableError};
+
+/// The nodes of a segment that a search has found.
+pub(super) struct NearNodes {
+    /// Similarities and nodes, in descending order.
+    pub(super) nodes: Vec<(f32, u32)>,
+    /// The greatest likely error of the similarity of a node that was left out, as far as the
+    /// search has compared it.
+    pub(super) error: f32,
+}
 
 pub(super) struct SegmentSearch<'s> {
     index: &'s VectorIndex<'s>,
@@ -46,7 +56,7 @@ impl<'s> SegmentSearch<'s> {
         &self,
         search: &NearestSearch,
         top: &mut Top<T>,
-    ) -> Result<Vec<(f32, u32)>> {
+    ) -> Result<NearNodes> {
         let width = |links: &Links| {
             let of_graph = (links.width as usize).saturating_mul(search.widths);
             of_graph.max(search.width).max(search.count)
@@ -59,8 +69,9 @@ impl<'s> SegmentSearch<'s> {
         let similarity = self.index.description.similarity;
         if let Some(links) = links {
             top.cut();
-            return self.follow(links, width(&links)).await;
+            return Ok(NearNodes { nodes: self.follow(links, width(&links)).await?, error: 0.0 });
         }
+        let mut scales = ScaleClasses::new();
         let mut own = Top::new(search.count);
         let mut floats = vec![0f32; self.query.len()];
         let records = self.points;
@@ -80,7 +91,11 @@ impl<'s> SegmentSearch<'s> {
                         }
                         similarity.of(self.query, &floats).unwrap_or(f32::NAN)
                     }
-                    Form::Codes => of_record(&self.coded, record),
+                    Form::Codes => {
+                        let (scale, similarity) = self.compare_code(record)?;
+                        scales.add(scale, similarity);
+                        similarity
+                    }
                 };
                 own.push(found, node);
                 node += 1;
@@ -90,11 +105,10 @@ impl<'s> SegmentSearch<'s> {
             }
             maybe_yield().await;
         }
-        let (found, bound) = own.finish(u32::cmp);
-        if bound.is_some() {
-            top.cut();
-        }
-        Ok(found)
+        let (nodes, bound) = own.finish(u32::cmp);
+        let Some(bound) = bound else { return Ok(NearNodes { nodes, error: 0.0 }) };
+        top.cut();
+        Ok(NearNodes { nodes, error: scales.error(&self.coded, bound) })
     }
 
     /// Returns the greatest likely error of a similarity that [`Self::run`] has returned; 0 for
@@ -165,24 +179,29 @@ impl<'s> SegmentSearch<'s> {
                 let (_, offset) = self.points.locate(*node as usize);
                 let record = page.get(offset..offset + self.points.length);
                 let record = record.ok_or_else(|| self.is_short())?;
-                beam.add(-of_record(&self.coded, record), *node);
+                beam.add(-self.compare_code(record)?.1, *node);
             }
         }
         Ok(())
     }
 
+    /// Returns the scale of the code in a record, and the similarity of the query to it.
+    #[inline]
+    fn compare_code(&self, record: &[u8]) -> Result<(f32, f32)> {
+        let facts = record.split_at_checked(FACT_BYTES);
+        let (facts, components) = facts.ok_or_else(|| self.is_short())?;
+        let (facts, _) = facts.as_chunks::<4>();
+        let [scale, square] = facts else { return Err(self.is_short()) };
+        let (scale, square) = (f32::from_le_bytes(*scale), f32::from_le_bytes(*square));
+        // Other numbers would disturb the order of all nodes.
+        if !(scale.is_finite() && scale >= 0.0 && square.is_finite()) {
+            return Err(self.index.corrupt(self.segment.points, "a code has an invalid scale"));
+        }
+        let components = components.iter().map(|component| component.cast_signed());
+        Ok((scale, self.coded.similarity(scale, square, components)))
+    }
+
     fn is_short(&self) -> SSTableError {
         self.index.corrupt(self.segment.points, "a page of vectors is short")
     }
-}
-
-/// Returns the similarity of the query to the vector that a record encodes. Returns NaN for a short
-/// record.
-#[inline]
-fn of_record(query: &CodedQuery, record: &[u8]) -> f32 {
-    let (facts, components) = record.split_at(FACT_BYTES.min(record.len()));
-    let (facts, _) = facts.as_chunks::<4>();
-    let [scale, square] = facts else { return f32::NAN };
-    let components = components.iter().map(|component| component.cast_signed());
-    query.similarity(f32::from_le_bytes(*scale), f32::from_le_bytes(*square), components)
 }

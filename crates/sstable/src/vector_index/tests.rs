@@ -212,6 +212,29 @@ fn similarities_by_codes_are_as_wrong_as_their_errors_say() {
 }
 
 #[test]
+fn the_error_covers_a_coarse_code_that_is_left_out() {
+    block_on(async {
+        let similarity = Similarity::DotProduct;
+        let mut vectors = random_vectors(4, 300, 8);
+        vectors.iter_mut().flatten().for_each(|x| *x = x.abs() * 0.3);
+        // The first component makes the code of this vector so coarse that the others are lost.
+        vectors.push([vec![100.0], vec![0.39; 7]].concat());
+        let query = [vec![0.0], vec![1.0; 7]].concat();
+        let file_system = FileSystem::simulated(1);
+        // One of the two segments has the coarse code.
+        let written = written(&file_system, similarity, &vectors, &CODES).await;
+        let index = opened(&file_system, &written.0, &written.1).await.unwrap();
+        let search = NearestSearch { count: 10, width: 0, widths: 1, graph_cost: 60 };
+        let nearest = index.vectors(true).unwrap().nearest(&query, search).await.unwrap();
+        let (least, exact) =
+            (nearest.found[9].similarity, similarity.of(&query, &vectors[300]).unwrap());
+        assert!(nearest.is_cut && exact > nearest.found[0].similarity);
+        assert!(nearest.found.iter().all(|found| found.error < 0.1));
+        assert!(exact <= least + nearest.error, "{exact} > {least} + {}", nearest.error);
+    });
+}
+
+#[test]
 fn short_vectors_are_never_coded() {
     let limits = VectorLimits { max_short: 3, ..CODES };
     for similarity in Similarity::ALL {
@@ -331,7 +354,8 @@ fn wrong_contents_with_right_checksums_are_errors_or_harmless() {
         let bytes = file_system.read(&path).await.unwrap().to_vec();
         let (first, record) = (links.start as usize, links.records().length);
         let of_entry = first + links.entry as usize * record;
-        let (ends, number) = (segment.ends as usize, |number: u32| number.to_be_bytes());
+        let (ends, points) = (segment.ends as usize, segment.points as usize);
+        let number = |number: u32| number.to_be_bytes();
         // All nodes link to themselves alone.
         let mut cycle = Vec::new();
         for node in 0..segment.nodes {
@@ -348,7 +372,9 @@ fn wrong_contents_with_right_checksums_are_errors_or_harmless() {
             ("more links than fit", of_entry, number(u32::MAX).to_vec(), false),
             ("no links", of_entry, number(0).to_vec(), false),
             ("cycles", first, cycle, false),
-            ("a scale", segment.points as usize, f32::NAN.to_le_bytes().to_vec(), false),
+            ("a scale that is no number", points, f32::NAN.to_le_bytes().to_vec(), true),
+            ("a negative scale", points, (-1.0_f32).to_le_bytes().to_vec(), true),
+            ("a square", points + 4, f32::INFINITY.to_le_bytes().to_vec(), true),
         ] {
             let mut changed = bytes.clone();
             changed[at..at + change.len()].copy_from_slice(&change);
