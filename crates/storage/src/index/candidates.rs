@@ -119,8 +119,10 @@ impl Candidates {
                 Kind::Found(found.clone())
             }
             IndexValues::Nearest { vector, count, limits, .. } => {
-                let (names, options) = ((&*term.index, &*signature), index.vector_options(table)?);
-                let places = NearestPlaces::open(view, names, options, (vector, *count), *limits)?;
+                let (names, wanted) = ((&*term.index, &*signature), (vector, *count));
+                let properties = (index.vector_options(table)?, listed);
+                let places =
+                    NearestPlaces::open(view, &command.table, names, properties, wanted, *limits)?;
                 Kind::Nearest { places: Box::new(places), bypass_cache }
             }
         };

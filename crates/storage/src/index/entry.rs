@@ -9,7 +9,7 @@
 //! Entries of one value are in the order of the table. Values are in the order of their forms
 //! (`put_form` of the mutation crate), even if a form was cut.
 
-use espalier_mutation::{Clustering, ClusteringComparator, DecoratedKey, path};
+use espalier_mutation::{Clustering, ClusteringComparator, DecoratedKey, Listed, path};
 use espalier_types::byte_comparable::{TERMINATOR, escaped_length};
 
 use crate::StorageError;
@@ -49,6 +49,20 @@ pub(super) fn clustering(
     row: &[u8],
 ) -> Result<Clustering, StorageError> {
     path::clustering(comparator, row).map_err(|error| corrupt(&error.to_string()))
+}
+
+/// Checks that a place can be split and decoded.
+pub(super) fn check_place(
+    comparator: &ClusteringComparator,
+    listed: Listed,
+    place: &[u8],
+) -> Result<(), StorageError> {
+    let (partition, row) = split_place(place)?;
+    partition_key(partition)?;
+    if listed == Listed::Rows {
+        clustering(comparator, row)?;
+    }
+    Ok(())
 }
 
 /// Names an entry in errors.

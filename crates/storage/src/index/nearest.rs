@@ -12,17 +12,20 @@
 //! The search loses no row to a stale entry: the row's present vector has an entry, too, and this
 //! entry names the row if its similarity is high enough.
 
-use std::{collections::HashSet, rc::Rc};
+use std::{collections::HashSet, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use espalier_memtable::Memtable;
-use espalier_mutation::schema::VectorIndexOptions;
+use espalier_mutation::{
+    Listed,
+    schema::{TableMetadata, VectorIndexOptions},
+};
 use espalier_runtime::maybe_yield;
 use espalier_sstable::{NearestSearch, Neighbor, SSTable, Top, VectorLimits};
 use espalier_types::similarity::floats;
 
 use super::{
-    candidates::Places, search::NearestBound, source::report_damaged,
+    candidates::Places, entry, search::NearestBound, source::report_damaged,
     vector_component::vectors_at_once,
 };
 use crate::{StorageError, table::TableView};
@@ -47,9 +50,19 @@ pub(super) struct NearestPlaces {
     count: usize,
     limits: VectorLimits,
     bound: Option<NearestBound>,
-    /// The greatest likely error of a similarity that the present search has found.
-    error: f32,
     compared: u64,
+    table: Arc<TableMetadata>,
+    listed: Listed,
+}
+
+/// The outcome of a search of all sources.
+struct Nearest {
+    /// The most similar vectors, in descending order.
+    vectors: Vec<(f32, Found)>,
+    /// The greatest similarity of others; `None` if there are none.
+    bound: Option<f32>,
+    /// The greatest likely error of these similarities.
+    error: f32,
 }
 
 /// The component of an SSTable.
@@ -71,8 +84,9 @@ impl NearestPlaces {
     /// has none.
     pub(super) fn open(
         view: &TableView,
+        table: &Arc<TableMetadata>,
         (index, signature): (&str, &str),
-        options: VectorIndexOptions,
+        (options, listed): (VectorIndexOptions, Listed),
         (vector, count): (&Bytes, usize),
         limits: VectorLimits,
     ) -> Option<Self> {
@@ -99,8 +113,9 @@ impl NearestPlaces {
             count,
             limits,
             bound: None,
-            error: 0.0,
             compared: 0,
+            table: table.clone(),
+            listed,
         })
     }
 
@@ -124,10 +139,10 @@ impl NearestPlaces {
     ) -> Result<Places, StorageError> {
         let mut vectors = self.count;
         let mut places = loop {
-            let (found, bound) = self.search(vectors, bypass_cache).await?;
+            let Nearest { vectors: found, bound, error } =
+                self.search(vectors, bypass_cache).await?;
             let found_vectors = found.len();
             let (places, bound) = self.distinct(found, bound, bypass_cache).await?;
-            let error = self.error;
             self.bound = bound.map(|similarity| NearestBound { similarity, error });
             let are_enough = places.len() >= self.count || 2 * places.len() >= found_vectors;
             if are_enough || bound.is_none() || vectors >= MAX_VECTORS {
@@ -142,22 +157,18 @@ impl NearestPlaces {
         Ok(Places { places, is_last: true })
     }
 
-    /// Returns the `count` most similar vectors of all sources, in descending order, and the
-    /// greatest similarity of others.
-    async fn search(
-        &mut self,
-        count: usize,
-        bypass_cache: bool,
-    ) -> Result<(Vec<(f32, Found)>, Option<f32>), StorageError> {
-        let mut top = Top::new(count);
-        self.error = 0.0;
+    /// Finds the `count` most similar vectors of all sources.
+    async fn search(&mut self, count: usize, bypass_cache: bool) -> Result<Nearest, StorageError> {
+        let (mut top, mut error) = (Top::new(count), 0_f32);
         for memtable in 0..self.memtables.len() {
             self.search_memtable(memtable, &mut top).await;
         }
         for file in 0..self.files.len() {
-            self.search_file(file, (count, bypass_cache), &mut top).await?;
+            let of_file = self.search_file(file, (count, bypass_cache), &mut top).await?;
+            error = error.max(of_file);
         }
-        Ok(top.finish(|_, _| std::cmp::Ordering::Equal))
+        let (vectors, bound) = top.finish(|_, _| std::cmp::Ordering::Equal);
+        Ok(Nearest { vectors, bound, error })
     }
 
     /// Returns the places of vectors, each once: the first [`Self::count`]. Also returns the
@@ -206,13 +217,14 @@ impl NearestPlaces {
         }
     }
 
+    /// Searches an SSTable. Returns the greatest likely error of its similarities.
     async fn search_file(
         &mut self,
         file: usize,
         (count, bypass_cache): (usize, bool),
         top: &mut Top<Found>,
-    ) -> Result<(), StorageError> {
-        let Some(searched) = self.files.get_mut(file) else { return Ok(()) };
+    ) -> Result<f32, StorageError> {
+        let Some(searched) = self.files.get_mut(file) else { return Ok(0.0) };
         let component = searched.sstable.reader().secondary_index(&self.index);
         let vectors = component.and_then(|component| component.vectors(bypass_cache));
         let Some(vectors) = vectors else { return Err(searched.forgotten()) };
@@ -223,13 +235,12 @@ impl NearestPlaces {
         let nearest = nearest.map_err(StorageError::from);
         let nearest = nearest.inspect_err(|error| searched.failure = Some(error.clone()))?;
         for neighbor in nearest.found {
-            self.error = self.error.max(neighbor.error);
             top.push(neighbor.similarity, Found::InFile { file, neighbor });
         }
         if nearest.is_cut {
             top.cut();
         }
-        Ok(())
+        Ok(nearest.error)
     }
 
     async fn place(&mut self, found: Found, bypass_cache: bool) -> Result<Vec<u8>, StorageError> {
@@ -248,6 +259,11 @@ impl NearestPlaces {
                 let vectors = component.and_then(|component| component.vectors(bypass_cache));
                 let Some(vectors) = vectors else { return Err(searched.forgotten()) };
                 let place = vectors.place(&neighbor).await.map_err(StorageError::from);
+                // A later read takes most places, and it does not know their file.
+                let place = place.and_then(|place| {
+                    entry::check_place(self.table.comparator(), self.listed, &place)?;
+                    Ok(place)
+                });
                 place.inspect_err(|error| searched.failure = Some(error.clone()))
             }
         }
@@ -281,3 +297,6 @@ impl SearchedFile {
         true
     }
 }
+
+#[cfg(test)]
+mod tests;

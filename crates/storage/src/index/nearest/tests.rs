@@ -1,0 +1,102 @@
+use std::path::PathBuf;
+
+use espalier_mutation::{
+    Cell, Clustering, ColumnData, DecoratedKey, DeletionTime, PartitionHeader, Row, Unfiltered,
+    path,
+    schema::{TableBuilder, TableId},
+};
+use espalier_runtime::{block_on, file::FileSystem};
+use espalier_sstable::{
+    Descriptor, PageCache, SSTableId, SSTableWriter, VectorIndexWriter, VectorPoints,
+    WriterOptions, versions::Version,
+};
+use espalier_types::{CqlType, Similarity};
+use uuid::Uuid;
+
+use super::*;
+
+const INDEX: &str = "by_v";
+
+/// Returns the place of a partition of one row.
+fn place(table: &TableMetadata, key: i32) -> Vec<u8> {
+    let key = DecoratedKey::new(Bytes::copy_from_slice(&key.to_be_bytes()));
+    let mut place = Vec::new();
+    path::put_partition(key.borrowed(), &mut place);
+    path::put_row::<&[u8]>(table.comparator(), &[], &mut place);
+    place
+}
+
+/// Writes an SSTable of one row whose component of vectors has `places`.
+async fn sstable(
+    file_system: &FileSystem,
+    table: &Arc<TableMetadata>,
+    options: &VectorIndexOptions,
+    places: &[Vec<u8>],
+) -> SSTable {
+    file_system.create_dir_all("ks/t").await.unwrap();
+    let id = SSTableId::Generation(1.try_into().unwrap());
+    let descriptor = Descriptor::new(PathBuf::from("ks/t"), Version::named("da").unwrap(), id);
+    let settings = WriterOptions::for_table(descriptor.clone(), table.clone()).unwrap();
+    let mut writer = SSTableWriter::create(file_system, settings).await.unwrap();
+    let (key, deletion) = (DecoratedKey::new(Bytes::from_static(b"0001")), DeletionTime::LIVE);
+    writer.start_partition(PartitionHeader { key, deletion, static_row: None }).unwrap();
+    let mut row = Row::empty(Clustering::empty());
+    let cell = Cell::live(1, Bytes::from_static(&[0; 8]));
+    row.columns.push((table.column("v").unwrap().id, ColumnData::Simple(cell)));
+    writer.add(Unfiltered::Row(row)).await.unwrap();
+    writer.end_partition().await.unwrap();
+    let (limits, shape) = (VectorLimits::default(), (options.similarity, options.dimension));
+    let component =
+        VectorIndexWriter::create(file_system, &descriptor, INDEX, "s", shape, &limits, true);
+    let mut component = component.await.unwrap();
+    let mut points = VectorPoints::new(options.similarity, options.dimension, &limits);
+    for (number, place) in (1_u8..).zip(places) {
+        points.push(place, &[f32::from(number), 1.0]);
+    }
+    component.write_segment(points, true).await.unwrap();
+    writer.add_vector_index(component).await.unwrap();
+    let written = writer.finish().await.unwrap().unwrap();
+    let cache = PageCache::new(1 << 20);
+    SSTable::open(file_system, table, written.descriptor, &cache).await.unwrap()
+}
+
+/// Returns whether a search finds damage, and whether it names the file.
+async fn finds_damage(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> (bool, bool) {
+    let options = VectorIndexOptions {
+        similarity: Similarity::Euclidean,
+        dimension: 2,
+        optimizes_recall: false,
+    };
+    let file_system = FileSystem::simulated(1);
+    let sstable = Rc::new(sstable(&file_system, table, &options, places).await);
+    let mut search = NearestPlaces {
+        memtables: Vec::new(),
+        files: vec![SearchedFile { sstable, failure: None }],
+        index: INDEX.into(),
+        options,
+        vector: vec![1.0, 1.0],
+        count: 10,
+        limits: VectorLimits::default(),
+        bound: None,
+        compared: 0,
+        table: table.clone(),
+        listed: Listed::Rows,
+    };
+    let outcome = search.next(&[], None, false).await;
+    assert!(outcome.as_ref().err().is_none_or(entry::is_malformed));
+    (outcome.is_err(), search.files().any(|file| file.forget_damaged(INDEX)))
+}
+
+#[test]
+fn a_malformed_place_is_found_before_any_row_is_read() {
+    let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
+    let v = CqlType::Vector { element: CqlType::Float.into(), dimension: 2 };
+    let table = Arc::new(builder.partition_key("k", CqlType::Int).regular("v", v).build());
+    let (good, mut cut) = (place(&table, 1), place(&table, 2));
+    cut.truncate(cut.len() - 3);
+    block_on(async {
+        assert_eq!(finds_damage(std::slice::from_ref(&good), &table).await, (false, false));
+        // The search finds the place last, and the order of the table puts it anywhere.
+        assert_eq!(finds_damage(&[good, cut], &table).await, (true, true));
+    });
+}
