@@ -3,6 +3,8 @@
 //! A write adds entries and removes none, so that it need not read the row. The tries belong to the
 //! shard alone and have no readers on other threads. Their memory counts as that of the memtable.
 
+use std::ops::Range;
+
 use espalier_mutation::{
     DecoratedKeyRef, IndexedColumn, IndexedRow, PartitionUpdate, RowContent, put_entry_value,
     schema::{IndexMetadata, TableMetadata, VectorIndexOptions},
@@ -16,6 +18,17 @@ use crate::{MemtableBudget, vectors::MemtableVectors};
 
 /// Bytes of the entries that are copied at a time (arbitrary): long keys make fewer entries.
 const MAX_PORTION_BYTES: usize = 64 << 10;
+
+/// A position within the entries of an update.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct IndexPosition {
+    /// The row; the static row, if there is one, comes first.
+    row: usize,
+    /// The index.
+    index: usize,
+    /// The element of the collection.
+    element: usize,
+}
 
 /// Some entries of an index, in order.
 pub struct IndexPortion {
@@ -39,6 +52,30 @@ struct Trie {
     name: String,
     column: IndexedColumn,
     entries: InMemoryTrie<()>,
+}
+
+impl Trie {
+    /// Adds the entries of some elements of a row. `form` and `entry` are scratch space.
+    #[inline]
+    fn add<R: RowContent, V: AsRef<[u8]>>(
+        &mut self,
+        table: &TableMetadata,
+        row: &IndexedRow<'_, R, V>,
+        elements: Range<usize>,
+        (form, entry): (&mut Vec<u8>, &mut Vec<u8>),
+    ) -> Result<(), TrieFull> {
+        let Self { column, entries, .. } = self;
+        let mut outcome = Ok(());
+        column.for_each_value_of(row, elements, form, |form| {
+            entry.clear();
+            put_entry_value(form, entry);
+            column.put_place(table.comparator(), row.key, row.clustering, entry);
+            if outcome.is_ok() {
+                outcome = entries.put(entry, ()).map(|_| ());
+            }
+        });
+        outcome
+    }
 }
 
 /// The entries of all indexes of a memtable.
@@ -103,26 +140,64 @@ impl MemtableIndexes {
     ) -> Result<(), TrieFull> {
         let Self { tries, vectors, form, entry, .. } = self;
         let row = IndexedRow { key, clustering, row };
-        for Trie { column, entries, .. } in tries {
-            let mut outcome = Ok(());
-            column.for_each_value(&row, form, |form| {
-                entry.clear();
-                put_entry_value(form, entry);
-                column.put_place(table.comparator(), key, clustering, entry);
-                if outcome.is_ok() {
-                    outcome = entries.put(entry, ()).map(|_| ());
-                }
-            });
-            outcome?;
+        for trie in tries {
+            trie.add(table, &row, 0..usize::MAX, (form, entry))?;
         }
-        for vectors in vectors {
-            if let Some(vector) = vectors.column.vector(&row) {
-                entry.clear();
-                vectors.column.put_place(table.comparator(), key, clustering, entry);
-                vectors.add(entry, vector);
+        add_vectors(vectors, table, &row, entry);
+        Ok(())
+    }
+
+    /// Adds some entries of an update, from `position` on, and moves the position behind them.
+    /// Takes about `most` cells. Returns whether there are no others.
+    pub(crate) fn add_some(
+        &mut self,
+        table: &TableMetadata,
+        update: &PartitionUpdate,
+        position: &mut IndexPosition,
+        mut most: usize,
+    ) -> Result<bool, TrieFull> {
+        let Self { tries, vectors, form, entry, .. } = self;
+        let key = update.key.borrowed();
+        let static_rows = usize::from(update.static_row.is_some());
+        while most > 0 {
+            let (clustering, row) = match (&update.static_row, position.row) {
+                (Some(row), 0) => (None, row),
+                (_, row) => {
+                    let Some(row) = update.rows.get(row - static_rows) else { return Ok(true) };
+                    (Some(&*row.clustering.values), row)
+                }
+            };
+            let row = IndexedRow { key, clustering, row };
+            let Some(trie) = tries.get_mut(position.index) else {
+                add_vectors(vectors, table, &row, entry);
+                *position = IndexPosition { row: position.row + 1, index: 0, element: 0 };
+                continue;
+            };
+            let (from, count) = (position.element, trie.column.element_count(row.row));
+            let end = count.min(from.saturating_add(most));
+            trie.add(table, &row, from..end, (form, entry))?;
+            // A row without cells is work, too.
+            most = most.saturating_sub((end - from).max(1));
+            if end < count {
+                position.element = end;
+            } else {
+                (position.index, position.element) = (position.index + 1, 0);
             }
         }
-        Ok(())
+        Ok(false)
+    }
+
+    /// Returns the number of cells and rows of an update whose entries [`Self::add_some`] adds, for
+    /// all indexes together.
+    pub(crate) fn element_count(&self, update: &PartitionUpdate) -> usize {
+        let rows = || update.static_row.iter().chain(&update.rows);
+        let of_trie = |trie: &Trie| rows().map(|row| trie.column.element_count(row)).sum::<usize>();
+        self.tries.iter().map(of_trie).sum()
+    }
+
+    /// Returns whether there are entries, apart from vectors.
+    pub(crate) fn has_entries(&self) -> bool {
+        self.tries.iter().any(|trie| !trie.entries.is_empty())
     }
 
     /// Returns the number of indexes.
@@ -219,5 +294,22 @@ impl MemtableIndexes {
             entries.push(entry.to_vec());
         }
         IndexPortion { entries, is_last: true }
+    }
+}
+
+/// Adds the vectors of a row. `entry` is scratch space.
+#[inline]
+fn add_vectors<R: RowContent, V: AsRef<[u8]>>(
+    vectors: &mut [MemtableVectors],
+    table: &TableMetadata,
+    row: &IndexedRow<'_, R, V>,
+    entry: &mut Vec<u8>,
+) {
+    for vectors in vectors {
+        if let Some(vector) = vectors.column.vector(row) {
+            entry.clear();
+            vectors.column.put_place(table.comparator(), row.key, row.clustering, entry);
+            vectors.add(entry, vector);
+        }
     }
 }

@@ -3,8 +3,8 @@
 use espalier_mutation::{DecoratedKeyRef, PartitionUpdate, RowContent, schema::TableMetadata};
 
 use super::{
-    Memtable,
-    index_entries::{IndexCounts, IndexPortion, MemtableIndexes},
+    Memtable, MemtableError,
+    index_entries::{IndexCounts, IndexPortion, IndexPosition, MemtableIndexes},
     store::StoreFull,
 };
 
@@ -35,6 +35,36 @@ impl Memtable {
             Some(indexes) => Ok(indexes.borrow_mut().add_row(table, key, Some(clustering), row)?),
             None => Ok(()),
         }
+    }
+
+    /// Adds some entries of an update that [`Self::apply_rows`] will write, from `position` on, and
+    /// moves the position behind them: those of about `most` cells. Returns whether there are no
+    /// others. A reader passes entries whose rows do not exist.
+    ///
+    /// # Errors
+    ///
+    /// [`MemtableError::Full`] if a trie is full.
+    pub fn add_some_entries(
+        &self,
+        table: &TableMetadata,
+        update: &PartitionUpdate,
+        position: &mut IndexPosition,
+        most: usize,
+    ) -> Result<bool, MemtableError> {
+        let Some(indexes) = &self.indexes else { return Ok(true) };
+        let outcome = indexes.borrow_mut().add_some(table, update, position, most);
+        self.settle();
+        outcome.map_err(|_| MemtableError::Full { bytes: self.memory_bytes() })
+    }
+
+    /// Returns the number of cells and rows of an update that have entries, for all indexes.
+    pub fn indexed_element_count(&self, update: &PartitionUpdate) -> usize {
+        self.indexes.as_ref().map_or(0, |indexes| indexes.borrow().element_count(update))
+    }
+
+    /// Returns whether the memtable has entries: of its rows, or of rows that were not written.
+    pub fn has_index_entries(&self) -> bool {
+        self.indexes.as_ref().is_some_and(|indexes| indexes.borrow().has_entries())
     }
 
     /// Returns how many indexes the memtable has the entries of.

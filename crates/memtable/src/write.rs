@@ -39,6 +39,24 @@ impl Memtable {
         update: &PartitionUpdate,
         packed: impl Fn(usize) -> &'p [u8],
     ) -> Result<(), MemtableError> {
+        let indexed = self.index_update(table, update).map_err(Failure::from);
+        let outcome = indexed.and_then(|()| self.apply_inner(table, update, packed));
+        self.settle();
+        outcome.map_err(|failure| self.error(table, failure))
+    }
+
+    /// Applies an update as [`Self::apply`] does. The memtable has its entries in secondary indexes
+    /// already ([`Self::add_some_entries`]).
+    ///
+    /// # Errors
+    ///
+    /// As for [`Self::apply`].
+    pub fn apply_rows<'p>(
+        &self,
+        table: &TableMetadata,
+        update: &PartitionUpdate,
+        packed: impl Fn(usize) -> &'p [u8],
+    ) -> Result<(), MemtableError> {
         let outcome = self.apply_inner(table, update, packed);
         self.settle();
         outcome.map_err(|failure| self.error(table, failure))
@@ -112,7 +130,6 @@ impl Memtable {
         let mut buffers = self.buffers.borrow_mut();
         let Buffers { path, kept, merged } = &mut *buffers;
         self.is_read.set(self.store.borrow().has_readers());
-        self.index_update(table, update)?;
         path.clear();
         path::put_partition(update.key.borrowed(), path);
         self.add_statistics(update);

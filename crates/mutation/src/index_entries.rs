@@ -11,13 +11,17 @@
 //! A form longer than [`MAX_FORM_BYTES`] is cut. Searches cut theirs too, so that a long value is
 //! found together with others that begin like it, which the reader drops.
 
+use std::ops::Range;
+
+use bytes::Bytes;
 use espalier_types::{
     CqlType, TextAnalysis,
     byte_comparable::{NEXT_COMPONENT, TERMINATOR, encode_escaped, encode_ordered_clustering},
 };
 
 use crate::{
-    CellRef, ClusteringComparator, ColumnRef, ComplexColumn, DecoratedKeyRef, RowContent, path,
+    Cell, CellRef, ClusteringComparator, ColumnRef, ComplexColumn, DecoratedKeyRef, RowContent,
+    path,
     schema::{ColumnDefinition, ColumnKind, IndexMetadata, IndexPart, TableMetadata, TermIndex},
     split_composite,
     term_forms::for_each_term_form,
@@ -136,14 +140,40 @@ impl IndexedColumn {
         }
     }
 
+    /// Returns the number of cells of a row that have values of the index, at most: those of a
+    /// collection, or 1.
+    pub fn element_count<R: RowContent>(&self, row: &R) -> usize {
+        if self.column.is_primary_key() {
+            return 1;
+        }
+        match row.columns().find(|(id, _)| *id == self.column.id) {
+            Some((_, ColumnRef::Complex(column))) => column.cells.len(),
+            _ => 1,
+        }
+    }
+
     /// Calls `take` with the form of each value of the index in a row. `form` is scratch space.
+    #[inline]
     pub fn for_each_value<R: RowContent, V: AsRef<[u8]>>(
         &self,
         indexed: &IndexedRow<'_, R, V>,
         form: &mut Vec<u8>,
+        take: impl FnMut(&[u8]),
+    ) {
+        self.for_each_value_of(indexed, 0..usize::MAX, form, take);
+    }
+
+    /// Calls `take` as [`Self::for_each_value`] does, but only for some of the row's cells, of
+    /// which [`Self::element_count`] returns the number.
+    pub fn for_each_value_of<R: RowContent, V: AsRef<[u8]>>(
+        &self,
+        indexed: &IndexedRow<'_, R, V>,
+        elements: Range<usize>,
+        form: &mut Vec<u8>,
         mut take: impl FnMut(&[u8]),
     ) {
         let column = &self.column;
+        let has_first = elements.start == 0 && elements.end > 0;
         let is_static = indexed.clustering.is_none();
         let mut put = |values: &[(&CqlType, &[u8])]| {
             if let (Some(terms), [(text, value)]) = (&self.terms, values) {
@@ -165,18 +195,18 @@ impl IndexedColumn {
             take(form);
         };
         match column.kind {
-            ColumnKind::PartitionKey if holds_something(indexed.row) => {
+            ColumnKind::PartitionKey if has_first && holds_something(indexed.row) => {
                 let key = indexed.key.key;
                 if self.partition_columns == 1 {
                     put(&[(&column.column_type, key)]);
                 } else if let Ok(parts) =
-                    split_composite(&bytes::Bytes::copy_from_slice(key), self.partition_columns)
+                    split_composite(&Bytes::copy_from_slice(key), self.partition_columns)
                     && let Some(part) = parts.get(column.position)
                 {
                     put(&[(&column.column_type, part)]);
                 }
             }
-            ColumnKind::Clustering if holds_something(indexed.row) => {
+            ColumnKind::Clustering if has_first && holds_something(indexed.row) => {
                 let values = indexed.clustering;
                 let value = values.and_then(|values| values.get(column.position)?.as_ref());
                 if let Some(value) = value {
@@ -188,10 +218,12 @@ impl IndexedColumn {
             {
                 let found = indexed.row.columns().find(|(id, _)| *id == column.id);
                 match found {
-                    Some((_, ColumnRef::Simple(cell))) if holds_value(&cell) => {
+                    Some((_, ColumnRef::Simple(cell))) if has_first && holds_value(&cell) => {
                         put(&[(&column.column_type, cell.value)]);
                     }
-                    Some((_, ColumnRef::Complex(cells))) => {
+                    Some((_, ColumnRef::Complex(ComplexColumn { cells, .. }))) => {
+                        let elements = elements.start..elements.end.min(cells.len());
+                        let cells = cells.get(elements).unwrap_or_default();
                         for_each_element(&column.column_type, self.part, cells, put);
                     }
                     _ => {}
@@ -205,10 +237,10 @@ impl IndexedColumn {
 fn for_each_element(
     column_type: &CqlType,
     part: IndexPart,
-    cells: &ComplexColumn,
+    cells: &[(Bytes, Cell)],
     mut put: impl FnMut(&[(&CqlType, &[u8])]),
 ) {
-    for (path, cell) in &cells.cells {
+    for (path, cell) in cells {
         if cell.is_tombstone() {
             continue;
         }

@@ -55,8 +55,12 @@ impl TableFlush<'_> {
                 is_frozen = true;
                 let memtable = table.memtable();
                 // An empty memtable may have received writes that changed nothing. These writes
-                // hold segments of the log, too.
-                if !memtable.is_empty() || memtable.positions().is_some() {
+                // hold segments of the log, too. It may also have the entries of a write that
+                // failed, whose memory the flush frees.
+                if !memtable.is_empty()
+                    || memtable.positions().is_some()
+                    || memtable.has_index_entries()
+                {
                     table.switch_memtable();
                     // The new memtable has room for the writes that wait.
                     self.store.memtables.budget.wake_waiters();

@@ -9,7 +9,7 @@
 //! | `memtables` | the memory of memtables, and the flushes that free it |
 //! | `caches` | the row cache and the page cache |
 //! | `counters`, `metrics` | the counts that metrics report |
-//! | `write`, `storable`, `index_room` | the write path: commit log and memtable |
+//! | `write`, `storable`, `index_room`, `index_steps` | the write path: commit log and memtable |
 //! | `read`, `row_lookup`, `look_ahead` | reads of the shard's partitions |
 //! | `turns` | timestamps and log state for the holder of a turn |
 //! | `alone`, `start`, `install`, `replay`, `open_log` | start and end |
@@ -21,6 +21,7 @@ mod alone;
 mod caches;
 mod counters;
 mod index_room;
+mod index_steps;
 mod install;
 mod logs;
 mod look_ahead;

@@ -17,6 +17,7 @@ use super::{
     ShardStore,
     counters::add,
     index_room::check_index_entries,
+    index_steps::IndexedWrite,
     storable::{check_key, check_row, check_storable},
 };
 use crate::{StorageError, table::Table};
@@ -35,6 +36,8 @@ enum WriteError {
     OlderTable(TableId),
     /// The table has materialized views, so the write must read rows first.
     HasViews,
+    /// The write has many entries in secondary indexes, which must be added in steps.
+    HasManyEntries,
     Failed(StorageError),
 }
 
@@ -64,6 +67,7 @@ impl WriteError {
             Self::NoMemory => "the memtables have no room until one is flushed",
             Self::OlderTable(_) => "this shard does not have the new version of the table yet",
             Self::HasViews => "the write changes materialized views",
+            Self::HasManyEntries => "the write has many entries in secondary indexes",
             Self::Failed(_) => "the write failed",
         }
     }
@@ -83,7 +87,7 @@ impl ShardStore {
         {
             return None;
         }
-        match Writer(self).write_now(mutation, LogCheck::None) {
+        match Writer(self).write_now(mutation, LogCheck::None, &IndexedWrite::default()) {
             Ok(ticket) => Some(Ok(ticket)),
             Err(WriteError::Failed(error)) => Some(Err(error)),
             Err(_) => None,
@@ -128,13 +132,17 @@ impl ShardStore {
         completeness: Completeness,
         check: LogCheck,
     ) -> Result<Option<CommitTicket>, StorageError> {
-        let mut deadline = None;
+        let (mut deadline, mut indexed) = (None, IndexedWrite::default());
         loop {
             if completeness == Completeness::Base && self.tables.has_views(mutation) {
                 return Ok(None);
             }
-            let error = match Writer(self).write_now(mutation, check) {
+            let error = match Writer(self).write_now(mutation, check, &indexed) {
                 Ok(ticket) => return Ok(Some(ticket)),
+                Err(WriteError::HasManyEntries) => {
+                    indexed.add(self, mutation).await?;
+                    continue;
+                }
                 Err(error) => error,
             };
             trace_event!("Waiting: {}", error.reason());
@@ -152,7 +160,7 @@ impl ShardStore {
                 WriteError::OlderTable(_) => {
                     time::timeout_at(deadline, time::sleep(SCHEMA_PAUSE)).await
                 }
-                WriteError::HasViews => return Ok(None),
+                WriteError::HasViews | WriteError::HasManyEntries => return Ok(None),
                 WriteError::Failed(error) => return Err(error.clone()),
             };
             if waited.is_err() {
@@ -314,10 +322,19 @@ impl<'s> Writer<'s> {
         Ok(tables)
     }
 
-    fn write_now(self, mutation: &Mutation, check: LogCheck) -> Result<CommitTicket, WriteError> {
+    fn write_now(
+        self,
+        mutation: &Mutation,
+        check: LogCheck,
+        indexed: &IndexedWrite,
+    ) -> Result<CommitTicket, WriteError> {
         self.admit()?;
         let tables = self.tables_to_write(mutation)?;
         tables.iter().try_for_each(|table| self.admit_to(table))?;
+        let mut updates = tables.iter().zip(&mutation.updates).enumerate();
+        if updates.any(|(number, (table, update))| indexed.lacks(number, table, update)) {
+            return Err(WriteError::HasManyEntries);
+        }
         let mut encoder = self.0.buffers.encoder.borrow_mut();
         let mappings: SmallVec<[Rc<ColumnMapping>; 2]> =
             tables.iter().map(|table| table.borrow_mapping().clone()).collect();
@@ -336,14 +353,18 @@ impl<'s> Writer<'s> {
             appended = Some(self.log_write(&encoder.body, is_schema, &mappings)?);
         }
         let mut first_row = 0;
-        for (update, table) in mutation.updates.iter().zip(&tables) {
+        for (number, (update, table)) in mutation.updates.iter().zip(&tables).enumerate() {
             let memtable = table.memtable();
             if let Some(Appended { start, end, .. }) = appended {
                 memtable.add_position(start, end);
             }
             let packed = |index| encoder.packed_row(first_row + index);
             table.empty_ranges().record_update(&table.borrow_metadata(), update, packed);
-            let applied = memtable.apply(&table.metadata(), update, packed);
+            let applied = if indexed.has(number, &memtable) {
+                memtable.apply_rows(&table.metadata(), update, packed)
+            } else {
+                memtable.apply(&table.metadata(), update, packed)
+            };
             applied.map_err(|error| WriteError::Failed(error.into()))?;
             trace_event!(
                 "Adding to {} memtable: {} rows",
