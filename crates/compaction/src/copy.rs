@@ -165,12 +165,16 @@ impl<'a> Merge<'a> {
         let Some(merged) = merged.await? else { return Ok(()) };
         let mut partition = PurgedPartition::new(merged, self.limits, &mut self.outside);
         if !has_begun {
-            output.start_partition(partition.header().clone())?;
+            let started = output.start_partition(partition.header().clone());
+            self.pace.paced(started, self.running).await??;
             // Partitions of static rows alone have entries, too.
             self.pace.paced(output.make_room(), self.running).await??;
         }
         // The merge returns no purged fragments, however many there are; `paced` yields meanwhile.
         while let Some(fragment) = self.pace.paced(partition.next(), self.running).await?? {
+            if output.is_large(&fragment) {
+                self.pace.paced(output.add_large(&fragment), self.running).await??;
+            }
             output.put(fragment)?;
             self.pace.paced(output.make_room(), self.running).await??;
             count_row(&mut self.rows, self.running, &mut self.pace).await?;

@@ -2,12 +2,15 @@
 //! writes.
 //!
 //! A trie sorts the entries of an index. Once the tries are large, the largest becomes a sorted run
-//! in a file, and the component is merged from all runs in the end.
+//! in a file, and the component is merged from all runs in the end. The entries of a large
+//! collection are added in steps ([`IndexBuilders::add_large`]), and may be in several runs.
 //!
 //! Memory: [`RUN_BYTES`] for all indexes of an output.
 
+use std::ops::Range;
+
 use espalier_mutation::{
-    DecoratedKey, IndexedColumn, IndexedRow, PartitionHeader, Row, Unfiltered, put_entry_value,
+    DecoratedKey, IndexedColumn, IndexedRow, PartitionHeader, Row, put_entry_value,
     schema::{IndexMetadata, TableMetadata},
 };
 use espalier_runtime::{file::FileSystem, maybe_yield};
@@ -22,6 +25,10 @@ use crate::{
 /// The bytes of all tries from which on the largest becomes a run. Arbitrary: a tenth of a GiB of
 /// Data.db has about as many in one index.
 const RUN_BYTES: usize = 32 << 20;
+
+/// Number of cells of a row up to which their entries are added in one step (arbitrary). An entry
+/// takes up to a microsecond.
+const CELLS_AT_ONCE: usize = 128;
 
 /// Collects the entries of one index.
 struct IndexBuilder {
@@ -72,60 +79,93 @@ impl IndexBuilders {
         self.builders.is_empty() && self.vectors.is_empty()
     }
 
-    /// Begins a partition, whose static row has entries too.
-    pub(crate) fn start_partition(
-        &mut self,
-        table: &TableMetadata,
-        header: &PartitionHeader,
-    ) -> Result<(), CompactionError> {
-        if self.is_empty() {
-            return Ok(());
-        }
-        self.key = Some(header.key.clone());
-        match &header.static_row {
-            Some(row) => self.add_row(table, row, true),
-            None => Ok(()),
+    /// Begins a partition.
+    pub(crate) fn start_partition(&mut self, header: &PartitionHeader) {
+        if !self.is_empty() {
+            self.key = Some(header.key.clone());
         }
     }
 
-    /// Adds the entries of a row.
+    /// Adds the entries of a row, or of the static row, unless the row is large.
+    #[inline]
     pub(crate) fn add(
-        &mut self,
-        table: &TableMetadata,
-        fragment: &Unfiltered,
-    ) -> Result<(), CompactionError> {
-        match fragment {
-            Unfiltered::Row(row) if !self.is_empty() => self.add_row(table, row, false),
-            _ => Ok(()),
-        }
-    }
-
-    fn add_row(
         &mut self,
         table: &TableMetadata,
         row: &Row,
         is_static: bool,
     ) -> Result<(), CompactionError> {
-        let Self { builders, vectors, key, form, entry, .. } = self;
-        let Some(key) = key else { return Ok(()) };
+        if self.is_empty() || self.is_large(row) {
+            return Ok(());
+        }
+        (0..self.builders.len()).try_for_each(|number| {
+            self.add_elements(table, (row, is_static), (number, 0..usize::MAX))
+        })?;
+        self.add_vectors(table, row, is_static);
+        Ok(())
+    }
+
+    /// Returns whether a row has so many cells in an index that [`Self::add_large`] must add its
+    /// entries.
+    #[inline]
+    pub(crate) fn is_large(&self, row: &Row) -> bool {
+        self.builders.iter().any(|builder| builder.column.element_count(row) > CELLS_AT_ONCE)
+    }
+
+    /// Adds the entries of a large row in steps, and makes room between them.
+    pub(crate) async fn add_large(
+        &mut self,
+        table: &TableMetadata,
+        row: &Row,
+        is_static: bool,
+        (file_system, writer): (&FileSystem, &SSTableWriter),
+    ) -> Result<(), CompactionError> {
+        for number in 0..self.builders.len() {
+            let count = |builder: &IndexBuilder| builder.column.element_count(row);
+            let count = self.builders.get(number).map_or(0, count);
+            for from in (0..count).step_by(CELLS_AT_ONCE) {
+                let elements = from..count.min(from + CELLS_AT_ONCE);
+                self.add_elements(table, (row, is_static), (number, elements))?;
+                self.make_room(file_system, writer).await?;
+                maybe_yield().await;
+            }
+        }
+        self.add_vectors(table, row, is_static);
+        Ok(())
+    }
+
+    /// Adds the entries of some cells of a row to one index.
+    fn add_elements(
+        &mut self,
+        table: &TableMetadata,
+        (row, is_static): (&Row, bool),
+        (number, elements): (usize, Range<usize>),
+    ) -> Result<(), CompactionError> {
+        let Self { builders, key, form, entry, .. } = self;
+        let (Some(key), Some(builder)) = (key, builders.get_mut(number)) else { return Ok(()) };
+        let IndexBuilder { column, entries, .. } = builder;
         let clustering = (!is_static).then_some(&*row.clustering.values);
         let indexed = IndexedRow { key: key.borrowed(), clustering, row };
-        for IndexBuilder { column, entries, .. } in builders {
-            let mut outcome = Ok(false);
-            column.for_each_value(&indexed, form, |form| {
-                entry.clear();
-                put_entry_value(form, entry);
-                column.put_place(table.comparator(), key.borrowed(), clustering, entry);
-                if outcome.is_ok() {
-                    outcome = entries.put(entry, ());
-                }
-            });
-            // A trie is far from full at the size of a run.
-            outcome.map_err(|error| CompactionError::Corrupt {
-                what: "the entries of a secondary index".into(),
-                reason: error.to_string(),
-            })?;
-        }
+        let mut outcome = Ok(false);
+        column.for_each_value_of(&indexed, elements, form, |form| {
+            entry.clear();
+            put_entry_value(form, entry);
+            column.put_place(table.comparator(), key.borrowed(), clustering, entry);
+            if outcome.is_ok() {
+                outcome = entries.put(entry, ());
+            }
+        });
+        // A trie is far from full at the size of a run.
+        outcome.map(drop).map_err(|error| CompactionError::Corrupt {
+            what: "the entries of a secondary index".into(),
+            reason: error.to_string(),
+        })
+    }
+
+    fn add_vectors(&mut self, table: &TableMetadata, row: &Row, is_static: bool) {
+        let Self { vectors, key, entry, .. } = self;
+        let Some(key) = key else { return };
+        let clustering = (!is_static).then_some(&*row.clustering.values);
+        let indexed = IndexedRow { key: key.borrowed(), clustering, row };
         for builder in vectors {
             if let Some(vector) = builder.column.vector(&indexed) {
                 entry.clear();
@@ -133,7 +173,6 @@ impl IndexBuilders {
                 builder.add(entry, vector);
             }
         }
-        Ok(())
     }
 
     /// Writes the collected entries of an index once they are many.
@@ -231,7 +270,7 @@ mod tests {
 
     use bytes::Bytes;
     use espalier_mutation::{
-        Cell, Clustering, ColumnData, DeletionTime, path, put_form,
+        Cell, Clustering, ColumnData, ComplexColumn, DeletionTime, Unfiltered, path, put_form,
         schema::{IndexKind, TARGET_OPTION, TableBuilder, TableId},
     };
     use espalier_runtime::block_on;
@@ -248,9 +287,11 @@ mod tests {
     fn table() -> Arc<TableMetadata> {
         let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
         let builder = builder.partition_key("k", CqlType::Int).regular("v", CqlType::Int);
-        let mut table = builder.regular("w", CqlType::Int).build();
-        for column in ["v", "w"] {
-            let options = [(TARGET_OPTION.into(), column.into())].into();
+        let list = CqlType::List { element: CqlType::Int.into(), frozen: false };
+        let mut table = builder.regular("w", CqlType::Int).regular("l", list).build();
+        for column in ["v", "w", "l"] {
+            let target = if column == "l" { "values(l)" } else { column };
+            let options = [(TARGET_OPTION.into(), target.into())].into();
             let index = IndexMetadata::from_options(column, IndexKind::Composites, options);
             table.indexes.push(index.unwrap());
         }
@@ -278,33 +319,51 @@ mod tests {
             let mut writer = SSTableWriter::create(&file_system, options).await.unwrap();
             let mut indexes = IndexBuilders::new(&table, &VectorLimits::default());
             indexes.run_bytes = 64 << 10;
-            let mut expected = [BTreeSet::new(), BTreeSet::new()];
+            let mut expected = [BTreeSet::new(), BTreeSet::new(), BTreeSet::new()];
+            let mut large_rows = 0;
             let mut keys: Vec<_> =
                 (0..ROWS).map(|row| (DecoratedKey::new(bytes(row)), row)).collect();
             keys.sort();
             for (key, number) in keys {
                 let mut row = Row::empty(Clustering::empty());
-                for (column, expected) in ["v", "w"].into_iter().zip(&mut expected) {
-                    let (value, id) = (value(column, number), table.column(column).unwrap().id);
-                    row.columns.push((id, ColumnData::Simple(Cell::live(1, value.clone()))));
+                let entry = |value: &Bytes| {
                     let (mut form, mut entry) = (Vec::new(), Vec::new());
-                    put_form(&[(&CqlType::Int, &value)], &mut form);
+                    put_form(&[(&CqlType::Int, value)], &mut form);
                     put_entry_value(&form, &mut entry);
                     path::put_partition(key.borrowed(), &mut entry);
                     path::put_row::<&[u8]>(table.comparator(), &[], &mut entry);
-                    expected.insert(entry);
+                    entry
+                };
+                for (column, expected) in ["v", "w"].into_iter().zip(&mut expected) {
+                    let (value, id) = (value(column, number), table.column(column).unwrap().id);
+                    row.columns.push((id, ColumnData::Simple(Cell::live(1, value.clone()))));
+                    expected.insert(entry(&value));
+                }
+                if number % 1000 == 7 {
+                    // Each value comes twice, most of them in two runs.
+                    let value = |cell: i32| bytes(cell % (ROWS / 2));
+                    let cells = (0..ROWS).map(|cell| (bytes(cell), Cell::live(1, value(cell))));
+                    let (deletion, cells) = (DeletionTime::LIVE, cells.collect());
+                    let list = ColumnData::Complex(ComplexColumn { deletion, cells });
+                    row.columns.push((table.column("l").unwrap().id, list));
+                    expected[2].extend((0..ROWS).map(|cell| entry(&value(cell))));
                 }
                 let deletion = DeletionTime::LIVE;
                 let header = PartitionHeader { key, deletion, static_row: None };
-                indexes.start_partition(&table, &header).unwrap();
+                indexes.start_partition(&header);
                 writer.start_partition(header).unwrap();
-                let row = Unfiltered::Row(row);
-                indexes.add(&table, &row).unwrap();
-                writer.add(row).await.unwrap();
+                indexes.add(&table, &row, false).unwrap();
+                if indexes.is_large(&row) {
+                    large_rows += 1;
+                    let files = (&file_system, &writer);
+                    indexes.add_large(&table, &row, false, files).await.unwrap();
+                }
+                writer.add(Unfiltered::Row(row)).await.unwrap();
                 writer.end_partition().await.unwrap();
                 indexes.make_room(&file_system, &writer).await.unwrap();
             }
             assert!(indexes.builders.iter().all(|builder| builder.runs.is_some()));
+            assert_eq!(large_rows, 4);
             indexes.finish(&file_system, &mut writer).await.unwrap();
             let written = writer.finish().await.unwrap().unwrap();
             let files = file_system.read_dir("ks/t").await.unwrap();
@@ -312,7 +371,7 @@ mod tests {
             let cache = PageCache::new(1 << 20);
             let opened = SSTable::open(&file_system, &table, written.descriptor, &cache);
             let sstable = opened.await.unwrap();
-            for (column, expected) in ["v", "w"].into_iter().zip(&expected) {
+            for (column, expected) in ["v", "w", "l"].into_iter().zip(&expected) {
                 let index = sstable.reader().secondary_index(column).unwrap();
                 let (mut cursor, mut expected) = (index.cursor(false).unwrap(), expected.iter());
                 let mut is_there = cursor.seek(&[]).await.unwrap();

@@ -4,7 +4,7 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    LogPosition, PartitionHeader, Token, Unfiltered, joined_intervals, schema::TableMetadata,
+    LogPosition, PartitionHeader, Row, Token, Unfiltered, joined_intervals, schema::TableMetadata,
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
@@ -46,19 +46,49 @@ pub(crate) struct Output {
 }
 
 impl Output {
-    /// Begins a partition.
-    pub(crate) fn start_partition(
+    /// Begins a partition, whose static row has entries, too.
+    pub(crate) async fn start_partition(
         &mut self,
         header: PartitionHeader,
     ) -> Result<(), CompactionError> {
-        self.indexes.start_partition(&self.metadata, &header)?;
+        self.indexes.start_partition(&header);
+        if let Some(row) = &header.static_row {
+            self.indexes.add(&self.metadata, row, true)?;
+            self.add_if_large(row, true).await?;
+        }
         Ok(self.writer.start_partition(header)?)
     }
 
-    /// Adds a fragment. The caller must call [`Self::make_room`] next.
+    /// Adds a fragment, except for the entries of a large row. The caller must call
+    /// [`Self::make_room`] next.
     pub(crate) fn put(&mut self, fragment: Unfiltered) -> Result<(), CompactionError> {
-        self.indexes.add(&self.metadata, &fragment)?;
+        if let Unfiltered::Row(row) = &fragment {
+            self.indexes.add(&self.metadata, row, false)?;
+        }
         Ok(self.writer.put(fragment)?)
+    }
+
+    /// Returns whether a fragment is a row whose entries [`Self::add_large`] must add before
+    /// [`Self::put`].
+    #[inline]
+    pub(crate) fn is_large(&self, fragment: &Unfiltered) -> bool {
+        matches!(fragment, Unfiltered::Row(row) if self.indexes.is_large(row))
+    }
+
+    /// Adds the entries of a large row in steps.
+    pub(crate) async fn add_large(&mut self, fragment: &Unfiltered) -> Result<(), CompactionError> {
+        match fragment {
+            Unfiltered::Row(row) => self.add_if_large(row, false).await,
+            Unfiltered::Marker(_) => Ok(()),
+        }
+    }
+
+    async fn add_if_large(&mut self, row: &Row, is_static: bool) -> Result<(), CompactionError> {
+        if !self.indexes.is_large(row) {
+            return Ok(());
+        }
+        let files = (&self.file_system, &self.writer);
+        self.indexes.add_large(&self.metadata, row, is_static, files).await
     }
 
     /// Writes buffered bytes once they are many.
