@@ -52,6 +52,8 @@ pub enum BenchCommand {
     Scan(ScanArguments),
     /// Searches by an index on vectors: the share of the nearest rows that they find, their time
     Vectors(VectorsArguments),
+    /// Flush and compaction of a table with three secondary indexes: how long they hold the core
+    Indexes(IndexesArguments),
 }
 
 /// The node of a benchmark.
@@ -147,6 +149,37 @@ pub struct VectorsArguments {
         value_parser = value_parser!(u32).range(0..=100)
     )]
     pub min_recall: u32,
+    /// The node
+    #[command(flatten)]
+    pub node: NodeArguments,
+}
+
+/// The arguments of `espalier bench indexes`.
+#[derive(Args, Clone, Debug)]
+pub struct IndexesArguments {
+    /// Number of rows
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000_000,
+        value_parser = value_parser!(u64).range(2..=1 << 28)
+    )]
+    pub rows: u64,
+    /// Number of elements of the collection of one further row
+    #[arg(
+        long,
+        value_name = "N",
+        default_value_t = 1_000,
+        value_parser = value_parser!(u64).range(1..=1 << 22)
+    )]
+    pub elements: u64,
+    /// How long a task may hold the core, in microseconds; the command fails if the shortest of all
+    /// rounds is longer
+    #[arg(long, value_name = "N", default_value_t = 1000)]
+    pub max_us: u64,
+    /// The rounds
+    #[command(flatten)]
+    pub repeated: RepeatedArguments,
     /// The node
     #[command(flatten)]
     pub node: NodeArguments,

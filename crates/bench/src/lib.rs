@@ -5,12 +5,14 @@ mod cache;
 mod compaction;
 mod deletions;
 mod index_formats;
+mod indexes;
 mod machine;
 mod memtable;
 mod node;
 mod progress;
 mod scan;
 mod simple_query;
+mod stalls;
 mod vectors;
 mod watch;
 
@@ -105,6 +107,7 @@ pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
         BenchCommand::Cache(arguments) => cache::run(arguments),
         BenchCommand::Scan(arguments) => scan::run(arguments),
         BenchCommand::Vectors(arguments) => vectors::run(arguments),
+        BenchCommand::Indexes(arguments) => indexes::run(arguments),
     }
 }
 

@@ -56,7 +56,7 @@ pub fn run(arguments: &CacheArguments) -> Result<(), BenchError> {
             let closed = InProcessNode::close_shared(node).await;
             let large = large?;
             closed?;
-            of_stalls = stalls::print(&[&changes, &large], arguments.max_us);
+            of_stalls = crate::stalls::print(&[&changes, &large], arguments.max_us);
         }
         if wants("scan") {
             let node = open(arguments, CACHE_BYTES).await?;
