@@ -353,6 +353,10 @@ class Exchange:
                 wrong.append(f"{count - answered} answers are missing after 60 s")
         return self.done
 
+    def is_right(self, _, answer):
+        """Returns whether an answer, from its opcode on, is that of the request of an index."""
+        return answer == self.answer
+
     def _take(self, sent, wrong):
         """Takes the answers that arrived; returns how many."""
         self.received += self.socket.recv(1 << 18)
@@ -365,8 +369,9 @@ class Exchange:
             # The newest request of this stream: no older one is still under way.
             index = stream + (sent - 1 - stream) // MAX_STREAMS * MAX_STREAMS
             envelope = self.received[at:end]
-            if envelope[OPCODE_AT:] != self.answer or not numpy.isnan(self.done[index]):
-                wrong.append(f"update {index} was answered with {envelope[:200]!r}")
+            is_first = numpy.isnan(self.done[index])
+            if not self.is_right(index, envelope[OPCODE_AT:]) or not is_first:
+                wrong.append(f"request {index} was answered with {envelope[:200]!r}")
             self.done[index] = now
             answers, at = answers + 1, end
         self.received = self.received[at:]
