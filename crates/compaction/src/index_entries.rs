@@ -7,15 +7,18 @@
 //!
 //! Memory: [`RUN_BYTES`] for all indexes of an output.
 
-use std::ops::Range;
+use std::{ops::Range, sync::Arc};
 
 use espalier_mutation::{
     DecoratedKey, IndexedColumn, IndexedRow, PartitionHeader, Row, put_entry_value,
     schema::{IndexMetadata, TableMetadata},
 };
-use espalier_runtime::{file::FileSystem, maybe_yield};
+use espalier_runtime::{file::FileSystem, maybe_yield, spawn_blocking};
 use espalier_sstable::{IndexRuns, SSTableWriter, SecondaryIndexWriter, VectorLimits};
-use espalier_trie::{cursor::Direction, memory::InMemoryTrie};
+use espalier_trie::{
+    cursor::Direction,
+    memory::{ChunkPool, InMemoryTrie},
+};
 
 use crate::{
     CompactionError,
@@ -36,6 +39,7 @@ struct IndexBuilder {
     signature: String,
     column: IndexedColumn,
     entries: InMemoryTrie<()>,
+    chunk_pool: Arc<ChunkPool>,
     /// The entries that came before, once they were many.
     runs: Option<IndexRuns>,
 }
@@ -44,6 +48,9 @@ struct IndexBuilder {
 pub(crate) struct IndexBuilders {
     builders: Vec<IndexBuilder>,
     vectors: Vec<VectorBuilder>,
+    /// The chunks that tries leave to the next ones. Without a pool, the first touch of a huge page
+    /// of a new chunk would hold the core for milliseconds.
+    chunk_pool: Arc<ChunkPool>,
     key: Option<DecoratedKey>,
     form: Vec<u8>,
     entry: Vec<u8>,
@@ -56,7 +63,8 @@ impl IndexBuilders {
     pub(crate) fn new(table: &TableMetadata, limits: &VectorLimits) -> Self {
         let (builders, vectors) = (Vec::new(), Vec::new());
         let (form, entry, run_bytes) = (Vec::new(), Vec::new(), RUN_BYTES);
-        let mut this = Self { builders, vectors, key: None, form, entry, run_bytes };
+        let chunk_pool = Arc::new(ChunkPool::new(RUN_BYTES));
+        let mut this = Self { builders, vectors, chunk_pool, key: None, form, entry, run_bytes };
         table.indexes.iter().for_each(|index| this.add_index(table, index, limits));
         this
     }
@@ -68,8 +76,10 @@ impl IndexBuilders {
             let of = VectorComponent { name, signature, options, limits: *limits };
             self.vectors.push(VectorBuilder::new(of, column));
         } else {
-            let entries = InMemoryTrie::new();
-            self.builders.push(IndexBuilder { name, signature, column, entries, runs: None });
+            let chunk_pool = self.chunk_pool.clone();
+            let entries = InMemoryTrie::with_chunk_pool(chunk_pool.clone());
+            let builder = IndexBuilder { name, signature, column, entries, chunk_pool, runs: None };
+            self.builders.push(builder);
         }
     }
 
@@ -125,7 +135,9 @@ impl IndexBuilders {
             for from in (0..count).step_by(CELLS_AT_ONCE) {
                 let elements = from..count.min(from + CELLS_AT_ONCE);
                 self.add_elements(table, (row, is_static), (number, elements))?;
-                self.make_room(file_system, writer).await?;
+                if self.wants_room() {
+                    self.make_room(file_system, writer).await?;
+                }
                 maybe_yield().await;
             }
         }
@@ -175,6 +187,14 @@ impl IndexBuilders {
         }
     }
 
+    /// Returns whether [`Self::make_room`] would write.
+    #[inline]
+    pub(crate) fn wants_room(&self) -> bool {
+        let used = |builder: &IndexBuilder| builder.entries.used_bytes();
+        self.builders.iter().map(used).sum::<usize>() >= self.run_bytes
+            || self.vectors.iter().any(VectorBuilder::is_full)
+    }
+
     /// Writes the collected entries of an index once they are many.
     pub(crate) async fn make_room(
         &mut self,
@@ -209,6 +229,7 @@ impl IndexBuilders {
             let component = builder.finish(file_system, writer).await?;
             writer.add_vector_index(component).await?;
         }
+        free(self.chunk_pool).await;
         Ok(())
     }
 }
@@ -225,7 +246,8 @@ impl IndexBuilder {
             None => IndexRuns::create(file_system, writer.descriptor(), &self.name).await?,
         };
         let runs = self.runs.insert(runs);
-        let entries = std::mem::take(&mut self.entries);
+        let next = InMemoryTrie::with_chunk_pool(self.chunk_pool.clone());
+        let entries = std::mem::replace(&mut self.entries, next);
         let mut walk = entries.entries(Direction::Forward);
         while let Some((entry, _)) = walk.next_entry() {
             runs.add(entry)?;
@@ -233,6 +255,7 @@ impl IndexBuilder {
             maybe_yield().await;
         }
         runs.end_run();
+        free(entries).await;
         Ok(())
     }
 
@@ -260,13 +283,19 @@ impl IndexBuilder {
             component.make_room().await?;
             maybe_yield().await;
         }
+        free(self.entries).await;
         Ok(component)
     }
 }
 
+/// Drops the memory of tries on a helper thread: unmapping a chunk may take a millisecond.
+async fn free<T: Send + 'static>(memory: T) {
+    spawn_blocking(move || drop(memory)).await;
+}
+
 #[cfg(test)]
 mod tests {
-    use std::{collections::BTreeSet, path::PathBuf, sync::Arc};
+    use std::{collections::BTreeSet, path::PathBuf};
 
     use bytes::Bytes;
     use espalier_mutation::{

@@ -88,13 +88,14 @@ impl Output {
             return Ok(());
         }
         let files = (&self.file_system, &self.writer);
-        self.indexes.add_large(&self.metadata, row, is_static, files).await
+        Box::pin(self.indexes.add_large(&self.metadata, row, is_static, files)).await
     }
 
     /// Writes buffered bytes once they are many.
     pub(crate) async fn make_room(&mut self) -> Result<(), CompactionError> {
-        if !self.indexes.is_empty() {
-            self.indexes.make_room(&self.file_system, &self.writer).await?;
+        if self.indexes.wants_room() {
+            // Boxed, because its future is large, and each call would copy it.
+            Box::pin(self.indexes.make_room(&self.file_system, &self.writer)).await?;
         }
         Ok(self.writer.make_room().await?)
     }
