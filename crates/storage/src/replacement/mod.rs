@@ -20,7 +20,7 @@ use std::path::{Path, PathBuf};
 use espalier_runtime::file::FileSystem;
 use futures_util::future::LocalBoxFuture;
 
-use crate::{StorageError, recovery::save_host_id};
+use crate::{DIRECTORY_LOCK, StorageError, recovery::save_host_id};
 use identity::Identity;
 
 /// Marks a data directory that was taken from a Cassandra node. It has the generation in which that
@@ -55,7 +55,8 @@ pub fn take_files<'a>(
     Box::pin(async move {
         let refused = |reason: String| Err(StorageError::NotReplaceable(reason));
         let identity = Identity::read(file_system, &node.data_directories).await?;
-        if file_system.exists(into).await? {
+        let is_there = file_system.exists(into).await?;
+        if is_there && !is_empty(file_system, into).await? {
             return check_taken(file_system, into, identity.as_ref()).await;
         }
         let Some(identity) = identity else {
@@ -76,6 +77,9 @@ pub fn take_files<'a>(
         save_host_id(file_system, &unfinished, identity.host_id).await?;
         let marker = format!("{}\n", identity.generation);
         file_system.write_atomically(unfinished.join(MARKER), marker).await?;
+        if is_there {
+            file_system.remove_dir_all(into).await?;
+        }
         file_system.rename(&unfinished, into).await?;
         if let Some(parent) = into.parent() {
             file_system.sync_dir(parent).await?;
@@ -93,6 +97,12 @@ pub fn take_files<'a>(
         );
         Ok(())
     })
+}
+
+/// Returns whether a data directory has no data: a start that failed early leaves its lock alone.
+async fn is_empty(file_system: &FileSystem, directory: &Path) -> Result<bool, StorageError> {
+    let entries = file_system.read_dir(directory).await?;
+    Ok(entries.iter().all(|entry| entry.name == DIRECTORY_LOCK))
 }
 
 /// Checks that an existing data directory was taken from the Cassandra node, and that the node has

@@ -106,6 +106,9 @@ fn a_node_is_the_other_one_with_its_files() {
     run(async {
         let host_id = cassandra(&file_system, 5, &["a", "b"]).await;
         let before = files(&file_system, "cassandra").await;
+        // A start that failed has left its lock.
+        file_system.create_dir_all("node/data").await.unwrap();
+        file_system.write_atomically("node/data/espalier.lock", vec![]).await.unwrap();
         take(&file_system).await.unwrap();
         check(&file_system, host_id, &["a", "b"]).await;
         // Once more: nothing happens. The other node's directories may be gone by then.
