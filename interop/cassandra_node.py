@@ -23,10 +23,12 @@ class CassandraNode:
     changes of the schema when it is killed."""
 
     def __init__(self, directory, extra_yaml="", jvm_options="", host="127.0.0.1",
-                 storage_port=None, data_center=None, is_small=False, is_volatile=True):
+                 storage_port=None, data_center=None, is_small=False, is_volatile=True,
+                 file_format="bti"):
         self.directory, self.port, self.jmx_port = directory, free_port(), free_port()
         self.host, self.storage_port = host, storage_port or free_port()
         self.extra_yaml, self.data_center, self.is_small = extra_yaml, data_center, is_small
+        self.file_format = file_format
         self.jvm_options = f"{VOLATILE if is_volatile else ''} {jvm_options}"
 
     def start(self):
@@ -47,7 +49,7 @@ class CassandraNode:
             JMX=self.jmx_port,
             HEAP="448M" if self.is_small else "768M",
             DIRECT="512M",
-            FORMAT="bti",
+            FORMAT=self.file_format,
             OFFLINE=1,
             EXTRA_YAML=self.extra_yaml + snitch,
         )

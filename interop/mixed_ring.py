@@ -71,17 +71,18 @@ logging.getLogger("cassandra").setLevel(logging.ERROR)
 
 
 class MixedRing:
-    """The nodes, and a session with each."""
+    """The nodes, and a session with each. `file_format` is that of Cassandra's files: with `nb`,
+    the ring has `storage_compatibility_mode: CASSANDRA_4`, Cassandra's default."""
 
-    def __init__(self, directory):
-        self.directory, self.port = directory, free_port()
+    def __init__(self, directory, file_format="bti"):
+        self.directory, self.port, self.file_format = directory, free_port(), file_format
         port, self.sessions = self.port, []
         # Reads at NODE_LOCAL show what a node itself has.
         options = "-Dcassandra.enable_nodelocal_queries=true -Dcassandra.initial_token={}"
         self.first, self.second = self.cassandras = [
             CassandraNode(
                 directory / name, EXTRA_YAML.format(port=port), options.format(token), host, port,
-                data_center, is_small=True, is_volatile=False)
+                data_center, is_small=True, is_volatile=False, file_format=file_format)
             for name, token, host, data_center in [
                 ("first", TOKENS[0], "127.0.0.1", "near"),
                 ("second", TOKENS[1], "127.0.0.2", "far")]
@@ -101,7 +102,8 @@ class MixedRing:
                          settings={
             "join_ring": "true", "auto_bootstrap": "false", "cluster_name": "peer",
             "listen_address": "127.0.0.3", "storage_port": port, "initial_token": TOKENS[2],
-            "storage_compatibility_mode": "NONE", "internode_compression": "dc",
+            "storage_compatibility_mode": "CASSANDRA_4" if self.file_format == "nb" else "NONE",
+            "internode_compression": "dc",
             "seed_provider": "[{class_name: SimpleSeedProvider, parameters: [{seeds: '%s'}]}]" % seeds,
         })
         self.near, self.far, self.own = map(alone, [*self.cassandras, self.ours])
@@ -230,14 +232,14 @@ def statements_of(tables, count):
             f"BEGIN {kind}BATCH {'; '.join(parts)}; APPLY BATCH"
 
 
-def write(ring, tables, count, sessions=None):
+def write(ring, tables, count, sessions=None, levels=LEVELS):
     """Writes random statements to both keyspaces, one after the other."""
     draw, sessions = tables[0].draw, sessions or ring.sessions
     for text in statements_of(tables, count):
         waiting = [
             draw.choice(sessions).execute_async(SimpleStatement(
                 ring_reads.of_keyspace(text, keyspace), consistency_level=level))
-            for keyspace, level in [("mixed", draw.choice(LEVELS)),
+            for keyspace, level in [("mixed", draw.choice(levels)),
                                     ("beside", ConsistencyLevel.ONE)]
         ]
         for future in waiting:
@@ -304,10 +306,12 @@ def is_of_cassandra(error):
 
 class Load:
     """Writes to `mixed` from a thread while nodes are killed. Each statement is sent until it is
-    acknowledged; then it belongs to `written`."""
+    acknowledged; then it belongs to `written`. Without our node, `first` has no other node of its
+    data centre for the log of batches and fails each logged batch after 2 s; with `far_batches`,
+    `second` gets them."""
 
-    def __init__(self, ring, tables):
-        self.ring, self.tables = ring, tables
+    def __init__(self, ring, tables, far_batches=False):
+        self.ring, self.tables, self.far_batches = ring, tables, far_batches
         self.written, self.error, self.ends = [], None, threading.Event()
         self.thread = threading.Thread(target=self._run, daemon=True)
 
@@ -324,7 +328,7 @@ class Load:
     def wait_for(self, count):
         """Waits until this many more statements are acknowledged."""
         goal = len(self.written) + count
-        wait_until(lambda: len(self.written) >= goal or self.error, 180, f"{count} writes")
+        wait_until(lambda: len(self.written) >= goal or self.error, 300, f"{count} writes")
 
     def _run(self):
         try:
@@ -337,14 +341,17 @@ class Load:
     def _send(self, text):
         statement = SimpleStatement(ring_reads.of_keyspace(text, "mixed"),
                                     consistency_level=ConsistencyLevel.QUORUM)
-        for attempt in range(600):
-            session = random.choice(self.ring.sessions)
+        is_far = self.far_batches and text.startswith("BEGIN BATCH")
+        sessions = [self.ring.far] if is_far else random.sample(self.ring.sessions, 2)
+        for attempt in range(1200):
+            session = sessions[attempt % len(sessions)]
             try:
                 session.execute(statement, timeout=10)
                 self.written.append(text)
                 return
             except TRANSIENT:
-                time.sleep(0.1)
+                if session is sessions[-1]:
+                    time.sleep(0.1)
         raise AssertionError(f"no node took {text}")
 
 

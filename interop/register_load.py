@@ -136,9 +136,10 @@ REGISTERS = (
 
 
 class Load:
-    """The history of all clients, with what they share. `trouble` has unexpected errors."""
+    """The history of all clients, with what they share. `trouble` has unexpected errors. The
+    connections go to `node` and `others` in turn."""
 
-    def __init__(self, node, random_seed, connections=4, clients=64):
+    def __init__(self, node, random_seed, connections=4, clients=64, others=()):
         self.node, self.history, self.trouble, self.stopping = node, [], [], threading.Event()
         self.values = itertools.count(1)
         # The last value that a client saw of each register; it may be old.
@@ -147,6 +148,8 @@ class Load:
             Connection(self, index, clients // connections, random.Random(f"{random_seed} {index}"))
             for index in range(connections)
         ]
+        for connection, of_connection in zip(self.connections, itertools.cycle([node, *others])):
+            connection.node = of_connection
 
     def __enter__(self):
         for connection in self.connections:
@@ -176,11 +179,12 @@ class Connection(threading.Thread):
         super().__init__(name=f"connection {index}")
         self.load, self.clients, self.draw, self.version = load, clients, draw, 4 + index % 2
         self.first_client, self.pending = index * clients, {}
+        self.node = load.node
 
     def run(self):
         while not self.load.stopping.is_set() and not self.load.trouble:
             try:
-                with Wire(self.load.node, self.version) as wire:
+                with Wire(self.node, self.version) as wire:
                     self._serve(wire)
             except (Closed, OSError):
                 self._lose_pending()
