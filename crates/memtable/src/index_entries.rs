@@ -187,21 +187,21 @@ impl MemtableIndexes {
         Ok(false)
     }
 
-    /// Returns the number of cells and rows of an update whose entries [`Self::add_some`] adds, for
-    /// all indexes together.
-    pub(crate) fn element_count(&self, update: &PartitionUpdate) -> usize {
+    /// Returns the number of cells and rows of an update that have entries, for all indexes
+    /// together.
+    pub fn element_count(&self, update: &PartitionUpdate) -> usize {
         let rows = || update.static_row.iter().chain(&update.rows);
         let of_trie = |trie: &Trie| rows().map(|row| trie.column.element_count(row)).sum::<usize>();
         self.tries.iter().map(of_trie).sum()
     }
 
     /// Returns whether there are entries, apart from vectors.
-    pub(crate) fn has_entries(&self) -> bool {
+    pub fn has_entries(&self) -> bool {
         self.tries.iter().any(|trie| !trie.entries.is_empty())
     }
 
     /// Returns the number of indexes.
-    pub(crate) fn counts(&self) -> IndexCounts {
+    pub fn counts(&self) -> IndexCounts {
         let has_terms = self.tries.iter().any(|trie| trie.column.has_terms());
         IndexCounts { all: self.names.len(), has_terms }
     }
@@ -251,7 +251,7 @@ impl MemtableIndexes {
     }
 
     /// Returns names and signatures of the indexes.
-    pub(crate) fn names(&self) -> Vec<(String, String)> {
+    pub fn names(&self) -> Vec<(String, String)> {
         self.names.clone()
     }
 

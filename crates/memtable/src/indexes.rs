@@ -4,7 +4,7 @@ use espalier_mutation::{DecoratedKeyRef, PartitionUpdate, RowContent, schema::Ta
 
 use super::{
     Memtable, MemtableError,
-    index_entries::{IndexCounts, IndexPortion, IndexPosition, MemtableIndexes},
+    index_entries::{IndexPortion, IndexPosition, MemtableIndexes},
     store::StoreFull,
 };
 
@@ -57,31 +57,10 @@ impl Memtable {
         outcome.map_err(|_| MemtableError::Full { bytes: self.memory_bytes() })
     }
 
-    /// Returns the number of cells and rows of an update that have entries, for all indexes.
-    pub fn indexed_element_count(&self, update: &PartitionUpdate) -> usize {
-        self.indexes.as_ref().map_or(0, |indexes| indexes.borrow().element_count(update))
-    }
-
-    /// Returns whether the memtable has entries: of its rows, or of rows that were not written.
-    pub fn has_index_entries(&self) -> bool {
-        self.indexes.as_ref().is_some_and(|indexes| indexes.borrow().has_entries())
-    }
-
-    /// Returns how many indexes the memtable has the entries of.
-    #[inline]
-    pub fn index_counts(&self) -> IndexCounts {
-        self.indexes.as_ref().map_or_else(IndexCounts::default, |indexes| indexes.borrow().counts())
-    }
-
     /// Returns about how many bytes the entries of an update have.
     pub fn index_entry_bytes(&self, table: &TableMetadata, update: &PartitionUpdate) -> usize {
         let indexes = self.indexes.as_ref();
         indexes.map_or(0, |indexes| indexes.borrow_mut().entry_bytes(table, update))
-    }
-
-    /// Returns names and signatures of the indexes that the memtable has the entries of.
-    pub fn index_names(&self) -> Vec<(String, String)> {
-        self.indexes.as_ref().map_or_else(Vec::new, |indexes| indexes.borrow().names())
     }
 
     /// Returns whether the memtable has the entries of an index.

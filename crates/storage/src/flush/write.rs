@@ -57,9 +57,10 @@ impl TableFlush<'_> {
                 // An empty memtable may have received writes that changed nothing. These writes
                 // hold segments of the log, too. It may also have the entries of a write that
                 // failed, whose memory the flush frees.
+                let has_entries = memtable.with_indexes(|indexes| indexes.has_entries());
                 if !memtable.is_empty()
                     || memtable.positions().is_some()
-                    || memtable.has_index_entries()
+                    || has_entries == Some(true)
                 {
                     table.switch_memtable();
                     // The new memtable has room for the writes that wait.

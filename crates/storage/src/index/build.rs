@@ -135,7 +135,7 @@ async fn build_indexes(store: &Rc<ShardStore>, table: &Rc<Table>) -> Result<(), 
 pub(super) fn has_entries(memtable: &Memtable, table: &TableMetadata) -> bool {
     let wanted: Vec<(String, String)> =
         table.indexes.iter().map(|index| (index.name.clone(), index.signature(table))).collect();
-    memtable.index_names() == wanted
+    memtable.with_indexes(|indexes| indexes.names()).unwrap_or_default() == wanted
 }
 
 /// Returns whether an SSTable has the entries of all indexes of `table`.

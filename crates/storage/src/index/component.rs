@@ -20,7 +20,8 @@ pub(crate) async fn write_memtable(
     limits: &VectorLimits,
     mut pace: impl AsyncFnMut(),
 ) -> Result<(), StorageError> {
-    for (name, signature) in memtable.index_names() {
+    let names = memtable.with_indexes(|indexes| indexes.names()).unwrap_or_default();
+    for (name, signature) in names {
         let options = memtable.with_indexes(|indexes| indexes.vector_options(&name));
         if let Some(options) = options.flatten() {
             let component = VectorComponent { name, signature, options, limits: *limits };

@@ -20,7 +20,10 @@ pub(crate) fn check_index_entries<'a>(
     store: &ShardStore,
     updates: impl Iterator<Item = (&'a Table, &'a PartitionUpdate)> + Clone,
 ) -> Result<(), StorageError> {
-    let indexes = |table: &Table| table.borrow_view().memtable.index_counts();
+    let indexes = |table: &Table| {
+        let view = table.borrow_view();
+        view.memtable.with_indexes(|indexes| indexes.counts()).unwrap_or_default()
+    };
     let mut indexed = updates.filter(|(table, _)| indexes(table).all > 0).peekable();
     if indexed.peek().is_none() {
         return Ok(());

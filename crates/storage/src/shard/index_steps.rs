@@ -45,8 +45,8 @@ impl IndexedWrite {
             return false;
         }
         let view = table.borrow_view();
-        view.memtable.indexed_element_count(update) > MAX_CELLS_AT_ONCE
-            && !self.has(number, &view.memtable)
+        let cells = view.memtable.with_indexes(|indexes| indexes.element_count(update));
+        cells.is_some_and(|cells| cells > MAX_CELLS_AT_ONCE) && !self.has(number, &view.memtable)
     }
 
     /// Adds the entries of all large updates of a mutation.
@@ -130,6 +130,10 @@ mod tests {
         (node, metadata, Mutation { updates: vec![update] })
     }
 
+    fn has_entries(memtable: &Memtable) -> bool {
+        memtable.with_indexes(|indexes| indexes.has_entries()).unwrap()
+    }
+
     fn entries(memtable: &Memtable) -> usize {
         memtable.index_entries("by_s", (&[], &[]), usize::MAX).entries.len()
     }
@@ -147,7 +151,7 @@ mod tests {
             while table.memtable().is_empty() {
                 turns += 1;
                 if turns == 10 {
-                    assert!(table.memtable().has_index_entries());
+                    assert!(has_entries(&table.memtable()));
                     first = Some(table.switch_memtable());
                 }
                 yield_now().await;
@@ -173,7 +177,7 @@ mod tests {
             assert!(store.memtables.budget.used_bytes() > before);
             drop(memtable);
             node.flush("ks", None).await.unwrap();
-            assert!(!table.memtable().has_index_entries() && table.view().sstables.is_empty());
+            assert!(!has_entries(&table.memtable()) && table.view().sstables.is_empty());
             while store.memtables.budget.used_bytes() > before {
                 yield_now().await;
             }
