@@ -336,6 +336,39 @@ mod tests {
         bytes(if column == "v" { row % 7 } else { row.wrapping_mul(0x1234_5677) })
     }
 
+    /// Returns a row of the table, and adds the entries that it has in each index.
+    fn row(
+        table: &TableMetadata,
+        key: &DecoratedKey,
+        number: i32,
+        expected: &mut [BTreeSet<Vec<u8>>; 3],
+    ) -> Row {
+        let mut row = Row::empty(Clustering::empty());
+        let entry = |value: &Bytes| {
+            let (mut form, mut entry) = (Vec::new(), Vec::new());
+            put_form(&[(&CqlType::Int, value)], &mut form);
+            put_entry_value(&form, &mut entry);
+            path::put_partition(key.borrowed(), &mut entry);
+            path::put_row::<&[u8]>(table.comparator(), &[], &mut entry);
+            entry
+        };
+        for (column, expected) in ["v", "w"].into_iter().zip(&mut *expected) {
+            let (value, id) = (value(column, number), table.column(column).unwrap().id);
+            row.columns.push((id, ColumnData::Simple(Cell::live(1, value.clone()))));
+            expected.insert(entry(&value));
+        }
+        if number % 1000 == 7 {
+            // Each value comes twice, most of them in two runs.
+            let value = |cell: i32| bytes(cell % (ROWS / 2));
+            let cells = (0..ROWS).map(|cell| (bytes(cell), Cell::live(1, value(cell))));
+            let (deletion, cells) = (DeletionTime::LIVE, cells.collect());
+            let list = ColumnData::Complex(ComplexColumn { deletion, cells });
+            row.columns.push((table.column("l").unwrap().id, list));
+            expected[2].extend((0..ROWS).map(|cell| entry(&value(cell))));
+        }
+        row
+    }
+
     #[test]
     fn runs_become_one_component() {
         block_on(async {
@@ -354,29 +387,7 @@ mod tests {
                 (0..ROWS).map(|row| (DecoratedKey::new(bytes(row)), row)).collect();
             keys.sort();
             for (key, number) in keys {
-                let mut row = Row::empty(Clustering::empty());
-                let entry = |value: &Bytes| {
-                    let (mut form, mut entry) = (Vec::new(), Vec::new());
-                    put_form(&[(&CqlType::Int, value)], &mut form);
-                    put_entry_value(&form, &mut entry);
-                    path::put_partition(key.borrowed(), &mut entry);
-                    path::put_row::<&[u8]>(table.comparator(), &[], &mut entry);
-                    entry
-                };
-                for (column, expected) in ["v", "w"].into_iter().zip(&mut expected) {
-                    let (value, id) = (value(column, number), table.column(column).unwrap().id);
-                    row.columns.push((id, ColumnData::Simple(Cell::live(1, value.clone()))));
-                    expected.insert(entry(&value));
-                }
-                if number % 1000 == 7 {
-                    // Each value comes twice, most of them in two runs.
-                    let value = |cell: i32| bytes(cell % (ROWS / 2));
-                    let cells = (0..ROWS).map(|cell| (bytes(cell), Cell::live(1, value(cell))));
-                    let (deletion, cells) = (DeletionTime::LIVE, cells.collect());
-                    let list = ColumnData::Complex(ComplexColumn { deletion, cells });
-                    row.columns.push((table.column("l").unwrap().id, list));
-                    expected[2].extend((0..ROWS).map(|cell| entry(&value(cell))));
-                }
+                let row = row(&table, &key, number, &mut expected);
                 let deletion = DeletionTime::LIVE;
                 let header = PartitionHeader { key, deletion, static_row: None };
                 indexes.start_partition(&header);
