@@ -10,12 +10,13 @@
 //! - Between two calls to the kernel, tasks run for at most [`RUN_SLICE`] plus the budgets of two
 //!   tasks, one of which is the main task. If the last task is a group, the time of its slice is
 //!   added.
-//! - A yielded task becomes ready when no other task is ready. If other tasks fill the iterations,
-//!   each yielded task that runs is followed by as much time of the others as it had held the core,
-//!   at most [`RUN_SLICE`], before the next yielded task becomes ready.
+//! - The scheduling group with the least virtual time runs next (`scheduling`). A statement that
+//!   yielded becomes ready when no other statement is ready, or when yielded statements have had
+//!   less time than the others.
 //! - Only this thread polls its tasks; there is no work stealing.
 
 use crate::mailbox::{Inbox, LocalCalls};
+use crate::scheduling::{Next, RunQueues};
 use crate::task::Registry;
 use crate::{preempt, signal, ticks, time};
 use compio::runtime::Runtime;
@@ -46,6 +47,8 @@ pub(crate) struct LoopState {
     pub(crate) inbox: Arc<Inbox>,
     pub(crate) calls: LocalCalls,
     pub(crate) tasks: Registry,
+    /// The tasks of all groups but the statements.
+    pub(crate) queues: RunQueues,
     pub(crate) shard: OnceCell<crate::shard::ShardIdentity>,
     kernel_looks: Cell<u64>,
     sleeps: Cell<u64>,
@@ -129,8 +132,10 @@ impl EventLoop {
     pub(crate) fn new() -> io::Result<Self> {
         let runtime = crate::driver::build()?;
         let inbox = Arc::new(Inbox::new(runtime.waker()));
+        let queues = RunQueues::new(runtime.waker());
         let state = Rc::new(LoopState {
             inbox,
+            queues,
             calls: LocalCalls::default(),
             tasks: Registry::default(),
             shard: OnceCell::new(),
@@ -181,7 +186,10 @@ impl EventLoop {
         // unwinding, with `CURRENT` still set and the runtime entered.
         preempt::begin_ending();
         state.inbox.close();
-        runtime.enter(|| state.end_tasks(&runtime));
+        runtime.enter(|| {
+            state.end_tasks(&runtime);
+            state.queues.clear();
+        });
         drop(runtime);
         state.calls.flush_all();
         drop(entered);
@@ -211,7 +219,8 @@ impl LoopState {
     /// tasks meanwhile.
     fn end_tasks(&self, runtime: &Runtime) {
         self.tasks.wake_all();
-        while runtime.run() || self.tasks.live() > 0 && runtime.run() {}
+        let run = || self.queues.run_each() | runtime.run();
+        while run() || self.tasks.live() > 0 && run() {}
         self.calls.flush_all();
     }
 
@@ -227,13 +236,6 @@ impl LoopState {
         let waker = Waker::from(Arc::clone(&main_waker));
         let mut context = Context::from_waker(&waker);
         let mut is_done = false;
-        // When the next yielded task runs, however much work other tasks have.
-        let mut due = 0u64;
-        let wake_rested = |due: &mut u64, now: u64| {
-            let Some(held) = preempt::wake_first_rested() else { return false };
-            *due = (*due).clamp(now.saturating_sub(slice), now) + held + held.min(slice);
-            true
-        };
         loop {
             let mut now = ticks::now();
             preempt::task_begins_at(now);
@@ -241,26 +243,41 @@ impl LoopState {
             time::forget_seconds_of_iteration();
             signal::deliver();
             self.inbox.receive(self);
-            // After the work that the kernel and other shards have made ready.
-            while due <= now && wake_rested(&mut due, now) {}
             let iteration_began = now;
-            let mut more;
+            let (mut more, mut held_back) = (true, None);
             loop {
                 if !is_done && main_waker.ready.swap(false, Ordering::AcqRel) {
                     is_done = main.as_mut().poll(&mut context).is_ready();
                     preempt::task_ends();
                 }
-                more = runtime.run();
-                now = preempt::task_ends();
-                more |= !is_done && main_waker.ready.load(Ordering::Acquire);
+                let group = self.group_before_statements();
+                now = match group {
+                    Some(group) => self.queues.run(group),
+                    None => {
+                        more = runtime.run();
+                        preempt::task_ends()
+                    }
+                };
+                let is_main_ready = !is_done && main_waker.ready.load(Ordering::Acquire);
+                more |= is_main_ready;
                 if now.wrapping_sub(iteration_began) > slice || !more && self.inbox.has_messages() {
                     break;
                 }
-                if !more {
-                    // Messages to other shards do not wait for the budget of a yielded task.
+                if !more && group.is_none() {
+                    // Messages to other shards do not wait for the slice of another task.
                     self.calls.flush_all();
-                    if !wake_rested(&mut due, now) {
-                        break;
+                    match self.queues.next_without_statements(preempt::has_rested()) {
+                        Next::Yielded => {
+                            preempt::wake_first_rested();
+                        }
+                        Next::Group(group) => {
+                            self.queues.run(group);
+                        }
+                        Next::HeldBack(ticks) => {
+                            held_back = Some(ticks);
+                            break;
+                        }
+                        Next::Nothing => break,
                     }
                 }
             }
@@ -269,12 +286,27 @@ impl LoopState {
                 return;
             }
             let busy = more
+                || held_back.is_none() && self.queues.is_ready()
                 || preempt::has_yielded()
                 || !is_done && main_waker.ready.load(Ordering::Acquire)
                 || self.inbox.has_messages();
-            self.look_at_kernel(runtime, busy);
+            self.look_at_kernel(runtime, busy, held_back);
             preempt::let_yielded_run();
         }
+    }
+
+    /// Returns the group that runs before the next statement, and makes yielded statements ready
+    /// that are behind the others.
+    #[inline]
+    fn group_before_statements(&self) -> Option<usize> {
+        while self.queues.is_ready() || preempt::has_rested() {
+            match self.queues.next_before_statements(preempt::has_rested()) {
+                Next::Group(group) => return Some(group),
+                Next::Yielded if preempt::wake_first_rested() => {}
+                _ => return None,
+            }
+        }
+        None
     }
 
     /// Sets how long the loop looks for work before the thread sleeps.
@@ -297,17 +329,30 @@ impl LoopState {
         now.wrapping_sub(since) < longest
     }
 
-    fn look_at_kernel(&self, runtime: &Runtime, busy: bool) {
+    /// Asks the kernel for completions, and sleeps if there is nothing to do. If groups are held
+    /// back, it sleeps for that time at most, and the time counts as that of the statements.
+    fn look_at_kernel(&self, runtime: &Runtime, busy: bool, held_back: Option<u64>) {
         self.kernel_looks.set(self.kernel_looks.get() + 1);
+        let from = ticks::now();
         if busy || self.spins() {
             runtime.poll_with(Some(Duration::ZERO));
-        } else if !time::advance_when_idle() {
-            let from = ticks::now();
+        } else if held_back.is_some() || !time::advance_when_idle() {
             self.sleeps.set(self.sleeps.get() + 1);
             preempt::loop_sleeps();
-            runtime.poll();
+            match held_back {
+                None => runtime.poll(),
+                Some(ticks) => {
+                    let most = Duration::from_micros(ticks::to_microseconds(ticks).max(1));
+                    let timer = runtime.current_timeout();
+                    runtime.poll_with(Some(timer.map_or(most, |timer| timer.min(most))));
+                }
+            }
             let asleep = ticks::now().wrapping_sub(from);
             self.asleep_ticks.set(self.asleep_ticks.get() + asleep);
+        }
+        if held_back.is_some() {
+            let passed = ticks::now().wrapping_sub(from);
+            preempt::with_accounts(|accounts| accounts.pass(passed));
         }
         fence(Ordering::SeqCst);
     }

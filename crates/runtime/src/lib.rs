@@ -31,6 +31,7 @@ pub mod perf;
 pub mod preempt;
 pub mod process;
 pub mod random;
+pub mod scheduling;
 pub mod shard;
 pub mod signal;
 pub mod sync;
@@ -42,6 +43,7 @@ pub mod trace;
 pub use driver::driver_notice;
 pub use mailbox::{submit_to, submit_to_all};
 pub use preempt::{maybe_yield, should_yield, yield_now};
+pub use scheduling::SchedulingGroup;
 pub use shard::{
     ShardContext, ShardOptions, Shards, current_shard, shard_of_token, start_shards,
     token_range_of_shard,

@@ -1,11 +1,15 @@
 //! Cooperative preemption: budgets, yields and the stall detector.
 //!
 //! - A task that calls [`maybe_yield`] in its loops holds the core for about [`TASK_BUDGET`] (500
-//!   µs, as in Seastar). Before it runs again, the kernel has been asked for completions, unless
-//!   something else wakes the task meanwhile. The budget is wall time.
-//! - Yielded tasks run again one after the other, each after the tasks that are ready by then. So
-//!   an answer of the kernel or a client's request waits for the rest of one budget, and not for a
-//!   budget of each background task.
+//!   µs, as in Seastar), or for 200 µs if it belongs to another group than the statements
+//!   (`scheduling`). The budget is wall time.
+//! - [`maybe_yield`] counts down and compares. It reads the clock at the first call of a poll, and
+//!   then after 1, 2, 4, 8 and 16 calls, as long as the steps between them take less than
+//!   [`QUICK_STEP`]; after a longer step it reads it at the next call.
+//! - Statements that yielded run again one after the other, each after the statements that are
+//!   ready by then, and after the kernel has been asked for completions, unless something else
+//!   wakes the task meanwhile. So an answer of the kernel or a client's request waits for the rest
+//!   of one budget. A task of another group that yields queues behind the ready tasks of its group.
 //! - A stall is the time for which a task holds the core, or blocks without yielding. While another
 //!   thread or process has the core, the task does not hold it; the kernel's accounts of the thread
 //!   show that. (Time that a hypervisor takes is not visible and counts as held.) Reading the
@@ -19,6 +23,7 @@ mod yielded;
 
 use self::yielded::YieldedTasks;
 use crate::cpu::{ThreadUsage, thread_usage};
+use crate::scheduling::{self, Accounts, SchedulingGroup};
 use crate::ticks;
 use std::cell::{Cell, RefCell};
 use std::future::{Future, poll_fn};
@@ -29,6 +34,12 @@ use std::time::Duration;
 /// The time for which a task may hold the core before [`should_yield`] returns true.
 pub const TASK_BUDGET: Duration = Duration::from_micros(500);
 
+/// The longest step between two calls of [`maybe_yield`] after which the clock is read less often.
+const QUICK_STEP: Duration = Duration::from_micros(2);
+
+/// The maximum number of calls of [`maybe_yield`] between two readings of the clock.
+const MAX_CALLS_BETWEEN_READINGS: u32 = 16;
+
 /// The time for which a task may hold the core before it counts as a stall, unless
 /// [`set_stall_threshold`] changes it.
 pub const STALL_THRESHOLD: Duration = Duration::from_millis(5);
@@ -38,6 +49,15 @@ const USAGE_INTERVAL: Duration = Duration::from_micros(500);
 
 struct Core {
     task_started: Cell<u64>,
+    countdown: Cell<Countdown>,
+    /// When [`maybe_yield`] last read the clock.
+    clock_read: Cell<u64>,
+    quick_ticks: Cell<u64>,
+    accounts: Accounts,
+    /// The virtual time of the statements that yielded.
+    yielded_virtual: Cell<u64>,
+    /// A yielded statement may run again.
+    has_rested: Cell<bool>,
     /// The time at which the kernel's accounts were read, and their values; ticks of 0 mean that
     /// they are no longer of use.
     usage: Cell<(u64, ThreadUsage)>,
@@ -58,10 +78,27 @@ struct Core {
     ending: Cell<bool>,
 }
 
+/// The calls of [`maybe_yield`] until the next reading of the clock, and between the last two.
+#[derive(Clone, Copy)]
+struct Countdown {
+    left: u32,
+    from: u32,
+}
+
+impl Countdown {
+    const NEXT_CALL: Self = Self { left: 1, from: 1 };
+}
+
 thread_local! {
     static CORE: Core = const {
         Core {
             task_started: Cell::new(0),
+            countdown: Cell::new(Countdown::NEXT_CALL),
+            clock_read: Cell::new(0),
+            quick_ticks: Cell::new(0),
+            accounts: Accounts::new(),
+            yielded_virtual: Cell::new(0),
+            has_rested: Cell::new(false),
             usage: Cell::new((0, ThreadUsage { on_core: Duration::ZERO, waits: 0 })),
             usage_interval_ticks: Cell::new(u64::MAX),
             budget_ticks: Cell::new(u64::MAX),
@@ -80,16 +117,17 @@ thread_local! {
     };
 }
 
-/// Returns whether the running task has used up its budget of [`TASK_BUDGET`]. Costs a few
-/// nanoseconds; returns `false` outside of an event loop.
+/// Returns whether the running task has used up its budget. Costs a decrement and a comparison;
+/// returns `false` outside of an event loop.
 #[inline]
 pub fn should_yield() -> bool {
     CORE.with(|core| {
-        let held = ticks::now().wrapping_sub(core.task_started.get());
-        if core.forced.get().is_some() {
-            return core.forced_choice();
+        let Countdown { left, from } = core.countdown.get();
+        if left > 1 {
+            core.countdown.set(Countdown { left: left - 1, from });
+            return false;
         }
-        held > core.budget_ticks.get()
+        core.is_budget_used()
     })
 }
 
@@ -112,15 +150,16 @@ pub async fn maybe_yield() {
     }
 }
 
-/// Yields: other ready tasks run and the kernel is asked for completions before this task runs
-/// again. Outside of an event loop the task is woken at once.
+/// Yields: other ready tasks run before this task runs again, and for a statement the kernel is
+/// asked for completions. Outside of an event loop the task is woken at once.
 pub fn yield_now() -> impl Future<Output = ()> {
-    let mut given_way = false;
+    let mut has_yielded = false;
     poll_fn(move |context| {
-        if given_way {
+        if has_yielded {
+            CORE.with(Core::resume);
             return Poll::Ready(());
         }
-        given_way = true;
+        has_yielded = true;
         if crate::event_loop::is_running() {
             CORE.with(|core| core.yield_core(context.waker()));
         } else {
@@ -134,14 +173,14 @@ pub fn yield_now() -> impl Future<Output = ()> {
 /// the clock, so that a simulation interleaves tasks the same way in every run; `None` returns to
 /// the clock.
 pub fn force_yields(seed: Option<u64>) {
-    CORE.with(|core| core.forced.set(seed.map(|seed| seed | 1)));
+    CORE.with(|core| core.force(seed.map(|seed| seed | 1)));
 }
 
 /// Makes every call of [`should_yield`] on this thread return true, so that a test can count the
 /// work between two chances to yield; `false` returns to the clock.
 pub fn force_every_yield(is_forced: bool) {
     // The generator's step maps 0 to 0, and 0 means yield.
-    CORE.with(|core| core.forced.set(is_forced.then_some(0)));
+    CORE.with(|core| core.force(is_forced.then_some(0)));
 }
 
 /// A report of the stall detector of the calling thread.
@@ -189,6 +228,26 @@ pub fn set_stall_threshold(threshold: Duration, fail: bool) {
 }
 
 impl Core {
+    fn force(&self, forced: Option<u64>) {
+        self.forced.set(forced);
+        self.countdown.set(Countdown::NEXT_CALL);
+    }
+
+    /// Reads the clock, and sets the number of calls until the next reading.
+    fn is_budget_used(&self) -> bool {
+        if self.forced.get().is_some() {
+            return self.forced_choice();
+        }
+        let (now, started) = (ticks::now(), self.task_started.get());
+        let Countdown { from, .. } = self.countdown.get();
+        let passed = now.wrapping_sub(self.clock_read.replace(now).max(started));
+        let is_used = now.wrapping_sub(started) > self.budget_ticks.get();
+        let is_quick = !is_used && passed < self.quick_ticks.get().wrapping_mul(u64::from(from));
+        let from = if is_quick { (from * 2).min(MAX_CALLS_BETWEEN_READINGS) } else { 1 };
+        self.countdown.set(Countdown { left: from, from });
+        is_used
+    }
+
     /// One step of a 64-bit xorshift, so that the choices replay from the seed.
     #[cold]
     fn forced_choice(&self) -> bool {
@@ -201,11 +260,33 @@ impl Core {
     }
 
     fn yield_core(&self, waker: &Waker) {
+        if self.accounts.entered() != SchedulingGroup::Statements as usize {
+            waker.wake_by_ref();
+            return;
+        }
         let waker = waker.clone();
         // At most the budget, so that the others need not make up for time that the clock jumped.
         let held = ticks::now().saturating_sub(self.task_started.get());
         let held = held.min(self.budget_ticks.get());
-        self.yielded.borrow_mut().get_or_insert_default().push(waker, held);
+        let mut yielded = self.yielded.borrow_mut();
+        let yielded = yielded.get_or_insert_default();
+        if yielded.is_empty() {
+            self.raise_yielded();
+        }
+        yielded.push(waker, held);
+    }
+
+    /// Gives yielded statements no credit for the time in which there were none.
+    fn raise_yielded(&self) {
+        let statements = self.accounts.virtual_ticks(SchedulingGroup::Statements as usize);
+        self.yielded_virtual.set(self.yielded_virtual.get().max(statements));
+    }
+
+    /// A yielded future goes on. Its time was charged when it was made ready.
+    fn resume(&self) {
+        if self.accounts.entered() == SchedulingGroup::Statements as usize {
+            self.accounts.charge_to_yielded();
+        }
     }
 }
 
@@ -218,6 +299,10 @@ pub(crate) fn begin_loop() {
         if core.stall_ticks.get() == u64::MAX {
             core.stall_ticks.set(ticks::from_duration(STALL_THRESHOLD));
         }
+        core.quick_ticks.set(ticks::from_duration(QUICK_STEP));
+        core.accounts.begin_loop();
+        core.yielded_virtual.set(0);
+        core.has_rested.set(false);
         core.task_started.set(ticks::now());
         core.ending.set(false);
     });
@@ -237,6 +322,7 @@ pub(crate) fn is_ending() -> bool {
 /// Called when the event loop ends: it schedules nothing after this.
 pub(crate) fn end_loop() {
     crate::time::forget_seconds_of_iteration();
+    scheduling::forget_controllers();
     let yielded = CORE.with(|core| {
         core.budget_ticks.set(u64::MAX);
         core.ending.set(false);
@@ -251,6 +337,7 @@ pub(crate) fn end_loop() {
 pub(crate) fn task_begins_at(now: u64) {
     CORE.with(|core| {
         core.task_started.set(now);
+        core.countdown.set(Countdown::NEXT_CALL);
         if now.wrapping_sub(core.usage.get().0) > core.usage_interval_ticks.get() {
             core.usage.set((now, thread_usage()));
         }
@@ -300,6 +387,8 @@ pub(crate) fn member_ends() -> u64 {
         if now.wrapping_sub(core.usage.get().0) > core.usage_interval_ticks.get() {
             held = core.without_what_others_took(now, held);
         }
+        core.countdown.set(Countdown::NEXT_CALL);
+        core.accounts.charge(held);
         if held > core.longest_ticks.get() {
             core.longest_ticks.set(held);
             core.longest_task.set(core.task.get());
@@ -352,15 +441,57 @@ pub(crate) fn has_yielded() -> bool {
 
 /// Called by the event loop after it has asked the kernel: the yielded tasks may run again.
 pub(crate) fn let_yielded_run() {
-    CORE.with(|core| core.yielded.borrow_mut().as_mut().map(YieldedTasks::let_run));
+    CORE.with(|core| {
+        if let Some(yielded) = core.yielded.borrow_mut().as_mut() {
+            yielded.let_run();
+            core.has_rested.set(!yielded.is_empty());
+        }
+    });
 }
 
-/// Makes the first of the tasks that may run again ready, if there is one. Returns for how many
-/// ticks it had held the core, at most a budget.
-pub(crate) fn wake_first_rested() -> Option<u64> {
+/// Returns whether a yielded statement may run again.
+#[inline]
+pub(crate) fn has_rested() -> bool {
+    CORE.with(|core| core.has_rested.get())
+}
+
+/// Makes the first of the yielded statements that may run again ready, if there is one, and charges
+/// them for the time for which it had held the core.
+pub(crate) fn wake_first_rested() -> bool {
     CORE.with(|core| {
-        let (first, held_ticks) = core.yielded.borrow_mut().as_mut()?.pop_first()?;
+        let first = core.yielded.borrow_mut().as_mut().and_then(YieldedTasks::pop_first);
+        core.has_rested.set(first.is_some());
+        let Some((first, held_ticks)) = first else { return false };
+        core.yielded_virtual.set(core.yielded_virtual.get() + held_ticks);
         first.wake();
-        Some(held_ticks)
+        true
     })
+}
+
+/// Returns the virtual time of the statements that yielded.
+pub(crate) fn yielded_virtual_ticks() -> u64 {
+    CORE.with(|core| core.yielded_virtual.get())
+}
+
+/// Calls a function with the accounts of the groups.
+pub(crate) fn with_accounts<R>(function: impl FnOnce(&Accounts) -> R) -> R {
+    CORE.with(|core| function(&core.accounts))
+}
+
+/// Begins polls of a group, whose tasks have the given budget.
+pub(crate) fn enter_group(group: usize, budget: Duration) {
+    CORE.with(|core| {
+        core.accounts.enter(group);
+        core.budget_ticks.set(ticks::from_duration(budget));
+    });
+}
+
+/// Returns whether yields are forced.
+pub(crate) fn is_forced() -> bool {
+    CORE.with(|core| core.forced.get().is_some())
+}
+
+/// Returns the tick at which the last poll ended or the next one begins.
+pub(crate) fn task_started() -> u64 {
+    CORE.with(|core| core.task_started.get())
 }

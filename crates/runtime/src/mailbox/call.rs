@@ -3,6 +3,7 @@
 
 use super::Inbox;
 use super::inbox::Message;
+use crate::scheduling::SchedulingGroup;
 use crate::trace::{self, Trace, TraceLog, TraceSeed};
 use crate::{event_loop, task, trace_event};
 use std::any::Any;
@@ -38,6 +39,7 @@ pub(crate) struct Request<W> {
     pub(crate) reply: Reply,
     pub(crate) location: &'static Location<'static>,
     pub(crate) trace: Option<TraceSeed>,
+    pub(crate) group: SchedulingGroup,
 }
 
 impl<R, F, W> CallMessage for Request<W>
@@ -47,7 +49,7 @@ where
     W: FnOnce() -> F + Send + 'static,
 {
     fn start(self: Box<Self>) {
-        let Request { work, reply, location, trace } = *self;
+        let Request { work, reply, location, trace, group } = *self;
         let trace = trace.map(Trace::of_seed);
         let future = async move {
             let made = catch_unwind(AssertUnwindSafe(|| match &trace {
@@ -70,7 +72,7 @@ where
                 Some(trace) => Outcome::Traced(Box::new((outcome, trace.take_log()))),
             });
         };
-        task::spawn_tracked(location, future).detach();
+        task::spawn_in(group, location, future).detach();
     }
 }
 

@@ -6,6 +6,7 @@ use super::call::{CallMessage, Outcome, Reply, Request};
 use super::inbox::Message;
 use super::{BATCH, Inbox, MAX_IN_FLIGHT, ShardStopped};
 use crate::event_loop::{self, LoopState};
+use crate::scheduling::SchedulingGroup;
 use crate::sync::Semaphore;
 use crate::trace;
 use std::cell::RefCell;
@@ -140,8 +141,9 @@ impl LocalCalls {
     {
         let key = self.waiting.borrow_mut().insert(permits.clone());
         let reply = Reply::new(Arc::clone(&state.inbox), key);
+        let (trace, group) = (trace::seed(), SchedulingGroup::current());
         let request: Box<dyn CallMessage> =
-            Box::new(Request { work, reply, location, trace: trace::seed() });
+            Box::new(Request { work, reply, location, trace, group });
         self.send(to, Message::Call(request));
         Answer { key, done: false, output: PhantomData }
     }

@@ -25,7 +25,8 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use super::registry::{PanicWatch, SignOff};
-use super::spawn_tracked;
+use super::spawn_in;
+use crate::scheduling::SchedulingGroup;
 use crate::{event_loop, preempt, ticks};
 
 /// The time for which members of a group run before other tasks run; the running member
@@ -139,7 +140,8 @@ impl TaskGroup {
         let future = Box::pin(future);
         self.members.enter(Member { future, location: Location::caller(), _sign_off });
         if !self.members.is_begun.replace(true) {
-            spawn_tracked(self.location, Runner(Rc::clone(&self.members))).detach();
+            let runner = Runner(Rc::clone(&self.members));
+            spawn_in(SchedulingGroup::current(), self.location, runner).detach();
         }
     }
 

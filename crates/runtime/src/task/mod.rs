@@ -8,8 +8,9 @@ pub use blocking::spawn_blocking;
 pub use group::TaskGroup;
 pub(crate) use registry::Registry;
 
-use crate::event_loop::{self, EventLoop};
+use crate::event_loop::{self, EventLoop, LoopState};
 use crate::preempt;
+use crate::scheduling::SchedulingGroup;
 use registry::{PanicWatch, SignOff, TaskName};
 use std::future::{Future, poll_fn};
 use std::panic::Location;
@@ -24,17 +25,19 @@ pub struct JoinHandle<T> {
     name: Option<TaskName>,
 }
 
-/// Spawns a task on the calling shard. It runs when the spawning task yields.
+/// Spawns a task on the calling shard, of the scheduling group of the spawning task. It runs when
+/// the spawning task yields.
 ///
 /// Panics outside of an event loop.
 #[track_caller]
 pub fn spawn_local<F: Future + 'static>(future: F) -> JoinHandle<F::Output> {
-    let location = Location::caller();
-    spawn_tracked(location, future)
+    spawn_in(SchedulingGroup::current(), Location::caller(), future)
 }
 
+/// Spawns a task of a group.
 #[track_caller]
-pub(crate) fn spawn_tracked<F: Future + 'static>(
+pub(crate) fn spawn_in<F: Future + 'static>(
+    group: SchedulingGroup,
     location: &'static Location<'static>,
     future: F,
 ) -> JoinHandle<F::Output> {
@@ -43,9 +46,23 @@ pub(crate) fn spawn_tracked<F: Future + 'static>(
         // A destructor spawns while the loop drops its tasks, and nothing would run the new one.
         return JoinHandle { inner: None, name: None };
     }
+    let (task, name) = track(&state, location, future);
+    let inner = if group == SchedulingGroup::Statements {
+        compio::runtime::spawn(task)
+    } else {
+        state.queues.spawn(group, task)
+    };
+    JoinHandle { inner: Some(inner), name: Some(name) }
+}
+
+/// Registers a task with the event loop.
+fn track<F: Future>(
+    state: &LoopState,
+    location: &'static Location<'static>,
+    future: F,
+) -> (Tracked<F>, TaskName) {
     let name = state.tasks.enter();
-    let task = Tracked { location, polled: false, future: Some(future), sign_off: SignOff(name) };
-    JoinHandle { inner: Some(compio::runtime::spawn(task)), name: Some(name) }
+    (Tracked { location, polled: false, future: Some(future), sign_off: SignOff(name) }, name)
 }
 
 /// Runs `future` to its end on the calling thread, with an event loop of its own; then drops the

@@ -8,6 +8,7 @@ mod mailbox_stress;
 mod preemption;
 mod real_files;
 mod same_behaviour;
+mod scheduling;
 mod shards;
 mod sockets;
 mod stop_signal;
