@@ -4,8 +4,7 @@
 //!
 //! Meanwhile the table has both the new file and the memtable, so a reader sees the writes whether
 //! or not they have arrived in the cache (rule 7). The work is done in steps of some microseconds,
-//! and yields between them as the rest of the flush does. It may be repeated from the start without
-//! harm.
+//! and yields between them. It may be repeated from the start without harm.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -35,7 +34,7 @@ struct Change<'a> {
 
 impl TableCache {
     /// Applies a flushed memtable, after its file has come into the table's view and a new epoch
-    /// has begun. Yields after each step.
+    /// has begun.
     ///
     /// # Errors
     ///
@@ -44,11 +43,10 @@ impl TableCache {
         self: &Rc<Self>,
         memtable: &Rc<Memtable>,
         table: &Arc<TableMetadata>,
-        mut yield_core: impl AsyncFnMut(),
     ) -> Result<(), CacheError> {
         let mut bound = KeyBound::Unbounded;
         loop {
-            yield_core().await;
+            maybe_yield().await;
             let Some(next) = memtable.next_partition(&bound)? else { break };
             let key = next.key;
             match self.continuity(&key)? {
@@ -77,7 +75,7 @@ impl TableCache {
                 if self.format().is_single_row {
                     self.update_single_row(&change, stream).await?
                 } else {
-                    self.update_partition(&change, stream, &mut yield_core).await?
+                    self.update_partition(&change, stream).await?
                 }
             }
             bound = KeyBound::AfterKey(key);
@@ -129,7 +127,6 @@ impl TableCache {
         &self,
         change: &Change<'_>,
         mut stream: MemtablePartition,
-        yield_core: &mut impl AsyncFnMut(),
     ) -> Result<(), CacheError> {
         let (table, format) = (change.table, self.format());
         self.update_header(change, stream.header());
@@ -141,7 +138,7 @@ impl TableCache {
         let (mut bytes, mut place) = (Vec::new(), Vec::new());
         let mut open: Option<(Vec<u8>, DeletionTime)> = None;
         while let Some(fragment) = stream.next().await? {
-            yield_core().await;
+            maybe_yield().await;
             place.clear();
             match fragment {
                 Unfiltered::Row(row) => {

@@ -9,7 +9,7 @@ use espalier_sstable::{SSTable, VectorLimits, WriterOptions, versions::Version};
 use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
-use crate::{CompactionBacklog, CompactionError, Throughput};
+use crate::{CompactionError, Throughput};
 
 /// The surroundings of a compaction.
 pub struct CompactionContext {
@@ -64,19 +64,10 @@ pub trait OutputFactory {
     ) -> LocalBoxFuture<'a, Result<WriterOptions, CompactionError>>;
 }
 
-/// The load of the shard, which sets the pace of its compactions.
+/// The use that the compactions of the shard make of `compaction_throughput`.
 pub trait ShardLoad {
-    /// Returns how far the compactions of the shard are behind.
-    fn backlog(&self) -> CompactionBacklog;
-
     /// Returns the number of running compactions of the shard.
     fn running_compactions(&self) -> usize;
-
-    /// Returns whether a flush is under way.
-    fn is_flushing(&self) -> bool;
-
-    /// Returns whether a flush is under way and memory is short.
-    fn is_flush_urgent(&self) -> bool;
 
     /// Returns the limit of the bytes that compactions read per second.
     fn throughput(&self) -> &Throughput;

@@ -19,20 +19,18 @@ use espalier_sstable::{Ahead, RawRow, SSTable, SSTableWriter, Scan, UniformEnd};
 use smallvec::SmallVec;
 
 use super::{
+    checkpoint::Checkpoint,
     ended::Ended,
     merge::MergedScans,
     output::{Output, Outputs},
     overlap::Outside,
-    pace::Pace,
     progress::Running,
     purged::{PurgedPartition, purge_header},
 };
 
-/// Rows between two checks of the clock and of a stop request.
-const ROWS_BETWEEN_LOOKS: u32 = 16;
-/// Uniform rows between two such checks. Copying them is little work, and bounded by the rows in
-/// memory.
-const UNIFORM_ROWS_BETWEEN_YIELDS: u32 = 64;
+/// Maximum number of uniform rows that are copied in one step. Copying them is little work, and
+/// bounded by the rows in memory.
+const UNIFORM_ROWS_AT_ONCE: u32 = 64;
 
 /// Indices of scans among those at the current partition.
 type Standing = SmallVec<[usize; 8]>;
@@ -70,11 +68,9 @@ pub(crate) struct Merge<'a> {
     outside: Outside,
     /// Number of partitions by the number of files that they were merged from.
     partitions: BTreeMap<i32, i64>,
-    pub(crate) pace: Pace,
+    pub(crate) checkpoint: Checkpoint<'a>,
     /// Bytes of Data.db that are read at once from all inputs together.
     pub(crate) read_ahead_bytes: usize,
-    pub(crate) rows: u32,
-    uniform_rows: u32,
     /// Progress at the start of the current partition.
     began: Began,
 }
@@ -85,7 +81,7 @@ impl<'a> Merge<'a> {
         metadata: &'a Arc<TableMetadata>,
         limits: PurgeLimits,
         outside: Outside,
-        pace: Pace,
+        checkpoint: Checkpoint<'a>,
         read_ahead_bytes: usize,
     ) -> Self {
         Self {
@@ -94,10 +90,8 @@ impl<'a> Merge<'a> {
             limits,
             outside,
             partitions: BTreeMap::new(),
-            pace,
+            checkpoint,
             read_ahead_bytes,
-            rows: 0,
-            uniform_rows: 0,
             began: Began::default(),
         }
     }
@@ -115,7 +109,7 @@ impl<'a> Merge<'a> {
     ) -> Result<(), Ended> {
         let mut scans = MergedScans::new(self.metadata, inputs, range, self.read_ahead_bytes);
         while scans.next_partition().await? {
-            count_row(&mut self.rows, self.running, &mut self.pace).await?;
+            self.checkpoint.pass().await?;
             self.outside.refresh();
             self.copy_partition(&mut scans, outputs).await?;
             self.running.completed_bytes.set(scans.position());
@@ -131,7 +125,7 @@ impl<'a> Merge<'a> {
     ) -> Result<(), Ended> {
         let Some(token) = scans.key().map(|key| key.token) else { return Ok(()) };
         // To seal the previous output may take as long as to build a graph.
-        let output = self.pace.paced(outputs.writer_for(token), self.running).await??;
+        let output = self.checkpoint.around(outputs.writer_for(token)).await??;
         let read = self.running.completed_bytes.get();
         self.began = Began { read, of_standing: 0, written: output.writer.data_length() };
         let copied = {
@@ -166,18 +160,18 @@ impl<'a> Merge<'a> {
         let mut partition = PurgedPartition::new(merged, self.limits, &mut self.outside);
         if !has_begun {
             let started = output.start_partition(partition.header().clone());
-            self.pace.paced(started, self.running).await??;
+            self.checkpoint.around(started).await??;
             // Partitions of static rows alone have entries, too.
-            self.pace.paced(output.make_room(), self.running).await??;
+            self.checkpoint.around(output.make_room()).await??;
         }
-        // The merge returns no purged fragments, however many there are; `paced` yields meanwhile.
-        while let Some(fragment) = self.pace.paced(partition.next(), self.running).await?? {
+        // The merge returns no purged fragments, however many there are; it yields meanwhile.
+        while let Some(fragment) = self.checkpoint.around(partition.next()).await?? {
             if output.is_large(&fragment) {
-                self.pace.paced(output.add_large(&fragment), self.running).await??;
+                self.checkpoint.around(output.add_large(&fragment)).await??;
             }
             output.put(fragment)?;
-            self.pace.paced(output.make_room(), self.running).await??;
-            count_row(&mut self.rows, self.running, &mut self.pace).await?;
+            self.checkpoint.around(output.make_room()).await??;
+            self.checkpoint.pass().await?;
             // The merge borrows the scans, so estimate the progress from the output: a merge writes
             // hardly more than it reads.
             let more = output.writer.data_length().saturating_sub(self.began.written);
@@ -231,15 +225,9 @@ impl<'a> Merge<'a> {
                     scan.draw_near().await;
                 }
             }
-            let most = UNIFORM_ROWS_BETWEEN_YIELDS.saturating_sub(self.uniform_rows).max(1);
-            let end = writer.copy_uniform(scans, most, &mut self.uniform_rows)?;
+            let end = writer.copy_uniform(scans, UNIFORM_ROWS_AT_ONCE, &mut 0)?;
             if end == UniformEnd::Full {
                 writer.make_room().await?;
-            }
-            if self.uniform_rows >= UNIFORM_ROWS_BETWEEN_YIELDS {
-                (self.rows, self.uniform_rows) = (0, 0);
-                self.pace.look(self.running).await?;
-                self.report(scans);
             }
             let is_more_to_come = match end {
                 UniformEnd::Partition => false,
@@ -250,6 +238,8 @@ impl<'a> Merge<'a> {
             if !is_more_to_come {
                 return Ok(end);
             }
+            self.checkpoint.pass().await?;
+            self.report(scans);
         }
     }
 
@@ -278,7 +268,7 @@ impl<'a> Merge<'a> {
                 scan.pass();
             }
         }
-        count_row(&mut self.rows, self.running, &mut self.pace).await?;
+        self.checkpoint.pass().await?;
         Ok(None)
     }
 
@@ -322,18 +312,4 @@ fn positions(scans: &[&mut Scan]) -> u64 {
 fn report(running: &Running, read: u64, more: u64) {
     let completed = read.saturating_add(more).min(running.total_bytes.get());
     running.completed_bytes.set(completed.max(running.completed_bytes.get()));
-}
-
-/// Counts a row, and calls [`Pace::look`] after every [`ROWS_BETWEEN_LOOKS`] rows.
-pub(crate) async fn count_row(
-    rows: &mut u32,
-    running: &Running,
-    pace: &mut Pace,
-) -> Result<(), Ended> {
-    *rows += 1;
-    if *rows >= ROWS_BETWEEN_LOOKS {
-        *rows = 0;
-        pace.look(running).await?;
-    }
-    Ok(())
 }

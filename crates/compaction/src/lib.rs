@@ -12,8 +12,8 @@
 //! | `overlap` | data outside of the compaction that a deletion may still cover |
 //! | `transaction` | the log that makes the exchange atomic |
 //! | `kind`, `progress`, `outcome` | reasons of compactions, running and finished compactions |
-//! | `backlog` | how far compactions are behind, and how long flushes wait for them |
-//! | `pace`, `throughput` | limits on the core and the disk bandwidth that compactions take |
+//! | `backlog` | how far compactions are behind, their share, and how long flushes wait |
+//! | `checkpoint`, `throughput` | yields, stops and `compaction_throughput` |
 //!
 //! The crate knows SSTables, and neither tables nor shards. Its user decides when to compact,
 //! reserves the inputs ([`TableCompactions`]), calls [`merge`], and exchanges the files in the
@@ -31,6 +31,7 @@
 //! (docs/decisions/0021-compaction.md).
 
 mod backlog;
+mod checkpoint;
 mod context;
 mod copy;
 mod ended;
@@ -41,7 +42,6 @@ mod merge;
 mod outcome;
 mod output;
 mod overlap;
-mod pace;
 mod progress;
 mod purged;
 mod run;

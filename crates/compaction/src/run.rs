@@ -12,7 +12,7 @@ use espalier_sstable::{SSTable, SSTableSet, WrittenSSTable};
 
 use crate::{
     CompactionContext, CompactionError, CompactionKind, Outside, Running, Scrub, Transaction,
-    copy::Merge, ended::Ended, output::Outputs, pace::Pace, strategy::Split,
+    checkpoint::Checkpoint, copy::Merge, ended::Ended, output::Outputs, strategy::Split,
 };
 
 /// The result of a merge.
@@ -79,18 +79,17 @@ pub async fn merge(
     let written_as = table_to_write(&context.metadata, &read);
     let plan = (level, split);
     let mut outputs = Outputs::new(&context, &written_as, inputs, plan, limits.now_s, transaction);
-    let pace = Pace::new(context.load.clone());
-    let waits = pace.waits();
+    let checkpoint = Checkpoint::new(running, context.load.clone());
     let mut merge =
-        Merge::new(running, &written_as, limits, outside, pace, context.read_ahead_bytes);
-    let merged = waits.of(async {
+        Merge::new(running, &written_as, limits, outside, checkpoint, context.read_ahead_bytes);
+    let merged = async {
         match (scrub, read.as_slice()) {
             (Some(scrub), [input]) => merge.scrub(input, scrub, &mut outputs).await?,
             _ => merge.copy(&read, &KeyRange::full(), &mut outputs).await?,
         }
-        merge.pace.paced(outputs.seal(), running).await??;
+        merge.checkpoint.around(outputs.seal()).await??;
         Ok::<(), Ended>(())
-    });
+    };
     let merged = merged.await;
     let partitions = merge.into_partitions();
     if let Err(ended) = merged {

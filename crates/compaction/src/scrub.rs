@@ -16,12 +16,7 @@ use espalier_sstable::{
 use espalier_types::{CqlType, literal::to_cql_literal};
 
 use super::{
-    copy::{Merge, count_row},
-    ended::Ended,
-    merge::MergedScans,
-    output::Outputs,
-    pace::Pace,
-    progress::Running,
+    checkpoint::Checkpoint, copy::Merge, ended::Ended, merge::MergedScans, output::Outputs,
 };
 use crate::CompactionError;
 
@@ -140,11 +135,10 @@ impl Merge<'_> {
         let mut scans =
             MergedScans::new(self.metadata, inputs, &KeyRange::full(), self.read_ahead_bytes);
         let mut inspection = reader.inspect();
-        self.pace.reads_times(2);
+        self.checkpoint.reads_times(2);
         while let Some(place) = next_place(reader, &mut inspection).await? {
-            let (running, pace) = (self.running, &mut self.pace);
             scrub.partitions.set(scrub.partitions.get() + 1);
-            match read_whole(&mut inspection, &mut self.rows, running, pace).await? {
+            match read_whole(&mut inspection, &mut self.checkpoint).await? {
                 Ok(key) => {
                     if !scans.go_to(place.start).await? || scans.key() != Some(&key) {
                         let reason =
@@ -187,18 +181,16 @@ pub(crate) async fn next_place(
 /// Reads the current partition to its end. The inner error describes its damage.
 pub(crate) async fn read_whole(
     inspection: &mut Inspection<'_>,
-    rows: &mut u32,
-    running: &Running,
-    pace: &mut Pace,
+    checkpoint: &mut Checkpoint<'_>,
 ) -> Result<Result<DecoratedKey, SSTableError>, Ended> {
-    count_row(rows, running, pace).await?;
+    checkpoint.pass().await?;
     let key = match inspection.enter().await {
         Ok(key) => key,
         Err(error) => return Ok(Err(error)),
     };
     loop {
         match inspection.step().await {
-            Ok(true) => count_row(rows, running, pace).await?,
+            Ok(true) => checkpoint.pass().await?,
             Ok(false) => return Ok(Ok(key)),
             Err(error) => return Ok(Err(error)),
         }

@@ -20,8 +20,8 @@ use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
 use crate::{
-    CompactionBacklog, CompactionContext, CompactionError, CompactionKind, Merged, OutputFactory,
-    ShardLoad, TableCompactions, TableData, Throughput, compaction_id, merge, strategy::Split,
+    CompactionContext, CompactionError, CompactionKind, Merged, OutputFactory, ShardLoad,
+    TableCompactions, TableData, Throughput, compaction_id, merge, strategy::Split,
 };
 
 const DIRECTORY: &str = "ks/t";
@@ -117,20 +117,8 @@ impl OutputFactory for Outputs {
 struct Idle(Throughput);
 
 impl ShardLoad for Idle {
-    fn backlog(&self) -> CompactionBacklog {
-        CompactionBacklog::default()
-    }
-
     fn running_compactions(&self) -> usize {
         1
-    }
-
-    fn is_flushing(&self) -> bool {
-        false
-    }
-
-    fn is_flush_urgent(&self) -> bool {
-        false
     }
 
     fn throughput(&self) -> &Throughput {

@@ -9,8 +9,8 @@ use espalier_sstable::{
 };
 
 use super::{
+    checkpoint::Checkpoint,
     ended::Ended,
-    pace::Pace,
     progress::Running,
     scrub::{Scrub, fault_of, next_place, read_whole},
 };
@@ -28,9 +28,8 @@ pub async fn validate(
     scrub: &Scrub,
 ) -> Result<bool, CompactionError> {
     for input in &running.inputs {
-        let pace = Pace::new(load.clone());
-        let waits = pace.waits();
-        match waits.of(validate_one(file_system, input, running, scrub, pace)).await {
+        let checkpoint = Checkpoint::new(running, load.clone());
+        match validate_one(file_system, input, running, scrub, checkpoint).await {
             Ok(()) => {}
             Err(Ended::Stopped) => return Ok(false),
             Err(Ended::Failed(error)) => return Err(error),
@@ -44,11 +43,11 @@ async fn validate_one(
     input: &SSTable,
     running: &Running,
     scrub: &Scrub,
-    mut pace: Pace,
+    mut checkpoint: Checkpoint<'_>,
 ) -> Result<(), Ended> {
     let watch = &mut |done, _| running.completed_bytes.set(done);
     let verification = verify_watched(file_system, input.descriptor(), false, watch);
-    let report = pace.paced(verification, running).await??;
+    let report = checkpoint.around(verification).await??;
     for problem in report.problems {
         match problem.severity {
             Severity::Failure => scrub.report_fault(problem.what),
@@ -60,7 +59,7 @@ async fn validate_one(
         return Ok(());
     }
     // Read each partition separately to find the damaged ones.
-    let (reader, mut rows) = (input.reader(), 0);
+    let reader = input.reader();
     let mut inspection = reader.inspect();
     loop {
         let place = match next_place(reader, &mut inspection).await {
@@ -72,7 +71,7 @@ async fn validate_one(
             }
             Err(error) => return Err(error.into()),
         };
-        if let Err(error) = read_whole(&mut inspection, &mut rows, running, &mut pace).await? {
+        if let Err(error) = read_whole(&mut inspection, &mut checkpoint).await? {
             let what = match fault_of(reader, &place, inspection.entered_key(), error) {
                 Ok(fault) => fault,
                 Err(error) => error.to_string(),

@@ -17,7 +17,6 @@
 #![allow(unsafe_code, clippy::disallowed_methods, clippy::disallowed_types)]
 
 pub mod allocation;
-pub mod background_share;
 pub mod cpu;
 mod driver;
 mod event_loop;

@@ -3,7 +3,7 @@
 use super::page_buffer::{PageBuffer, PageBufferMut};
 use super::real::RealFile;
 use super::simulated::SimulatedFile;
-use super::{IoBytes, Result, waits};
+use super::{IoBytes, Result, disk_share};
 use std::path::Path;
 use std::rc::Rc;
 
@@ -56,8 +56,10 @@ impl File {
     /// # Errors
     /// Fails if the disk or the file system does.
     pub async fn read_at(&self, offset: u64, length: usize) -> Result<PageBuffer> {
-        waits::read(async { dispatch!(self, file => file.read_at(offset, length, None).await) })
-            .await
+        disk_share::read(async {
+            dispatch!(self, file => file.read_at(offset, length, None).await)
+        })
+        .await
     }
 
     /// Reads `length` bytes at `offset`. A `length` from an untrusted source is safe here: a large
@@ -81,7 +83,7 @@ impl File {
         length: usize,
         spare: Option<PageBufferMut>,
     ) -> Result<PageBuffer> {
-        waits::read(async {
+        disk_share::read(async {
             dispatch!(self, file => file.read_exact_at(offset, length, spare).await)
         })
         .await

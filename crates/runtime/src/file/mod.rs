@@ -13,6 +13,7 @@
 //! and length, but a read that is not aligned to 4 KiB costs extra.
 //! [`FileSystem::create_new_direct`] bypasses the kernel's page cache for writes.
 
+mod disk_share;
 mod error;
 mod handle;
 mod io_bytes;
@@ -24,8 +25,8 @@ mod release;
 pub mod simulated;
 mod system;
 mod trickle_sync;
-mod waits;
 
+pub use disk_share::wait_for_disk;
 pub use error::{FileError, Operation};
 pub use handle::File;
 pub use io_bytes::IoBytes;
@@ -35,7 +36,6 @@ pub use page_buffer::{PageBuffer, PageBufferMut};
 pub use pool::{live_page_buffer_bytes, set_pool_limit};
 pub use system::{DirectoryEntry, FileSystem, Metadata};
 pub use trickle_sync::{TRICKLE_SYNC_BYTES, TrickleSync};
-pub use waits::{DiskWaits, InBackground, wait_for_disk};
 
 /// Bytes of a page: the unit of direct reads and of the alignment of [`PageBuffer`]s.
 pub const PAGE_BYTES: usize = 4096;

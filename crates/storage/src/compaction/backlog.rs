@@ -6,11 +6,19 @@ use espalier_compaction::{
     CompactionBacklog, CompactionProgress, Running, flush_pause as pause_of_score,
 };
 
+use espalier_runtime::{scheduling::shares_of_part, time::Instant};
+
 use super::{candidates::candidates_of, scheduler::pending};
 use crate::{ShardStore, table::Table};
 
 /// Maximum read-ahead of one compaction, in bytes.
 const MAX_READ_AHEAD_BYTES: usize = 64 << 20;
+
+/// Interval in which the backlog is determined for the shares.
+const BACKLOG_PERIOD: Duration = Duration::from_secs(1);
+
+/// Shares of compactions beside a flush that lacks memory: a slice in five milliseconds.
+const SHARES_BESIDE_URGENT_FLUSH: u32 = 40;
 
 /// Returns the running compactions of a shard, each with its table.
 pub(crate) fn running(store: &ShardStore) -> Vec<(Rc<Table>, Rc<Running>)> {
@@ -56,6 +64,21 @@ pub(crate) fn backlog(store: &ShardStore) -> CompactionBacklog {
         }
     }
     backlog
+}
+
+/// Returns the shares of the shard's compactions: few beside a flush that lacks memory, and
+/// otherwise by their backlog.
+pub(crate) fn shares(store: &ShardStore) -> u32 {
+    if store.memtables.is_flush_urgent() {
+        return SHARES_BESIDE_URGENT_FLUSH;
+    }
+    let known = store.compactions.backlog.get();
+    let fresh = known.filter(|(at, _)| at.elapsed() <= BACKLOG_PERIOD);
+    let backlog = fresh.map_or_else(|| backlog(store), |(_, backlog)| backlog);
+    if fresh.is_none() {
+        store.compactions.backlog.set(Some((Instant::now(), backlog)));
+    }
+    shares_of_part(backlog.share(store.memtables.is_flushing()))
 }
 
 /// Returns the number of pending compactions of a table on this shard.

@@ -22,7 +22,7 @@ mod surroundings;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use backlog::{backlog, flush_pause, pending_of, progress, running};
+pub(crate) use backlog::{backlog, flush_pause, pending_of, progress, running, shares};
 pub(crate) use candidates::{TableCandidates, candidates_of};
 pub(crate) use exchange::Job;
 pub(crate) use history::history_update;

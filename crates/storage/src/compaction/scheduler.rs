@@ -9,7 +9,7 @@ use espalier_compaction::{
 };
 use espalier_mutation::{purge::PurgeLimits, schema::TableId};
 use espalier_runtime::{
-    spawn_local,
+    SchedulingGroup, spawn_local,
     time::{self, Instant},
     token_range_of_shard,
 };
@@ -159,8 +159,10 @@ pub(crate) async fn perform(
     table: &Rc<Table>,
     job: Job,
 ) -> Result<bool, StorageError> {
+    let (of_store, of_table) = (store.clone(), table.clone());
     // Boxed because the future is large and rarely created.
-    let outcome = Box::pin(exchange::run(store, table, job)).await;
+    let compaction = async move { Box::pin(exchange::run(&of_store, &of_table, job)).await };
+    let outcome = SchedulingGroup::Compaction.run(compaction).await;
     match &outcome {
         Ok(Outcome::Done(outcome)) => {
             tracing::debug!(

@@ -3,15 +3,14 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_compaction::{
-    CompactionBacklog, CompactionContext, CompactionError, OutputFactory, ShardLoad, TableData,
-    Throughput,
+    CompactionContext, CompactionError, OutputFactory, ShardLoad, TableData, Throughput,
 };
 use espalier_mutation::{DecoratedKey, purge::PurgeLimits, schema::TableMetadata};
 use espalier_runtime::time;
 use espalier_sstable::{Descriptor, SSTable, WriterOptions};
 use futures_util::future::LocalBoxFuture;
 
-use super::backlog::{backlog, read_ahead_bytes, running};
+use super::backlog::{read_ahead_bytes, running};
 use crate::{ShardStore, table::Table};
 
 /// Returns the surroundings of a compaction of a table.
@@ -37,7 +36,7 @@ pub(super) fn context_of(
     }
 }
 
-/// Returns the load of the shard, which sets the pace of its compactions.
+/// Returns the use that the compactions of the shard make of `compaction_throughput`.
 pub(crate) fn load_of(store: &Rc<ShardStore>) -> Rc<dyn ShardLoad> {
     store.clone()
 }
@@ -88,20 +87,8 @@ impl OutputFactory for Outputs {
 }
 
 impl ShardLoad for ShardStore {
-    fn backlog(&self) -> CompactionBacklog {
-        backlog(self)
-    }
-
     fn running_compactions(&self) -> usize {
         running(self).len()
-    }
-
-    fn is_flushing(&self) -> bool {
-        self.memtables.is_flushing()
-    }
-
-    fn is_flush_urgent(&self) -> bool {
-        self.memtables.is_flush_urgent()
     }
 
     fn throughput(&self) -> &Throughput {

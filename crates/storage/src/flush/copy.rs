@@ -9,11 +9,11 @@ use espalier_mutation::{
     reconcile::MergedPartition,
     schema::{ColumnId, TableMetadata},
 };
+use espalier_runtime::maybe_yield;
 use espalier_sstable::SSTableWriter;
 use smallvec::SmallVec;
 
-use super::pace::FlushPace;
-use crate::{ShardStore, StorageError, flush::FlushProgress};
+use crate::{StorageError, flush::FlushProgress};
 
 /// Partitions and rows between two reports of the progress.
 const ITEMS_BETWEEN_RECORDS: u64 = 64;
@@ -26,7 +26,6 @@ pub(super) struct Copy<'a> {
     table: &'a Arc<TableMetadata>,
     writer: &'a mut SSTableWriter,
     progress: &'a FlushProgress<'a>,
-    pace: FlushPace<'a>,
     all: Arc<ClusteringSlices>,
     all_items: u64,
     items: u64,
@@ -36,7 +35,6 @@ pub(super) struct Copy<'a> {
 
 impl<'a> Copy<'a> {
     pub(super) fn new(
-        store: &'a ShardStore,
         memtable: &'a Rc<Memtable>,
         table: &'a Arc<TableMetadata>,
         writer: &'a mut SSTableWriter,
@@ -45,10 +43,9 @@ impl<'a> Copy<'a> {
         let statistics = memtable.statistics();
         let all_items = (statistics.partitions + statistics.rows).max(1);
         let all = Arc::new(ClusteringSlices::all());
-        let pace = FlushPace::new(store);
         let may_hold_dropped = memtable.may_hold_dropped(table);
         let items = 0;
-        Self { memtable, table, writer, progress, pace, all, all_items, items, may_hold_dropped }
+        Self { memtable, table, writer, progress, all, all_items, items, may_hold_dropped }
     }
 
     pub(super) async fn run(mut self) -> Result<(), StorageError> {
@@ -57,7 +54,7 @@ impl<'a> Copy<'a> {
             self.memtable.next_only_rows(&bound, &mut rows)?;
             for (key, packed) in rows.iter() {
                 self.copy_only_row(key, packed).await?;
-                self.pace.look().await;
+                maybe_yield().await;
             }
             if let Some(last) = rows.last() {
                 bound = KeyBound::AfterKey(last.clone());
@@ -66,7 +63,7 @@ impl<'a> Copy<'a> {
             let Some(next) = self.memtable.next_partition(&bound)? else { return Ok(()) };
             self.copy_partition(&next.key).await?;
             bound = KeyBound::AfterKey(next.key);
-            self.pace.look().await;
+            maybe_yield().await;
         }
     }
 
@@ -124,7 +121,7 @@ impl<'a> Copy<'a> {
             let header = partition.header().clone();
             self.writer.start_partition(header)?;
             while let Some(fragment) = partition.next().await? {
-                self.pace.look().await;
+                maybe_yield().await;
                 self.record_items(1);
                 self.writer.put(fragment)?;
                 self.writer.make_room().await?;

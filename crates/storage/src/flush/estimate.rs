@@ -162,7 +162,7 @@ impl FlushProgress<'_> {
     }
 
     /// Reports that `share` of the flush is done. A smaller share than before has no effect.
-    pub(super) fn advance_to(&self, share: f64) {
+    pub(crate) fn advance_to(&self, share: f64) {
         let share = share.clamp(self.done_share.get(), 1.0);
         let more = share - self.done_share.replace(share);
         self.estimate.note(more * self.bytes);

@@ -8,7 +8,6 @@
 mod by_time;
 mod copy;
 mod estimate;
-mod pace;
 mod scheduler;
 mod write;
 mod write_pace;

@@ -102,7 +102,7 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
 
 /// Flushes a table. A failed flush is retried after [`RETRY_PAUSE`]. Other tables are flushed
 /// during the pause, because their disk may be another one.
-async fn flush(store: &ShardStore, table: &Table) {
+async fn flush(store: &Rc<ShardStore>, table: &Rc<Table>) {
     let outcome = store.flush_in_background(table).await;
     table.flushes.retry_at.set(outcome.is_err().then(|| Instant::now() + RETRY_PAUSE));
 }

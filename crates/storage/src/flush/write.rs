@@ -4,29 +4,41 @@ use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
 use espalier_memtable::{Memtable, MemtableStatistics};
 use espalier_mutation::schema::TableMetadata;
+use espalier_runtime::SchedulingGroup;
 use espalier_sstable::{
     Descriptor, EncodingStats, PresentColumns, SSTable, SSTableError, SSTableWriter, WriterOptions,
     components::remove_sstable,
     set_commit_log_facts,
     statistics::encoding_stats::{DELETION_TIME_EPOCH_S, TIMESTAMP_EPOCH_US},
 };
+use futures_util::future::LocalBoxFuture;
 
-use super::{copy::Copy, pace::FlushPace};
+use super::copy::Copy;
 use crate::{
     ShardStore, StorageError, flush::FlushProgress, index::write_memtable, shard::add, table::Table,
 };
 
 impl ShardStore {
     /// Writes all memtables of the table on this shard to SSTables. Waits for a flush of the table
-    /// that is under way, and lifts the flush limit because the caller waits.
-    pub(crate) async fn flush_table(&self, table: &Table) -> Result<(), StorageError> {
+    /// that is under way. Flushes get more of the core meanwhile, because the caller waits.
+    pub(crate) async fn flush_table(
+        self: &Rc<Self>,
+        table: &Rc<Table>,
+    ) -> Result<(), StorageError> {
         let _awaiting = self.memtables.await_flush();
         self.flush_in_background(table).await
     }
 
-    /// Flushes the table like [`ShardStore::flush_table`], but at the pace of a background task.
-    pub(crate) async fn flush_in_background(&self, table: &Table) -> Result<(), StorageError> {
-        TableFlush { store: self, table }.run().await
+    /// Flushes the table like [`ShardStore::flush_table`], but no task waits for it.
+    pub(crate) fn flush_in_background(
+        self: &Rc<Self>,
+        table: &Rc<Table>,
+    ) -> LocalBoxFuture<'static, Result<(), StorageError>> {
+        let (store, table) = (self.clone(), table.clone());
+        SchedulingGroup::Flush.run(async move {
+            let flush = TableFlush { store: &store, table: &table };
+            Box::pin(flush.run()).await
+        })
     }
 }
 
@@ -107,9 +119,10 @@ impl TableFlush<'_> {
         let table = self.table;
         if let Some(sstable) = sstable {
             table.add_flushed(sstable);
-            let mut pace = FlushPace::new(self.store);
-            let yield_core = async || pace.look().await;
-            let updated = table.cache().update(memtable, &table.metadata(), yield_core).await;
+            let (cache, memtable) = (table.cache().clone(), memtable.clone());
+            let metadata = table.metadata();
+            let update = async move { Box::pin(cache.update(&memtable, &metadata)).await };
+            let updated = SchedulingGroup::CacheUpdate.run(update).await;
             if let Err(error) = updated {
                 tracing::warn!(
                     %error,
@@ -172,11 +185,9 @@ impl TableFlush<'_> {
         mut writer: SSTableWriter,
         progress: &FlushProgress<'_>,
     ) -> Result<Option<Descriptor>, StorageError> {
-        Copy::new(self.store, memtable, metadata, &mut writer, progress).run().await?;
-        let mut pace = FlushPace::new(self.store);
-        let yield_core = async || pace.look().await;
+        Copy::new(memtable, metadata, &mut writer, progress).run().await?;
         let limits = &self.store.configuration().vectors.index;
-        write_memtable(self.store.file_system(), memtable, &mut writer, limits, yield_core).await?;
+        write_memtable(self.store.file_system(), memtable, &mut writer, limits).await?;
         progress.all_rows_written();
         Ok(writer.finish().await?.map(|written| written.descriptor))
     }

@@ -3,7 +3,7 @@
 
 use espalier_compaction::VectorComponent;
 use espalier_memtable::Memtable;
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::{file::FileSystem, maybe_yield};
 use espalier_sstable::{SSTableWriter, SecondaryIndexWriter, VectorLimits};
 
 use super::vector_component::write_vectors;
@@ -12,20 +12,19 @@ use crate::StorageError;
 /// Number of entries to copy from a memtable at a time, which takes some microseconds.
 const ENTRIES_AT_ONCE: usize = 64;
 
-/// Writes the entries of a frozen memtable. Calls `pace` between portions.
+/// Writes the entries of a frozen memtable.
 pub(crate) async fn write_memtable(
     file_system: &FileSystem,
     memtable: &Memtable,
     writer: &mut SSTableWriter,
     limits: &VectorLimits,
-    mut pace: impl AsyncFnMut(),
 ) -> Result<(), StorageError> {
     let names = memtable.with_indexes(|indexes| indexes.names()).unwrap_or_default();
     for (name, signature) in names {
         let options = memtable.with_indexes(|indexes| indexes.vector_options(&name));
         if let Some(options) = options.flatten() {
             let component = VectorComponent { name, signature, options, limits: *limits };
-            let index = write_vectors(&component, file_system, memtable, writer, &mut pace).await?;
+            let index = write_vectors(&component, file_system, memtable, writer).await?;
             writer.add_vector_index(index).await?;
             continue;
         }
@@ -43,7 +42,7 @@ pub(crate) async fn write_memtable(
                 _ => break,
             }
             from.push(0);
-            pace().await;
+            maybe_yield().await;
         }
         writer.add_secondary_index(index).await?;
     }

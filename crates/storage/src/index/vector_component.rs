@@ -2,7 +2,7 @@
 
 use espalier_compaction::{VECTOR_SEGMENT_BYTES, VectorComponent};
 use espalier_memtable::Memtable;
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::{file::FileSystem, maybe_yield};
 use espalier_sstable::{SSTableWriter, VectorIndexWriter};
 
 use crate::StorageError;
@@ -24,7 +24,6 @@ pub(super) async fn write_vectors(
     file_system: &FileSystem,
     memtable: &Memtable,
     writer: &SSTableWriter,
-    pace: &mut impl AsyncFnMut(),
 ) -> Result<VectorIndexWriter, StorageError> {
     let mut index = component.create(file_system, writer).await?;
     let (mut points, mut from) = (component.points(), 0);
@@ -50,6 +49,6 @@ pub(super) async fn write_vectors(
         if copied == 0 {
             return Ok(index);
         }
-        pace().await;
+        maybe_yield().await;
     }
 }

@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use espalier_commitlog::CommitLog;
 use espalier_memtable::{MemtableBudget, MemtableFactory};
-use espalier_runtime::ShardContext;
+use espalier_runtime::{ShardContext, scheduling::STATEMENT_SHARES};
 
 use super::Logs;
 use crate::{
@@ -16,6 +16,12 @@ use crate::{
 /// have to write. It is somewhat less than the room at the start of a flush that starts at half of
 /// the memory or earlier (`memtable_cleanup_threshold`).
 const ROOM_OF_SLOW_FLUSH: f64 = 0.75;
+
+/// Shares of a slow flush: a quarter of the core beside busy statements. An unthrottled flush
+/// finishes in a third of the time in which the next memtable fills, and cuts write throughput by a
+/// third meanwhile. At a quarter of the core a flush takes most of that time, and throughput stays
+/// flat.
+pub(crate) const SLOW_FLUSH_SHARES: u32 = STATEMENT_SHARES / 3;
 
 /// Counts something in a cell until it is dropped: a flush under way, or a task that waits for one.
 pub(crate) struct Counted<'a>(&'a Cell<usize>);
@@ -85,17 +91,58 @@ impl Memtables {
         self.is_flushing() && self.budget.is_short()
     }
 
-    /// Returns whether flushes may be slow: no task waits for one, and memory and log last longer
-    /// than they do.
-    pub(crate) fn can_flush_slowly(&self, logs: &Logs) -> bool {
+    /// Returns the shares of flushes. They are few while no task waits for a flush, and memory and
+    /// log last longer than the flushes do. They rise with the room that is missing.
+    pub(crate) fn flush_shares(&self, logs: &Logs) -> u32 {
         let (budget, estimate) = (&self.budget, &self.flush_estimate);
         // Bytes of other tables that are due to be flushed and are not being written yet.
         let active_bytes = budget.held_bytes() as f64 - estimate.begun_bytes();
         let due_bytes = (active_bytes - budget.flush_bytes() as f64).max(0.0);
-        self.awaiting_flush.get() == 0
-            && budget.room_bytes() as f64
-                >= ROOM_OF_SLOW_FLUSH * (estimate.left_bytes() + due_bytes)
-            && !self.write_pace.is_slowing()
-            && !logs.all().any(CommitLog::is_under_pressure)
+        if self.awaiting_flush.get() > 0
+            || self.write_pace.is_slowing()
+            || logs.all().any(CommitLog::is_under_pressure)
+        {
+            return STATEMENT_SHARES;
+        }
+        let needed_bytes = ROOM_OF_SLOW_FLUSH * (estimate.left_bytes() + due_bytes);
+        let missing = (needed_bytes / (budget.room_bytes() as f64).max(1.0) - 1.0).clamp(0.0, 1.0);
+        let more = f64::from(STATEMENT_SHARES - SLOW_FLUSH_SHARES) * missing;
+        SLOW_FLUSH_SHARES + more as u32
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::{block_on, file::FileSystem};
+
+    use super::SLOW_FLUSH_SHARES;
+    use crate::test_database::open;
+
+    #[test]
+    fn a_flush_takes_its_time_while_memory_lasts() {
+        block_on(async {
+            let store = open(FileSystem::simulated(1)).await.store().clone();
+            let shares = || store.memtables.flush_shares(&store.logs);
+            let can_flush_slowly = || shares() == SLOW_FLUSH_SHARES;
+            assert!(can_flush_slowly());
+            let awaiting = store.memtables.await_flush();
+            assert_eq!(shares(), 1000);
+            drop(awaiting);
+            let room = store.memtables.budget.room_bytes();
+            let first = store.memtables.flush_estimate.begin(room);
+            assert!(can_flush_slowly());
+            let second = store.memtables.flush_estimate.begin(room / 2);
+            // An eighth of the room is missing.
+            assert!((400..430).contains(&shares()), "{}", shares());
+            drop(second);
+            assert!(can_flush_slowly());
+            store.memtables.budget.grow(room / 2);
+            assert!((660..680).contains(&shares()), "{}", shares());
+            first.advance_to(0.5);
+            assert!(can_flush_slowly());
+            store.memtables.budget.grow(room / 2);
+            assert_eq!(shares(), 1000);
+            store.memtables.budget.shrink(room);
+        });
     }
 }

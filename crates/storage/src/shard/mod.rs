@@ -49,12 +49,13 @@ use std::{
 
 use espalier_cache::RowCache;
 use espalier_commitlog::EncodedMutation;
-use espalier_compaction::Throughput;
+use espalier_compaction::{CompactionBacklog, Throughput};
 use espalier_mutation::schema::Schema;
 use espalier_runtime::{
     ShardContext,
     file::{DirectoryLock, FileSystem},
     sync::Notify,
+    time::Instant,
 };
 use espalier_sstable::{PointScratch, versions::Version};
 use uuid::Uuid;
@@ -116,6 +117,8 @@ pub(crate) struct CompactionControl {
     pub(crate) are_started: Cell<bool>,
     /// Number of requests to stop the running compactions.
     pub(crate) stop_requests: Cell<u64>,
+    /// The backlog as last determined for the shares of compactions, and when.
+    pub(crate) backlog: Cell<Option<(Instant, CompactionBacklog)>>,
 }
 
 impl CompactionControl {
@@ -176,6 +179,7 @@ impl ShardStore {
                 throughput: Throughput::new(configuration.compaction_bytes_per_second),
                 are_started: Cell::new(false),
                 stop_requests: Cell::new(0),
+                backlog: Cell::new(None),
             },
             buffers: Buffers::default(),
             turns: Turns::default(),

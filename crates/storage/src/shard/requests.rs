@@ -10,6 +10,7 @@ use espalier_compaction::{
     validate,
 };
 use espalier_mutation::schema::TableId;
+use espalier_runtime::SchedulingGroup;
 use espalier_sstable::{Component, SSTable};
 
 use super::ShardStore;
@@ -171,10 +172,11 @@ impl RequestedCompactions<'_> {
         let done = match mode {
             ScrubMode::Validate => {
                 guard.running.writes_nothing();
-                let load = load_of(self.store);
-                validate(&self.store.file_system, &load, &guard.running, &scrub)
-                    .await
-                    .map_err(StorageError::from)
+                let (load, files) = (load_of(self.store), self.store.file_system.clone());
+                let scrub = scrub.clone();
+                let check =
+                    async move { Box::pin(validate(&files, &load, &guard.running, &scrub)).await };
+                SchedulingGroup::Maintenance.run(check).await.map_err(StorageError::from)
             }
             ScrubMode::Abort | ScrubMode::Skip => {
                 match check_room(self.store, self.table, &guard.running).await {

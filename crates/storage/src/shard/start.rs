@@ -9,7 +9,7 @@ use std::{
 
 use espalier_commitlog::{DiscardedIntervals, DiscardedIntervalsFile};
 use espalier_mutation::schema::TableId;
-use espalier_runtime::{spawn_local, time};
+use espalier_runtime::{SchedulingGroup, spawn_local, time};
 use espalier_sstable::{Descriptor, SSTableId, components::remove_sstable};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
@@ -33,7 +33,7 @@ impl ShardStore {
     /// # Errors
     ///
     /// Fails with the first failure of a flush. A failure stops no other flush.
-    pub async fn flush(&self) -> Result<(), StorageError> {
+    pub async fn flush(self: &Rc<Self>) -> Result<(), StorageError> {
         flush_tables(self, self.tables.all()).await
     }
 
@@ -57,7 +57,7 @@ impl ShardStore {
     /// # Errors
     ///
     /// Fails with the first failure of a flush or of a log.
-    pub async fn close(&self) -> Result<(), StorageError> {
+    pub async fn close(self: &Rc<Self>) -> Result<(), StorageError> {
         if self.life.is_closing.get() {
             return Ok(());
         }
@@ -92,7 +92,7 @@ pub(super) fn stop_tasks(store: &ShardStore) {
 /// Flushes tables on this shard. Most of a small flush waits for the disk, which syncs several
 /// files in about the time of one. A failure stops no other flush; returns the first one.
 pub(crate) async fn flush_tables(
-    store: &ShardStore,
+    store: &Rc<ShardStore>,
     tables: Vec<Rc<Table>>,
 ) -> Result<(), StorageError> {
     let flushes = tables.iter().map(|table| store.flush_table(table));
@@ -183,10 +183,25 @@ async fn remove_truncated(
 /// Starts the tasks that free memory. A replay needs them already.
 pub(crate) fn start_flushes(store: &Rc<ShardStore>) {
     store.memtables.are_flushed.set(true);
-    spawn_local(crate::flush::run_scheduler(store.clone())).detach();
+    set_controllers(store);
+    SchedulingGroup::Flush.spawn(crate::flush::run_scheduler(store.clone())).detach();
     spawn_local(crate::flush::run_write_pace(store.clone())).detach();
-    spawn_local(crate::empty_ranges::run_follower(store.clone())).detach();
+    SchedulingGroup::Maintenance.spawn(crate::empty_ranges::run_follower(store.clone())).detach();
     spawn_local(keep_memory_split(store.clone())).detach();
+}
+
+/// Sets the functions that return the shares of the background work.
+fn set_controllers(store: &Rc<ShardStore>) {
+    for group in [SchedulingGroup::Flush, SchedulingGroup::CacheUpdate] {
+        let store = Rc::downgrade(store);
+        group.set_controller(move || {
+            let store = store.upgrade()?;
+            Some(store.memtables.flush_shares(&store.logs))
+        });
+    }
+    let store = Rc::downgrade(store);
+    SchedulingGroup::Compaction
+        .set_controller(move || Some(crate::compaction::shares(&*store.upgrade()?)));
 }
 
 /// Starts compactions and builds of index entries. They start only after the replay of the log,
@@ -194,8 +209,8 @@ pub(crate) fn start_flushes(store: &Rc<ShardStore>) {
 pub(crate) fn start_compactions(store: &Rc<ShardStore>) {
     if store.configuration.autocompaction {
         store.compactions.are_started.set(true);
-        spawn_local(crate::compaction::run_scheduler(store.clone())).detach();
+        SchedulingGroup::Compaction.spawn(crate::compaction::run_scheduler(store.clone())).detach();
     }
-    spawn_local(crate::index::run_builder(store.clone())).detach();
+    SchedulingGroup::Maintenance.spawn(crate::index::run_builder(store.clone())).detach();
     store.wakers.indexes.notify_one();
 }
