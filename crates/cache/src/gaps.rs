@@ -14,13 +14,6 @@ use crate::{
     populate::Filler,
 };
 
-/// Number of rows that a fill adds before it checks the clock. They take some ten microseconds if
-/// the cache must evict other rows to make room.
-const ROWS_WITHOUT_PAUSE: usize = 16;
-/// Bytes of rows that a fill adds before it checks the clock, so that it checks after each large
-/// row.
-const BYTES_WITHOUT_PAUSE: usize = 16 << 10;
-
 /// The progress of a fill of a gap.
 enum Outcome {
     /// It reached the end of the gap; the entry there is still to be returned.
@@ -29,31 +22,6 @@ enum Outcome {
     Given,
     /// The buffer is full; the rest of the gap follows.
     More(Gap),
-}
-
-/// The rows that the fill has added since it last checked the clock.
-#[derive(Default)]
-struct AddedSincePause {
-    rows: usize,
-    bytes: usize,
-}
-
-impl AddedSincePause {
-    #[inline]
-    fn add(&mut self, bytes: usize) {
-        self.rows += 1;
-        self.bytes += bytes;
-    }
-
-    /// Looks at the clock if enough rows were added.
-    #[inline]
-    fn should_yield(&mut self) -> bool {
-        if self.rows < ROWS_WITHOUT_PAUSE && self.bytes < BYTES_WITHOUT_PAUSE {
-            return false;
-        }
-        *self = Self::default();
-        should_yield()
-    }
 }
 
 impl<V: CacheView> CachedPartition<V> {
@@ -95,7 +63,6 @@ impl<V: CacheView> CachedPartition<V> {
             None => self.open_rest(&position).await?,
         };
         disk.skip_to(&position, &position_path(&range.at, direction), direction).await?;
-        let mut added = AddedSincePause::default();
         let outcome = loop {
             let is_at_end = match disk.look(self.view.table().comparator()).await? {
                 None => true,
@@ -126,9 +93,7 @@ impl<V: CacheView> CachedPartition<V> {
                     self.misses += 1;
                     self.filler().add_row(&range.at, &place, disk.open, &row).await;
                     // The row waits in the buffer whether or not it was added to the cache.
-                    let bytes = row.page_bytes();
-                    self.filled_bytes += bytes;
-                    added.add(bytes);
+                    self.filled_bytes += row.page_bytes();
                     self.buffer.push_back(Unfiltered::Row(row));
                 }
                 Unfiltered::Marker(marker) => {
@@ -140,7 +105,7 @@ impl<V: CacheView> CachedPartition<V> {
             if range.at == gap.end {
                 break Outcome::Given;
             }
-            if self.is_filled(wanted) || added.should_yield() {
+            if self.is_filled(wanted) || should_yield() {
                 break Outcome::More(gap);
             }
         };

@@ -1,14 +1,14 @@
 //! The prefetcher: extends empty ranges in the background when the row behind them is deleted, and
 //! starts ranges where many rows are deleted, so that the next read need not walk.
 
-use std::{rc::Rc, sync::Arc, time::Duration};
+use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
 
 use espalier_memtable::MemtableError;
 use espalier_mutation::{
     BoundKind, ClusteringBound, ClusteringSlice, ClusteringSlices, KeyBound, KeyRange, path,
     schema::TableId,
 };
-use espalier_runtime::time::{self, Instant};
+use espalier_runtime::{SchedulingGroup, scheduling::STATEMENT_SHARES, time};
 
 use super::Place;
 use crate::{
@@ -21,33 +21,35 @@ use crate::{
 /// some ten milliseconds.
 const MAX_WALKED: u64 = 16_384;
 
-/// The prefetcher rests for this multiple of its last step's time. It does not rest while a paging
-/// read crosses tombstones, because the read need not walk the ranges that the prefetcher has
-/// recorded. The prefetcher stays ahead of the read: it walks in long steps, and opens the table
-/// once for each step.
-const REST: u32 = 1;
+/// The shares of maintenance while a paging read crosses tombstones. The read need not walk the
+/// ranges that the prefetcher has recorded. The prefetcher stays ahead of the read: it walks in
+/// long steps, and opens the table once for each step.
+const AWAITED_SHARES: u32 = STATEMENT_SHARES;
 
-/// The minimum rest, so that deletions gather.
-const MIN_REST: Duration = Duration::from_millis(1);
+/// The rest between two steps, so that deletions gather.
+const REST: Duration = Duration::from_millis(1);
 
 /// Runs the prefetcher until the store closes.
 pub(crate) async fn run(store: Rc<ShardStore>) {
-    let mut last = None;
+    let (mut last, is_awaited) = (None, Rc::new(Cell::new(false)));
+    let awaited = Rc::downgrade(&is_awaited);
+    SchedulingGroup::Maintenance
+        .set_controller(move || Some(if awaited.upgrade()?.get() { AWAITED_SHARES } else { 0 }));
     loop {
         store.wakers.empty_ranges.notified().await;
         while let Some((table, place)) = next(&store, &mut last) {
             if store.is_closing() {
                 return;
             }
-            let (began, cut_pages) = (Instant::now(), table.empty_ranges().cut_pages());
+            let cut_pages = table.empty_ranges().cut_pages();
             if let Err(error) = prefetch(&store, &table, place).await {
                 // A read of the range reports the error to its client.
                 tracing::debug!(%error, table = table.metadata().name, "empty-range prefetch failed; reads of these rows report the error");
             }
-            let is_awaited = table.empty_ranges().cut_pages() > cut_pages;
-            let rest = if is_awaited { Duration::ZERO } else { began.elapsed() * REST };
-            time::sleep(rest.max(MIN_REST)).await;
+            is_awaited.set(table.empty_ranges().cut_pages() > cut_pages);
+            time::sleep(REST).await;
         }
+        is_awaited.set(false);
         if store.is_closing() {
             return;
         }

@@ -15,7 +15,7 @@ use std::{
 
 use espalier_compaction::{dead_sets, recover};
 use espalier_mutation::schema::{TableId, TableMetadata};
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::{SchedulingGroup, file::FileSystem};
 use espalier_sstable::{
     Component, Descriptor, SSTableError,
     components::{copy_sstable, files_found, link_sstable, list_directory, remove_sstable},
@@ -201,7 +201,12 @@ impl Imports<'_> {
             let copied = async {
                 let copy = self.node.store().next_descriptor(id, named).await?;
                 let bytes = match becoming {
-                    Becoming::Copies => copy_sstable(file_system, descriptor, &copy).await?,
+                    Becoming::Copies => {
+                        let (from, to) = (descriptor.clone(), copy.clone());
+                        let file_system = file_system.clone();
+                        let copying = async move { copy_sstable(&file_system, &from, &to).await };
+                        SchedulingGroup::Streaming.run(copying).await?
+                    }
                     Becoming::Links => link_sstable(file_system, descriptor, &copy).await?,
                 };
                 Ok((copy, bytes))

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use espalier_commitlog::{DiscardedIntervals, FoundSegment, LogKind, find_segments};
 use espalier_mutation::{KeyRange, schema::Schema};
-use espalier_runtime::{ShardContext, file::FileSystem, spawn_local, time};
+use espalier_runtime::{SchedulingGroup, ShardContext, file::FileSystem, time};
 use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
@@ -109,7 +109,7 @@ impl Start<'_> {
             ViewBuilds::of(self.node).mark_unsynced_views_stale().await?;
         }
         self.node.on_all_shards(|node| async move { start_compactions(node.store()) }).await;
-        spawn_local(super::views::run(self.node.clone())).detach();
+        SchedulingGroup::Maintenance.spawn(super::views::run(self.node.clone())).detach();
         ViewBuilds::of(self.node).build_views();
         Ok(())
     }
