@@ -27,7 +27,7 @@ use crate::config::ServerConfig;
 use crate::connection::Connection;
 use crate::events::EventRegistry;
 use crate::listener::{Placement, Port, accept_all};
-use crate::metrics::{Kind, Sample, TransportMetrics, storage_samples};
+use crate::metrics::{Kind, Sample, TransportMetrics, scheduling_samples, storage_samples};
 use crate::options::ShardInfo;
 use crate::started::Started;
 use crate::traces::Traces;
@@ -240,6 +240,7 @@ impl ShardServer {
         let mut samples = Vec::new();
         self.metrics.samples(shard, &mut samples);
         storage_samples(&self.processor.database().store().metrics(), shard, &mut samples);
+        scheduling_samples(shard, &mut samples);
         let mut push = |name, help, kind, value: u64| {
             let labels = format!("shard=\"{shard}\"");
             samples.push(Sample { name, suffix: "", help, kind, labels, value: value as f64 });

@@ -6,6 +6,7 @@
 
 mod latency;
 mod render;
+mod scheduling;
 mod shard_samples;
 mod storage;
 
@@ -13,6 +14,7 @@ use std::cell::Cell;
 
 pub(crate) use latency::{RequestKind, RequestLatencies};
 pub(crate) use render::{Kind, Sample, render};
+pub(crate) use scheduling::samples as scheduling_samples;
 use shard_samples::ShardSamples;
 pub(crate) use storage::samples as storage_samples;
 
