@@ -1,4 +1,4 @@
-//! The names by which an audit log knows statements. They are Cassandra's.
+//! The names of statements in an audit log. They are Cassandra's.
 
 use crate::grammar::{
     self,
@@ -57,11 +57,11 @@ pub struct AuditedStatement {
     pub kind: &'static str,
     /// The category of the type.
     pub category: AuditCategory,
-    /// The keyspaces of its objects, by which the log's options select. An object whose name has no
-    /// keyspace is in that of the session. Empty if the statement has no object in a keyspace, so
-    /// that the keyspace in use does not decide whether the log has it.
+    /// The keyspaces of its objects, by which the options of the log filter entries. An object
+    /// whose name has no keyspace is in that of the session. Empty if the statement has no object
+    /// in a keyspace; the session's keyspace then does not decide whether the log has the entry.
     pub keyspaces: Vec<String>,
-    /// The table, type, index, function or role.
+    /// The name of the table, view, type, index, function, aggregate, trigger or role.
     pub scope: Option<String>,
 }
 

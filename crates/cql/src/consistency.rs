@@ -1,6 +1,7 @@
 //! Consistency levels that Cassandra refuses for a statement, regardless of the number of nodes.
 //!
-//! Cassandra accepts each level for a batch without conditions, but ANY for one that reads rows.
+//! Cassandra accepts each level for a batch without conditions, except ANY for a batch that reads
+//! rows.
 
 use crate::{Error, Result, modify::PlannedModification, options::QueryOptions, prepared::Plan};
 

@@ -1,8 +1,9 @@
 //! Tests of constraints: the conditions that `CHECK` and indexes on vectors put on written values.
 //!
-//! A statement on a table with constraints is planned with a [`Checks`], and is executed by the
-//! general path: the fast paths know no constraints, so tables without them pay nothing. A batch
-//! or a transaction that violates one writes nothing, because all updates are made first.
+//! A write to a table with constraints is planned with [`Checks`], and the general path executes
+//! it. The fast paths check no constraints, so tables without constraints pay nothing. A batch or a
+//! transaction that violates a constraint writes nothing, because all updates are computed before
+//! the first write.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -112,7 +113,7 @@ impl ColumnTest {
         }
     }
 
-    /// Returns the violation by a value, with Cassandra's text.
+    /// Returns the error text if the value violates the constraint. The text is Cassandra's.
     fn violation(&self, column: &ColumnDefinition, value: &[u8]) -> Option<String> {
         let name = &column.name;
         let text =
@@ -251,7 +252,7 @@ impl Checks {
     /// Checks the cells that an INSERT or UPDATE writes into a row.
     ///
     /// # Errors
-    /// A value is null or violates a constraint.
+    /// A value violates a constraint, or is null in a column with `CHECK`.
     pub fn check_row(&self, row: &Row) -> Result<()> {
         for checks in &self.columns {
             if checks.column.is_primary_key() {

@@ -145,7 +145,7 @@ impl<'a> CurrentRow<'a> {
     }
 
     /// Returns the value of a column as [`Self::value`] does, if it is stored as one piece:
-    /// `Some(None)` for null, and `None` for values that have to be made.
+    /// `Some(None)` for null, and `None` for a counter or the value of a multi-cell column.
     #[inline]
     pub fn plain_value(&self, column: &ColumnDefinition) -> Option<Option<&'a [u8]>> {
         match (column.kind, self.row) {

@@ -70,12 +70,13 @@ pub enum ErrorDetail {
     AnswerTooLarge,
     /// Code 0x1300: the read met more tombstones than `tombstone_failure_threshold`.
     TooManyTombstones,
-    /// Code 0x1100: the statement has not got its turn, or its time is over.
+    /// Code 0x1100: the statement did not get its turn in time, or the time of its `USING TIMEOUT`
+    /// has passed.
     WriteTimeout {
         /// The kind of the write.
         kind: TurnKind,
     },
-    /// Code 0x1500: a write that the log could not store.
+    /// Code 0x1500: the commit log could not store the write, or the node gave a batch up.
     WriteFailure {
         /// The kind of the write.
         kind: TurnKind,
@@ -108,7 +109,8 @@ impl Error {
         Self::invalid(format!("{} (line {place})", message.as_ref()))
     }
 
-    /// Returns the error of a conditional statement or transaction: a failure names its kind.
+    /// Returns the error of a conditional statement or transaction: a write failure names the kind
+    /// of write.
     #[must_use]
     pub fn of_conditional(self) -> Self {
         match self.code {

@@ -1,8 +1,9 @@
 //! CQL for Espalier: turns the text of a statement into reads and writes of the storage.
 //!
-//! `grammar` parses the text into a tree. A statement is planned against the schema once (`term`,
-//! `restrictions`, `select`, `modify`, `ddl`) and executed any number of times by the
-//! [`QueryProcessor`].
+//! `grammar` parses the text into a tree. The [`QueryProcessor`] plans a statement against the
+//! schema (`term`, `restrictions`, `select`, `modify`, `batch`, `transaction`) and executes the
+//! plan any number of times. It plans the statement again if a table of the statement changes, and
+//! plans a schema statement (`ddl`) at each execution.
 
 pub mod audit;
 pub mod auth;
@@ -46,7 +47,8 @@ pub fn describe_table(
     };
     let keyspace = schema.keyspace(&table.keyspace);
     let types = describe::types_of(table).into_iter().map(|used| {
-        // The table's use of the type may be frozen, with all types inside; the declaration is not.
+        // The table may have the type in its frozen form; the schema has the type as it was
+        // created.
         let made = keyspace.and_then(|keyspace| keyspace.types.get(&used.name));
         if_missing(describe::text::user_type(made.unwrap_or(used)), "CREATE TYPE ") + "\n\n"
     });

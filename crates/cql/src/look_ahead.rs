@@ -1,5 +1,5 @@
-//! Look-ahead for statements that will be executed one after the other: the cache misses of several
-//! of them are overlapped.
+//! Look-ahead for statements that will be executed one after the other: prefetches memory for
+//! several of them, so that their cache misses overlap.
 
 use std::sync::Arc;
 

@@ -21,7 +21,7 @@ pub struct ColumnSpec {
 /// The bind markers of a prepared statement.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct BindMetadata {
-    /// One for each marker.
+    /// One entry for each marker.
     pub columns: Vec<ColumnSpec>,
     /// For each partition key column, the index of the last marker that is bound to it; empty if a
     /// column has no marker. Drivers compute the routing token from the values of these markers.
@@ -31,9 +31,9 @@ pub struct BindMetadata {
 /// The columns of a result.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ResultMetadata {
-    /// One for each column.
+    /// One entry for each column.
     pub columns: Vec<ColumnSpec>,
-    /// Changes when the columns do (protocol v5).
+    /// Changes when the names or types of the columns change (protocol v5).
     pub id: [u8; 16],
 }
 

@@ -18,11 +18,12 @@ use crate::{
     term::{Evaluation, Preparation},
 };
 
-/// Reads the schema that a script of CREATE and ALTER statements defines, such as the `schema.cql`
-/// in Cassandra's snapshots or the output of `DESCRIBE`.
+/// Reads the schema that a script of CREATE, ALTER and DROP statements defines, such as the
+/// `schema.cql` in Cassandra's snapshots or the output of `DESCRIBE`.
 ///
 /// Keyspaces need not be created. A name without a keyspace is in `keyspace`, or in the keyspace of
-/// the last USE. Statements on other objects than keyspaces, tables and types are skipped.
+/// the last USE. The only statements with an effect are those on tables and types, CREATE KEYSPACE
+/// and USE; others are skipped.
 ///
 /// # Errors
 /// A statement is not CQL, or a node would refuse it.
@@ -56,7 +57,7 @@ impl ScriptError {
         let (place, reason) = error.split_place();
         let first = 1 + before.iter().filter(|&&byte| byte == b'\n').count() as u64;
         let line = first + place.map_or(0, |place| u64::from(place.line.saturating_sub(1)));
-        // The message may quote some of the lines around the place.
+        // The message may quote lines of the script, so line breaks become spaces.
         Self { line, reason: reason.replace(['\n', '\r'], " ") }
     }
 }
@@ -153,12 +154,13 @@ pub enum SelectedPartitions {
 /// give no place in the clause, because it is short.
 ///
 /// # Errors
-/// The clause is not CQL, names an unknown column, or has a condition that the key does not answer.
+/// The clause is not CQL, has a bind marker, names an unknown column, or has a condition that the
+/// primary key does not serve.
 pub fn plan_where(table: &Arc<TableMetadata>, clause: &str) -> Result<Selected> {
     plan_conditions(table, clause).map_err(|error| {
         let (_, message) = error.split_place();
-        // A tool that does not know the table's keyspace does not know its name either, so the
-        // message omits it.
+        // A tool that does not know the table's keyspace does not know the table's name either, so
+        // the message omits both.
         let place = format!(" in table {}.{}", table.keyspace, table.name);
         let message = match table.keyspace.as_str() {
             "" => message.replace(&place, ""),

@@ -69,8 +69,8 @@ pub struct QueryOptions<'a> {
     pub warnings: Option<&'a Warnings>,
     /// True if the client is exempt from guardrails. The processor sets it.
     pub is_exempt: bool,
-    /// True if a SELECT shows masked columns by their masks. The processor sets it, by the client's
-    /// permissions.
+    /// True if the answer shows masks in place of the values of masked columns. The processor sets
+    /// it, by the client's permissions.
     pub applies_masks: bool,
 }
 

@@ -268,7 +268,7 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// The refusal of a timeout inside a batch.
+/// The refusal of a timeout of a statement in a batch or transaction.
 pub const TIMEOUT_INSIDE: &str =
     "A statement in a batch or transaction cannot have a TIMEOUT of its own; give it to the batch";
 

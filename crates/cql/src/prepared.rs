@@ -3,10 +3,10 @@
 //! A statement is planned against a snapshot of the schema. If its table has changed since, the
 //! next look-up plans it again from its text.
 //!
-//! Memory: at most [`MAX_STATEMENTS`] statements with [`MAX_TEXT_BYTES`] of text in total. At the
-//! limit, the cache evicts the oldest statement without a use since the last check of the eviction
-//! (second chance). The client prepares it again when the node reports it as unknown. A plan may be
-//! some fifty times as large as its text.
+//! Memory: each cache has at most [`MAX_STATEMENTS`] statements with [`MAX_TEXT_BYTES`] of text in
+//! total. At the limit, the cache evicts the oldest statement that was not used since the eviction
+//! last checked it (second chance). The client prepares it again when the node reports it as
+//! unknown. A plan may be some fifty times as large as its text.
 
 use std::{
     collections::VecDeque,
@@ -35,7 +35,7 @@ use crate::{
 
 /// The maximum number of statements that a cache keeps.
 pub const MAX_STATEMENTS: usize = 20_000;
-/// The maximum total length of their texts, in bytes.
+/// The maximum total length of the texts of a cache, in bytes.
 pub const MAX_TEXT_BYTES: usize = 16 << 20;
 /// The maximum length of one statement that can be prepared, in bytes.
 pub const MAX_STATEMENT_BYTES: usize = 1 << 20;
@@ -53,7 +53,8 @@ pub struct Prepared {
     pub keyspace: Option<String>,
     /// Its bind markers.
     pub bind: BindMetadata,
-    /// Its result columns; empty if it returns no rows.
+    /// Its result columns; empty if it returns no rows, or if each answer describes its own
+    /// columns.
     pub result: Arc<ResultMetadata>,
     /// True if its result columns differ from those of its first preparation. Clients of protocol
     /// version 4, which learn the columns from PREPARE alone, must then receive them again.
@@ -65,15 +66,15 @@ pub struct Prepared {
     /// tables.
     pub(crate) schema: Weak<Schema>,
     pub(crate) tables: Vec<(TableId, u64)>,
-    /// True if the cache plans it again after any change of the schema. DROP INDEX names no table,
-    /// so the schema decides which table's permission it needs.
+    /// True if the cache plans it again after any change of the schema. DROP INDEX, for example,
+    /// names no table, so the schema decides which table's permission it needs.
     pub(crate) depends_on_schema: bool,
     /// The permissions that it needs.
     pub(crate) needs: Vec<Need>,
     /// True if it writes to the tables of roles and permissions.
     pub(crate) changes_roles: bool,
-    /// The token of the last role that may execute it. A role has a new token after each change of
-    /// roles or permissions.
+    /// The token of the last role that passed the check of [`Self::needs`]. A role has a new token
+    /// after each change of roles or permissions.
     pub(crate) passed: AtomicU64,
 }
 
@@ -95,8 +96,9 @@ pub(crate) enum Plan {
 }
 
 impl Plan {
-    /// Returns whether the statement takes the session's keyspace only for table names without one.
-    /// Cassandra keeps all other statements (USE, schema changes, DESCRIBE) by session keyspace.
+    /// Returns whether the statement uses the session's keyspace only for table names without a
+    /// keyspace. Cassandra caches all other statements (USE, schema changes, roles, DESCRIBE) by
+    /// session keyspace.
     pub(crate) fn names_tables(&self) -> bool {
         !matches!(self, Self::Use(_) | Self::Schema | Self::Role | Self::Describe)
     }
@@ -144,7 +146,8 @@ impl Prepared {
         }
     }
 
-    /// Returns whether the answer consists of rows.
+    /// Returns whether the statement is a SELECT or DESCRIBE, or one about roles, some of which
+    /// return rows.
     pub fn is_query(&self) -> bool {
         matches!(self.plan, Plan::Select(_) | Plan::Describe | Plan::Role)
     }
@@ -184,7 +187,7 @@ struct Entry {
 impl BoundedStatements {
     pub fn get(&self, id: &[u8; 16]) -> Option<&Arc<Prepared>> {
         let entry = self.by_id.get(id)?;
-        // The cores can share the cache line as long as no store writes it.
+        // The cores share the cache line until one of them writes it.
         if !entry.is_used.load(Relaxed) {
             entry.is_used.store(true, Relaxed);
         }

@@ -1,6 +1,6 @@
-//! Limits on the bytes that statements read before they write. Such a statement holds all rows that
-//! it reads in memory, and a short text may name many large rows. One limit is for a statement, and
-//! one for all statements of a shard together.
+//! Limits on the bytes that statements read before they write. Such a statement keeps its rows in
+//! memory, and a short text may name many large rows. One limit applies to a statement, another to
+//! all statements of a shard together.
 //!
 //! A statement reads in pages. It claims the bytes of a page before it reads, so that statements
 //! that wait for the disk at the same time count, too. After the page, it holds the bytes of the
@@ -14,13 +14,14 @@ use espalier_storage::{Node, PartitionRows, ReadCommand, ReadLimits};
 use crate::{Error, ErrorCode, Result};
 
 /// Maximum bytes that one statement or batch may read before it writes, and that its answer may
-/// have (arbitrary; drivers accept no longer answer).
+/// have (arbitrary; drivers accept no larger answer).
 const MAX_BYTES: usize = 256 << 20;
 
-/// Maximum bytes of all statements of a shard, after which further ones are refused (arbitrary).
+/// Maximum bytes of all statements of a shard, after which further statements are refused
+/// (arbitrary).
 const MAX_SHARD_BYTES: usize = 2 * MAX_BYTES;
 
-/// Minimum bytes of a page (arbitrary). Most statements need no second one, and 32,768 statements
+/// Minimum bytes of a page (arbitrary). Most statements need no second page, and 32,768 statements
 /// of a shard can begin to read at the same time.
 const MIN_PAGE_BYTES: usize = 16 << 10;
 /// Maximum bytes of a page (arbitrary).
@@ -31,7 +32,7 @@ thread_local! {
     static HELD: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The bytes that a statement may still read. It lives as long as the rows.
+/// The bytes that a statement has read, and its limits. The budget must live as long as the rows.
 #[derive(Debug)]
 pub struct ReadBudget {
     /// Bytes that the statement has claimed or holds.
@@ -56,7 +57,7 @@ impl ReadBudget {
         Self { held: 0, max_bytes, max_shard_bytes }
     }
 
-    /// Reads, and takes the bytes of the rows from the budget.
+    /// Executes a read, and subtracts the bytes of the rows from the budget.
     ///
     /// # Errors
     /// The rows exceed the budget, other statements of the shard hold too many rows, or the storage
@@ -81,8 +82,8 @@ impl ReadBudget {
         }
     }
 
-    /// Claims the bytes of the next page: several times as many as the statement holds, so that a
-    /// long read has few pages.
+    /// Claims the bytes of the next page: 4 times the bytes that the statement holds, within
+    /// limits, so that a long read has few pages.
     fn claim(&mut self) -> Result<usize> {
         let left = self.max_bytes.saturating_sub(self.held);
         let left_of_shard = self.max_shard_bytes.saturating_sub(HELD.get());
@@ -106,8 +107,8 @@ impl ReadBudget {
     }
 }
 
-/// Appends the partitions of a page, and returns their bytes. A partition that continues that of
-/// the page before has its static row again, which is dropped.
+/// Appends the partitions of a page, and returns their bytes. If the first partition continues the
+/// last partition of the page before, this drops its static row, which the page before had.
 fn join(partitions: &mut Vec<PartitionRows>, page: Vec<PartitionRows>) -> usize {
     let mut bytes = 0;
     for mut found in page {
@@ -129,7 +130,7 @@ fn join(partitions: &mut Vec<PartitionRows>, page: Vec<PartitionRows>) -> usize 
 /// Checks the length of an answer in bytes while it is made.
 ///
 /// # Errors
-/// It is too long.
+/// The answer is too long.
 pub fn check_answer(bytes: usize) -> Result<()> {
     if bytes > MAX_BYTES { Err(too_large("The rows of the answer")) } else { Ok(()) }
 }

@@ -50,7 +50,8 @@ pub struct SchemaChange {
 
 impl SchemaChange {
     /// Returns all changes in the order of their events, which is Cassandra's: the content of a
-    /// keyspace is dropped before the keyspace, and the users of a type change after the type.
+    /// keyspace is dropped before the keyspace, and the tables that use a type change after the
+    /// type.
     pub fn into_events(mut self) -> Vec<SchemaChange> {
         let mut events = std::mem::take(&mut self.further);
         let index = if self.change == ChangeKind::Dropped { events.len() } else { 0 };

@@ -16,15 +16,14 @@ use crate::transaction::{Answer, PlannedTransaction};
 pub enum Need {
     /// A permission on a resource or one that contains it.
     Permission(Permission, Resource),
-    /// UNMASK or SELECT_MASKED on a table, because WHERE or IF restricts these masked columns of
-    /// it.
+    /// UNMASK or SELECT_MASKED on a table, because WHERE or IF restricts these masked columns.
     QueryMasked(Resource, Vec<String>),
-    /// A superuser; the text is the error for others.
+    /// The superuser status; the text is the error for other clients.
     Superuser(&'static str),
 }
 
 impl Need {
-    /// Returns whether the statement writes to the tables of roles and permissions.
+    /// Returns whether a statement with this need writes to a table of roles and permissions.
     pub(crate) fn changes_roles(&self) -> bool {
         matches!(self, Self::Permission(Permission::Modify, resource)
             if resource.keyspace() == Some(AUTH_KEYSPACE))
@@ -80,9 +79,10 @@ fn selection(select: &PlannedSelect) -> Vec<Need> {
     needs
 }
 
-/// Returns the needs of a modification. A condition reads rows, so it needs SELECT, too. It shows
-/// whether a row with this primary key exists, and so whether masked columns of the key have these
-/// values. Cassandra asks only for SELECT, and shows the values of the columns.
+/// Returns the needs of a modification. A condition reads rows, so the statement needs SELECT, too.
+/// The outcome shows whether a row with this primary key exists, so the masked columns of the key
+/// count as queried, as do those of the condition. Cassandra requires only SELECT, and shows the
+/// values of masked columns.
 fn modification(statement: &PlannedModification) -> Vec<Need> {
     let table = &statement.table;
     let mut needs = vec![Need::of_table(Permission::Modify, table)];
@@ -157,7 +157,7 @@ fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Sch
             ObjectKind::Trigger { .. } => {
                 Some(Need::Superuser("Only superusers are allowed to perfrom DROP TRIGGER queries"))
             }
-            // An index belongs to a table, whose ALTER is needed.
+            // An index belongs to a table, on which ALTER is needed.
             ObjectKind::Index => owner(&statement.name).and_then(|keyspace| {
                 let index = statement.name.name.as_str();
                 let mut tables = schema.keyspace(&keyspace)?.tables.values();

@@ -1,10 +1,10 @@
 //! Counts failed log-ins by address, and slows down an address that guesses passwords.
 //!
-//! All IPv6 addresses of one network count as one address ([`client_network`]): a host has 2^64 of
-//! them. An address may fail [`BURST`] times at once, and then once in [`REFILL`]. At the limit,
-//! the node refuses the address's log-ins without a check of the password. During its check, a
-//! password counts as a failure, so that parallel guesses gain nothing. If only such checks reach
-//! the limit, a further log-in waits for them, because they may all be right.
+//! All IPv6 addresses of one network count as one address ([`client_network`]), because a host has
+//! 2^64 of them. An address may fail [`BURST`] times at once, and then once in [`REFILL`]. At the
+//! limit, the node refuses the address's log-ins without a check of the password. A running check
+//! counts as a failure, so that parallel guesses gain nothing. If the limit is reached only with
+//! the running checks, a further log-in waits for them, because all their passwords may be right.
 //!
 //! Memory: at most [`MAX_ADDRESSES`] entries. Entries without a recent failure are dropped first.
 
@@ -22,7 +22,9 @@ const BURST: u32 = 10;
 /// Time after which an address may fail once more. Arbitrary: 1,800 guesses an hour.
 const REFILL: Duration = Duration::from_secs(2);
 
-/// Maximum number of remembered addresses. At the limit, the node drops all entries.
+/// Maximum number of remembered addresses. At the limit, the node drops the entries without a
+/// recent failure, and if there are none, all entries. It keeps those with a running check.
+/// Arbitrary.
 const MAX_ADDRESSES: usize = 16 * 1024;
 
 /// Interval at which a log-in that waits for others of its address tries again. At most one log-in
@@ -36,8 +38,8 @@ pub struct FailedLogins {
     by_address: Mutex<HashMap<IpAddr, Failures>>,
 }
 
-/// Failures of one address, the time of the last change of the count, and the number of running
-/// checks.
+/// The number of failures of one address, the time at which this number last changed, and the
+/// number of running checks.
 #[derive(Clone, Copy, Debug)]
 struct Failures {
     count: u32,
@@ -45,8 +47,8 @@ struct Failures {
     trying: u32,
 }
 
-/// A running check of a password. Its drop counts a failure, unless [`Attempt::succeed`] ends it:
-/// otherwise a client could close the connection before the answer and guess again.
+/// A running check of a password. Its drop counts a failure, unless [`Attempt::succeed`] ends it.
+/// Without this, a client could close the connection before the answer and guess again.
 #[derive(Debug)]
 pub struct Attempt<'f> {
     failures: &'f FailedLogins,
@@ -56,13 +58,14 @@ pub struct Attempt<'f> {
 /// The outcome of [`FailedLogins::begin`].
 enum Begun<'f> {
     Attempt(Attempt<'f>),
-    /// Other attempts may use up the failures of the address.
+    /// The address reaches its limit if all its running checks fail.
     Wait,
     Refused,
 }
 
 impl Failures {
-    /// Returns the count after the time since the last change.
+    /// Returns the failures at `now`: the count falls by one for each [`REFILL`] since its last
+    /// change.
     fn at(self, now: Instant) -> Self {
         let passed = now.since(self.at);
         let refilled = (passed.as_nanos() / REFILL.as_nanos()).min(u128::from(u32::MAX)) as u32;

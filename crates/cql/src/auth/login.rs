@@ -39,7 +39,7 @@ impl Login {
         Self { auth: Arc::clone(auth), name: None, address, role, refused: RefCell::default() }
     }
 
-    /// Creates the log-in of a role after the check of its password.
+    /// Creates the log-in of a role. The caller has authenticated the client.
     ///
     /// # Errors
     /// The storage fails.
@@ -167,7 +167,8 @@ impl Login {
         self.check_permission(role, permission, resource)
     }
 
-    /// Checks whether the role may restrict masked columns, which shows whether rows have a value.
+    /// Checks whether the role may restrict masked columns. The answer to such a query shows which
+    /// values the columns have.
     fn check_query(
         &self,
         role: &EffectiveRole,
@@ -187,15 +188,15 @@ impl Login {
         )))
     }
 
-    /// Returns whether the client sees the values of a table's masked columns. The check of the
-    /// statement has read the role.
+    /// Returns whether the client sees the values of a table's masked columns. The call does not
+    /// read the role again, because the check of the statement has done so.
     pub(crate) fn unmasks(&self, table: &TableMetadata) -> bool {
         let role = Rc::clone(&self.role.borrow());
         self.check_permission(&role, Permission::Unmask, &resource_of_reads(table)).is_ok()
     }
 
     /// Checks a permission on a resource or one that contains it. A permission on all keyspaces
-    /// does not reach the system keyspaces.
+    /// does not include the system keyspaces.
     ///
     /// # Errors
     /// Error 0x2100 with Cassandra's text.
@@ -251,7 +252,7 @@ fn check_system_keyspace(
     Err(unauthorized(format!("Cannot {permission} {resource}")))
 }
 
-/// Returns whether every user may read a table: drivers and tools need it.
+/// Returns whether every user may read a table, because drivers and tools need the table.
 fn is_readable(resource: &Resource) -> bool {
     let Resource::Table(keyspace, table) = resource else { return false };
     match keyspace.as_str() {

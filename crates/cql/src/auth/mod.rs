@@ -3,11 +3,12 @@
 //! 1. A connection logs in ([`Auth::log_in`]) and gets a [`Login`].
 //! 2. The planner computes the needs of a statement ([`access::Need`]).
 //! 3. The processor compares the needs with the role of the log-in before each execution. A
-//!    statement remembers the last role that passed, so a prepared statement costs two comparisons.
+//!    statement remembers the last log-in that passed, so the check of a prepared statement costs
+//!    two comparisons if the same connection executes it again.
 //! 4. Each change of a role or permission increases the node's epoch. Then every log-in reads its
 //!    role again at its next statement.
 //!
-//! All state is in the tables of `system_auth`; see docs/decisions/0035.
+//! The roles and permissions are in the tables of `system_auth`; see docs/decisions/0035.
 
 pub mod access;
 mod cidr;
@@ -75,9 +76,9 @@ impl Auth {
     /// Checks the token of SASL PLAIN, or the certificate of the client, and returns the log-in.
     ///
     /// # Errors
-    /// Cassandra's error if the token is malformed, if name or password is wrong, if the identity
-    /// of the certificate has no role, or if the role may not log in; error 0x1001 if too many
-    /// clients log in at the same time.
+    /// Error 0x0100 if the token is malformed, if name or password is wrong, if the identity of the
+    /// certificate has no role, if the role may not log in, or if the address has failed too often;
+    /// error 0x1001 if too many clients log in at the same time; the storage fails.
     pub async fn log_in(
         self: &Arc<Self>,
         database: &Node,

@@ -2,10 +2,10 @@
 
 use std::borrow::Cow;
 
-/// The text that stands for a password, as in Cassandra.
+/// The text that replaces a password, as in Cassandra.
 const HIDDEN: &str = "*******";
 
-/// Words that begin statements without passwords.
+/// First words of statements that have no passwords.
 const WITHOUT_PASSWORD: [&str; 12] = [
     "SELECT", "INSERT", "UPDATE", "DELETE", "BEGIN", "USE", "TRUNCATE", "DESCRIBE", "DROP",
     "GRANT", "REVOKE", "LIST",
@@ -15,8 +15,9 @@ const WITHOUT_PASSWORD: [&str; 12] = [
 /// does so for statements that do not parse. The text may be malformed, so the end of the password
 /// is unknown. Other statements stay unchanged.
 ///
-/// A malformed text may define a role anywhere. So a statement counts as another one only if it
-/// begins with a word of `WITHOUT_PASSWORD` and has no `WITH`, `CREATE` or `ALTER`.
+/// A malformed text may define a role anywhere. So a statement stays unchanged only if it has no
+/// word `ROLE` or `USER`, or if it begins with a word of `WITHOUT_PASSWORD` and has no `WITH`,
+/// `CREATE` or `ALTER`.
 pub fn obfuscate(text: &str) -> Cow<'_, str> {
     const WORD: &[u8] = b"password";
     let found =

@@ -1,9 +1,9 @@
 //! Computes hashes of passwords on helper threads.
 //!
 //! The node makes bcrypt hashes (`$2a$`) as Cassandra does, and also reads the SHA-512 hashes
-//! (`$6$`) of ScyllaDB. A hash takes about 50 ms of a processor. Each shard computes one at a time,
-//! on a helper thread, and at most [`MAX_WAITING`] requests wait for it. So many log-ins at once
-//! neither hold a shard nor take memory without bound.
+//! (`$6$`) of ScyllaDB. A hash takes about 50 ms of processor time. Each shard computes one at a
+//! time, on a helper thread, and at most [`MAX_WAITING`] requests wait for it. So many log-ins at
+//! once neither block a shard nor use unbounded memory.
 
 use std::cell::Cell;
 
@@ -18,9 +18,9 @@ use crate::{Error, ErrorCode, Result};
 /// Rounds of the hashes that this node makes, as a power of two. Cassandra's default.
 pub const DEFAULT_COST: u32 = 10;
 
-/// Maximum rounds of a hash that this node computes, as a power of two. Without it, a user with the
-/// right to set `HASHED PASSWORD` could hold a helper thread for days with one log-in. At 2^14, a
-/// log-in takes about a second.
+/// Maximum rounds of a hash that this node computes, as a power of two. Without this limit, a user
+/// with the right to set `HASHED PASSWORD` could occupy a helper thread for a day with one log-in.
+/// At 2^14, a log-in takes about a second.
 const MAX_COST: u32 = 14;
 
 /// Maximum rounds of a `$6$` hash, which take about a second.
@@ -51,7 +51,7 @@ pub fn hash(password: &str, cost: u32) -> String {
 /// Checks that a text is a hash of a password, without computing one.
 ///
 /// # Errors
-/// Error 0x2200 if the text is no hash that this node would take at a log-in.
+/// Error 0x2200 if the text is no hash that this node would accept at a log-in.
 pub fn check_hash(hash: &str) -> Result<()> {
     if let Some(rounds) = sha_rounds(hash).filter(|rounds| *rounds > MAX_SHA_ROUNDS) {
         return Err(Error::invalid(format!(
@@ -101,7 +101,7 @@ pub async fn hash_in_background(password: String) -> Result<String> {
     in_background(move || hash(&password, DEFAULT_COST), async { Ok(()) }).await
 }
 
-/// Returns whether a password fits a hash. A helper thread computes it. Without a hash, the
+/// Returns whether a password fits a hash. A helper thread computes the answer. Without a hash, the
 /// computation takes as long, so that the time of an answer does not reveal which roles exist. The
 /// call awaits `admit` when the thread is free, just before the computation.
 ///
@@ -168,7 +168,7 @@ impl Drop for Waiting {
 /// Returns a random password of 20 letters and digits, about 119 bits.
 ///
 /// # Errors
-/// Error 0x0000 if the kernel gives no random bytes.
+/// Error 0x0000 if the kernel returns no random bytes.
 pub fn random_password() -> Result<String> {
     const LETTERS: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789";
     let mut bytes = [0; 20 * 4];
@@ -203,7 +203,7 @@ mod tests {
         assert_ne!(hash("x", 4), hash("x", 4));
     }
 
-    /// From the specification of SHA-crypt by Ulrich Drepper.
+    /// The hash is from the specification of SHA-crypt by Ulrich Drepper.
     #[test]
     fn hashes_of_scylla_are_read() {
         let made = concat!(

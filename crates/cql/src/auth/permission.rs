@@ -86,12 +86,12 @@ impl PermissionSet {
         self.0 == 0
     }
 
-    /// Returns the permissions of either set.
+    /// Returns the permissions that at least one of the sets has.
     pub const fn union(self, other: Self) -> Self {
         Self(self.0 | other.0)
     }
 
-    /// Returns the permissions of both sets.
+    /// Returns the permissions that both sets have.
     pub const fn intersection(self, other: Self) -> Self {
         Self(self.0 & other.0)
     }

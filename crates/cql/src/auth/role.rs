@@ -19,7 +19,7 @@ pub struct RoleRow {
     pub can_login: bool,
     /// `is_superuser`.
     pub is_superuser: bool,
-    /// `member_of`: the roles granted to it.
+    /// `member_of`: the roles that are directly granted to the role.
     pub member_of: Vec<String>,
     /// `salted_hash`.
     pub salted_hash: Option<String>,
@@ -28,8 +28,8 @@ pub struct RoleRow {
 /// A role with all its rights.
 #[derive(Debug, Default)]
 pub struct EffectiveRole {
-    /// A number that no other role and no other epoch of this role has. A statement remembers the
-    /// number of the last role that may execute it.
+    /// A number that no other `EffectiveRole` has. A statement remembers the number of the last one
+    /// that passed its check.
     pub token: u64,
     /// The epoch at which the log-in has read the role.
     pub epoch: u64,
@@ -45,7 +45,8 @@ pub struct EffectiveRole {
     pub(super) permissions: HashMap<String, PermissionSet>,
     /// The data centres that the role may use; `None` if it may use all.
     pub datacenters: Option<Vec<String>>,
-    /// The groups of addresses from which the role has access; `None` if all addresses have it.
+    /// The groups of addresses from which the role has access; `None` if it has access from all
+    /// addresses.
     pub cidr_groups: Option<Vec<String>>,
 }
 

@@ -5,7 +5,7 @@
 pub struct AuthSettings {
     /// `authenticator`: the way in which clients log in.
     pub authenticator: Authenticator,
-    /// `authorizer`: the way in which the node keeps and checks permissions.
+    /// `authorizer`: the way in which the node stores and checks permissions.
     pub authorizer: Authorizer,
     /// `network_authorizer`: true if the node limits roles to data centres
     /// (CassandraNetworkAuthorizer).
@@ -30,8 +30,8 @@ pub enum Authenticator {
     /// Clients with a certificate log in by it, and others with a password
     /// (MutualTlsWithPasswordFallbackAuthenticator).
     MutualTlsOrPassword,
-    /// Clients may log in with a password. A client without one, or with a wrong one, gets in as
-    /// an anonymous user (TransitionalAuthenticator of ScyllaDB).
+    /// Clients may log in with a password. A client whose log-in fails is an anonymous user
+    /// (TransitionalAuthenticator of ScyllaDB).
     Transitional,
 }
 
@@ -41,9 +41,9 @@ pub enum Authorizer {
     /// Every client may do everything; the node refuses GRANT (AllowAllAuthorizer).
     #[default]
     AllowAll,
-    /// The node keeps and checks permissions (CassandraAuthorizer).
+    /// The node stores and checks permissions (CassandraAuthorizer).
     Cassandra,
-    /// The node keeps permissions. It checks only GRANT, REVOKE and statements on roles and on
+    /// The node stores permissions. It checks only GRANT, REVOKE and statements on roles and on
     /// `system_auth` (TransitionalAuthorizer of ScyllaDB).
     Transitional,
 }

@@ -1,7 +1,8 @@
 //! Reads and writes the tables of `system_auth` by CQL statements.
 //!
-//! They are ordinary tables, so that they may hold files of Cassandra and a superuser can repair
-//! them. The node applies a change of several rows as a whole, even if it crashes meanwhile.
+//! The tables are ordinary ones, so that the node can read the files of these tables from
+//! Cassandra, and a superuser can repair them. The node applies a change of several rows as a
+//! whole, even if the node crashes during the change.
 
 use std::sync::Arc;
 

@@ -11,7 +11,7 @@ use super::store::{self, Change};
 use super::{Auth, password, role};
 use crate::Result;
 
-/// The name without a setting, as in Cassandra.
+/// The superuser's name if the settings name none, as in Cassandra.
 const DEFAULT_NAME: &str = "cassandra";
 
 /// The superuser that a start has made.
@@ -33,7 +33,7 @@ impl std::fmt::Debug for FirstSuperuser {
 /// once, after the start and before clients connect.
 ///
 /// # Errors
-/// The storage fails; the hash of the settings is malformed.
+/// The storage fails, the hash in the settings is malformed, or the kernel returns no random bytes.
 pub async fn make_superuser(database: &Node, auth: &Auth) -> Result<Option<FirstSuperuser>> {
     let AuthSettings { authenticator, superuser, .. } = &auth.settings;
     if !authenticator.requires_login() {

@@ -95,8 +95,8 @@ fn merge(
 /// Checks that the statements may stand in one batch. Returns whether they change counters.
 ///
 /// # Errors
-/// The batch and one of its statements have a timestamp, a counter batch has a timestamp, or the
-/// batch mixes kinds of statements or tables that exclude each other.
+/// The batch and one of its statements have a timestamp, a counter batch or a conditional batch has
+/// a timestamp, or the batch mixes kinds of statements or tables that exclude each other.
 pub fn check_statements<'s>(
     kind: BatchKind,
     statements: impl Iterator<Item = &'s PlannedModification> + Clone,

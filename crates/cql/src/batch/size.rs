@@ -1,8 +1,8 @@
-//! The size of a batch, by which too large ones are refused.
+//! Computes the size of a batch, and refuses a batch that is too large.
 //!
-//! It is Cassandra's `dataSize`, so that both nodes refuse the same batches: the bytes of values
-//! and clusterings, with a fixed size for each timestamp and deletion. A row without
-//! liveness or deletion counts as one with both, and so does an absent static row.
+//! The size is Cassandra's `dataSize`: the bytes of values and clusterings, with a fixed size for
+//! each timestamp and deletion. So this node refuses the batches that Cassandra refuses. A row
+//! without liveness or deletion counts as one with both, and so does an absent static row.
 
 use std::collections::BTreeSet;
 
@@ -14,13 +14,13 @@ use crate::{Error, Result, guard::Guard};
 
 /// Bytes of a partition's deletion.
 const PARTITION: u64 = 8;
-/// Bytes of a row's liveness and deletion, which absent rows have too.
+/// Bytes of a row's liveness and deletion. An absent static row counts with these bytes, too.
 const ROW: u64 = 8 + 13;
 /// Bytes of a liveness's time to live and expiry.
 const EXPIRY: u64 = 4 + 8;
 /// Bytes of a cell's timestamp, time to live and expiry.
 const CELL: u64 = 8 + 4 + 8;
-/// Bytes of Cassandra's context of a counter, which holds the change of one node.
+/// Bytes of Cassandra's context of a counter with the change of one node.
 const COUNTER: u64 = 36;
 /// Bytes of a deletion of a collection.
 const COMPLEX: u64 = 12;
@@ -29,8 +29,8 @@ const RANGES: u64 = 4;
 const RANGE: u64 = 12;
 
 /// Warns about a batch of several partitions that is larger than `batch_size_warn_threshold`, and
-/// refuses one that is larger than `batch_size_fail_threshold`. Values of counters have another
-/// size in Cassandra.
+/// refuses one that is larger than `batch_size_fail_threshold`. `is_counter` is true for a batch of
+/// counters, whose values are larger in Cassandra.
 ///
 /// # Errors
 /// The batch is too large.

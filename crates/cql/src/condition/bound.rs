@@ -13,7 +13,7 @@ use crate::{
     term::{Bound, Evaluation, Term},
 };
 
-/// A serialised list, set or map without elements: their number as be32.
+/// A serialised list, set or map without elements: the number 0 as be32.
 const EMPTY_COLLECTION: &[u8] = &[0; 4];
 
 /// A condition with its values.
@@ -138,8 +138,8 @@ impl BoundCondition<'_> {
     /// Returns whether the row satisfies the condition. Without a row, each column is null.
     ///
     /// # Errors
-    /// An operator other than = and != compares with null, an index is negative, or a constant is
-    /// no value of the type.
+    /// An operator other than = and != compares with null or an empty collection, an index is
+    /// negative, a constant is no value of the type, or a stored collection is malformed.
     pub fn holds(&self, row: &CurrentRow<'_>) -> Result<bool> {
         let column = self.target.column();
         let (value_type, value) = match self.target {
@@ -187,7 +187,8 @@ impl BoundCondition<'_> {
         value: Option<&Bytes>,
         wanted: Option<&Bytes>,
     ) -> Result<bool> {
-        // A multi-cell collection without elements is null, so an empty one is, too.
+        // A multi-cell collection without elements is null, so the condition compares an empty one
+        // as null.
         let is_whole = matches!(self.target, ConditionTarget::Column(_));
         let is_collection = is_whole && column.is_complex() && value_type.is_collection();
         let compares = matches!(self.test, Test::Compare(_));
@@ -213,7 +214,8 @@ impl BoundCondition<'_> {
     }
 }
 
-/// Checks the bytes of a value whose type has hexadecimal constants that are not checked before.
+/// Checks the bytes of a value if planning does not check hexadecimal constants of its type
+/// ([`prepare_compared`](crate::term::prepare_compared)).
 fn check_constant(column: &ColumnDefinition, value_type: &CqlType, wanted: &[u8]) -> Result<()> {
     if !matches!(value_type, CqlType::Tuple(_) | CqlType::Tinyint) {
         return Ok(());

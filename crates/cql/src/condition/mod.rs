@@ -2,7 +2,8 @@
 //! each execution ([`ColumnCondition::bind`]), and tested on the rows that a turn has read
 //! ([`BoundCondition::holds`]).
 //!
-//! Unlike a filter, a condition accepts null: `IF v = null` holds if the row does not exist.
+//! Unlike a filter, a condition accepts null: `IF v = null` holds if `v` is null or the row does
+//! not exist.
 
 mod bound;
 mod plan;
@@ -78,7 +79,7 @@ impl Condition {
     }
 }
 
-/// The column that tells whether the statement was applied.
+/// The column of the answer that is true if the statement was applied.
 const APPLIED: &str = "[applied]";
 
 /// Returns the columns of the answer to an applied statement.

@@ -29,7 +29,8 @@ use crate::{
 ///
 /// # Errors
 /// The keyspace is not given or is a system keyspace, the table does not exist and the statement
-/// lacks IF EXISTS, or the change does not fit its columns or has an invalid option.
+/// lacks IF EXISTS, the table is a view or the node cannot read its definition, or the change does
+/// not fit the table's columns or has an invalid option.
 pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     let keyspace_name = context.keyspace_name(&statement.name)?;
@@ -96,7 +97,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
     Ok(Some((context.with_table(&keyspace, altered), change)))
 }
 
-/// Returns whether a change has changed nothing.
+/// Returns whether the statement left the table as it was.
 fn is_same(altered: &TableMetadata, table: &TableMetadata) -> bool {
     let mut columns = altered.columns().iter();
     altered.columns() == table.columns()
@@ -180,7 +181,8 @@ fn add(
     Ok(altered)
 }
 
-/// Refuses a column that was dropped before, if its former cells would not fit.
+/// Refuses a column that was dropped before if the old cells would not fit the new column, or if it
+/// is a counter.
 fn check_dropped(
     table: &TableMetadata,
     column: &ColumnDefinition<'_>,
@@ -213,7 +215,7 @@ fn check_dropped(
     Ok(())
 }
 
-/// Refuses a counter column beside other columns, and the reverse.
+/// Refuses a counter in a table without counters, and another column in a table of counters.
 fn check_counter(table: &TableMetadata, name: &str, column_type: &CqlType) -> Result<()> {
     let (column, kind) = match (column_type.is_counter(), holds_counters(table)) {
         (true, false) => ("a counter", "non counter"),

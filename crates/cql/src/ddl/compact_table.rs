@@ -20,8 +20,9 @@ pub struct OtherColumn<'s> {
 /// Checks the columns of a compact table and adds them to its key columns.
 ///
 /// # Errors
-/// Returns a text if the table would need more than a Thrift column family could hold: a multi-cell
-/// or static column, or several columns beside clustering columns; or if it has no columns at all.
+/// Returns a text if a column is multi-cell or static, if a table with clustering columns has
+/// several other columns, or if a table without clustering columns has no other column. A Thrift
+/// column family could not store such a table.
 pub fn add_columns(
     mut builder: TableBuilder,
     clustering_columns: usize,
@@ -79,11 +80,11 @@ fn unused_name(builder: &TableBuilder, first: &str, stem: &str) -> String {
     name
 }
 
-/// Refuses to drop a column without which the table would not be a compact one.
+/// Refuses to drop the value column of a compact table.
 ///
 /// # Errors
-/// The column is the only regular column of a compact table. Cassandra fails with an internal
-/// error.
+/// The column is the only regular column of a compact table. Cassandra fails with an internal error
+/// here.
 pub fn check_drop(table: &TableMetadata, name: &str) -> Result<()> {
     let is_value = table.column(name).is_some_and(|column| column.kind == ColumnKind::Regular);
     if table.is_compact() && is_value {
@@ -94,7 +95,7 @@ pub fn check_drop(table: &TableMetadata, name: &str) -> Result<()> {
     Ok(())
 }
 
-/// Returns the table as DROP COMPACT STORAGE leaves it: with the columns that were hidden.
+/// Returns the table as DROP COMPACT STORAGE leaves it: the hidden columns become visible.
 ///
 /// # Errors
 /// The node's settings do not allow the statement, or the table is no compact one.

@@ -33,8 +33,8 @@ pub(super) fn constrain(
     Ok(builder.build())
 }
 
-/// Adds the constraints of the columns that ALTER TABLE has added to `before`. A column of IF NOT
-/// EXISTS that was there keeps its constraints.
+/// Adds the constraints of the columns that ALTER TABLE has added to `before`. With IF NOT EXISTS,
+/// a column that existed before keeps its constraints.
 pub(super) fn constrain_added(
     context: &Context<'_>,
     before: &TableMetadata,
@@ -147,7 +147,8 @@ fn is_string(expression: &Expression<'_>) -> bool {
     matches!(expression.kind, ExpressionKind::Literal(Literal::String(_)))
 }
 
-/// Returns the name of a constraint in errors: two constraints of a column may not share it.
+/// Returns the name of a constraint in errors. Two constraints of a column may have the same name
+/// only if their operator is `!=`.
 fn label(column: &ColumnDefinition, constraint: &ColumnConstraint) -> String {
     match constraint {
         ColumnConstraint::Relation { left: ConstrainedValue::Column, operator, .. } => {

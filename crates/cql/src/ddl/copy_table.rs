@@ -1,4 +1,5 @@
-//! CREATE TABLE ... LIKE: a table with the columns, constraints, masks and options of another.
+//! CREATE TABLE ... LIKE: creates a table with the columns, constraints, masks and options of
+//! another table, and on request with copies of its indexes, comments and security labels.
 
 use std::collections::BTreeSet;
 
@@ -19,7 +20,8 @@ use crate::{
     grammar::ast::{CopiedPart, CreateTableLike, QualifiedName},
 };
 
-/// Executes CREATE TABLE ... LIKE. The new table is empty, and knows no dropped columns.
+/// Executes CREATE TABLE ... LIKE. The new table is empty, and its definition has no dropped
+/// columns.
 ///
 /// # Errors
 /// A keyspace or the source does not exist, users may not change the target's keyspace, the table
@@ -84,8 +86,8 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
     Ok(Some((context.with_table(&owner, table), change)))
 }
 
-/// Returns the target's keyspace with the comments and labels of columns, and the table's label,
-/// that the statement copies. The table's comment is one of its options.
+/// Returns the target's keyspace with the texts that the statement copies: the comments and labels
+/// of columns, and the label of the table. The comment of the table is copied with its options.
 fn with_annotations(
     statement: &CreateTableLike<'_>,
     source: &KeyspaceMetadata,
@@ -117,7 +119,8 @@ fn with_annotations(
     owner
 }
 
-/// Returns a table with the columns, constraints and masks of `source` in the keyspace `target`.
+/// Returns the builder of a table in the keyspace `target`, with the columns, constraints and masks
+/// of `source`.
 fn copy(source: &TableMetadata, target: &KeyspaceMetadata, name: &str) -> Result<TableBuilder> {
     let id = TableId(random::timeuuid_now());
     let mut builder = TableBuilder::new(target.name.as_str(), name, id);
@@ -176,7 +179,7 @@ fn check_types(
     }
 }
 
-/// Returns the fields with the names of their types, which name no keyspace.
+/// Returns the fields with the CQL names of their types. These names do not contain the keyspace.
 fn fields(definition: &UserType) -> impl Iterator<Item = (&str, String)> {
     definition.fields.iter().map(|(name, field_type)| (name.as_str(), field_type.cql_name()))
 }

@@ -22,9 +22,9 @@ const MAX_INDEX_NAME: usize = 192;
 /// Executes CREATE INDEX.
 ///
 /// # Errors
-/// The table does not exist or may not be changed, the target cannot be indexed, the class or an
-/// option is unknown, or an index of this name or on this target exists and the statement lacks IF
-/// NOT EXISTS.
+/// The table does not exist, may not be changed or cannot have indexes, the target cannot be
+/// indexed, the class is unknown or disabled, an option is invalid, or an index of this name or on
+/// this target exists and the statement lacks IF NOT EXISTS.
 pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
     let refuse = |position: Position, message: String| {
         Err(Error::invalid_at(context.text, position, message))
@@ -81,7 +81,7 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
         .map_err(|reason| Error::configuration(format!("Index name {reason}")))?;
     let warning = class.check_options(table, &options)?;
     if let (Some(warning), Some(guard)) = (warning, context.guard()) {
-        // Cassandra warns about each index on vectors of the table.
+        // Cassandra repeats the warning for each index on vectors that the table has.
         let others = table.indexes.iter().filter(|index| index.vector_options(table).is_some());
         let others = if class.is_sasi() { 0 } else { others.count() };
         (0..=others).for_each(|_| guard.warn(warning));
@@ -121,12 +121,13 @@ pub(super) fn drop(
     Ok(Some((context.with_table(keyspace, altered), change)))
 }
 
-/// Returns the table of the index with this name.
+/// Returns the table that has an index with this name.
 pub fn find<'k>(keyspace: &'k KeyspaceMetadata, name: &str) -> Option<&'k Arc<TableMetadata>> {
     keyspace.tables.values().find(|table| table.index(name).is_some())
 }
 
-/// Refuses a change of a column that indexes depend on. `action` is a verb: `drop`.
+/// Refuses a change of a column that indexes depend on. `action` returns the error for the names of
+/// these indexes.
 pub(super) fn check_dependent(
     table: &TableMetadata,
     column: &str,
@@ -141,7 +142,7 @@ pub(super) fn check_dependent(
     if names.is_empty() { Ok(()) } else { Err(action(names.join(", "))) }
 }
 
-/// Returns `WITH OPTIONS = {...}`.
+/// Returns the entries of `WITH OPTIONS = {...}`.
 fn given_options(
     context: &Context<'_>,
     statement: &CreateIndex<'_>,
@@ -177,7 +178,7 @@ fn given_options(
     }
 }
 
-/// Checks the targets, and returns them as one text.
+/// Checks the targets of the index, and returns the text that the schema tables store for them.
 fn targets(
     context: &Context<'_>,
     table: &TableMetadata,
@@ -221,7 +222,7 @@ fn targets(
     Ok(texts.join(", "))
 }
 
-/// Returns the column of a target and its part. A collection by its name alone means its values.
+/// Returns the column of a target and its part. The bare name of a collection means its values.
 fn resolve<'t>(
     context: &Context<'_>,
     table: &'t TableMetadata,
@@ -309,9 +310,10 @@ fn check_target(
     Ok(())
 }
 
-/// Returns the indexes of `source` for a copy of it. Cassandra 6's rules for their names: one that
-/// was made from the table's name is made from the copy's, another one stays; a number keeps each
-/// unique in the keyspace of the copy.
+/// Returns the indexes of `source` for a copy of this table. Their names follow the rules of
+/// Cassandra 6: a name that begins with the default name for the table and column is replaced by
+/// the default name for the copy, another name stays, and a number makes a name unique in the
+/// keyspace of the copy.
 pub(super) fn copied(
     source: &TableMetadata,
     keyspace: &KeyspaceMetadata,
@@ -346,12 +348,12 @@ fn name_of_column(table: &str, column: &str) -> String {
     words(&format!("{table}_{column}_idx"))
 }
 
-/// Leaves out the characters that names of indexes may not have.
+/// Returns a name without the characters that are illegal in names of indexes.
 fn words(name: &str) -> String {
     name.chars().filter(|c| c.is_ascii_alphanumeric() || *c == '_').collect()
 }
 
-/// Returns a name that is not taken: the base, perhaps with a number.
+/// Returns a name that is not taken: `base`, with a number if `base` is taken.
 fn available_name(base: &str, is_taken: impl Fn(&str) -> bool) -> String {
     let mut name = base.to_string();
     let mut number = 0;

@@ -28,7 +28,8 @@ use crate::{
 ///
 /// # Errors
 /// The keyspace does not exist or is a system keyspace, the table exists and the statement lacks IF
-/// NOT EXISTS, or its name, its id, its primary key, a column or an option is invalid.
+/// NOT EXISTS, or the name, the id, the primary key, a column or an option of the new table is
+/// invalid.
 pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     let keyspace = context.changeable_keyspace(&statement.name)?;
     let name = statement.name.name.as_str();
@@ -83,7 +84,7 @@ impl<'s> Declaration<'s> {
         self.statement.name.name.as_str()
     }
 
-    /// Returns the only primary key.
+    /// Returns the primary key, which the statement must declare exactly once.
     fn primary_key(&self) -> Result<&'s PrimaryKey<'s>> {
         let (keyspace, name) = (self.keyspace, self.name());
         match self.statement.primary_keys.as_slice() {
@@ -123,7 +124,7 @@ impl<'s> Declaration<'s> {
         Ok(())
     }
 
-    /// Returns the names of the primary key's columns, each of which comes once.
+    /// Returns the names of the primary key's columns. Refuses a name that comes twice.
     fn key_names(&self, key: &'s PrimaryKey<'s>) -> Result<HashSet<&'s str>> {
         let mut seen = HashSet::new();
         for key_column in key.partition.iter().chain(&key.clustering) {
@@ -276,7 +277,7 @@ fn check_drop(table: &TableMetadata) -> std::result::Result<(), String> {
     if table.has_views() {
         return Err(format!(
             "Cannot drop a table when materialized views still depend on it ({})",
-            // Cassandra names the keyspace.
+            // Cassandra's text has the keyspace here, not the views.
             table.keyspace
         ));
     }
@@ -286,8 +287,8 @@ fn check_drop(table: &TableMetadata) -> std::result::Result<(), String> {
 /// Executes DROP TABLE.
 ///
 /// # Errors
-/// The keyspace is not given or is a system keyspace, or the table does not exist and the statement
-/// lacks IF EXISTS.
+/// The keyspace is not given or is a system keyspace, the table does not exist and the statement
+/// lacks IF EXISTS, or the table is a view or has views.
 pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     let keyspace_name = context.keyspace_name(&statement.name)?;

@@ -1,9 +1,9 @@
 //! DROP of indexes, materialized views, functions, aggregates and triggers.
 //!
-//! The node has only indexes and views among these objects, so any other one that a statement names
-//! does not exist. With IF EXISTS, the statement changes nothing. Without it, the statement fails.
-//! The messages are Cassandra's; the checks run in Cassandra's order, so that a statement with
-//! several faults gets the same message.
+//! The node has no functions, aggregates and triggers of users, so a statement that names one names
+//! a missing object. With IF EXISTS, the statement changes nothing. Without it, the statement
+//! fails. The messages are Cassandra's; the checks run in Cassandra's order, so that a statement
+//! with several faults gets the same message.
 
 use espalier_mutation::schema::KeyspaceMetadata;
 
@@ -21,7 +21,7 @@ use crate::{
 ///
 /// # Errors
 /// The keyspace is not given or not changeable, an argument type of a function is invalid, or the
-/// statement lacks IF EXISTS.
+/// object does not exist and the statement lacks IF EXISTS.
 pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
     let owner = match &statement.kind {
         ObjectKind::Trigger { table } => table,
@@ -76,8 +76,8 @@ fn refuse_or_ignore(
     Err(Error::invalid_at(context.text, name.position(), missing))
 }
 
-/// Returns the keyspace of the name, which need not exist. Refuses the system keyspaces by their
-/// name, but for the replicated ones: those get to the look-up of the object.
+/// Returns the keyspace of the name, which need not exist. Refuses the system keyspaces except the
+/// replicated ones. In a replicated one, the statement first looks up the object, as in Cassandra.
 pub(super) fn changeable<'n>(
     context: &'n Context<'_>,
     name: &'n QualifiedName<'_>,

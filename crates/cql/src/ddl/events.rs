@@ -35,7 +35,7 @@ pub fn further_changes(old: &Schema, new: &Schema, change: &SchemaChange) -> Vec
     });
     let tables = after.tables.iter().filter(|(name, table)| {
         let old = before.tables.get(*name);
-        // Another view of the table is no change of the table.
+        // A table whose list of views has changed is not reported.
         old.is_some_and(|old| !Arc::ptr_eq(old, table) && old != *table && old.views == table.views)
             && is_other(ChangeTarget::Table, name)
     });

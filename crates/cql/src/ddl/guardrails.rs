@@ -1,6 +1,6 @@
-//! The guardrails of schema statements. [`check`] runs before a statement is applied, so a
-//! guardrail refuses a statement even if IF [NOT] EXISTS would leave the schema unchanged, as in
-//! Cassandra.
+//! The guardrails of schema statements. [`check`] runs before a statement is applied, so it refuses
+//! a statement even if `IF [NOT] EXISTS` would leave the schema unchanged, as in Cassandra. The
+//! other checks run while the statement is applied.
 
 use espalier_mutation::schema::KeyspaceMetadata;
 use espalier_storage::{
@@ -79,7 +79,7 @@ fn user_keyspaces<'a>(
     keyspaces.filter(|keyspace| !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str()))
 }
 
-/// Checks that the statement does not choose SimpleStrategy where that is switched off.
+/// Refuses a statement that chooses SimpleStrategy if the guardrails forbid this strategy.
 fn check_strategy(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
     let is_simple = properties.iter().any(|property| match &property.value {
         PropertyValue::Map(entries) if property.name.as_str() == "replication" => {
@@ -126,10 +126,10 @@ fn check_change(statement: &AlterTable<'_>, guard: Guard<'_>) -> Result<()> {
     }
 }
 
-/// Checks the names of the options of a view.
+/// Checks the names of a view's options.
 ///
 /// # Errors
-/// A guardrail refuses one.
+/// A guardrail refuses a name.
 pub(super) fn judge(context: &Context<'_>, options: &TableOptions<'_>) -> Result<()> {
     context.guard().map_or(Ok(()), |guard| judge_properties(&options.properties, guard))
 }
@@ -139,7 +139,8 @@ fn judge_properties(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()>
     guard.judge(Names::TableProperties, &names).map(drop)
 }
 
-/// Returns the properties that no guardrail ignores. The caller has been warned of the others.
+/// Returns the properties that no guardrail ignores. [`check`] or [`judge`] has warned the client
+/// of the ignored properties.
 pub(super) fn unignored<'p, 't>(
     context: &Context<'_>,
     options: &'p TableOptions<'t>,
@@ -186,10 +187,11 @@ fn check_expiry(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
     if has_windows && !expires { guard.require(Feature::ZeroTtlOnTwcs) } else { Ok(()) }
 }
 
-/// Checks the vectors of a type; `what` is the column or field, as in `Column v`.
+/// Checks the vectors of a type. Error texts call the column or field `what`, for example `Column
+/// v`.
 ///
 /// # Errors
-/// Vectors are switched off, or one has too many dimensions.
+/// Vectors are switched off, or a vector has too many dimensions.
 pub(super) fn check_vectors(
     context: &Context<'_>,
     column_type: &CqlType,
@@ -216,10 +218,11 @@ pub(super) fn check_vectors(
     }
 }
 
-/// Checks the number of replicas of a keyspace, and warns if it is more than the node can hold.
+/// Checks the numbers of replicas of a keyspace, and warns of a number above one, because there is
+/// one node.
 ///
 /// # Errors
-/// The number is too small or too large.
+/// A guardrail refuses a number because it is too small or too large.
 pub(super) fn check_replication(context: &Context<'_>, keyspace: &KeyspaceMetadata) -> Result<()> {
     let Some(guard) = context.guard() else { return Ok(()) };
     let class = keyspace.replication.get("class").map_or("", String::as_str);

@@ -10,7 +10,7 @@ use espalier_mutation::schema::{
 use super::{NodeSettings, is_word, text_index, vector_index};
 use crate::{Error, Result, grammar::ast::CreateIndex};
 
-/// Cassandra's name for its hidden tables; here it means an index that serves equality alone.
+/// Cassandra's name for indexes in hidden tables. Here it means an index that serves only equality.
 const LEGACY: &str = "legacy_local_table";
 /// Cassandra's warning about each new SASI index.
 const SASI_WARNING: &str =
@@ -30,7 +30,8 @@ pub(super) enum IndexClass {
 impl IndexClass {
     pub(super) fn of(statement: &CreateIndex<'_>) -> Self {
         let Some(name) = statement.using.as_deref() else {
-            // A custom index without a class has the default one, which is no class.
+            // A custom index without USING gets the default class, which is not a class for custom
+            // indexes.
             return if statement.is_custom { Self::Unknown(LEGACY.into()) } else { Self::Legacy };
         };
         if name.eq_ignore_ascii_case(STORAGE_ATTACHED_NAMES[0])

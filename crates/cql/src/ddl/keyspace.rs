@@ -1,5 +1,5 @@
-//! CREATE, ALTER and DROP KEYSPACE. Replication is stored and shown, but has no effect: there is
-//! one node.
+//! CREATE, ALTER and DROP KEYSPACE. A node outside of a ring stores and shows the replication of a
+//! keyspace, but does not act on it.
 
 use std::collections::BTreeMap;
 

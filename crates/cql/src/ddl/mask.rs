@@ -20,8 +20,8 @@ use crate::{
 const DISABLED: &str = "Cannot mask columns because dynamic data masking is not enabled. You can \
                         enable it with the dynamic_data_masking_enabled property on cassandra.yaml";
 
-/// Refuses masks if the node does not have them enabled. A mask can always be dropped, and
-/// ALTER TABLE ADD does not ask, as in Cassandra.
+/// Refuses a mask if dynamic data masking is disabled. As in Cassandra, a mask can always be
+/// dropped, and the masks of ALTER TABLE ADD are not checked here.
 ///
 /// # Errors
 /// Error 0x2200 with Cassandra's text.
@@ -57,11 +57,11 @@ pub(super) fn mask_columns<'c>(
     Ok(builder.map_or(table, |builder| builder.build()))
 }
 
-/// Returns a table with another mask of a column, or none; `None` if there is no such column and
-/// the statement has IF EXISTS.
+/// Returns the table with the mask of a column replaced or removed, or `None` if there is no such
+/// column and the statement has IF EXISTS.
 ///
 /// # Errors
-/// There is no such column, or as [`plan`].
+/// There is no such column and the statement lacks IF EXISTS, or as [`plan`].
 pub(super) fn alter(
     context: &Context<'_>,
     table: &TableMetadata,
@@ -106,7 +106,7 @@ pub(super) fn plan(
     let written = format!("{name}({})", written.join(", "));
     let invalid = |message: String| Error::invalid_at(context.text, position, message);
     let column_type = &column.column_type;
-    // Cassandra shows the class of the column's type as the first argument.
+    // In errors, Cassandra shows the class of the column's type as the first argument.
     let class = Name { text: column_type.marshal_name().into(), position };
     let class = Expression { kind: ExpressionKind::Column(class), position };
     let mut arguments = vec![Argument::Typed(column_type.clone(), Text::Whole(&class))];
@@ -145,7 +145,7 @@ pub(super) fn plan(
     let mut arguments = Vec::with_capacity(given.len());
     for (term, argument_type) in given.iter().zip(types) {
         let value = constant(&mut preparation, term, argument_type)?;
-        // A replacement has the type of the column, which functions take frozen.
+        // A replacement has the type of the column, which is frozen in the function's signature.
         let is_replacement = *argument_type == column_type.freeze();
         let argument_type = if is_replacement { column_type } else { argument_type }.clone();
         arguments.push(MaskArgument { argument_type, value });

@@ -1,9 +1,9 @@
 //! Schema statements: CREATE, ALTER and DROP of keyspaces, tables, types, indexes and materialized
 //! views.
 //!
-//! Each statement is a pure function from its text and the old schema to the new schema
-//! ([`apply`]). Storage calls it where schema changes are serialised, writes the difference to the
-//! schema tables and publishes the new schema to all shards.
+//! [`apply`] computes the new schema from the text of a statement and the old schema, and changes
+//! nothing itself. Storage runs one schema change at a time: it calls [`apply`], writes the
+//! difference to the schema tables and publishes the new schema to all shards.
 
 mod alter_table;
 mod annotate;
@@ -57,7 +57,7 @@ use crate::{
 
 pub use espalier_storage::system::{SYSTEM_KEYSPACES, is_system_keyspace};
 
-/// Returns whether a keyspace is one of the node's own whose rows users may write.
+/// Returns whether a keyspace is a system keyspace whose rows users may write.
 pub fn is_replicated_system_keyspace(keyspace: &str) -> bool {
     protected::REPLICATED.contains(&keyspace)
 }
@@ -112,14 +112,13 @@ struct Report {
     warnings: Vec<String>,
 }
 
-/// The settings of a node that its schema depends on, and the warnings of the statement that it
-/// executes.
+/// The settings of a node that schema statements depend on, and the warnings of one statement.
 pub struct NodeSettings {
     memtables: MemtableConfigurations,
     features: SchemaFeatures,
     guardrails: Arc<Guardrails>,
     warnings: Warnings,
-    /// True if guardrails do not concern the client of the statement.
+    /// True if the client is exempt from guardrails, as a superuser is.
     is_exempt: bool,
 }
 
@@ -136,11 +135,12 @@ impl NodeSettings {
     }
 }
 
-/// Applies a schema statement to a schema. `node` is `None` if there is no node.
+/// Applies a schema statement to a schema. `node` is `None` if a tool reads a schema file without a
+/// node.
 ///
 /// # Errors
-/// The text is not CQL or not a schema statement, users may not change the keyspace, or the
-/// statement does not fit the schema.
+/// The text is not CQL or not a schema statement, users may not change the keyspace, a guardrail or
+/// a setting of the node refuses the statement, or the statement does not fit the schema.
 pub fn apply(
     text: &str,
     keyspace: Option<&str>,
@@ -236,8 +236,8 @@ impl Context<'_> {
     }
 }
 
-/// Creates the error of a statement that would create or use a table or type with the name of one
-/// that the node could not read at its start.
+/// Returns the error of a statement on a table or type whose definition the node could not read at
+/// its start.
 fn unreadable(kind: &str, keyspace: &str, name: &str, reason: &str) -> Error {
     Error::invalid(format!(
         "{kind} '{keyspace}.{name}' exists, but this node cannot read it ({reason}); DROP {} removes its definition",
@@ -278,8 +278,9 @@ fn check_keyspace_name(name: &str) -> Result<()> {
     check_length(name, 48).map_err(refuse)
 }
 
-/// Maximum length of the names of columns, user types and fields, in bytes: rows of the schema
-/// tables and the native protocol store the length in 16 bits.
+/// Maximum length of the names of columns, user types and fields, in bytes. It is below 2^16,
+/// because keys of the schema tables and strings of the native protocol store their length in 16
+/// bits.
 const MAX_NAME_BYTES: usize = 1 << 15;
 
 /// Refuses a name that is too long for the schema tables and for drivers.

@@ -1,5 +1,5 @@
-//! Checks of the values of table options. Options that have no effect on one node are checked too,
-//! so that a schema that this node accepts can be moved to Cassandra.
+//! Checks of the values of table options. Options without an effect on this node are checked too,
+//! so that Cassandra accepts each schema that this node accepts.
 
 use std::collections::BTreeMap;
 
@@ -36,8 +36,8 @@ pub(super) fn check_read_repair(text: &str) -> Result<(), String> {
     if is_valid { Ok(()) } else { Err("only NONE and BLOCKING are allowed".into()) }
 }
 
-/// Checks `speculative_retry`. As in Cassandra, blanks may stand only around the comma, and signs
-/// and exponents are refused.
+/// Checks `speculative_retry` or `additional_write_policy`. As in Cassandra, blanks may stand only
+/// around the comma, and signs and exponents are refused.
 pub(super) fn check_retry_policy(text: &str) -> Result<(), String> {
     let lower = text.to_ascii_lowercase();
     if ["none", "never", "always"].contains(&lower.as_str()) {

@@ -30,13 +30,14 @@ pub fn set_options(
     properties: &[&Property<'_>],
     memtables: Option<&MemtableConfigurations>,
 ) -> Result<()> {
-    // `extensions` replaces all of them, so it comes before the properties that are kept there.
+    // The property `extensions` replaces all extensions, so it is set before the properties that
+    // the schema stores as extensions.
     let is_extensions = |property: &&&Property<'_>| property.name.as_str() == "extensions";
     let others = properties.iter().filter(|property| !is_extensions(property));
     for property in properties.iter().filter(is_extensions).chain(others) {
         set_option(options, property.name.as_str(), &property.value)?;
     }
-    // Checked after all properties are set, because either interval may come first.
+    // The intervals are checked after all properties are set, because either may come first.
     let (min_interval, max_interval) = (options.min_index_interval, options.max_index_interval);
     if min_interval == 0 {
         return Err(Error::configuration(
@@ -48,8 +49,8 @@ pub fn set_options(
             "max_index_interval must be greater than or equal to min_index_interval ({min_interval}) (got {max_interval})"
         )));
     }
-    // Checked only if the statement sets it: a configuration that was removed from the settings
-    // must not prevent changes of other options.
+    // The memtable configuration is checked only if the statement sets it, because a configuration
+    // that was removed from the settings must not prevent changes of other options.
     if properties.iter().any(|property| property.name.as_str() == "memtable")
         && memtables.is_some_and(|there_are| there_are.get(&options.memtable).is_none())
     {
@@ -161,7 +162,7 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
 
 fn parse_bloom_filter_chance(name: &str, value: &PropertyValue<'_>) -> Result<f64> {
     let chance = parse_double(name, value)?;
-    // The lower bound is the smallest chance in the table of hash counts.
+    // The lower bound is the smallest chance in Cassandra's table of bloom filters.
     if !(chance > 6.71e-5 && chance <= 1.0) {
         return Err(Error::configuration(format!(
             "bloom_filter_fp_chance must be larger than 6.71E-5 and less than or equal to 1.0 (got {chance:?})"
@@ -223,7 +224,7 @@ fn parse_extensions(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<St
     };
     let extensions: BTreeMap<_, _> =
         map(name, value)?.into_iter().map(bytes_of).collect::<Result<_>>()?;
-    // The option selects the format of the table's files, so only known formats are accepted.
+    // This extension selects the format of the table's files, so only known formats are accepted.
     if let Some(version) = extensions.get(SSTABLE_FORMAT) {
         check_version(&String::from_utf8_lossy(version))?;
     }
@@ -249,8 +250,8 @@ fn is_true(text: &str) -> bool {
     text.eq_ignore_ascii_case("true")
 }
 
-/// Checks that the compression options fit together: they name a class, or `enabled` is the only
-/// option and is not true.
+/// Checks that the compression options fit together: there are none, they name a class, or
+/// `enabled` is the only option and is not true.
 fn check_compression(compression: &BTreeMap<String, String>) -> Result<()> {
     if compression.get("enabled").is_some_and(|enabled| !is_true(enabled)) {
         if compression.len() > 1 {

@@ -9,8 +9,8 @@ use crate::{
 /// Cassandra's replicated system keyspaces.
 pub(super) const REPLICATED: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
 
-/// Refuses statements that alter the tables of a protected keyspace, with Cassandra's text. The
-/// other system keyspaces have a different error.
+/// Refuses a statement that would change the tables or types of a protected keyspace or drop the
+/// keyspace, with Cassandra's text. The error for other system keyspaces differs.
 pub(super) fn check(context: &Context<'_>, statement: &Statement<'_>) -> Result<()> {
     let refused = match statement {
         Statement::DropKeyspace(statement) => {

@@ -1,8 +1,8 @@
 //! The `replication` of a keyspace: checked and completed as in Cassandra.
 //!
-//! `NetworkTopologyStrategy` names data centers. Cassandra refuses those that it does not know. By
-//! default this node accepts them (`allow_unknown_data_centers`), so that a cluster's schema can be
-//! copied, and so it does with ScyllaDB's `EverywhereStrategy`.
+//! `NetworkTopologyStrategy` names data centers. Cassandra refuses unknown data centers. By default
+//! (`allow_unknown_data_centers`), this node accepts them, so that a cluster's schema can be
+//! copied. For the same purpose it accepts ScyllaDB's `EverywhereStrategy`.
 
 use std::collections::BTreeMap;
 
@@ -18,14 +18,15 @@ const FACTOR: &str = "replication_factor";
 const PACKAGE: &str = "org.apache.cassandra.locator.";
 
 thread_local! {
-    /// The log lines about unknown data centers: ten a minute on each shard. Arbitrary.
+    /// Limits the log lines about unknown data centers to ten a minute on each shard (arbitrary).
     static UNKNOWN_DATA_CENTERS: LogLimit = const { LogLimit::at_most(10) };
 }
 
 /// Checks the replication of a keyspace, and completes it.
 ///
 /// # Errors
-/// The class is missing, unknown or reserved, or an option is unknown or no number of replicas.
+/// The class is missing, unknown or reserved, an option is unknown or no number of replicas, or no
+/// data center is left.
 pub(super) fn check(
     context: &Context<'_>,
     keyspace: &str,
@@ -78,8 +79,9 @@ fn check_simple(keyspace: &str, options: &mut BTreeMap<String, String>) -> Resul
     Ok(())
 }
 
-/// Gives this node's data center the `replication_factor`, and the default to a keyspace without
-/// any data center.
+/// Sets the factor of this node's data center to `replication_factor`, or to the default if the
+/// statement names no data center. Warns of unknown data centers or refuses them, and removes the
+/// data centers with a factor of 0.
 fn check_topology(
     context: &Context<'_>,
     keyspace: &str,
@@ -129,8 +131,8 @@ fn check_topology(
     Ok(())
 }
 
-/// Keeps the data centers of an altered keyspace: as in Cassandra, `replication_factor` is for
-/// those that the keyspace does not have yet.
+/// Keeps the data centers of an altered keyspace, because `replication_factor` concerns only the
+/// data centers that the keyspace does not have yet, as in Cassandra.
 fn keep_data_centers(
     context: &Context<'_>,
     keyspace: &str,

@@ -1,5 +1,6 @@
 //! Table properties of ScyllaDB. The schema keeps them as extensions, so that DESCRIBE shows them
-//! and a schema can go back to ScyllaDB. They have no effect here, and the client is warned.
+//! and a schema can go back to ScyllaDB. They have no effect here. CREATE TABLE, ALTER TABLE and
+//! CREATE MATERIALIZED VIEW warn the client.
 //!
 //! The bytes of an extension are those of a `map<text, text>`, or the text itself.
 
@@ -28,10 +29,10 @@ pub(super) fn is_property(name: &str, value: &PropertyValue<'_>) -> bool {
     }
 }
 
-/// Keeps a property.
+/// Stores a property as an extension.
 ///
 /// # Errors
-/// The value is not one of the property.
+/// The value is invalid for the property.
 pub(super) fn set(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>) -> Result<()> {
     let bytes = match value {
         PropertyValue::Map(entries) => {
@@ -92,7 +93,7 @@ pub(super) fn warn(context: &Context<'_>, properties: &[&Property<'_>]) {
     }
 }
 
-/// Returns a kept property as CQL, or `None` if the extension is another one.
+/// Returns a stored property as CQL, or `None` if the extension is no such property or is damaged.
 pub(crate) fn describe(name: &str, bytes: &[u8]) -> Option<String> {
     let quote =
         |bytes: &[u8]| Some(format!("'{}'", std::str::from_utf8(bytes).ok()?.replace('\'', "''")));

@@ -1,5 +1,5 @@
-//! The options of storage-attached indexes that analyse texts, and the types that these indexes
-//! take. The messages and the order of the checks are Cassandra's.
+//! The options of storage-attached indexes that analyse texts, and the types that storage-attached
+//! indexes support. The messages and the order of the checks are Cassandra's.
 
 use espalier_mutation::schema::{
     ASCII_OPTION, CASE_SENSITIVE_OPTION, IndexMetadata, IndexPart, NORMALIZE_OPTION, TableMetadata,
@@ -11,7 +11,7 @@ use crate::{Error, Result, restrictions::indexed_type};
 /// The names of the options.
 pub(super) const OPTIONS: [&str; 3] = [ASCII_OPTION, CASE_SENSITIVE_OPTION, NORMALIZE_OPTION];
 
-/// Checks the options of an index. `vector_index` has refused them for vectors.
+/// Checks the options of an index. `vector_index` has refused these options for vectors.
 pub(super) fn check(table: &TableMetadata, index: &IndexMetadata) -> Result<()> {
     let given: Vec<(&str, &str)> = OPTIONS
         .into_iter()
@@ -54,7 +54,7 @@ pub(super) fn check(table: &TableMetadata, index: &IndexMetadata) -> Result<()> 
     Ok(())
 }
 
-/// Refuses an index on values of types that Cassandra's storage-attached indexes do not take.
+/// Refuses an index on blobs, which Cassandra's storage-attached indexes do not support.
 pub(super) fn check_type(table: &TableMetadata, index: &IndexMetadata) -> Result<()> {
     let Some(column) = index.column_of(table) else { return Ok(()) };
     let of_key = match (&column.column_type, index.part) {

@@ -1,8 +1,8 @@
 //! Checks of the types that columns, fields and keys may have. The texts are Cassandra's, with a
 //! remedy where there is one.
 //!
-//! Each reader of type names can read a type that this module accepts: the limits of
-//! [`espalier_types::type_name`] hold for the type with all user types inside it.
+//! Each reader of type names can read a type that this module accepts, because the module applies
+//! the limits of [`espalier_types::type_name`] to the type with all user types inside it.
 
 use espalier_mutation::schema::{KeyspaceMetadata, TableMetadata};
 use espalier_types::{
@@ -115,7 +115,8 @@ pub fn check_table(table: &TableMetadata) -> Refusal {
     Ok(())
 }
 
-/// Checks the size of all user types of a keyspace: a changed type may be a part of others.
+/// Checks the size of all user types of a keyspace, because a changed type may be a part of other
+/// types.
 ///
 /// # Errors
 /// A type exceeds the limits of types.

@@ -1,4 +1,4 @@
-//! User-defined types. Altering one alters every type and table that uses it.
+//! User-defined types. A change of a type also changes every type and table that uses it.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -75,8 +75,8 @@ fn resolve_field(
 ///
 /// # Errors
 /// The keyspace is not given or is a system keyspace, the type does not exist and the statement
-/// lacks IF EXISTS, a definition that the node cannot read may use it, or the change would make it
-/// or one of its users invalid.
+/// lacks IF EXISTS, a definition that the node cannot read may use it, or the change would make
+/// this type, or a type or table that uses it, invalid.
 pub fn alter(context: &Context<'_>, statement: &AlterType<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     let keyspace_name = context.keyspace_name(&statement.name)?;

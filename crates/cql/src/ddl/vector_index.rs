@@ -29,7 +29,7 @@ They don't yet support SELECT queries with:\n \
 * Aggregation functions.\n \
 * Filters on columns without a SAI index.";
 
-/// Checks the column of an index, and its options for vectors. Returns a warning if it is on
+/// Checks the column of an index, and its options for vectors. Returns a warning if the column has
 /// vectors.
 pub(super) fn check(table: &TableMetadata, index: &IndexMetadata) -> Result<Option<&'static str>> {
     let Some(column) = index.column_of(table) else { return Ok(None) };

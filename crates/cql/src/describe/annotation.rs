@@ -5,7 +5,7 @@ use std::fmt::Write;
 use espalier_mutation::schema::{Annotated, KeyspaceMetadata, TableMetadata};
 use espalier_types::{UserType, type_name::quote_if_needed};
 
-/// Returns the statements for a keyspace, each on a line that follows.
+/// Returns the statements for a keyspace, each after a line break.
 pub fn of_keyspace(keyspace: &KeyspaceMetadata) -> String {
     let name = quote_if_needed(&keyspace.name);
     let mut text = String::new();

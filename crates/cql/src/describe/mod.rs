@@ -86,7 +86,8 @@ pub fn execute(
     Ok(rows(columns, values, paging_state))
 }
 
-/// Decodes the offset at which the page begins. It is valid for one version of the schema only.
+/// Decodes the offset at which the page begins. The offset is valid for only one version of the
+/// schema.
 fn page_offset(schema: &Schema, options: &QueryOptions<'_>) -> Result<usize> {
     let Some(state) = options.paging_state else { return Ok(0) };
     match state.split_at_checked(16) {
@@ -225,7 +226,7 @@ impl Describer<'_> {
         Ok(if only { vec![self.keyspace_element(keyspace)] } else { self.whole_keyspace(keyspace) })
     }
 
-    /// Describes the keyspace of that name or else the table.
+    /// Describes the keyspace with this name, or else the index, or else the table or view.
     fn keyspace_or_table(&self, name: &QualifiedName<'_>) -> Result<Vec<Element>> {
         if name.keyspace.is_none() {
             if let Some(keyspace) = self.schema.keyspace(name.name.as_str()) {
@@ -355,7 +356,7 @@ fn index_element(table: &TableMetadata, index: &IndexMetadata) -> Element {
     }
 }
 
-/// Returns the types that a table uses, each once and after the types that it uses itself.
+/// Returns the user types that a table uses. Each type comes once, after the types of its fields.
 pub(crate) fn types_of(table: &TableMetadata) -> Vec<&Arc<UserType>> {
     let mut found = Vec::new();
     table.columns().iter().for_each(|column| collect_types(&column.column_type, &mut found));
@@ -384,8 +385,8 @@ fn collect_types<'a>(column_type: &'a CqlType, found: &mut Vec<&'a Arc<UserType>
     }
 }
 
-/// Returns the types of a keyspace, each after the types that it uses: the output can be executed
-/// from top to bottom.
+/// Returns the user types of a keyspace. Each type comes after the types of its fields, so that the
+/// output can be executed from top to bottom.
 fn in_order_of_use(keyspace: &KeyspaceMetadata) -> Vec<&Arc<UserType>> {
     let mut ordered: Vec<&Arc<UserType>> = Vec::with_capacity(keyspace.types.len());
     let mut left: Vec<&Arc<UserType>> = keyspace.types.values().collect();

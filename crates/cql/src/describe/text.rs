@@ -72,14 +72,14 @@ pub fn user_type(definition: &UserType) -> String {
     format!(
         "CREATE TYPE {}.{} (\n{}\n);",
         quote_identifier(&definition.keyspace),
-        // `cql_name` adds quotes if it is also the name of a native type.
+        // `cql_name` quotes the name if it is also the name of a native type.
         CqlType::UserDefined { definition: Arc::new(definition.clone()), frozen: false }.cql_name(),
         fields.join(",\n")
     )
 }
 
-/// Returns `CREATE TABLE`, or a comment for a virtual or a compact table. With internals the text
-/// includes the table's id and its dropped columns.
+/// Returns `CREATE TABLE` or `CREATE MATERIALIZED VIEW`, in a comment for a virtual or a compact
+/// table. With internals, the text includes the table's id and its dropped columns.
 pub fn table(table: &TableMetadata, with_internals: bool) -> String {
     if let Some(definition) = &table.view {
         return view(table, definition, with_internals);

@@ -5,8 +5,8 @@
 //! zero. Floats are added in `double` with Kahan's compensation. In an empty group, counts, sums
 //! and averages are 0, and minimum and maximum are null. Nulls are skipped.
 //!
-//! Memory: a state takes constant memory, except that a sum of `varint` or `decimal` grows with its
-//! digits.
+//! Memory: a minimum or maximum holds one value, a sum of `varint` or `decimal` grows with its
+//! digits, and the other states take constant memory.
 //!
 //! `collection_sum` and the other collection functions use these states for the elements of one
 //! value.
@@ -69,8 +69,8 @@ pub enum State {
     Decimal(i64, Decimal),
 }
 
-/// A compensated sum. Source of the algorithm: W. Kahan, "Further remarks on reducing truncation
-/// errors", 1965.
+/// A compensated sum by the algorithm of W. Kahan, "Further remarks on reducing truncation errors",
+/// 1965.
 #[derive(Clone, Debug, Default)]
 pub struct FloatingSum {
     count: i64,

@@ -44,7 +44,7 @@ impl fmt::Display for Text<'_> {
 pub enum Argument<'e> {
     /// An argument of a known type: a column, a function's result.
     Typed(CqlType, Text<'e>),
-    /// A literal, collection or marker, which takes the wanted type if it fits.
+    /// A literal, collection or marker, which gets the wanted type if it fits.
     Untyped(&'e Expression<'e>),
     /// A call without a chosen overload.
     Call {
@@ -61,12 +61,13 @@ impl Argument<'_> {
     /// Returns how well the argument fits a wanted type.
     pub fn fits(&self, wanted: &CqlType) -> Assignable {
         match self {
-            // Cassandra takes a counter for a bigint, but not the value of a counter column.
+            // As in Cassandra, the value of a counter column does not fit a bigint, although the
+            // type `counter` is assignable to `bigint`.
             Self::Typed(CqlType::Counter, _) if *wanted == CqlType::Bigint => Assignable::No,
             Self::Typed(known, _) => is_assignable(known, wanted),
             Self::Untyped(expression) => expression_fits(expression, wanted),
             Self::Call { natural: Some(natural), .. } if natural == wanted => Assignable::Exactly,
-            // The call itself has an error, which is reported when it is prepared.
+            // The inner call has an error, which is reported when this call is prepared.
             Self::Call { possible, .. } if possible.is_empty() => Assignable::Weakly,
             Self::Call { possible, .. } => {
                 let best = possible.iter().map(|known| is_assignable(known, wanted)).max();
@@ -111,7 +112,7 @@ fn expression_fits(expression: &Expression<'_>, wanted: &CqlType) -> Assignable 
         },
         (ExpressionKind::Null | ExpressionKind::BindMarker(_), _) => Assignable::Weakly,
         (ExpressionKind::TypeHint(type_name, _), _) => {
-            // Without a schema only native types can be resolved; arguments of other types are
+            // Without a schema, only native types can be resolved. Arguments of other types are
             // `Typed`.
             match &type_name.kind {
                 crate::grammar::ast::TypeNameKind::Native(hinted) => is_assignable(hinted, wanted),
@@ -143,8 +144,8 @@ fn expression_fits(expression: &Expression<'_>, wanted: &CqlType) -> Assignable 
 }
 
 /// Returns the type that an expression has without a wanted type: the smallest of `int`, `bigint`
-/// and `varint` for whole numbers, `ascii` for strings of ASCII characters; for a collection, the
-/// collection of the common type of its elements, if they have one.
+/// and `varint` for whole numbers, `ascii` for strings of ASCII characters. A collection has a type
+/// if its elements have a common type.
 pub fn preferred_type(expression: &Expression<'_>) -> Option<CqlType> {
     match &expression.kind {
         ExpressionKind::Literal(Literal::String(text)) if text.is_ascii() => Some(CqlType::Ascii),

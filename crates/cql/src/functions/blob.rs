@@ -9,7 +9,7 @@ use espalier_types::CqlType;
 use super::ResolvedFunction;
 use crate::Error;
 
-/// The native types by the name that stands for them in a conversion's name.
+/// The native types, by the names that the conversions use for them.
 const NATIVE: [(&str, CqlType); 21] = [
     ("ascii", CqlType::Ascii),
     ("bigint", CqlType::Bigint),

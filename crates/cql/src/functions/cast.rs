@@ -1,7 +1,7 @@
 //! `CAST(x AS t)`: conversions between numbers, between points in time, and to text.
 //!
-//! Numbers are converted as Java does it (see `number`). As in Cassandra, a `decimal` or `float` is
-//! converted to `bigint` and then to `varint`.
+//! Numbers are converted as Java does it (see `number`). As in Cassandra, a `float`, `double` or
+//! `decimal` is converted to `varint` by way of `bigint`.
 
 use bytes::Bytes;
 use espalier_types::{CqlType, literal};
@@ -45,7 +45,8 @@ pub fn sources(target: &CqlType) -> Vec<CqlType> {
     sources
 }
 
-/// Returns the cast from one type to another. `source` is one of [`sources`], or `target` itself.
+/// Returns the function that casts `source` to `target`. `source` is one of [`sources`], or
+/// `target` itself.
 pub fn function(source: CqlType, target: &CqlType) -> ResolvedFunction {
     let name = function_name(target);
     let types = vec![source.clone()];

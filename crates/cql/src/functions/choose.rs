@@ -1,10 +1,10 @@
 //! The choice among overloads, by Cassandra's rules.
 //!
-//! A single candidate must fit. Among several candidates, the choice falls on the first that every
-//! argument fits exactly; otherwise on the only candidate that fits at all, or on the only fitting
-//! one that returns exactly the receiver's type. Candidates with a result that the receiver cannot
-//! take are ignored. If the operands of an operator are ambiguous, both take the receiver's type,
-//! unless one is a bind marker.
+//! The only overload of a function must fit. Among several candidates, those whose result the
+//! receiver cannot store are ignored. The first candidate that every argument fits exactly wins.
+//! Otherwise, the only candidate that fits wins. If several fit a function, cast or negation, the
+//! only one of them that returns exactly the receiver's type wins. If several fit an operator, the
+//! one whose operands have the receiver's type wins, unless an operand is a bind marker.
 
 use espalier_types::CqlType;
 
@@ -128,8 +128,8 @@ impl Choice<'_> {
         }
     }
 
-    /// Returns the only candidate that returns exactly the receiver's type. A counter may stand for
-    /// a bigint, but such a candidate is preferred.
+    /// Returns the only candidate that returns exactly the receiver's type. A candidate with
+    /// another assignable type, as `counter` is to `bigint`, also fits, but is not preferred.
     fn returning_exactly(&self, compatible: &[usize]) -> Option<usize> {
         let mut returning = compatible.iter().filter(|index| {
             self.signatures.get(**index).is_some_and(|s| Some(&s.1) == self.receiver)
@@ -173,8 +173,8 @@ impl Choice<'_> {
     }
 }
 
-/// Returns the name of the callee in the statement. Cassandra gives its own functions for casts and
-/// operators a keyspace.
+/// Returns the name of the callee for messages. As in Cassandra, the functions of casts and
+/// operators are in the keyspace `system`.
 fn written(callee: Callee<'_>) -> String {
     match callee {
         Callee::Function(name) => name.to_string(),

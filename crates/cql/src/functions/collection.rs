@@ -1,6 +1,7 @@
 //! `map_keys`, `map_values`, and `collection_count/min/max/sum/avg` over the elements of one value.
 //!
-//! The collection functions are the aggregates of `aggregate`, applied to elements instead of rows.
+//! Minimum, maximum, sum and average are the aggregates of `aggregate`, applied to elements instead
+//! of rows.
 
 use std::sync::Arc;
 
@@ -13,8 +14,8 @@ use crate::{Error, Result};
 /// Returns the function of that name, made for the types of the arguments.
 ///
 /// # Errors
-/// The call does not have exactly one argument, or the argument's type is unknown or not a
-/// collection that the function takes.
+/// The call does not have exactly one argument, or the argument's type is unknown or wrong for the
+/// function.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
     match call.name {
         "map_keys" | "map_values" => map_part(call).map(Some),

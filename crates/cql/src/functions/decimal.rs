@@ -1,11 +1,11 @@
 //! Arithmetic of `decimal` with the results of Java's `BigDecimal`.
 //!
-//! Values, scales and rounding are those of Cassandra's `DecimalType`. The scale of a result
-//! matters, because 1.50 and 1.5 are equal numbers with different bytes.
+//! Values, scales and rounding are those of Cassandra's `DecimalType`. The scale of a result is
+//! visible, because 1.50 and 1.5 are equal numbers with different bytes.
 //!
-//! A scale has 32 bits, so a value of few bytes may stand for two billion digits. To bound memory,
-//! a function appends at most [`MAX_DIGITS`] zeros to an operand. A result that needs more is an
-//! error.
+//! A scale has 32 bits, so the digits of a value of few bytes may number two billion. To bound
+//! memory, a function appends at most [`MAX_DIGITS`] zeros to an operand. A result that needs more
+//! is an error.
 
 use std::cmp::Ordering;
 
@@ -129,7 +129,7 @@ impl Decimal {
         i64::from(self.scale)
     }
 
-    /// Returns the unscaled number of the same value with a greater scale: appends zeros.
+    /// Returns the unscaled number that has the same value with a greater scale: appends zeros.
     fn with_greater_scale(&self, scale: i64) -> Result<BigInt> {
         Ok(&self.unscaled * power_of_ten(scale - self.wide_scale())?)
     }
@@ -168,9 +168,9 @@ impl Decimal {
         let (coarse, fine) = if self.scale <= other.scale { (self, other) } else { (other, self) };
         let last_kept = coarse.wide_scale() - coarse.precision() + MAX_PRECISION;
         let first_of_fine = fine.wide_scale() - fine.precision() + 1;
-        // If all digits of the finer number lie far below the last kept digit, only its sign
-        // decides how the sum is rounded. A single 1 of that sign, three digits below the kept
-        // ones, replaces the number, so that the sum has few digits.
+        // If all digits of the finer number lie far below the last kept digit, only the sign of the
+        // finer number decides how the sum is rounded. A single 1 with that sign, three places
+        // below the last kept digit, replaces the number, so that the sum has few digits.
         let below = coarse.wide_scale().max(last_kept);
         let sum = if first_of_fine > below + 2 {
             let sliver = BigInt::from_biguint(fine.unscaled.sign(), 1u8.into());
@@ -239,7 +239,7 @@ impl Decimal {
     pub fn divide_to_scale(&self, other: &Self, scale: i64, rounding: Rounding) -> Result<Self> {
         let shift = scale - self.wide_scale() + other.wide_scale();
         if self.is_zero() || shift < -(self.precision() + 1) {
-            // The quotient is less than half a unit of the last digit.
+            // The dividend is zero, or the quotient is less than half a unit of the last digit.
             return Self::new(BigInt::ZERO, scale);
         }
         let quotient = if shift >= 0 {
@@ -372,7 +372,7 @@ fn digits(value: &BigInt) -> i64 {
     count
 }
 
-/// Strips up to `most` trailing zeros. Returns the number without them, and how many they were.
+/// Strips up to `most` trailing zeros. Returns the number without them, and their count.
 ///
 /// The function divides by 10^(2^n) for each n in descending order. Stripping one zero at a time
 /// would take 250 ms for a number of 8 KiB.

@@ -2,8 +2,8 @@
 //! have the length of the duration and are counted from `start`, by default 1970-01-01 (for a
 //! `time`: midnight).
 //!
-//! Spans with months have no fixed length: the n-th begins n months after the start, and n times
-//! the rest of the duration after that.
+//! Spans with months have no fixed length. Span n begins at the start plus n times the months of
+//! the duration, plus n times its days and nanoseconds.
 
 use bytes::Bytes;
 use espalier_types::{

@@ -81,7 +81,8 @@ impl GenericCall<'_, '_> {
         self.arguments.get(index)?.known_type().map(|known| known.freeze())
     }
 
-    /// Creates the error for an argument of a wrong kind; `required` names the right kind.
+    /// Creates the error for an argument of a wrong kind. `required` names the right kind. `found`
+    /// is shown if the argument has no known type.
     pub fn wrong_argument(&self, index: usize, required: &str, found: &CqlType) -> Error {
         let argument = self.arguments.get(index).map(Argument::to_string).unwrap_or_default();
         let known = self.arguments.get(index).and_then(Argument::known_type);

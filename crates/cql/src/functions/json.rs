@@ -18,14 +18,14 @@ use crate::{
 };
 
 /// Maximum length of a document that the thread keeps in parsed form between statements, in bytes.
-/// The thread keeps a longer document only between the columns of its statement.
+/// The thread keeps a longer document only while its statement reads the columns.
 const MAX_KEPT: usize = 1 << 20;
 
 /// Returns the function of that name, made for the types of the arguments.
 ///
 /// # Errors
-/// The call does not have exactly one argument, its type is unknown or not `text` where it must be,
-/// or `from_json` has no receiver.
+/// The call does not have exactly one argument, the type of the argument of `to_json` is unknown,
+/// the argument of `from_json` is no text, or `from_json` has no receiver.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
     match call.name {
         "to_json" | "tojson" => {
@@ -117,7 +117,7 @@ pub struct JsonColumn {
     pub name: String,
     /// Its type.
     pub column_type: CqlType,
-    /// All columns of the table: a document may name no other.
+    /// The names of all columns of the table. A document with another name is an error.
     pub columns: Arc<[String]>,
     /// True if a column that the document omits keeps its value; otherwise it becomes null.
     pub default_unset: bool,
@@ -188,7 +188,7 @@ struct Parsed {
 }
 
 thread_local! {
-    /// The document that this thread parsed last: all columns of a statement read the same
+    /// The document that this thread parsed last, because all columns of a statement read the same
     /// document.
     static LAST: RefCell<Option<Parsed>> = const { RefCell::new(None) };
 }

@@ -1,7 +1,7 @@
 //! `mask_*`: functions that hide a value or parts of it.
 //!
 //! Positions in strings count UTF-16 units, as Java does. A character outside the basic plane has
-//! two units; half of one that remains alone becomes `?`.
+//! two units; a half whose other half is masked becomes `?`.
 
 use bytes::Bytes;
 use espalier_mutation::schema::{ColumnMask, Schema};
@@ -54,8 +54,8 @@ pub fn of_column(schema: &Schema, mask: &ColumnMask, column_type: &CqlType) -> R
 /// Returns the function of that name, made for the types of the arguments.
 ///
 /// # Errors
-/// The call has a wrong number of arguments, an argument's type is unknown or not one that the
-/// function takes, or its type has no default mask.
+/// The call has a wrong number of arguments, the type of an argument is unknown or wrong for the
+/// function, or the type has no default mask.
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
     Ok(Some(match call.name {
         "mask_null" => {

@@ -1,8 +1,9 @@
 //! `abs`, `exp`, `log`, `log10`, `round` of any number; the result has the argument's type.
 //!
-//! For integers the result is computed in `double` and truncated to a whole number as Java casts
-//! it. `round` rounds to the nearest whole number, a half up (decimals: away from zero). For floats
-//! it converts to `int` or `bigint` in between, as Java's `Math.round`.
+//! `exp`, `log` and `log10` of integers of up to 64 bits are computed in `double`, and truncated to
+//! a whole number as Java casts it. `round` rounds to the nearest whole number, a half up
+//! (decimals: away from zero). For floats it converts to `int` or `bigint` in between, as Java's
+//! `Math.round`.
 
 use espalier_types::CqlType;
 
@@ -66,7 +67,7 @@ fn decimal_logarithm(number: Number) -> Result<Number, ArithmeticError> {
     real(number, f64::log10, transcendental::decimal_logarithm)
 }
 
-/// Computes in `double`; for `varint` and `decimal`, with as many digits as the number has.
+/// Computes a `varint` or `decimal` in decimal arithmetic, and any other number in `double`.
 fn real(
     number: Number,
     of_double: fn(f64) -> f64,

@@ -1,9 +1,9 @@
-//! Native functions: found by name, chosen among overloads by the types of their arguments.
+//! Native functions. A call finds the overloads by name, and the types of its arguments choose
+//! among them.
 //!
-//! An overload is a concrete [`ResolvedFunction`]. For generic functions (`token`, `min`,
-//! `blob_as_int`, casts, arithmetic), the module of their family makes a concrete function for the
-//! given arguments. All functions are pure except for the statement's clock and randomness, and
-//! none keeps state.
+//! An overload is a concrete [`ResolvedFunction`]. For a generic function (`map_keys`,
+//! `mask_inner`, `to_json`), the module of its family makes a concrete function for the given
+//! arguments. Functions depend only on their arguments, the clock and random numbers.
 
 pub mod aggregate;
 mod argument;

@@ -1,7 +1,7 @@
 //! Numbers of any CQL type, and Java's conversions between them.
 //!
 //! Integers wrap, floats become integers by truncation and saturation, and a `double` becomes the
-//! decimal of its printed digits. A counter counts as a `bigint`.
+//! decimal of its printed digits. A counter is treated as a `bigint`.
 
 use bytes::Bytes;
 use espalier_types::{

@@ -23,8 +23,8 @@ use crate::{
     term::{Preparation, Term, prepare_term},
 };
 
-/// Returns every overload of a function in a term that could take these arguments. There is at
-/// least one.
+/// Returns the overloads of a function in a term, at least one. A generic function has the overload
+/// for these arguments.
 ///
 /// # Errors
 /// No function has this name, it is an aggregate, or it is a generic function and refuses the
@@ -47,7 +47,8 @@ pub fn overloads(
     Err(preparation.invalid(name.position(), message))
 }
 
-/// Returns every overload that could take these arguments. An unknown function has none.
+/// Returns the overloads of a function. A generic function has the overload for these arguments,
+/// and an unknown function has none.
 fn candidates(
     preparation: &Preparation<'_>,
     name: &QualifiedName<'_>,
@@ -125,7 +126,8 @@ fn choose_overload(
 /// Returns the function that casts the argument to `target`.
 ///
 /// # Errors
-/// No type can be cast to `target`, or the type of the argument cannot.
+/// No type can be cast to `target`, the type of the argument cannot, or several types fit the
+/// argument equally well.
 pub fn resolve_cast(
     preparation: &Preparation<'_>,
     position: Position,
@@ -172,7 +174,7 @@ pub fn resolve_negation(
 /// Returns the function of an operator.
 ///
 /// # Errors
-/// The operator does not take these operands, or several types fit them equally well.
+/// The operator does not support these operands, or several types fit them equally well.
 pub fn resolve_arithmetic(
     preparation: &Preparation<'_>,
     position: Position,
@@ -237,8 +239,8 @@ pub fn prepare_call(
     }
 }
 
-/// Prepares the part of a chain of operators that `prefixes` cover. The first prefix is the first
-/// operand alone.
+/// Prepares the part of a chain of operators that `prefixes` cover. The first prefix consists of
+/// the first operand.
 fn prepare_chain(
     preparation: &mut Preparation<'_>,
     position: Position,

@@ -15,7 +15,7 @@ use espalier_types::{
 
 /// The offset of a stored date from its days since 1970.
 const DATE_EPOCH: i64 = 1 << 31;
-/// Limit of the distance of a `timestamp` from 1970, in years.
+/// Maximum absolute value of a year. A `timestamp` reaches 292 million years.
 const MAX_YEARS: i64 = 300_000_000;
 
 /// Returns the milliseconds since 1970 of a `timestamp`, `date` or `timeuuid`, or `None` for other
@@ -32,9 +32,9 @@ pub fn to_millis(column_type: &CqlType, value: &[u8]) -> Option<i64> {
     }
 }
 
-/// Returns the `date` or `timestamp` for milliseconds since 1970. As in Cassandra, the time is
-/// rounded down to a second, a part of a day before 1970 belongs to the day after, and a date wraps
-/// around after 5.9 million years.
+/// Returns the `date` or `timestamp` for milliseconds since 1970. For a `date`, as in Cassandra,
+/// the time is rounded down to a second, a part of a day before 1970 belongs to the day after, and
+/// the date wraps around after 5.9 million years.
 pub fn from_millis(column_type: &CqlType, millis: i64) -> Bytes {
     match column_type {
         CqlType::Date => {

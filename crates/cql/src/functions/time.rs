@@ -1,9 +1,9 @@
-//! Functions of time: `now`, `current_*`, `to_*`, `min_timeuuid`, `max_timeuuid`; also by their
+//! Functions of time: `now`, `current_*`, `to_*`, `min_timeuuid`, `max_timeuuid`, and their older
 //! names without underscores.
 //!
-//! `now()` is unique and grows from call to call within the process: all threads take their ticks
-//! from one counter that never falls behind the clock. The other functions of the present use the
-//! clock of the statement, which is one instant for all of its rows.
+//! `now()` is unique and grows from call to call within the process: all threads get their ticks
+//! from one counter that never falls behind the clock. `current_timestamp`, `current_date` and
+//! `current_time` use the clock of the statement, which is one instant for all of its rows.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -21,8 +21,8 @@ use crate::Error;
 /// The last ticks that `now()` returned in this process, in 100 ns since 1582.
 static LAST_TICKS: AtomicU64 = AtomicU64::new(0);
 
-/// Returns a timeuuid that no other call of this process returns, and that is greater than those of
-/// earlier calls of this thread.
+/// Returns a timeuuid that no other call in this process returns, and that is greater than those of
+/// earlier calls.
 pub fn unique_timeuuid() -> Bytes {
     let clock = time::now_micros().saturating_mul(10).saturating_add(UNIX_EPOCH_TICKS);
     let clock = u64::try_from(clock).unwrap_or(0);

@@ -1,9 +1,9 @@
 //! `exp`, `log` and `log10` of decimals.
 //!
 //! The result has as many significant digits as the argument, but at least 32 and at most
-//! [`MAX_PRECISION`], rounded half to even. It is computed in fixed point with guard digits:
-//! exp by its series after halving the argument, ln by Halley's iteration on exp, which triples the
-//! digits in each step. A call takes about 15 ms at the greatest precision.
+//! [`MAX_PRECISION`], rounded half to even. It is computed in fixed point with guard digits: exp by
+//! its series after halving the argument, ln by Halley's iteration on exp, which triples the number
+//! of correct digits in each step. A call takes about 15 ms at the greatest precision.
 
 use espalier_types::varint::BigInt;
 use num_bigint::Sign;
@@ -15,12 +15,12 @@ const MIN_PRECISION: i64 = 32;
 const MAX_PRECISION: i64 = 1000;
 /// Guard digits that computations carry beyond the precision.
 const GUARD: i64 = 20;
-/// Digits that one step of the logarithm reaches from the 15 digits of a `double`.
+/// Number of digits that one step of the logarithm reaches from the 15 digits of a `double`.
 const FEW_DIGITS: i64 = 37;
-/// Digits beyond a third of its result from which a step of the logarithm begins.
+/// A step of the logarithm begins with a third of the digits of its result, and this number more.
 const STEP_GUARD: i64 = 5;
-/// Maximum number of digits of an exponent in front of the point. The result of e^x for a longer x
-/// has a scale that does not fit.
+/// Maximum number of digits of x in e^x in front of the point. With more digits, the scale of the
+/// result does not fit in 32 bits.
 const MAX_EXPONENT_DIGITS: i64 = 10;
 
 type Result<T, E = ArithmeticError> = std::result::Result<T, E>;
@@ -81,8 +81,8 @@ fn logarithm(value: &Decimal, to_base_10: bool) -> Result<Decimal> {
         return Ok(Decimal { unscaled: exponent.into(), scale: 0 });
     }
     let precision = precision_for(value);
-    // Near 1 the logarithm begins with as many zeros as the argument has digits: twice the digits
-    // keep it exact.
+    // Near 1, the logarithm begins with up to as many zeros as the argument has digits, so the
+    // computation uses that number of digits more.
     let digits = precision + GUARD + stripped.precision().min(MAX_PRECISION);
     let fixed = Fixed::new(digits)?;
     // The value is m 10^e with m from 1 to 10; a value from 0.1 to 1 keeps e = 0.

@@ -1,5 +1,5 @@
-//! `similarity_cosine`, `similarity_euclidean` and `similarity_dot_product` of two float vectors of
-//! one dimension, as `types::similarity` computes them.
+//! `similarity_cosine`, `similarity_euclidean` and `similarity_dot_product` of two float vectors
+//! with equal dimensions, as `types::similarity` computes them.
 
 use std::sync::Arc;
 

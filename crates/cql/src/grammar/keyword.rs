@@ -1,8 +1,8 @@
 //! The keywords of CQL, and the places where each may be a name.
 //!
 //! The list and the classes are those of Cassandra 5.0. Words of extensions (`BETWEEN`, `BYPASS
-//! CACHE`, `USING TIMEOUT`) are no keywords, so they remain free as names; the parser recognises
-//! them by their place.
+//! CACHE`, `USING TIMEOUT`) are no keywords, so that they remain free as names. The parser
+//! recognises these words by their place.
 
 use espalier_types::CqlType;
 

@@ -99,7 +99,7 @@ impl Cursor<'_> {
         Keyword::find(&self.bytes[start..self.at]).map_or(TokenKind::Identifier, TokenKind::Keyword)
     }
 
-    /// Takes text between two `quote`s, in which the quote itself is doubled.
+    /// Consumes text between two `quote`s. A doubled quote inside is a part of the text.
     fn quoted(&mut self, quote: u8, kind: TokenKind, unterminated: Invalid) -> TokenKind {
         self.at += 1;
         loop {
@@ -156,7 +156,7 @@ impl Cursor<'_> {
             (b'*', _) => (TokenKind::Star, 1),
             (b'/', _) => (TokenKind::Slash, 1),
             (b'%', _) => (TokenKind::Percent, 1),
-            // Take the whole character, so that messages never cut one in two.
+            // Consume the whole character, so that messages never cut a character in two.
             _ => {
                 self.at += 1;
                 self.skip_while(|byte| (byte & 0xC0) == 0x80);
@@ -168,7 +168,7 @@ impl Cursor<'_> {
     }
 }
 
-/// Returns whether `byte` may stand in a word after its first letter.
+/// Returns whether a word may contain `byte` after its first letter.
 fn is_word(byte: u8) -> bool {
     byte.is_ascii_alphanumeric() || byte == b'_'
 }

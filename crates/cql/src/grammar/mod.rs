@@ -1,4 +1,5 @@
-//! The grammar of CQL 3.4.7 (Cassandra 5.0): parses text into `ast`.
+//! The grammar of CQL 3.4.7 (Cassandra 5.0) with extensions of Cassandra 6 and ScyllaDB. The parser
+//! turns text into `ast`.
 
 pub mod ast;
 mod error;
@@ -12,13 +13,13 @@ pub use ast::Parsed;
 pub use error::SyntaxError;
 pub(crate) use print::TermText;
 
-/// Maximum depth of types and expressions: far more than any use needs, and small enough for any
-/// stack.
+/// Maximum depth of types and expressions. Arbitrary: more than statements need, and small enough
+/// that recursion does not overflow a stack.
 pub const MAX_NESTING: u32 = 100;
 
 /// Maximum number of words and signs in a statement. A tree and its plan take some hundred bytes
-/// for each, so a request of 16 MiB could otherwise take gigabytes. A bound value does not count,
-/// and a literal counts as one word whatever its length.
+/// for each, so a request of 16 MiB could otherwise take gigabytes. A bound value does not count. A
+/// literal of any length counts as one word.
 pub const MAX_TOKENS: usize = 2_000_000;
 
 /// Parses one statement (a whole batch is one), with or without `;` at its end.
@@ -30,7 +31,8 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, SyntaxError> {
 }
 
 /// Splits a script into its statements, without the `;` between them. It skips empty statements,
-/// such as comments alone. Text that is not CQL ends up in the last statement.
+/// such as those with only comments. If the lexer refuses a part of the text, the last statement is
+/// the rest of the script.
 pub fn split_statements(script: &str) -> Vec<&str> {
     let mut statements = Vec::new();
     let mut start = None;

@@ -1,7 +1,8 @@
-//! Lets statements consult the guardrails of the node.
+//! Checks statements against the guardrails of the node.
 //!
-//! Before the execution of a statement, `statement` checks its demands, and `products` the number
-//! of keys that it names. `values` checks the values of a write before storage gets them.
+//! Before the execution of a statement, `statement` checks its features, page size and consistency
+//! levels, and `products` checks the number of keys that it names. `values` checks the values of a
+//! write before storage gets them.
 
 mod products;
 mod statement;
@@ -25,8 +26,8 @@ pub struct Guard<'a> {
     pub guardrails: &'a Guardrails,
     /// The warnings; `None` drops them.
     pub warnings: Option<&'a Warnings>,
-    /// True if the client is a superuser, for which guardrails do not hold. Limits of the node
-    /// itself, on tombstones and batches, hold nevertheless, as in Cassandra.
+    /// True if the client is a superuser, to whom guardrails do not apply. Settings of the node
+    /// itself, on tombstones, batches and USE, apply nevertheless, as in Cassandra.
     pub is_exempt: bool,
 }
 
@@ -43,7 +44,7 @@ impl<'a> Guard<'a> {
         Self { guardrails, warnings: options.warnings, is_exempt: options.is_exempt }
     }
 
-    /// Compares a value with the thresholds of a limit; `what` names the object that has it.
+    /// Compares a value with the thresholds of a limit; `what` names the object that has the value.
     ///
     /// # Errors
     /// Error 0x2200 if the value is beyond the threshold for a refusal.
@@ -66,7 +67,7 @@ impl<'a> Guard<'a> {
         Ok(self.guardrails.require(feature, self.warnings)?)
     }
 
-    /// Checks that a feature is enabled, which messages call `what`.
+    /// Checks that a feature is enabled. Messages call the feature `what`.
     ///
     /// # Errors
     /// Error 0x2200 if it is switched off.

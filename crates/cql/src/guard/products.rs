@@ -15,7 +15,7 @@ impl Restrictions {
     /// Cassandra, values that are given twice count twice.
     ///
     /// # Errors
-    /// The INs name too many combinations, or a value is malformed.
+    /// The INs name too many combinations, or a list that is bound as a whole cannot be evaluated.
     pub fn check_products(&self, evaluation: &Evaluation<'_>, guard: Guard<'_>) -> Result<()> {
         if !guard.guardrails.is_limited(Limit::InSelectCartesianProduct) {
             return Ok(());

@@ -1,4 +1,4 @@
-//! Checks the demands of a statement by the guardrails.
+//! Checks the features, page size and consistency levels of a statement against the guardrails.
 
 use espalier_storage::guardrails::{Feature, Limit, Names};
 
@@ -25,8 +25,7 @@ pub fn check_prepared(plan: &Plan, guard: Guard<'_>) -> Result<()> {
 /// Checks a plan before an execution.
 ///
 /// # Errors
-/// The statement uses a feature that is switched off, or its page size or a consistency level is
-/// not allowed.
+/// The statement uses a feature that is switched off, or a consistency level is not allowed.
 pub fn check_plan(plan: &Plan, options: &QueryOptions<'_>, guard: Guard<'_>) -> Result<()> {
     match plan {
         Plan::Select(select) => check_select(select, options, guard),
@@ -66,7 +65,8 @@ fn check_select(
 /// Checks the modifications of one request.
 ///
 /// # Errors
-/// One of them has a timestamp that clients may not give, or a consistency level is not allowed.
+/// One of them has USING TIMESTAMP, and this is switched off, or a consistency level is not
+/// allowed.
 pub fn check_batch<'s>(
     statements: impl IntoIterator<Item = &'s PlannedModification>,
     options: &QueryOptions<'_>,
@@ -119,7 +119,7 @@ impl PlannedSelect {
     }
 }
 
-/// Replaces the advice to use ALLOW FILTERING if that is switched off.
+/// Replaces the advice to use ALLOW FILTERING if ALLOW FILTERING is switched off.
 pub fn explain_filtering(error: Error, guard: Guard<'_>) -> Error {
     let may_filter = guard.is_exempt || guard.guardrails.is_enabled(Feature::AllowFiltering);
     if may_filter || error.message != NEEDS_FILTERING {

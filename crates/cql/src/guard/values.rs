@@ -1,5 +1,5 @@
-//! Guardrails on the values that a write has made. Sizes are counted as in Cassandra: a cell has 20
-//! bytes for its times beside its value and its path.
+//! Guardrails on the timestamp, the list operations and the values of a write. Sizes are counted as
+//! in Cassandra: a cell has 20 bytes for its times beside its value and its path.
 
 use espalier_mutation::{
     ColumnData, PartitionUpdate, Row,
@@ -19,7 +19,8 @@ use crate::{
 const CELL: usize = 20;
 
 impl PlannedModification {
-    /// Checks the timestamp of a statement. Cassandra does not check timestamps in batches.
+    /// Checks the timestamp of a single statement. As in Cassandra, statements in batches are not
+    /// checked.
     ///
     /// # Errors
     /// The timestamp is too old or too new, or invalid.
@@ -118,7 +119,7 @@ impl PlannedModification {
     }
 
     /// Returns whether a row of an update is the static row: it has no clustering in a table with
-    /// one.
+    /// clustering columns.
     fn is_static_row(&self, row: &Row) -> bool {
         row.clustering.values.is_empty() && !self.table.clustering_columns().is_empty()
     }

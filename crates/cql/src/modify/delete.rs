@@ -116,7 +116,7 @@ fn plan_target(
     Ok((column.kind, operation))
 }
 
-/// Checks that a conditional DELETE names rows, unless it is about static columns alone.
+/// Checks that a conditional DELETE names rows, unless it deletes and tests static columns only.
 fn check_conditional(plan: &PlannedModification) -> Result<()> {
     if plan.restrictions.names_whole_rows(&plan.table) {
         return Ok(());

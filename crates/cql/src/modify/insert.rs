@@ -23,8 +23,9 @@ use crate::{
 /// Plans an INSERT.
 ///
 /// # Errors
-/// The statement writes to a counter table, names a column that is unknown or
-/// named twice, lacks a column of the primary key, or has a value of a wrong type.
+/// The statement writes to a counter table, names an unknown column or a column twice, lacks a
+/// column of the primary key or the value of a compact table, or has a value of a wrong type or an
+/// invalid JSON document.
 pub fn plan_insert(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,
@@ -43,7 +44,8 @@ pub fn plan_insert(
             given_values(preparation, table, statement, columns, values)?
         }
         InsertSource::Json { document, default_unset } => {
-            // A condition sees all static columns if the statement names one.
+            // A condition sees all static columns if the statement writes one. Cassandra counts
+            // unset columns of the document, too.
             let keeps_unset = statement.if_not_exists && table.has_static_columns();
             let default_unset = *default_unset;
             given_by_document(preparation, table, document, default_unset, keeps_unset)?
@@ -118,8 +120,8 @@ fn given_values<'t>(
     Ok(given)
 }
 
-/// Returns the values of the clustering columns. A compact table with several of them needs only
-/// the first ones.
+/// Returns the values of the clustering columns. A compact table with several clustering columns
+/// needs only the values of the first ones.
 fn clustering_given(
     table: &TableMetadata,
     mut terms: Vec<Option<Term>>,
@@ -142,8 +144,9 @@ fn clustering_given(
     all_given(columns, terms, "clustering keys")
 }
 
-/// Adds the value of a compact table that declares none: an empty one, by which the row exists.
-/// Refuses an INSERT that gives no value to a compact table that declares one.
+/// Adds an empty value if a compact table declares no value column, because a row of a compact
+/// table exists only by its cell. Refuses an INSERT without a value into a compact table that
+/// declares a value column.
 fn add_compact_value(
     table: &TableMetadata,
     operations: &mut Vec<(ColumnKind, Operation)>,

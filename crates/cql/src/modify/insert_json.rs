@@ -1,7 +1,8 @@
-//! `INSERT INTO t JSON '{...}'`: the document gives each column of the table a value, null or
-//! (`DEFAULT UNSET`) none.
+//! `INSERT INTO t JSON '{...}'`: the statement writes each column of the table. A column that the
+//! document omits becomes null; with `DEFAULT UNSET`, the statement does not write it.
 //!
-//! A literal document is parsed when the statement is prepared, a bound document at each execution.
+//! A literal document is parsed when the statement is planned, except with `keeps_unset`. Other
+//! documents are parsed at each execution.
 
 use std::sync::Arc;
 

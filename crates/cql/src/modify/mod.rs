@@ -49,7 +49,8 @@ pub struct PlannedModification {
     pub kind: ModificationKind,
     /// The partitions and rows that it changes.
     pub restrictions: Restrictions,
-    /// The changes of columns; empty in a DELETE of whole rows.
+    /// The changes of columns; empty in a DELETE of rows or partitions, and in an INSERT of a key
+    /// alone.
     pub operations: Vec<(ColumnKind, Operation)>,
     /// `USING TIMESTAMP`.
     pub timestamp: Option<Term>,
@@ -83,8 +84,8 @@ pub struct Clocks {
     pub now_s: u32,
 }
 
-/// A function that returns a row as it is stored. Operations need it that
-/// [read](Operation::needs_read): changes of a list by index or value, and `+=` on a number.
+/// A function that returns a row as it is stored. [Some operations](Operation::needs_read) need the
+/// row: changes of a list by index or value, and `+=` and `-=` on a number or a string.
 pub type CurrentRows<'a> =
     &'a dyn Fn(&espalier_mutation::DecoratedKey, Option<&Clustering>) -> Option<Row>;
 
@@ -113,7 +114,8 @@ impl PlannedModification {
             && !self.table.clustering_columns().is_empty()
     }
 
-    /// Returns whether the statement reads rows before it writes them, and so takes a turn on them.
+    /// Returns whether the statement reads rows before it writes them. It then takes a turn on
+    /// these rows, unless it has no condition and is in a batch or has an IN.
     pub fn takes_turn(&self) -> bool {
         !self.condition.is_none() || self.needs_read()
     }
@@ -141,8 +143,9 @@ impl PlannedModification {
     /// Returns the partition updates of one execution.
     ///
     /// # Errors
-    /// The table is virtual, a key, clustering, timestamp or TTL is null, too long or out of range,
-    /// or an operation fails ([`Operation::apply`]).
+    /// The table is virtual, a key, a clustering value or the timestamp is null, a key or a
+    /// clustering is too long, the timestamp or the TTL is out of range, a constraint refuses a
+    /// value, or an operation fails ([`Operation::apply`]).
     pub fn updates(
         &self,
         evaluation: &Evaluation<'_>,
@@ -225,7 +228,7 @@ impl PlannedModification {
         }
     }
 
-    /// Checks the keys of the partitions and rows.
+    /// Checks the constraints of the primary key columns.
     fn check_written_rows(&self, checks: &Checks, written: &WrittenRows) -> Result<()> {
         for key in &written.keys {
             let components = key_components(&self.table, key)?;
@@ -324,7 +327,8 @@ impl PlannedModification {
         Ok(())
     }
 
-    /// Returns the TTL in seconds, or 0, and the second of the expiry.
+    /// Returns the TTL in seconds and the second of the expiry; 0 and [`NO_DELETION_TIME`] without
+    /// a TTL.
     #[inline]
     fn expiry(&self, evaluation: &Evaluation<'_>, now_s: u32) -> Result<(u32, u32)> {
         let default = self.table.options.default_time_to_live;
@@ -385,8 +389,8 @@ pub fn evaluate_timestamp(
     }
 }
 
-/// Returns the clustering of the only row that a slice selects. Refuses one of more than 65,535
-/// bytes in total, which is also the limit of a partition key.
+/// Returns the clustering of the only row that a slice selects. Refuses a clustering of more than
+/// 65,535 bytes in total, which is also the limit of a partition key.
 fn clustering_of(slice: &ClusteringSlice) -> Result<Clustering> {
     let values = &slice.start.values;
     check_key_length(values.iter().flatten().map(|value| value.len()).sum())?;

@@ -1,8 +1,8 @@
-//! Finds the rows that a modification names, by the rules of compact tables, too.
+//! Finds the rows that a modification names. Compact tables have rules of their own.
 //!
 //! In a compact table with several clustering columns, INSERT and UPDATE may leave out the last
-//! ones, whose values are then null. In a compact table with one clustering column, its value may
-//! not be empty.
+//! ones, whose values are then null. In a compact table with one clustering column, the value of
+//! this column may not be empty.
 
 use std::iter::repeat_n;
 
@@ -57,7 +57,7 @@ impl PlannedModification {
     }
 }
 
-/// Gives the clustering of a slice of one row a value for each of `count` columns.
+/// Appends nulls to the bounds of a slice until they have values for `count` columns.
 fn lengthen(slice: &mut ClusteringSlice, count: usize) {
     for bound in [&mut slice.start, &mut slice.end] {
         let missing = count.saturating_sub(bound.values.len());
@@ -67,7 +67,8 @@ fn lengthen(slice: &mut ClusteringSlice, count: usize) {
     }
 }
 
-/// Refuses clustering values of more than 65,535 bytes, because files store the length in 16 bits.
+/// Refuses clustering values of more than 65,535 bytes, because some versions of Statistics.db
+/// store the length of the least and the greatest value in 16 bits.
 fn check_lengths(slices: &[ClusteringSlice]) -> Result<()> {
     let values = slices.iter().flat_map(|slice| slice.start.values.iter().chain(&slice.end.values));
     match values.flatten().map(|value| value.len()).max() {

@@ -22,7 +22,7 @@ pub enum Operation {
     /// A plain value; null deletes it.
     Set(ColumnDefinition, Term),
     /// A whole collection or UDT. A deletion with the statement's timestamp less one removes the
-    /// former value, also if the new one is null or empty. Elements with the statement's own
+    /// former value, also if the new value is null or empty. Elements with the statement's own
     /// timestamp stay.
     Replace(ColumnDefinition, Term),
     /// Adds elements: list append, set or map union.
@@ -117,8 +117,8 @@ impl WriteContext<'_> {
         }
     }
 
-    /// Returns a deletion of everything that was written before this statement; the statement's own
-    /// cells stay visible.
+    /// Returns a deletion of all cells with earlier timestamps than that of the statement, whose
+    /// own cells stay visible.
     fn deletion_before(&self) -> DeletionTime {
         DeletionTime::new(self.times.timestamp.saturating_sub(1), self.times.now_s)
     }
@@ -158,8 +158,9 @@ impl Operation {
     /// Writes the change into `row`. `present` is the stored row, required if [`Self::needs_read`].
     ///
     /// # Errors
-    /// A term has no value ([`Term::evaluate`]), a collection or counter increment is malformed or
-    /// null, or a list has no element with the index.
+    /// A term has no value ([`Term::evaluate`]), a collection is malformed, the increment of a
+    /// counter is null, malformed or out of range, a key or an index is null or unset, a list has
+    /// no element with the index, or a function fails.
     pub fn apply(
         &self,
         context: &WriteContext<'_>,
@@ -273,7 +274,7 @@ fn prepend(
 }
 
 /// Returns the paths of the elements to remove: the elements of a set, the keys of a map, and for a
-/// list those of the stored cells with one of the values.
+/// list the paths of the stored cells that have one of the values.
 fn removed_paths(
     column: &ColumnDefinition,
     value: &Bytes,
@@ -475,7 +476,7 @@ fn list_cells<'r>(column: &ColumnDefinition, present: Option<&'r Row>) -> &'r [(
     }
 }
 
-/// Returns the path of `c[key]`; for a list, that of the cell at the index.
+/// Returns the path of `c[key]`; for a list, the path of the cell at the index.
 fn element_path(
     column: &ColumnDefinition,
     key: Bound,

@@ -20,8 +20,8 @@ use crate::{
 /// Plans an INSERT, UPDATE or DELETE on `table`.
 ///
 /// # Errors
-/// The statement does not fit the table (with Cassandra's code), or it writes to a table that the
-/// node needs for its start (Unauthorized; Cassandra lets users without restrictions do it).
+/// The statement does not fit the table (with Cassandra's code). Or it writes to a table that only
+/// schema statements change, or that the node needs for its start (Unauthorized).
 pub fn plan_modification(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,
@@ -64,8 +64,8 @@ pub fn plan_modification(
     Ok(plan)
 }
 
-/// Checks that the statement writes each column with `NOT NULL`, and deletes none. A JSON document
-/// is checked when it is known.
+/// Checks that an INSERT or UPDATE writes each column with `NOT NULL`, and that a DELETE deletes
+/// none of them. The execution checks the values of a JSON document.
 fn check_columns(
     plan: &PlannedModification,
     statement: &Modification<'_>,

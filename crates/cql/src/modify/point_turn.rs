@@ -1,6 +1,6 @@
 //! The fast path of conditional writes: one row by its full primary key, with conditions on its
-//! plain columns, in memory. The turn begins and ends in one poll, so it excludes all others
-//! without being registered.
+//! plain columns, in memory. The turn begins and ends in one poll, so it excludes all other turns
+//! without a registration.
 //!
 //! A condition that does not hold, and everything that this path does not support, goes to the
 //! general path (`turn`), which answers with the row.

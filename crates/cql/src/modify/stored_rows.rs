@@ -55,7 +55,7 @@ impl PlannedModification {
             return Err(Error::invalid("Some partition key parts are missing"));
         };
         let slices = self.named_slices(evaluation)?;
-        // Both have a limit of their own, and an execution builds a row for each pair.
+        // Keys and slices have a limit each, but an execution builds a row for each pair of them.
         check_product(keys.len(), slices.slices.len())?;
         Ok(WrittenRows { keys, slices: Arc::new(slices) })
     }
@@ -78,7 +78,7 @@ impl PlannedModification {
     }
 }
 
-/// The stored rows that operations on lists and numbers depend on.
+/// The stored rows that operations on lists, numbers and strings depend on.
 #[derive(Debug)]
 pub struct StoredRows {
     table: Arc<TableMetadata>,
@@ -87,7 +87,7 @@ pub struct StoredRows {
 }
 
 impl StoredRows {
-    /// Reads the rows that the operations of a statement need; none for most statements.
+    /// Reads the rows that the operations of a statement need. Most statements need no row.
     ///
     /// # Errors
     /// The rows exceed `budget`, or the storage fails.
@@ -101,7 +101,8 @@ impl StoredRows {
         if !statement.needs_read() {
             return Ok(Self { table: statement.table.clone(), partitions: HashMap::new() });
         }
-        // In a box: nearly all statements read nothing, and their futures need no space for it.
+        // In a box: nearly all statements read nothing, and their futures would reserve space for
+        // the read.
         Box::pin(Self::read_all(database, statement, written, now_s, budget)).await
     }
 
@@ -119,7 +120,7 @@ impl StoredRows {
             let all = ReadCommand::of_all(table.clone(), target, now_s);
             let mut commands = Vec::with_capacity(2);
             if statement.reads(true) {
-                // A read of rows returns no static row without one of them.
+                // A read of slices returns the static row only if it also returns a row.
                 let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
                 commands.push(ReadCommand { limits, ..all.clone() });
             }

@@ -22,15 +22,16 @@ use crate::{
 ///
 /// # Errors
 /// The IF, the USING or the WHERE does not fit the table, or the statement assigns to a column of
-/// the primary key or has a value of a wrong type.
+/// the primary key, has an operation that the column does not support, or has a value of a wrong
+/// type.
 pub fn plan_update(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,
     statement: &Update<'_>,
 ) -> Result<PlannedModification> {
     let condition = plan_condition(preparation, table, &statement.using, &statement.condition)?;
-    // The order in which bind markers are resolved does not matter: USING comes before SET in the
-    // text, but does not depend on it.
+    // The order of these steps does not matter for bind markers, because the parser has numbered
+    // them.
     let (timestamp, time_to_live) = plan_using(preparation, table, &statement.using)?;
     let mut operations = Vec::with_capacity(statement.assignments.len());
     for assignment in &statement.assignments {
@@ -62,8 +63,8 @@ pub fn plan_update(
     Ok(plan)
 }
 
-/// Checks that the WHERE clause names whole rows if regular columns change; static columns alone
-/// need none.
+/// Checks that the WHERE clause names whole rows, or no row if the statement changes and tests
+/// static columns only.
 fn check_clustering(plan: &PlannedModification) -> Result<()> {
     let table = &plan.table;
     let is_static_only = plan.is_static_only() && !plan.condition.tests_regular_columns();
@@ -122,7 +123,8 @@ struct AssignedColumn<'c> {
 }
 
 impl AssignedColumn<'_> {
-    /// Returns the error for an operation as written that columns of this `kind` do not have.
+    /// Returns the error for the operation `what`, as written, which columns of this `kind` do not
+    /// support.
     #[cold]
     fn refuse(&self, preparation: &Preparation<'_>, what: &str, kind: &str) -> Result<Operation> {
         let message = format!("Invalid operation ({what}) for {kind} column {}", self.column.name);
@@ -235,7 +237,7 @@ impl AssignedColumn<'_> {
         if !column.is_complex() || !column.column_type.is_collection() {
             return self.compute(preparation, Operator::Subtract, value);
         }
-        // The keys to remove from a map are given as a set.
+        // The statement has the keys to remove from a map as a set.
         let receiver = match &column.column_type {
             CqlType::Map { key, .. } => preparation
                 .receiver(&column.name, &CqlType::Set { element: key.clone(), frozen: false }),
@@ -251,7 +253,8 @@ impl AssignedColumn<'_> {
         Ok(Operation::Remove(column.clone(), term))
     }
 
-    /// Gives the error of a value that is added to or removed from a map Cassandra's text.
+    /// Replaces the text of the error for a value that is added to or removed from a map by
+    /// Cassandra's text.
     fn part_of_map(
         &self,
         preparation: &Preparation<'_>,

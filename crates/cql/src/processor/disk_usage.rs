@@ -8,11 +8,12 @@ use espalier_storage::guardrails::Limit;
 use super::QueryProcessor;
 use crate::{Result, guard::Guard, prepared::Plan};
 
-/// Time for which a shard does not look again. Arbitrary: a disk does not fill up in a second.
+/// Time for which a shard uses the percentage that it has read. Arbitrary: a disk does not fill up
+/// in a second.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 impl QueryProcessor {
-    /// Checks a statement that writes rows.
+    /// Checks the usage of the disk before a statement that writes rows.
     ///
     /// # Errors
     /// The disk is too full.
@@ -22,7 +23,8 @@ impl QueryProcessor {
         if !is_write || !guard.guardrails.is_limited(Limit::DataDiskUsage) {
             return Ok(());
         }
-        // In a box: nearly all statements look at nothing, and their futures need no space for it.
+        // In a box: few nodes set this guardrail, and the future of every statement would reserve
+        // space for the look-up.
         let percentage = Box::pin(self.disk_usage()).await;
         guard.check(Limit::DataDiskUsage, percentage, "")
     }

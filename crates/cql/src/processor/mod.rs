@@ -50,10 +50,9 @@ struct Inner {
     auth: Arc<Auth>,
     shared: Arc<PreparedCache>,
     local: RefCell<BoundedStatements>,
-    /// Scratch space for composite partition keys. It is borrowed only between two yields of a
-    /// statement.
+    /// Scratch space for composite partition keys. No statement borrows it across a yield.
     key_buffer: RefCell<Vec<u8>>,
-    /// The used percentage of the disk, and when it was seen.
+    /// The used percentage of the disk, and the time at which it was read.
     disk_usage: Cell<Option<(time::Instant, u8)>>,
 }
 
@@ -63,7 +62,7 @@ impl QueryProcessor {
         Self::with_auth(database, shared, Arc::default())
     }
 
-    /// Creates a processor that checks the statements of its clients. All shards pass the same
+    /// Creates a processor that checks the permissions of its clients. All shards pass the same
     /// `auth`.
     pub fn with_auth(database: Node, shared: Arc<PreparedCache>, auth: Arc<Auth>) -> Self {
         let (local, key_buffer) = (RefCell::default(), RefCell::default());
@@ -129,16 +128,16 @@ impl QueryProcessor {
         self.inner.local.borrow_mut().insert(prepared.clone());
     }
 
-    /// Returns the statement with that id if any shard knows it. Its plan may be stale: use it only
-    /// to inspect the statement.
+    /// Returns the statement with that id if the cache of this shard or of the process has it. The
+    /// plan may be stale, so use the result only to inspect the statement.
     pub fn known(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         let id: [u8; 16] = id.try_into().ok()?;
         let local = self.inner.local.borrow().get(&id).cloned();
         local.or_else(|| self.inner.shared.get(&id))
     }
 
-    /// Returns the statement with that id if this shard has a plan of it for the current schema. It
-    /// never plans, so it is cheap enough for look-ahead.
+    /// Returns the statement with that id if this shard has a plan of it for the current schema.
+    /// This function never plans a statement, so it is cheap enough for look-ahead.
     pub fn planned(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         let id: [u8; 16] = id.try_into().ok()?;
         let local = self.inner.local.borrow();
@@ -149,7 +148,7 @@ impl QueryProcessor {
     }
 
     /// Returns the statement with that id, planned against the current schema, or `None` if the id
-    /// is unknown or its table no longer exists.
+    /// is unknown or the statement no longer fits the schema.
     pub fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         if let Some(prepared) = self.planned(id) {
             return Some(prepared);
@@ -208,15 +207,17 @@ impl QueryProcessor {
     /// Executes a prepared statement.
     ///
     /// # Errors
-    /// The consistency level, the bound values or the paging state are invalid, the result is too
-    /// large, or the storage fails.
+    /// The client may not execute the statement, a guardrail refuses it, the consistency level, a
+    /// bound value or the paging state is invalid, the result is too large, the timeout of the
+    /// statement has passed, or the storage fails.
     pub async fn execute(
         &self,
         prepared: &Arc<Prepared>,
         client: &ClientState,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
-        // The permissions of a schema statement are those for the keyspace of its preparation.
+        // A schema statement runs in the keyspace of its preparation, for which its permissions
+        // were determined.
         let session = client.keyspace.as_ref().filter(|_| !matches!(prepared.plan, Plan::Schema));
         let keyspace = prepared.keyspace.as_ref().or(session).cloned();
         let login = client.login.as_deref();
@@ -224,7 +225,8 @@ impl QueryProcessor {
             self.authorize(login, prepared).await?;
         }
         let options = &QueryOptions { is_exempt: is_exempt(client), ..*options };
-        // A write to the tables of roles must end before the roles are read again.
+        // A write to the tables of roles has no timeout, because it must end before the roles are
+        // read again.
         let result = match prepared.timeout.as_ref().filter(|_| !prepared.changes_roles) {
             None => self.run(prepared, login, keyspace, options).await,
             Some(timeout) => {
@@ -240,7 +242,7 @@ impl QueryProcessor {
     /// Checks whether a client may execute a statement.
     ///
     /// # Errors
-    /// Error 0x2100 if it may not; the storage fails.
+    /// Error 0x2100 if the client may not execute it, or the storage fails.
     async fn authorize(&self, login: &Login, prepared: &Prepared) -> Result<()> {
         match login.check_now(prepared) {
             Some(checked) => checked,
@@ -286,7 +288,7 @@ impl QueryProcessor {
         self.run_plan(prepared, login, keyspace, options, &evaluation, clocks).await
     }
 
-    /// Executes a statement that takes no turn.
+    /// Executes a statement that [`turn_statements`] does not select.
     async fn run_plan(
         &self,
         prepared: &Arc<Prepared>,
@@ -331,7 +333,8 @@ impl QueryProcessor {
                 executed.map_err(Error::of_conditional)
             }
             Plan::Use(keyspace) => Ok(QueryResult::SetKeyspace(keyspace.clone())),
-            // In boxes, because these futures are the largest, and all requests take as much.
+            // In boxes, because these futures are the largest. Without boxes, the future of every
+            // request would be as large.
             Plan::Truncate(table) => Box::pin(self.truncate(*table)).await,
             Plan::Schema => {
                 let (text, keyspace) = (&prepared.text, keyspace.as_deref());
@@ -354,12 +357,13 @@ impl QueryProcessor {
         }
     }
 
-    /// Returns whether a statement shows masks instead of values.
+    /// Returns whether the answer to this client shows masks in place of the values of masked
+    /// columns.
     fn applies_masks(&self, plan: &Plan, login: Option<&Login>) -> bool {
         let table = match plan {
             Plan::Select(select) if select.masked_selectors.is_some() => &select.table,
             Plan::Modification(statement) => &statement.table,
-            // A conditional batch has one table.
+            // Only a conditional batch returns rows, and all its statements have the same table.
             Plan::Batch(batch) => match batch.statements.first() {
                 Some(statement) => &statement.table,
                 None => return false,
@@ -382,8 +386,8 @@ impl QueryProcessor {
             && login.is_some_and(|login| !login.unmasks(table))
     }
 
-    /// Executes a schema statement, and grants to its client, or revokes, the permissions on the
-    /// object.
+    /// Executes a schema statement. Grants the client the permissions on an object that the
+    /// statement creates, and revokes all permissions on an object that it drops.
     async fn change_schema(
         &self,
         text: &str,
@@ -438,7 +442,7 @@ impl QueryProcessor {
     }
 }
 
-/// Returns whether guardrails do not concern a client: a superuser that has logged in.
+/// Returns whether a client is exempt from guardrails, because it has logged in as a superuser.
 fn is_exempt(client: &ClientState) -> bool {
     client.login.as_ref().is_some_and(|login| login.is_superuser())
 }
@@ -451,7 +455,7 @@ fn now_s_or(options: &QueryOptions<'_>, read_clock: impl FnOnce() -> i64) -> u32
     }
 }
 
-/// Derives the clocks of a statement from one reading.
+/// Derives the clocks of a statement from one reading of the clock.
 #[inline]
 fn clocks(options: &QueryOptions<'_>, now_us: i64) -> Clocks {
     Clocks {

@@ -24,7 +24,8 @@ use crate::{
     turn::{self, TurnRequest, TurnStatement},
 };
 
-/// Maximum partitions of one statement or batch whose counters change at once (arbitrary).
+/// Maximum number of partitions whose counters one statement or batch changes at the same time
+/// (arbitrary).
 const COUNTERS_AT_ONCE: usize = 32;
 
 /// A BATCH message of the protocol.
@@ -176,8 +177,9 @@ impl QueryProcessor {
     /// Executes a BATCH message.
     ///
     /// # Errors
-    /// A statement cannot be planned or is not a modification, the statements cannot be combined, a
-    /// value is invalid, or the storage fails.
+    /// A statement cannot be planned or is not a modification, the client may not execute it, the
+    /// statements cannot be combined, a guardrail refuses them, the consistency level or a value is
+    /// invalid, or the storage fails.
     pub async fn batch(
         &self,
         batch: Batch<'_>,
@@ -267,7 +269,8 @@ impl QueryProcessor {
         self.write_batch(batch.kind, statements.zip(evaluations), clocks, guard).await
     }
 
-    /// Executes the statements of a batch, each with its values, as one mutation.
+    /// Executes the statements of a batch, each with its values. Their writes are one mutation,
+    /// except that each partition of a counter table is written on its own.
     pub(super) async fn write_batch<'s>(
         &self,
         kind: BatchKind,

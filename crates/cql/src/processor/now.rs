@@ -29,19 +29,19 @@ pub enum Now {
     Done(Result<QueryResult>),
     /// A read of at most one row is complete. Its columns are [`Prepared::result`].
     Row {
-        /// True if the row exists; it is encoded in the caller's buffer.
+        /// True if the row exists. The caller's buffer then has the encoded row.
         found: bool,
     },
     /// A write was applied. Once the ticket resolves, the client gets `Void`, or, if the write was
-    /// conditional, [`APPLIED`] with these columns.
+    /// conditional, [`APPLIED`] with the columns in the second field.
     AfterSync(CommitTicket, Option<Arc<ResultMetadata>>),
     /// The execution would have to wait: use [`QueryProcessor::execute`].
     MustWait,
 }
 
 impl QueryProcessor {
-    /// Executes a statement if that needs no waiting. `row` receives the row of [`Now::Row`]; its
-    /// former content is lost.
+    /// Executes a statement if the execution need not wait. `row` receives the row of [`Now::Row`];
+    /// the former content of `row` is lost.
     pub fn execute_now(
         &self,
         prepared: &Arc<Prepared>,
@@ -67,7 +67,7 @@ impl QueryProcessor {
             return Now::MustWait;
         }
         match &prepared.plan {
-            // The general path asks the guardrails.
+            // The general path checks the guardrails.
             Plan::Modification(_) if guardrails.guards_writes() => Now::MustWait,
             Plan::Select(_) if guardrails.guards_reads() => Now::MustWait,
             Plan::Select(select) if select.masked_selectors.is_some() => Now::MustWait,
@@ -95,8 +95,9 @@ impl QueryProcessor {
         row_ahead(prepared).is_some_and(|(table, ..)| LookAhead::is_worthwhile(store, table))
     }
 
-    /// Prefetches the memory that single-row statements will need, for a caller with several to
-    /// execute. It ignores other statements and errors: the execution handles them.
+    /// Prefetches the memory that single-row statements will need, for a caller that will execute
+    /// several of them. It ignores other statements, and values that are invalid: the execution
+    /// handles both.
     pub fn look_ahead(&self, requests: &[(&Prepared, Values<'_>)]) {
         let mut buffer = self.inner.key_buffer.borrow_mut();
         let rows = requests.iter().filter_map(|(prepared, values)| {
@@ -203,7 +204,7 @@ impl QueryProcessor {
     }
 }
 
-/// Returns the values of a SELECT that can be answered as a point read, if they are valid.
+/// Returns the values of a SELECT if it can be answered as a point read and the values are valid.
 #[inline]
 fn point_values<'v>(
     prepared: &Prepared,
@@ -211,7 +212,7 @@ fn point_values<'v>(
     options: &QueryOptions<'v>,
 ) -> Option<&'v [Value]> {
     // With a page size of 1, the row fills the page, and the answer may need a paging state. Only
-    // the general path makes one.
+    // the general path makes a paging state.
     if select.point.is_none() || options.paging_state.is_some() || options.page_size == Some(1) {
         return None;
     }

@@ -1,12 +1,13 @@
 //! SELECT at SERIAL and LOCAL_SERIAL.
 //!
-//! 1. It waits until the statements that hold turns on its rows have ended. A transaction holds its
-//!    turns until all shards have its writes, so a read that follows one which has seen a part sees
-//!    the rest. The read itself holds no turn.
-//! 2. It reads.
-//! 3. It waits until the rows are durable, because a crash could otherwise undo them.
+//! 1. The SELECT waits until the statements that hold turns on its rows have ended. A transaction
+//!    holds its turns until all shards have its writes. So if one SELECT has returned a part of
+//!    these writes, the next SELECT returns all of them. The SELECT holds no turn while it reads.
+//! 2. The SELECT reads.
+//! 3. The SELECT waits until the rows are durable, because a crash could otherwise undo what the
+//!    client has read.
 //!
-//! A scan of several partitions omits step 1.
+//! A scan of a range of partitions omits step 1.
 
 use espalier_mutation::DecoratedKey;
 use espalier_storage::{Node, StorageError, TurnKind, TurnRows};
@@ -24,8 +25,8 @@ impl QueryProcessor {
     /// Executes a SELECT at SERIAL.
     ///
     /// # Errors
-    /// The statement names several partitions, other statements hold its rows for longer than
-    /// `cas_contention_timeout`, or the storage fails.
+    /// The statement names several partitions, other statements hold turns on its rows for longer
+    /// than `cas_contention_timeout`, or [`select::execute`] or the storage fails.
     pub(super) async fn read_serially(
         &self,
         select: &PlannedSelect,
@@ -72,7 +73,7 @@ impl QueryProcessor {
                     rows.share_static_row();
                 }
             }
-            // The static row is one of them.
+            // All rows include the static row.
             None => rows.add_all_rows(),
         }
         let deadline =

@@ -1,7 +1,7 @@
 //! `USING TIMEOUT`, of ScyllaDB: the time after which the client gets an error instead of waiting.
 //!
-//! The execution is dropped when the time is over. As with any timeout of a write, the write may
-//! have been applied.
+//! The shard drops the execution when the time is over, but work on other shards continues. As with
+//! any timeout of a write, the write may have been applied.
 
 use std::{sync::Arc, time::Duration};
 
@@ -44,7 +44,8 @@ impl QueryProcessor {
 /// Returns the timeout, or `None` if it is unset.
 ///
 /// # Errors
-/// The timeout is null, negative, or not a whole number of milliseconds.
+/// The timeout is null, malformed or negative, has days or months, or is not a whole number of
+/// milliseconds.
 fn evaluate(timeout: &Term, evaluation: &Evaluation<'_>) -> Result<Option<Duration>> {
     let bytes = match timeout.evaluate(evaluation)? {
         Bound::Unset => return Ok(None),
@@ -66,8 +67,8 @@ fn evaluate(timeout: &Term, evaluation: &Evaluation<'_>) -> Result<Option<Durati
     Ok(Some(Duration::from_nanos(nanoseconds)))
 }
 
-/// Returns the error of a statement that has no outcome after `timeout`. It may have passed its
-/// turn, so that its writes may have been applied.
+/// Returns the error of a statement that has no outcome after `timeout`. A write may have been
+/// applied nevertheless.
 fn timed_out(prepared: &Prepared, timeout: Duration) -> Error {
     let (code, outcome) = match prepared.plan {
         Plan::Select(_) => (ErrorCode::ReadTimeout, ""),

@@ -10,8 +10,8 @@ use crate::{
     turn::{self, TurnRequest, TurnStatement},
 };
 
-/// Returns the statements, with their values, that must take a turn: conditional ones, and changes
-/// of lists by index or value in one partition.
+/// Returns the statements, with their values, if they must take a turn: a conditional statement or
+/// batch, or one statement without IN that changes a list by index or value.
 pub(super) fn turn_statements(
     prepared: &Arc<Prepared>,
     values: &[Value],
@@ -50,7 +50,7 @@ pub(super) fn turn_request(
 }
 
 /// Returns the error of a statement with an invalid value. A conditional batch may have another
-/// fault that comes first.
+/// error, which Cassandra reports first.
 #[cold]
 pub(super) async fn first_error(
     prepared: &Arc<Prepared>,

@@ -54,7 +54,7 @@ pub struct RangeBound {
 }
 
 impl ClusteringRestriction {
-    /// Returns the number of columns that it gives values to, or `None` for a range.
+    /// Returns the number of columns that it restricts to values, or `None` for a range.
     pub fn equal_column_count(&self) -> Option<usize> {
         match self {
             Self::Values(_) => Some(1),
@@ -168,7 +168,7 @@ impl RangeBound {
     }
 }
 
-/// Returns the slices for `lower < (c_at, ...) < upper` below a prefix.
+/// Appends the slices for `lower < (c_at, ...) < upper` below a prefix.
 ///
 /// A comparison of tuples is split: `(a, b) > (1, 2)` is `a = 1 AND b > 2` or `a > 1`. The bounds
 /// of each slice differ in one column only, so ascending and descending columns may be mixed.

@@ -21,7 +21,8 @@ pub struct Exclusion {
     pub values: Alternatives,
 }
 
-/// Evaluates the values that all of `exclusions` leave out, below the columns before `at`.
+/// Evaluates the values that `exclusions` leave out. The first column of each is the clustering
+/// column at `at`.
 ///
 /// # Errors
 /// A value is null, unset or malformed.

@@ -68,10 +68,11 @@ impl Filter {
             && column.position == position
     }
 
-    /// Checks that the values that the condition compares with are not null.
+    /// Checks the values that the condition compares with.
     ///
     /// # Errors
-    /// A value or the key in the condition is null or unset.
+    /// A value or the key in the condition is null or unset, or the index does not serve the
+    /// pattern of a LIKE.
     pub fn check(&self, evaluation: &Evaluation<'_>) -> Result<()> {
         let (column, is_element) = match &self.target {
             FilterTarget::Column(column) => (column, false),
@@ -119,8 +120,8 @@ impl Filter {
     /// not.
     ///
     /// # Errors
-    /// The value or the key in the condition is null or unset, or the collection in the row is
-    /// malformed.
+    /// The value or the key in the condition is null or unset, the pattern of a LIKE is empty, or
+    /// the collection in the row is malformed.
     pub fn accepts(&self, row: &CurrentRow<'_>, evaluation: &Evaluation<'_>) -> Result<bool> {
         if let FilterTarget::Column(column) = &self.target
             && let FilterOperator::Compare(operator, term) = &self.operator
@@ -268,7 +269,8 @@ pub fn contains(
     contains_as(column_type, value, wanted, in_keys, TextAnalysis::default())
 }
 
-/// As [`contains`], but compares analysed texts.
+/// Returns whether a frozen collection has a value, as [`contains`] does, but compares analysed
+/// texts.
 fn contains_as(
     column_type: &CqlType,
     value: &Bytes,

@@ -1,4 +1,4 @@
-//! Planned use of secondary indexes: which values a SELECT looks up in them.
+//! Planned use of secondary indexes: the values that a SELECT looks up in them.
 
 use std::sync::Arc;
 
@@ -31,7 +31,7 @@ pub struct PlannedTerm {
     pub index: String,
     /// The indexed column, for messages.
     pub column: String,
-    /// The type of the indexed values: of the column, of an element or key.
+    /// The type of the indexed values: of the column, or of its elements, keys or values.
     pub value_type: CqlType,
     /// The analysis of the indexed texts.
     pub analysis: TextAnalysis,
@@ -67,11 +67,11 @@ impl PlannedValues {
 }
 
 impl IndexPlan {
-    /// Evaluates the terms with the bound values. Returns `None` if a value is null, which the
-    /// filters refuse.
+    /// Evaluates the terms with the bound values. Returns `None` if there are no terms, or if a
+    /// value is null or unset; the filters or slices refuse such a value.
     ///
     /// # Errors
-    /// A term cannot be evaluated, or a value is unset.
+    /// A term cannot be evaluated, a value of an IN is unset, or the pattern of a LIKE is empty.
     pub fn search(&self, evaluation: &Evaluation<'_>) -> Result<Option<IndexSearch>> {
         let mut terms = Vec::with_capacity(self.terms.len());
         for term in &self.terms {
@@ -84,7 +84,8 @@ impl IndexPlan {
 }
 
 impl PlannedTerm {
-    /// Returns the searches, all of which a row satisfies.
+    /// Returns the searches, all of which a row of the result satisfies, or `None` if a value is
+    /// null or unset.
     fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Option<Vec<IndexValues>>> {
         let value = |term: &Term| -> Result<Option<Bytes>> {
             Ok(match term.evaluate(evaluation)? {

@@ -1,8 +1,9 @@
 //! LIKE patterns.
 //!
-//! A `%` at the beginning or the end of a pattern is a wildcard; any other one is a character. The
-//! analyzer of the index makes terms of the pattern, as of each text. A text matches if each term
-//! of the pattern matches a term of the text. A pattern without terms matches no text.
+//! A `%` at the beginning or the end of a pattern is a wildcard; any other `%` is an ordinary
+//! character. The analyzer of the index splits the pattern into terms, as it splits each text. A
+//! text matches if each term of the pattern matches a term of the text. A pattern without terms
+//! matches no text.
 
 use espalier_mutation::{
     TermForms,
@@ -44,7 +45,7 @@ impl<'p> Pattern<'p> {
     /// Checks that an index serves patterns of this kind.
     ///
     /// # Errors
-    /// It does not.
+    /// The index does not serve them.
     pub fn check_served(&self, index: &TermIndex, column: &ColumnDefinition) -> Result<()> {
         if index.serves_like(self.kind) {
             return Ok(());

@@ -1,8 +1,8 @@
 //! Planned `WHERE` clauses: partitions, slices of them, and filters for the remaining conditions.
 //!
 //! A statement is planned once ([`plan`]). Each execution turns bound values into keys
-//! ([`PartitionRestriction::partitions`]) and slices ([`Restrictions::slices`]). Their number is
-//! bounded: the execution refuses a product of INs beyond [`MAX_CARTESIAN_PRODUCT`].
+//! ([`PartitionRestriction::partitions`]) and slices ([`Restrictions::slices`]). The number of keys
+//! and slices is bounded: the execution refuses a product of INs beyond [`MAX_CARTESIAN_PRODUCT`].
 
 mod clustering;
 mod exclusion;
@@ -30,8 +30,8 @@ use crate::{
     term::{Evaluation, Term},
 };
 
-/// Maximum number of keys, and of clustering prefixes, that a statement with INs may name. A write
-/// or a transaction may also name no more rows.
+/// Maximum number of keys, and of clustering prefixes, that a statement with INs may name. For a
+/// write or a transaction, this is also the maximum of their product.
 pub const MAX_CARTESIAN_PRODUCT: usize = 65_535;
 
 /// The values of `=` (one) or `IN`.
@@ -54,7 +54,7 @@ pub struct Restrictions {
     pub filters: Vec<Filter>,
     /// The secondary indexes that narrow the rows.
     pub index: IndexPlan,
-    /// True if the statement reads by an index as Cassandra sees it, which excludes ORDER BY.
+    /// True if Cassandra would read by an index, which excludes ORDER BY.
     pub uses_index: bool,
 }
 

@@ -117,11 +117,12 @@ impl Alternatives {
         !matches!(self, Self::Terms(terms) if terms.len() == 1)
     }
 
-    /// Evaluates the values for a filter: nulls among several values match no row.
+    /// Evaluates the values for a filter. Leaves out nulls among several terms, because null
+    /// matches no row.
     ///
     /// # Errors
-    /// The only value, or the list that is bound as a whole, is null, or a value is unset or
-    /// malformed.
+    /// The only value, a list that is bound as a whole or an element of such a list is null, or a
+    /// value is unset or malformed.
     pub fn evaluate_present(
         &self,
         column: &str,
@@ -269,7 +270,7 @@ pub fn composite_key(components: &[Bytes]) -> Result<DecoratedKey> {
     Ok(DecoratedKey::new(key))
 }
 
-/// Checks that the length of a key fits in its 16 bits on disk.
+/// Checks that the length of a key fits in 16 bits, as files store it.
 ///
 /// # Errors
 /// Error 0x2200 if `length` is above 65,535.
@@ -295,8 +296,9 @@ impl TokenBound {
 }
 
 impl TokenBounds {
-    /// Returns the range of keys with tokens inside, or `None` if it is empty. The minimum token as
-    /// upper bound means the end of the ring, as drivers and tools that walk the ring expect.
+    /// Returns the range of the keys whose tokens are inside these bounds, or `None` if the range
+    /// is empty. The minimum token as upper bound means the end of the ring, as drivers and tools
+    /// that walk the ring expect.
     fn key_range(&self, evaluation: &Evaluation<'_>) -> Result<Option<KeyRange>> {
         let start = match &self.lower {
             None => KeyBound::Unbounded,

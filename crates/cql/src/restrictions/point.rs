@@ -1,8 +1,10 @@
 //! The restriction to one row by its full primary key: `=` and a marker or a constant for each
-//! column. Most statements of most applications have it. Its values are borrowed, not copied.
+//! column. Most statements of most applications have this restriction. Its values are borrowed, not
+//! copied.
 //!
-//! An invalid value (a null, an unset value, a length beyond the limits) yields no key here. The
-//! general path then applies the rules for such values and returns the errors.
+//! An invalid value (a null, an unset value, an empty key of one column, a length beyond the
+//! limits) yields no key here. The general path then applies the rules for such values and returns
+//! the errors.
 
 use espalier_mutation::{DecoratedKeyRef, put_composite_component, schema::TableMetadata};
 use smallvec::SmallVec;

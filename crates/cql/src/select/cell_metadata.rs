@@ -78,7 +78,7 @@ impl SelectionPreparation<'_, '_> {
         }
     }
 
-    /// Prepares the part of a column that the call is on, as a selector would.
+    /// Prepares the part of a column that the call names, like a selector.
     fn metadata_part(
         &mut self,
         call: &Call<'_>,

@@ -44,8 +44,8 @@ pub enum SelectExpression {
 /// The cells of a column that `writetime`, `maxwritetime` and `ttl` read.
 #[derive(Clone, Debug)]
 pub enum MetadataPart {
-    /// All cells. A column of several cells gives a list of results, except that `maxwritetime`
-    /// gives the greatest.
+    /// All cells. For a column of several cells, the result is a list, or for `maxwritetime` the
+    /// greatest write time.
     Whole,
     /// The cell with this path: one element or field of the column.
     Path(Term),
@@ -86,7 +86,7 @@ impl SelectExpression {
                 let values =
                     parts.iter().map(|part| part.value(context)).collect::<Result<Vec<_>>>()?;
                 if let CqlType::List { .. } = column_type {
-                    // Other than a stored list, a selected one may have nulls.
+                    // Unlike a stored list, a selected list may have nulls.
                     let mut list = collection::Builder::default();
                     values.iter().for_each(|value| list.push(value.as_deref()));
                     return Ok(Some(list.finish()));

@@ -1,4 +1,4 @@
-//! Plans the values that a scan returns in flat form.
+//! Plans the values that a scan returns in flat form ([`FlatRows`](espalier_storage::FlatRows)).
 
 use std::sync::Arc;
 
@@ -8,8 +8,8 @@ use espalier_storage::FlatColumns;
 use super::{PlannedSelect, SelectExpression};
 use crate::restrictions::FilterTarget;
 
-/// The maximum number of columns that a statement reads of a flat row one by one. Each value is
-/// found from the start of the row, so objects are faster for wide rows. Arbitrary.
+/// The maximum number of values that a statement reads from a flat row one by one (arbitrary). The
+/// search for each value begins at the start of the row, so objects are faster for wide rows.
 const MAX_VALUES: usize = 32;
 
 /// The flat rows of a scan, and their use in the answer.
@@ -17,14 +17,14 @@ const MAX_VALUES: usize = 32;
 pub struct PlannedFlat {
     /// The values of each row.
     pub columns: Arc<FlatColumns>,
-    /// The number of partition key columns in front, if the selected columns are these and then the
-    /// values of the row in their order.
+    /// Set if the selected columns are some partition key columns and then exactly the values of
+    /// the row in their order: the number of these partition key columns.
     pub key_columns_before_row: Option<usize>,
 }
 
 impl PlannedFlat {
-    /// Plans the flat rows of a SELECT; `None` if it reads more of a row than the values of columns
-    /// of one cell.
+    /// Plans the flat rows of a SELECT. Returns `None` if it is no plain scan, or needs more of a
+    /// row than the values of columns of one cell.
     pub(super) fn plan(select: &PlannedSelect) -> Option<Self> {
         let table = &*select.table;
         let is_by_key = select.restrictions.partition.keys().is_some();
@@ -49,8 +49,9 @@ impl PlannedFlat {
                 regular.push(column.id);
             }
         }
-        // The position behind a row has its clustering. A read that aggregates all rows, or whole
-        // partitions, goes on behind partitions only.
+        // A page that ends behind a row needs the clustering of the row for its paging state. A
+        // read that aggregates all rows, or whole partitions, ends its pages behind partitions
+        // only.
         let groups_partitions =
             select.group_by.is_none_or(|columns| columns <= table.partition_key_columns().len());
         let reads_clustering = read.iter().any(|column| column.kind == ColumnKind::Clustering);

@@ -21,8 +21,8 @@ pub struct Output<'s> {
     selectors: &'s [SelectExpression],
     evaluation: &'s Evaluation<'s>,
     now_s: u32,
-    /// The number of selected partition key columns, if the values of a flat row follow them in the
-    /// answer as they are.
+    /// `Some(n)` if a row of the answer has `n` partition key columns and then all values of a flat
+    /// row (packed values of regular columns), which are copied as they are.
     key_columns_before_row: Option<usize>,
     /// The encoded rows.
     pub content: Vec<u8>,

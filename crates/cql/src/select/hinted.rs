@@ -69,7 +69,7 @@ impl SelectionPreparation<'_, '_> {
             .map(Some)
     }
 
-    /// Prepares the fields of a literal of a user type. The parser takes `{a: v}` for a map whose
+    /// Prepares the fields of a literal of a user type. The parser reads `{a: v}` as a map whose
     /// keys are columns.
     fn assigned_fields(
         &mut self,

@@ -1,9 +1,10 @@
-//! Masks of columns in the selection: the selectors of clients without permission UNMASK.
+//! Makes the selectors of clients without permission UNMASK.
 //!
 //! A mask takes the place of each value of its column, before functions, aggregates, elements and
 //! JSON see it. Conditions, the order of rows, and the write time and TTL of a column of one cell
-//! come from the stored values, as in Cassandra. Write times and TTLs of a part of a masked column,
-//! or of a column of many cells, are null here: they would show which elements it has.
+//! come from the stored values, as in Cassandra. The write times and TTLs of a part of a masked
+//! column, or of a masked column of many cells, are null here, because they would show which
+//! elements the column has.
 
 use espalier_mutation::schema::{ColumnDefinition, Schema, TableMetadata};
 
@@ -14,7 +15,7 @@ use crate::{
     term::Term,
 };
 
-/// Returns the selectors with masked columns; `None` if they select none.
+/// Returns the selectors with the masks of masked columns, or `None` if they read no masked column.
 pub(super) fn masked(
     schema: &Schema,
     table: &TableMetadata,

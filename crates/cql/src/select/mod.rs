@@ -44,7 +44,7 @@ pub struct PlannedSelect {
     pub selectors: Vec<SelectExpression>,
     /// The selectors for clients without permission UNMASK, if a selected column has a mask.
     pub masked_selectors: Option<Vec<SelectExpression>>,
-    /// The names of the columns with masks that WHERE restricts.
+    /// The names of the masked columns that WHERE restricts or that order the rows by similarity.
     pub restricted_masks: Vec<String>,
     /// The result columns.
     pub metadata: Arc<ResultMetadata>,
@@ -54,8 +54,8 @@ pub struct PlannedSelect {
     pub is_distinct: bool,
     /// True if rows are read against the clustering order.
     pub is_reversed: bool,
-    /// The clustering columns that the rows are sorted by (position, whether descending). Empty
-    /// unless the statement has both IN on the partition key and ORDER BY.
+    /// The clustering columns by which the rows are sorted: the position, and true if descending.
+    /// Empty unless the statement has both IN on the partition key and ORDER BY.
     pub sort: Vec<(usize, bool)>,
     /// `ORDER BY column ANN OF vector`.
     pub nearest: Option<PlannedNearest>,
@@ -70,7 +70,7 @@ pub struct PlannedSelect {
     pub per_partition_limit: Option<Term>,
     /// `ALLOW FILTERING`.
     pub allows_filtering: bool,
-    /// `BYPASS CACHE`: the read does not change the caches.
+    /// `BYPASS CACHE`: the read uses the caches but does not change them.
     pub bypass_cache: bool,
     /// The plan of the point read, if the statement is one.
     pub point: Option<PointSelect>,

@@ -17,7 +17,7 @@ use crate::{
 /// Maximum LIMIT.
 const MAX_ROWS: usize = 1000;
 
-/// The codes of consistency levels that ask one node.
+/// The protocol's codes of consistency levels.
 const ONE: u16 = 0x01;
 const LOCAL_QUORUM: u16 = 0x06;
 const LOCAL_ONE: u16 = 0x0A;
@@ -36,7 +36,8 @@ pub struct PlannedNearest {
     pub similarity: Similarity,
 }
 
-/// Plans `ANN OF` in ORDER BY; returns `None` if it has none. Cassandra checks this before WHERE.
+/// Plans `ANN OF` in ORDER BY. Returns `None` if ORDER BY has no `ANN OF`. Cassandra checks ORDER
+/// BY before WHERE.
 pub(super) fn plan_nearest(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,
@@ -98,7 +99,8 @@ impl PlannedNearest {
     /// Returns the serialised vector, and its components.
     ///
     /// # Errors
-    /// The vector is null, or cannot be compared by the measure of the index.
+    /// The vector is null or unset, cannot be evaluated, or cannot be compared by the measure of
+    /// the index.
     pub(super) fn vector(&self, evaluation: &Evaluation<'_>) -> Result<(bytes::Bytes, Vec<f32>)> {
         let name = &self.column.name;
         let bytes = match self.vector.evaluate(evaluation)? {
@@ -115,11 +117,12 @@ impl PlannedNearest {
         Ok((bytes, vector))
     }
 
-    /// Checks an execution and its LIMIT, and warns about options that it ignores.
+    /// Checks an execution and its LIMIT, and warns about a consistency level and a page size that
+    /// the node ignores.
     ///
     /// # Errors
-    /// The statement aggregates, lacks a LIMIT or has one that is too large, has PER PARTITION
-    /// LIMIT, or the consistency level is for conditional statements.
+    /// The statement aggregates, has no LIMIT or a LIMIT above 1,000, or has PER PARTITION LIMIT,
+    /// or the consistency level is SERIAL or LOCAL_SERIAL.
     pub(super) fn check(
         &self,
         select: &PlannedSelect,

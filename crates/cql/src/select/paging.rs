@@ -1,4 +1,4 @@
-//! The paging state: a client holds it between two pages and sends it back, perhaps after a flush
+//! The paging state: a client stores it between two pages and sends it back, perhaps after a flush
 //! or a restart.
 //!
 //! ```text
@@ -6,8 +6,8 @@
 //! rows left by LIMIT be32 (2^32 - 1: no limit), rows of this partition already returned be32,
 //! key length be16, key, [1: clustering count be16, each be32 length (-1: null) and bytes]
 //! ```
-//! It names the last row returned, not a position in any structure. It comes from the network, so
-//! decoding checks every field.
+//! The state names a key and a clustering, not a position in any structure. It comes from the
+//! network, so decoding checks the lengths of all fields and the clustering values.
 
 use bytes::Bytes;
 use espalier_mutation::{Clustering, DecoratedKey, schema::TableMetadata};
@@ -21,7 +21,7 @@ const HAS_CLUSTERING: u8 = 1;
 /// The position after which the next page begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PagingState {
-    /// The last row returned.
+    /// The row or partition behind which the next page begins.
     pub position: ReadPosition,
     /// Rows that LIMIT still allows.
     pub rows_left: u32,
@@ -55,7 +55,8 @@ impl PagingState {
     /// Decodes and checks the state that a client sent back.
     ///
     /// # Errors
-    /// [`ErrorCode::ProtocolError`] if a field is malformed or does not fit the table's columns.
+    /// [`ErrorCode::ProtocolError`] if a field is malformed or the clustering does not fit the
+    /// table's columns.
     pub fn decode(table: &TableMetadata, state: &[u8]) -> Result<Self> {
         let malformed =
             || Error::new(ErrorCode::ProtocolError, "Invalid value for the paging state");

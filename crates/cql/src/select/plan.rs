@@ -79,7 +79,7 @@ pub fn plan_select(
         point: None,
         flat: None,
     };
-    // A table that makes its rows at each read cannot serve point reads.
+    // A table whose rows are computed at each read has neither point reads nor flat rows.
     let is_stored = !is_made_when_read(&table.keyspace, &table.name);
     let is_by_key = is_stored && plan.nearest.is_none();
     plan.point = super::PointSelect::plan(&plan).filter(|_| is_by_key);
@@ -87,7 +87,7 @@ pub fn plan_select(
     Ok(plan)
 }
 
-/// Plans WHERE, and checks that it and the selectors fit DISTINCT.
+/// Plans WHERE, and checks that WHERE and the selectors fit DISTINCT.
 fn plan_restrictions(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,
@@ -102,7 +102,7 @@ fn plan_restrictions(
         };
         restrictions::plan(preparation, table, &statement.where_clause, purpose)
     };
-    // Reading a virtual table makes all its rows anyway, so filtering them costs no more.
+    // A read of a virtual table computes all its rows anyway, so a filter costs no more.
     let allow_filtering = statement.allow_filtering || is_virtual(&table.keyspace);
     let (restrictions, refusal) = match plan_where(allow_filtering) {
         // Cassandra checks DISTINCT first.
@@ -261,7 +261,7 @@ fn plan_group_by(
             );
             return Err(preparation.invalid(name.position, message));
         };
-        // Columns restricted by = may be left out: they have one value in all rows.
+        // GROUP BY may omit columns that `=` restricts, because they have one value in all rows.
         let skipped_are_fixed = (at..index).all(|skipped| {
             let partition_columns = table.partition_key_columns().len();
             if skipped < partition_columns {
@@ -298,7 +298,8 @@ fn plan_ordering(
     if order_by.is_empty() {
         return Ok((false, Vec::new()));
     }
-    // A column that is named again keeps its place and takes the later direction.
+    // If ORDER BY names a column again, the column keeps its first place and has the later
+    // direction.
     let mut columns: Vec<(&ColumnDefinition, &Ordering<'_>)> = Vec::with_capacity(order_by.len());
     for ordering in order_by {
         let column = preparation.column(table, &ordering.column)?;

@@ -1,5 +1,6 @@
-//! The fast path of SELECT: one row by its full primary key, plain columns only. It answers from
-//! memory without waiting, or waits for each page that is not cached.
+//! The fast path of SELECT: one row by its full primary key, plain columns only. [`read_point`]
+//! answers from memory without waiting; [`read_point_with_waits`] waits for each page that is not
+//! cached.
 //!
 //! Most requests of most applications take this path. It builds no row: cells are read from the
 //! packed row (in a memtable, in place) and written straight into the result.
@@ -81,7 +82,8 @@ impl PlannedSelect {
 }
 
 /// Looks the row up without waiting, encodes it into `content`, and returns whether it exists.
-/// Returns `None` if the look-up has no answer ([`espalier_mutation::Lookup`]).
+/// Returns `None` if a key value is invalid or the look-up has no answer
+/// ([`espalier_mutation::Lookup`]).
 ///
 /// The caller has checked `values` against their markers. `buffer` is scratch space for the key.
 ///
@@ -107,8 +109,8 @@ pub fn read_point(
     outcome.known_or(|| Ok(false))
 }
 
-/// Looks the row up as [`read_point`] does, but waits for pages, or for the shard that owns the
-/// row.
+/// Looks the row up as [`read_point`] does, but waits for pages and for the shard that owns the
+/// row. Returns `None` if the general path must execute the statement.
 ///
 /// # Errors
 /// As [`read_point`].

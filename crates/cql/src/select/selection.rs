@@ -26,7 +26,7 @@ pub struct SelectionPreparation<'p, 'a> {
     pub table: &'p Arc<TableMetadata>,
     /// The number of aggregates so far.
     pub aggregates: usize,
-    /// The places of the casts to the type that the operand has anyway.
+    /// The positions of casts to the type that their operand already has.
     pub same_casts: Vec<Position>,
 }
 
@@ -45,8 +45,8 @@ impl SelectionPreparation<'_, '_> {
         self.preparation.column(self.table, name)
     }
 
-    /// Prepares a selector and returns it with its type. `expected` is the type that literals and
-    /// markers take where a function requires one.
+    /// Prepares a selector and returns it with its type. `expected` is the type of literals and
+    /// markers, if the context requires one.
     ///
     /// # Errors
     /// A column, function, field or type does not exist, an argument does not fit its function, an
@@ -125,8 +125,8 @@ impl SelectionPreparation<'_, '_> {
         self.apply(function, vec![operand])
     }
 
-    /// Returns the name that a selector has in the result. A cast to the type that its operand has
-    /// anyway does not change the name.
+    /// Returns the name that a selector has in the result. A cast to the type that its operand
+    /// already has does not change the name.
     pub(super) fn result_name(&self, mut expression: &Expression<'_>) -> String {
         while let ExpressionKind::Cast(inner, _) = &expression.kind
             && self.same_casts.contains(&expression.position)

@@ -75,7 +75,7 @@ pub fn literal_fits(literal: &Literal<'_>, to: &CqlType) -> Assignable {
         Literal::Float(_) => (matches!(to, T::Decimal | T::Double | T::Float), T::Double),
         Literal::Uuid(_) => (matches!(to, T::Uuid | T::Timeuuid), T::Uuid),
         Literal::Boolean(_) => (matches!(to, T::Boolean), T::Boolean),
-        // Cassandra takes a hexadecimal constant for a tinyint, too.
+        // Cassandra accepts a hexadecimal constant for a tinyint, too.
         Literal::Blob(_) => (matches!(to, T::Blob | T::Tinyint), T::Blob),
         Literal::Duration(_) => (matches!(to, T::Duration), T::Duration),
     };

@@ -19,7 +19,8 @@ pub enum Bound {
     Value(Bytes),
     /// Null.
     Null,
-    /// Not set, which only a bind marker can be.
+    /// Not set. Only a bind marker, or a column of a JSON document with `DEFAULT UNSET`, can be
+    /// unset.
     Unset,
 }
 
@@ -52,9 +53,9 @@ impl Term {
     /// Evaluates the term.
     ///
     /// # Errors
-    /// A bind marker has no value, a part of a literal or an argument is unset, a collection has a
-    /// null, a function fails, or a reference is evaluated before the transaction has read its
-    /// rows.
+    /// A bind marker has no value, a part of a literal or an argument is unset, a collection or
+    /// vector has a null, a function fails, a JSON document is invalid, or a reference is evaluated
+    /// before the transaction has read its rows.
     pub fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
         match self {
             Self::Constant(Some(value)) => Ok(Bound::Value(value.clone())),
@@ -98,11 +99,11 @@ impl CompositeTerm {
     }
 }
 
-/// Serialises a literal of type `column_type` from its parts. Sets and maps are sorted. If
-/// a map literal repeats a key, the map has the bytes of the first key and the value of the last.
+/// Serialises a literal of type `column_type` from its parts. Sets and maps are sorted. If a map
+/// literal repeats a key, the map has the bytes of the first key and the value of the last.
 ///
 /// # Errors
-/// An element, key or value of a collection is null.
+/// An element, key or value of a collection or vector is null.
 pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result<Bytes> {
     let kind = if column_type.is_collection() { "collections" } else { "vectors" };
     let no_null = |part: Option<Bytes>| {

@@ -1,8 +1,9 @@
 //! Type hints, `(type) term`: the term must have that type, and the receiver must accept the type.
 //!
-//! As in Cassandra, a hinted literal or marker is encoded in the receiver's type. In the hinted
-//! type it could be malformed: `(int) 1` would put four bytes into a `varint` column. The results
-//! of function calls, casts and operators are encoded in the hinted type.
+//! As in Cassandra, a hinted literal or marker is encoded in the receiver's type. A value that is
+//! encoded in the hinted type could be malformed for the receiver: `(int) 1` would put four bytes
+//! into a `varint` column. The results of function calls, casts and operators are encoded in the
+//! hinted type.
 
 use espalier_types::CqlType;
 

@@ -28,7 +28,7 @@ use crate::{
 pub struct Preparation<'a> {
     /// The statement's text, for errors.
     pub text: &'a str,
-    /// The schema it is planned against.
+    /// The schema against which the statement is planned.
     pub schema: &'a Schema,
     /// The keyspace in which unqualified types and functions are looked up.
     pub keyspace: Arc<str>,
@@ -38,7 +38,7 @@ pub struct Preparation<'a> {
     pub markers: &'a BindMarkers<'a>,
     /// The receiver of each marker, once it is known.
     pub bound: Vec<Option<ColumnSpec>>,
-    /// The name of each anonymous marker; `None` gives it the name of its receiver.
+    /// The name of each anonymous marker; with `None`, each has the name of its receiver.
     pub marker_name: Option<&'static str>,
     /// Pairs of a partition key column (by position) and a marker that was bound to it, in the
     /// order of binding.
@@ -151,7 +151,7 @@ impl<'a> Preparation<'a> {
             .unwrap_or_default()
     }
 
-    /// Returns whether all markers are bound to columns of `table`.
+    /// Returns whether the receivers of all markers belong to `table`.
     pub fn is_bound_to_one_table(&self, table: &TableMetadata) -> bool {
         self.bound
             .iter()
@@ -298,8 +298,8 @@ pub fn prepare_term(
     }
 }
 
-/// Prepares a value that a condition compares with. A hexadecimal constant may be no value of the
-/// type: Cassandra takes its bytes as they are.
+/// Prepares a value that a condition compares with. The bytes of a hexadecimal constant for a tuple
+/// or a tinyint are not checked, as in Cassandra.
 ///
 /// # Errors
 /// As [`prepare_term`].
@@ -317,7 +317,7 @@ pub fn prepare_compared(
     prepare_term(preparation, expression, receiver)
 }
 
-/// Prepares a call of a function or operator with a result that `receiver` takes.
+/// Prepares a call of a function or operator, whose result must fit `receiver`.
 fn call(
     preparation: &mut Preparation<'_>,
     expression: &Expression<'_>,

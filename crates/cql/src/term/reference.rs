@@ -70,7 +70,7 @@ impl Reference {
     /// Returns the value in the row.
     ///
     /// # Errors
-    /// The key of an element is null or unset, or a stored collection is malformed.
+    /// The key of an element is null or has no value, or the stored collection or UDT is malformed.
     pub fn value(
         &self,
         row: &CurrentRow<'_>,
@@ -112,7 +112,8 @@ impl Preparation<'_> {
     /// reference, or outside a transaction.
     ///
     /// # Errors
-    /// The row, column, field or element does not exist.
+    /// No `LET` has the name or selects the column, the column has no such field or no elements,
+    /// the key does not fit, or there are too many references.
     pub fn reference(&mut self, expression: &Expression<'_>) -> Result<Option<u16>> {
         if self.references.is_none() {
             return Ok(None);

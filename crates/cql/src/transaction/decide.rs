@@ -30,7 +30,7 @@ use crate::{
     turn::later_than,
 };
 
-/// Maximum bytes of an answer of references, because drivers accept no longer frame. The decision
+/// Maximum bytes of an answer of references, because drivers accept no larger frame. The decision
 /// checks it before each value.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
@@ -48,11 +48,11 @@ struct LetRows {
 }
 
 impl Decision {
-    /// Reads and decides. `now_s` is the second since 1970 at which data has expired.
+    /// Reads and decides. `now_s` is the time in seconds since 1970.
     ///
     /// # Errors
-    /// A condition compares with null, an update has an invalid value, the rows or the answer
-    /// exceed 256 MiB, no later timestamp exists, or the storage fails.
+    /// A condition compares with null, an update has an invalid value, a guardrail refuses a value,
+    /// the rows or the answer are too large, no later timestamp exists, or the storage fails.
     pub async fn make(
         database: &Node,
         request: &TransactionRequest,
@@ -107,7 +107,7 @@ impl Decision {
 }
 
 impl LetRows {
-    /// Calls `look` with the row of a `LET`, and with whether it exists.
+    /// Calls `look` with the row of a `LET`, and with true if the row exists.
     fn look<R>(
         &self,
         plan: &PlannedTransaction,

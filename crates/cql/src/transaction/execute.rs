@@ -22,7 +22,7 @@ pub struct TransactionRequest {
     pub prepared: Arc<Prepared>,
     /// The bound values, checked against their markers.
     pub values: Arc<[Value]>,
-    /// The second since 1970 at which data has expired.
+    /// The time in seconds since 1970. Data that expires up to then is not visible.
     pub now_s: u32,
     /// True if the client has chosen `now_s`. If not, the transaction reads the clock again after
     /// it has waited for its turns.
@@ -50,8 +50,7 @@ impl TransactionRequest {
         Evaluation { values: &self.values, now_us: self.now_us, references: &[] }
     }
 
-    /// Returns the second since 1970 at which data has expired, for a transaction that has its
-    /// turns.
+    /// Returns the time in seconds since 1970 by which a transaction with its turns judges expiry.
     fn now_in_turn_s(&self) -> u32 {
         if self.has_own_now { self.now_s } else { now_after_wait_s(self.now_s) }
     }
@@ -75,9 +74,9 @@ struct Outcome {
 /// Executes a transaction.
 ///
 /// # Errors
-/// A value is invalid, the turns do not come before the deadline, or the storage fails. If the
-/// storage fails after it has accepted the writes, it completes them later, as it does for a logged
-/// batch, unless it gives the batch up.
+/// A value is invalid, the turns do not come before the deadline, [`Decision::make`] fails, or the
+/// storage fails. If the storage fails after it has accepted the writes, it completes them later,
+/// as it does for a logged batch, unless it gives the batch up.
 pub async fn execute(database: &Node, request: TransactionRequest) -> Result<QueryResult> {
     let evaluation = request.evaluation();
     let mut named =

@@ -4,12 +4,14 @@
 //! 1. `plan` prepares the reads, the conditions and the updates. Terms refer to values of the rows
 //!    that the transaction reads (`term::reference`).
 //! 2. `rows` evaluates the keys before the transaction reads.
-//! 3. `execute` takes a turn on all rows of each shard, in ascending order of the shards. It reads,
+//! 3. `execute` takes turns on all rows, one shard after the other in ascending order. It reads,
 //!    decides and writes, and ends the turns when all memtables have the writes. Other transactions
-//!    and conditional statements therefore never see a part of the writes; plain reads may.
+//!    and conditional statements therefore see no part of the writes, with the exceptions in
+//!    docs/decisions/0030-turns.md; plain reads may see a part.
 //!
-//! If one shard owns all updates, they are one record of its commit log; otherwise they are a
-//! logged batch. So a crash keeps all updates or none.
+//! If one shard owns all rows of the transaction, the updates are one record of its commit log;
+//! otherwise they are a logged batch. So a crash keeps all updates or none, with the same
+//! exceptions.
 
 mod decide;
 mod execute;

@@ -1,4 +1,4 @@
-//! Planning of transactions. The error texts are Cassandra's.
+//! Planning of transactions. The error texts are Cassandra's where Cassandra has the error.
 
 use std::sync::Arc;
 
@@ -25,8 +25,8 @@ const MAX_LETS: usize = 1_000;
 /// Plans a transaction. `find_table` finds the table of a name.
 ///
 /// # Errors
-/// The transaction neither reads nor writes, a statement does not fit its table or may not stand in
-/// a transaction, or a reference has no row or the wrong type.
+/// The transaction neither returns nor writes anything or has too many LETs, a statement does not
+/// fit its table or may not stand in a transaction, or a reference has no row or the wrong type.
 pub fn plan_transaction(
     preparation: &mut Preparation<'_>,
     transaction: &Transaction<'_>,

@@ -18,15 +18,16 @@ use crate::{
     term::{Bound, Evaluation},
 };
 
-/// The rows of a transaction. It evaluates them once, because `uuid()` in a key has another value
-/// at each evaluation.
+/// The rows of a transaction. The transaction evaluates their keys once, because `uuid()` in a key
+/// has another value at each evaluation.
 #[derive(Debug, Default)]
 pub struct TransactionRows {
-    /// The rows of each shard on which the transaction takes turns.
+    /// For each shard, the rows on which the transaction takes turns there.
     pub turns: BTreeMap<usize, TurnRows>,
     /// For each `LET`, the read of its row.
     pub reads: Vec<ReadCommand>,
-    /// The rows that the transaction returns or writes. Its writes must exceed their timestamps.
+    /// The rows that the transaction returns or writes. The timestamp of its writes must be later
+    /// than theirs.
     pub others: Vec<ReadCommand>,
     /// For each update, the rows that it writes.
     pub updates: Vec<WrittenRows>,
@@ -36,7 +37,8 @@ impl TransactionRows {
     /// Evaluates the keys of a transaction.
     ///
     /// # Errors
-    /// A value of a key is invalid or a reference, or a `LET` reads more than one row.
+    /// A value of a key is invalid or a reference, the keys name too many rows, or a SELECT may
+    /// read more than one row.
     pub async fn of(
         database: &Node,
         plan: &PlannedTransaction,

@@ -93,8 +93,8 @@ pub async fn not_applied(
     Ok(rows(specs, row_count, content))
 }
 
-/// Returns the columns of the answer after `[applied]`: the columns with conditions, each once, or
-/// all columns of the table.
+/// Returns the columns of the answer after `[applied]`: all columns of the table, or the columns
+/// with conditions, each once. The answer of a batch has the primary key columns before them.
 fn shown_columns<'p>(plan: &TurnPlan<'p>) -> Vec<&'p ColumnDefinition> {
     let table: &'p TableMetadata = plan.table;
     if plan.answers_all_columns {

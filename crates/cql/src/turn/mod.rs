@@ -6,10 +6,10 @@
 //! 2. [`TurnPlan::of`] evaluates the rows and the conditions of each statement. So it finds errors
 //!    of values before the request waits for a turn.
 //! 3. [`execute`] takes the turn, reads the rows, tests the conditions, and writes all changes as
-//!    one record of the commit log, or none.
+//!    one record of the commit log, or writes nothing.
 //! 4. The turn ends. The answer waits until the commit log has synced the request's own record. If
-//!    the request wrote nothing, the answer waits for all earlier records, because these may hold
-//!    the rows in the answer.
+//!    a conditional request wrote nothing, the answer waits for all earlier records, because they
+//!    may have the rows in the answer.
 
 mod answer;
 mod plan;
@@ -43,16 +43,16 @@ pub struct TurnRequest {
     pub statements: Vec<TurnStatement>,
     /// True if the statements are a batch. The answer of a batch has the primary keys of its rows.
     pub is_batch: bool,
-    /// The clocks for statements without conditions. A conditional request has a timestamp of its
-    /// own.
+    /// The clocks of the execution. A conditional request replaces the timestamp by its own.
     pub clocks: Clocks,
-    /// True if the client has chosen `clocks.now_s`. If not, the turn reads the clock again.
+    /// True if the client has chosen `clocks.now_s`. If not, the execution reads the clock again in
+    /// its turn.
     pub has_own_now: bool,
     /// The clock in µs since 1970, for `now()` and similar functions.
     pub now_us: i64,
     /// True if the client is exempt from guardrails.
     pub is_exempt: bool,
-    /// True if the answer shows masked columns by their masks.
+    /// True if the answer shows masks in place of the values of masked columns.
     pub applies_masks: bool,
 }
 
@@ -149,7 +149,8 @@ impl TurnRequest {
 ///
 /// # Errors
 /// A value is invalid, conditions of one row exclude each other, a condition compares with null,
-/// the turn does not come before the deadline, or the storage fails.
+/// the turn does not come before the deadline, a guardrail refuses a value, the rows or the answer
+/// are too large, no later timestamp exists, or the storage fails.
 pub fn execute<'a>(
     database: &'a Node,
     request: &'a TurnRequest,
@@ -219,15 +220,15 @@ async fn run(
     Ok(QueryResult::Rows(answer::applied(&plan)))
 }
 
-/// Returns the second since 1970 at which data has expired, for a statement that arrived at
-/// `arrival_s` and has waited for its turn. Rows may have expired since, and a TTL begins now.
+/// Returns the time, in seconds since 1970, for a statement that arrived at `arrival_s` and has
+/// waited for turns. Rows may have expired during the wait, and a TTL begins after it.
 pub fn now_after_wait_s(arrival_s: u32) -> u32 {
     u32::try_from(time::now_seconds()).unwrap_or(0).max(arrival_s)
 }
 
 /// Returns the error of a conditional batch with an invalid value: `invalid`, or the error for
 /// conditions of one row that exclude each other. Cassandra finds the latter first, because it
-/// checks a value when it writes it. `request` has null in place of invalid values.
+/// checks a value only when it writes the value. `request` has null in place of invalid values.
 pub async fn first_error(request: &TurnRequest, invalid: Error) -> Error {
     let Ok(key) = request.key() else { return invalid };
     match TurnPlan::of(request, key).await {

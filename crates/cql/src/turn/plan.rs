@@ -23,7 +23,7 @@ use crate::{
 /// The first words of all errors for conditions of one row that exclude each other.
 pub const EXCLUSIVE_CONDITIONS: &str = "Cannot mix IF ";
 
-/// A request with its values.
+/// A request with the rows and conditions of one execution.
 pub struct TurnPlan<'r> {
     pub table: &'r Arc<TableMetadata>,
     pub key: DecoratedKey,
@@ -40,7 +40,7 @@ pub struct TurnPlan<'r> {
     pub names_rows: bool,
     /// True if an answer has all columns, because a statement has `IF [NOT] EXISTS`.
     pub answers_all_columns: bool,
-    /// The second since 1970 at which data has expired.
+    /// The time in seconds since 1970. Data that expires up to then is not visible.
     pub now_s: u32,
 }
 
@@ -71,8 +71,8 @@ impl<'r> TurnPlan<'r> {
     /// Evaluates the values of a request.
     ///
     /// # Errors
-    /// A value is invalid, a clustering column has an IN, a batch has several tables, or conditions
-    /// of one row exclude each other.
+    /// A value is invalid, a clustering column has an IN, conditions of one row exclude each other,
+    /// or the request has no statements.
     pub async fn of(request: &'r TurnRequest, key: DecoratedKey) -> Result<Self> {
         let first = request.statements.first();
         let first = first.ok_or_else(|| Error::invalid("a batch without statements"))?;
@@ -93,7 +93,7 @@ impl<'r> TurnPlan<'r> {
             maybe_yield().await;
             let modification = statement.modification()?;
             let evaluation = request.evaluation(statement);
-            // The key is evaluated already.
+            // The caller has evaluated the key.
             let slices = modification.slices(&evaluation)?;
             let target = write_target(request, modification, &slices)?;
             plan.add_condition(modification, &target, &evaluation)?;
@@ -226,8 +226,7 @@ impl<'r> TurnPlan<'r> {
         ReadCommand { slices: Arc::new(slices), limits, ..all }
     }
 
-    /// Returns the rows that operations on lists and numbers need, besides the rows with
-    /// conditions. `None` is the static row.
+    /// Returns the rows that operations read before they write. `None` is the static row.
     pub fn rows_of_operations(&self) -> impl Iterator<Item = Option<&Clustering>> {
         self.statements.iter().flat_map(|statement| {
             let operations = statement.modification.operations.iter();

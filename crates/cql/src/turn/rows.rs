@@ -10,7 +10,7 @@ use espalier_storage::{Node, ReadCommand, ReadLimits, ReadTarget};
 use super::plan::TurnPlan;
 use crate::{Result, read_budget::ReadBudget};
 
-/// Maximum rows of one read in the search for a row with a marker (arbitrary).
+/// Maximum rows of one read of [`ReadRows::find_marked_row`] (arbitrary).
 const ROWS_AT_ONCE: usize = 128;
 /// Maximum bytes of such a read (arbitrary).
 const BYTES_AT_ONCE: usize = 4 << 20;
@@ -19,19 +19,19 @@ const BYTES_AT_ONCE: usize = 4 << 20;
 pub struct ReadRows {
     /// The static row with the columns that the request may see; `None` if none has a value.
     pub static_row: Option<Row>,
-    /// The static row with all columns, for operations on lists.
+    /// The static row with all columns, for operations that read it.
     whole_static_row: Option<Row>,
-    /// The first row of the partition, if the request has no conditions on rows. It shows whether
-    /// the partition exists, and the answer has it.
+    /// The first row of the partition, if the request reads the static row and has no conditions on
+    /// rows. The answer shows it.
     pub first_row: Option<Row>,
     /// The rows with conditions or operations, in clustering order.
     rows: Vec<Row>,
-    /// Counts the rows as long as they are here.
+    /// Counts the bytes of the rows until they are freed.
     budget: ReadBudget,
 }
 
 impl ReadRows {
-    /// Reads the rows of the conditions and of operations on lists.
+    /// Reads the rows that the conditions test and that operations read.
     ///
     /// # Errors
     /// The rows are too large, or the storage fails.
@@ -84,8 +84,9 @@ impl ReadRows {
         Ok(())
     }
 
-    /// If the request names no row, replaces the first row by the first row with a live marker.
-    /// Cassandra reads no regular column for such a request, and so finds no row without a marker.
+    /// If the request names no row, replaces the first row by the first row with a liveness, which
+    /// INSERT writes. Cassandra reads no regular column for such a request, so it finds no row
+    /// without a liveness.
     ///
     /// # Errors
     /// The storage fails.
@@ -115,7 +116,7 @@ impl ReadRows {
         self.rows.binary_search_by(compare).ok().and_then(|index| self.rows.get(index))
     }
 
-    /// Returns a row for operations on lists; `None` is the static row.
+    /// Returns a row for operations that read it. Without a clustering, this is the static row.
     pub fn row(&self, table: &TableMetadata, clustering: Option<&Clustering>) -> Option<Row> {
         match clustering {
             None => self.whole_static_row.clone(),

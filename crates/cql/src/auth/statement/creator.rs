@@ -1,5 +1,6 @@
-//! Keeps permissions in step with the schema. The creator of an object gets all permissions on it,
-//! unless it is a view. A dropped object loses all permissions on it.
+//! Keeps permissions in step with the schema. The creator of a keyspace or table, but not of a
+//! view, gets all permissions on it. A drop of a keyspace, table or view revokes all permissions on
+//! it.
 
 use std::rc::Rc;
 use std::sync::Arc;
@@ -15,7 +16,7 @@ use super::{LOCK, SHARD, grant};
 use crate::{ChangeKind, ChangeTarget, Result, SchemaChange};
 
 /// Grants the client all permissions on the object that a statement has created. The creator of a
-/// view gets none, because the permissions on its base table count.
+/// view gets none, because the permissions on its base table decide.
 ///
 /// # Errors
 /// The storage fails.
@@ -53,7 +54,7 @@ pub(crate) async fn creator_permissions(
     database.on_shard(SHARD, give).await
 }
 
-/// Returns whether the creator gets permissions on the object: it exists and is no view.
+/// Returns whether the creator gets permissions on the object, which must exist and be no view.
 fn is_granted(schema: &Schema, resource: &Resource) -> bool {
     match resource {
         // UNMASK on a view would show masked values of its base table.
@@ -97,7 +98,8 @@ pub(crate) async fn revoke_dropped(
     };
     let auth = Arc::clone(auth);
     let revoke = move |database: Node| async move {
-        // A GRANT that saw the object has ended, and a later one does not see it.
+        // With the lock, each GRANT that saw the object has ended, and a later GRANT does not see
+        // it.
         let lock = LOCK.with(Rc::clone);
         let _permit = lock.lock().await;
         let mut change = Change::default();
@@ -111,7 +113,7 @@ pub(crate) async fn revoke_dropped(
     database.on_shard(SHARD, revoke).await
 }
 
-/// Revokes the permissions of all roles on a resource.
+/// Adds statements to `change` that revoke the permissions of all roles on a resource.
 ///
 /// # Errors
 /// The storage fails.

@@ -21,7 +21,8 @@ use crate::{Error, ErrorCode, QueryResult, Result};
 /// processor time.
 const MIN_PASSWORD_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Maximum number of roles whose last change of the password the node remembers.
+/// Maximum number of roles whose last change of the password the node remembers. At the limit, the
+/// node refuses further changes. Arbitrary.
 const MAX_REMEMBERED: usize = 1024;
 
 thread_local! {
@@ -171,7 +172,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Checks that a user without further rights alters only its own password.
+    /// Checks that a user without further rights alters only the password of its own role.
     fn check_own_options(&self, options: &RoleOptions<'_>) -> Result<()> {
         let refuse = |name| Err(unauthorized(format!("You aren't allowed to alter {name}")));
         if options.login.is_some() {
@@ -235,7 +236,8 @@ impl Run<'_> {
         )))
     }
 
-    /// Returns the hash of the new password, and the answer. The answer has a generated password.
+    /// Returns the hash of the new password, and the answer. If the node generated the password,
+    /// the answer contains it.
     async fn hash_of(&self, role: &Defined<'_>) -> Result<(Option<String>, QueryResult)> {
         Ok(match &role.options.password {
             None => (None, QueryResult::Void),
@@ -272,7 +274,8 @@ impl Run<'_> {
         }
     }
 
-    /// Drops a role with all grants to it, on it, and of it to other roles.
+    /// Drops a role with its identities, its limits of access, and all grants to it, on it, and of
+    /// it to other roles.
     pub(super) async fn drop_role(&self, name: &str, if_exists: bool) -> Result<QueryResult> {
         self.check_on_role(Permission::Drop, &Resource::Role(name.to_owned()))?;
         let rows = role::with_inherited(self.database, name).await?;
@@ -340,7 +343,7 @@ impl Run<'_> {
         self.check_exists(name).await?;
         self.check_exists(from).await?;
         let row = role::find(self.database, from).await?;
-        // Cassandra counts the role itself as one of its own.
+        // Cassandra counts each role as a member of itself.
         let is_member = row.is_some_and(|row| row.member_of.iter().any(|role| role == name));
         if !is_member && name != from {
             return Err(Error::invalid(format!("{from} is not a member of {name}")));
@@ -368,7 +371,7 @@ fn leave(change: &mut Change, member: &str, role: &str) {
     change.add_values(TEXT, vec![store::set_value([role]), store::text_value(member)]);
 }
 
-/// Refuses a new password soon after the last one.
+/// Refuses a new password within [`MIN_PASSWORD_INTERVAL`] after the last one.
 fn check_password_interval(role: &str, performer: &str) -> Result<()> {
     CHANGED.with_borrow_mut(|changed| {
         let now = Instant::now();

@@ -101,7 +101,7 @@ impl Run<'_> {
         self.login.check_permission(&self.role, permission, resource)
     }
 
-    /// Checks that the node keeps permissions.
+    /// Refuses the operation if the authorizer does not store permissions.
     pub(super) fn check_kept(&self, operation: &str) -> Result<()> {
         if self.auth.settings.authorizer == Authorizer::AllowAll {
             return Err(Error::invalid(format!(
@@ -156,8 +156,7 @@ impl Run<'_> {
         })
     }
 
-    /// Returns whether a resource exists. The node has no MBeans, and only keeps permissions on
-    /// them.
+    /// Returns whether a resource exists. The node has no MBeans, but stores permissions on them.
     pub(super) async fn resource_exists(&self, resource: &Resource) -> Result<bool> {
         let schema = self.database.store().schema();
         Ok(match resource {
@@ -175,14 +174,14 @@ impl Run<'_> {
         })
     }
 
-    /// Adds the permissions on a new resource for the client that creates it.
+    /// Adds statements to `change` that grant all permissions on a new resource to its creator.
     pub(super) fn grant_to_creator(&self, change: &mut Change, resource: &Resource) {
         if self.auth.settings.authorizer != Authorizer::AllowAll {
             put(change, self.login.name(), resource, resource.applicable());
         }
     }
 
-    /// Revokes all permissions of a role.
+    /// Adds statements to `change` that revoke all permissions of a role.
     pub(super) async fn revoke_all_from(&self, change: &mut Change, name: &str) -> Result<()> {
         for (resource, _) in role::permissions_of(self.database, name).await? {
             const TEXT: &str = "DELETE FROM system_auth.resource_role_permissons_index \
@@ -194,7 +193,8 @@ impl Run<'_> {
     }
 }
 
-/// Returns the permissions of a statement. `ALL` means all permissions that the resource has.
+/// Returns the permissions of a statement. `ALL` means all permissions that can be granted on the
+/// resource.
 pub(super) fn permission_set(
     permissions: &ast::Permissions,
     resource: &Resource,
@@ -216,12 +216,12 @@ pub(super) fn permission_set(
     ))
 }
 
-/// Returns the permissions of some names.
+/// Returns the permissions with these names. Skips unknown names.
 pub(super) fn named(names: &[&str]) -> PermissionSet {
     names.iter().filter_map(|name| Permission::from_name(name)).collect()
 }
 
-/// Grants permissions to a role.
+/// Adds statements to `change` that grant permissions to a role.
 pub(super) fn put(change: &mut Change, role: &str, resource: &Resource, new: PermissionSet) {
     const TEXT: &str = "UPDATE system_auth.role_permissions SET permissions = permissions + ? \
                         WHERE role = ? AND resource = ?";

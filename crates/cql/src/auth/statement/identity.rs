@@ -1,4 +1,5 @@
-//! ADD and DROP IDENTITY: the names in certificates that stand for a role.
+//! ADD and DROP IDENTITY. A client whose certificate has an identity logs in as the identity's
+//! role.
 
 use super::super::login::unauthorized;
 use super::super::permission::Permission;

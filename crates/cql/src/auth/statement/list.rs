@@ -62,8 +62,8 @@ impl Run<'_> {
         Ok(table.into_result())
     }
 
-    /// Returns the roles that the client may see. A client with DESCRIBE on all roles sees all;
-    /// others see their own.
+    /// Returns the roles of a list: `of` and the roles granted to it, or all roles that the client
+    /// may see. A client with DESCRIBE on all roles may see all roles, another client only its own.
     async fn listed_roles(&self, of: Option<&str>, recursive: bool) -> Result<BTreeSet<String>> {
         self.check_not_anonymous()?;
         if let Some(name) = of {
@@ -95,7 +95,7 @@ impl Run<'_> {
             || self.role.permissions_on(&Resource::AllRoles).has(Permission::Describe)
     }
 
-    /// Returns a role and the roles granted to it. If `recursive`, also those granted to these.
+    /// Returns a role and the roles that are granted to it, with `recursive` also indirectly.
     async fn roles_of(&self, name: &str, recursive: bool) -> Result<BTreeSet<String>> {
         if recursive {
             return Ok(role::with_inherited(self.database, name).await?.into_keys().collect());
@@ -173,7 +173,7 @@ impl Run<'_> {
         Ok(table.into_result())
     }
 
-    /// Checks that the client may see the permissions of a role, or of all.
+    /// Checks that the client may see the permissions of a role, or of all roles.
     fn check_sees_permissions(&self, of: Option<&str>) -> Result<()> {
         let describes =
             |resource: Resource| self.role.permissions_on(&resource).has(Permission::Describe);
@@ -228,7 +228,7 @@ impl Table {
         self.value(&[u8::from(value)]);
     }
 
-    /// Returns the rows. Cassandra answers an empty list without columns.
+    /// Returns the rows. An empty list is a void answer, without columns, as in Cassandra.
     fn into_result(self) -> QueryResult {
         if self.rows == 0 {
             return QueryResult::Void;

@@ -1,8 +1,8 @@
 //! Executes statements about roles, permissions and identities.
 //!
 //! All of them run on shard 0, one after the other, so that no two of them decide from the same
-//! state. Each first checks the permissions of its client, as in Cassandra. So a client without
-//! permissions learns nothing about roles, and cannot make the node compute a hash.
+//! state. As in Cassandra, each statement first checks the permissions of its client. So a client
+//! without permissions learns nothing about roles, and cannot make the node compute a hash.
 
 mod creator;
 mod define;

@@ -20,7 +20,7 @@ use crate::{
 pub(super) struct PlannedWhere {
     /// The conditions on values.
     pub(super) conditions: Vec<ViewCondition>,
-    /// The names of all restricted columns, also by `IS NOT NULL`.
+    /// The names of all restricted columns, including those with `IS NOT NULL`.
     pub(super) restricted: Vec<String>,
     /// The names of the columns that are restricted by values.
     pub(super) by_value: Vec<String>,
@@ -29,7 +29,7 @@ pub(super) struct PlannedWhere {
 /// Plans the WHERE clause of a view.
 ///
 /// # Errors
-/// A relation names an unknown column, or a SELECT could not have it, or a view cannot.
+/// A relation names an unknown column, or is invalid in a SELECT or in a view.
 pub(super) fn plan_where(
     preparation: &mut Preparation<'_>,
     base: &Arc<TableMetadata>,
@@ -51,7 +51,7 @@ pub(super) fn plan_where(
             values.relations.push(relation.clone());
         }
     }
-    // Cassandra plans the clause as that of a SELECT, with its errors.
+    // As in Cassandra, the clause is planned as the clause of a SELECT, with the same errors.
     plan(preparation, base, &values, Purpose::Select { allow_filtering: true })?;
     for relation in &values.relations {
         let is_key = |name: &Name<'_>| {

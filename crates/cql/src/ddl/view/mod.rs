@@ -1,5 +1,5 @@
-//! CREATE, ALTER and DROP MATERIALIZED VIEW, and the changes of its base table that a view forbids.
-//! The messages and the order of the checks are Cassandra's.
+//! CREATE, ALTER and DROP MATERIALIZED VIEW, and the changes that ALTER TABLE of a base table makes
+//! to its views. The messages and the order of the checks are Cassandra's.
 
 mod condition;
 mod create;
@@ -93,9 +93,9 @@ pub(super) fn drop(
     Ok(Some((context.with_keyspace(&keyspace.name, Some(changed_keyspace)), change)))
 }
 
-/// Returns the keyspace with the columns of its views as a change of their base table requires:
-/// new columns are in views with `SELECT *`, renamed columns are renamed there, too, and columns
-/// have the masks of the base table.
+/// Returns the keyspace with the views of a base table adapted to a change of the table. A view
+/// with `SELECT *` gets new regular columns. Every view gets the new names and the masks of its
+/// columns.
 pub(super) fn follow(
     keyspace: &KeyspaceMetadata,
     base: &TableMetadata,
@@ -135,7 +135,7 @@ pub(super) fn follow(
     Ok(changed)
 }
 
-/// Renames a column in the conditions of a view.
+/// Renames a column in the conditions and the WHERE clause of a view.
 fn rename(definition: &mut ViewDefinition, old: &str, new: &str) -> Result<()> {
     for condition in &mut definition.conditions {
         condition.columns.iter_mut().filter(|name| *name == old).for_each(|name| {

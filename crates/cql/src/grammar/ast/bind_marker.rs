@@ -2,7 +2,7 @@
 
 use super::{Name, Position};
 
-/// A bind marker at its place in an expression. [`BindMarkers::name`] gives its name.
+/// A bind marker at its place in an expression. [`BindMarkers::name`] returns its name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BindMarker {
     /// The number of markers before this one in the text. Two markers with the same name have two

@@ -13,7 +13,7 @@ pub struct Describe<'a> {
     pub position: Position,
 }
 
-/// The target of a `DESCRIBE`. Plurals list names, singulars give statements.
+/// The target of a `DESCRIBE`. A plural lists names. `SCHEMA` and a singular return statements.
 #[derive(Clone, Debug)]
 pub enum DescribeTarget<'a> {
     /// `CLUSTER`.
@@ -52,6 +52,6 @@ pub enum DescribeTarget<'a> {
     Aggregates,
     /// `AGGREGATE name`.
     Aggregate(QualifiedName<'a>),
-    /// A bare name: the keyspace, table, view or index that has it.
+    /// A bare name: the keyspace, index, table or view with this name.
     Any(QualifiedName<'a>),
 }

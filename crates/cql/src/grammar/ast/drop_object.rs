@@ -15,8 +15,7 @@ pub struct DropObject<'a> {
     pub position: Position,
 }
 
-/// The kind of an object that the node cannot create, with the part of the statement that only this
-/// kind has.
+/// The kind of a dropped object, with the part of the statement that only this kind has.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum ObjectKind<'a> {

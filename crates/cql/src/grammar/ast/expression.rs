@@ -3,12 +3,13 @@
 //!
 //! A *term* is the right side of a relation, or a value in `VALUES` or `SET`. The parser guarantees
 //! that a term has none of the variants that read a row: `Column`, `CountRows`, `CellMetadata`,
-//! `Field`, `Element`, `Slice`; in a transaction, a term may be a reference, which is a `Field` or
-//! an `Element`. A *selector* may have any variant, except `UserDefined`.
+//! `Field`, `Element`, `Slice`. Only in a transaction, a term may be a reference, which is a
+//! `Field` or an `Element` over a `Column`. A *selector* may have any variant, except
+//! `UserDefined`.
 //!
 //! `grammar::MAX_NESTING` bounds the depth of an expression, so that code may recurse over the tree
-//! and over a plan of it. Each operator of `1 + 1 + 1 + ...` counts as a level: the tree is flat
-//! here, but the plan is not.
+//! and over a plan of it. Each operator of `1 + 1 + 1 + ...` counts as a level, because the plan is
+//! deep although the tree is flat.
 
 use std::borrow::Cow;
 
@@ -55,7 +56,7 @@ pub enum ExpressionKind<'a> {
     /// `a + b - c` or `a * b / c % d`.
     Arithmetic(Arithmetic<'a>),
 
-    // The variants from here on occur in selectors only.
+    // The variants from here on occur only in selectors and in the references of transactions.
     /// A column.
     Column(Name<'a>),
     /// `count(*)`.

@@ -1,8 +1,8 @@
 //! The syntax tree of a statement, as the parser returns it.
 //!
-//! The tree borrows names and literals from the statement's text. It is not checked against a
-//! schema: the planner does that, and reports errors with the `Position` of a node. A tree is
-//! planned at once and dropped; a prepared statement keeps its text and its plan.
+//! The tree borrows names and literals from the statement's text. The planner checks it against a
+//! schema, and reports errors with the `Position` of a node. A tree is dropped as soon as it is
+//! planned. A prepared statement keeps its text and its plan.
 
 mod annotate;
 mod bind_marker;

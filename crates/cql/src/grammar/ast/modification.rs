@@ -2,7 +2,7 @@
 
 use super::{Expression, Name, Position, QualifiedName, Relation, WhereClause};
 
-/// A statement that writes rows, and so may stand in a batch.
+/// A statement that writes rows, and that a batch may contain.
 #[derive(Clone, Debug)]
 #[allow(missing_docs)]
 pub enum Modification<'a> {

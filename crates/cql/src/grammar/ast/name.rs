@@ -8,7 +8,7 @@ use super::Position;
 /// An identifier in its stored case: lower case if it was written without quotes, otherwise as
 /// written between the quotes.
 ///
-/// It is borrowed from the statement unless lower-casing or a doubled quote forced a copy.
+/// The text is borrowed from the statement unless lower-casing or a doubled quote forced a copy.
 #[derive(Clone, Debug)]
 pub struct Name<'a> {
     /// The name without quotes.
@@ -55,7 +55,8 @@ impl QualifiedName<'_> {
     }
 }
 
-/// Prints the name without quotes, as results name columns. See `Quoted` for the form that parses.
+/// Prints the name without quotes, as results name columns. The CQL style of `print` quotes names
+/// where necessary.
 impl fmt::Display for Name<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// A byte offset into the text of the statement. Statements are shorter than 4 GiB (the lexer
+/// A byte offset into the text of the statement. Statements are shorter than 4 GiB (the parser
 /// refuses longer ones).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Position(pub u32);
@@ -23,8 +23,8 @@ impl Position {
         self.0 as usize
     }
 
-    /// Returns line and column of this position in `text`, the statement that it belongs to. It
-    /// takes time linear in the offset, so use it for errors only.
+    /// Returns the line and column of this position in `text`, the statement of the position. The
+    /// time is linear in the offset, so use this function only for errors.
     pub fn line_column(self, text: &str) -> LineColumn {
         let before = &text.as_bytes()[..self.offset().min(text.len())];
         let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |at| at + 1);

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 
 use super::Name;
 
-/// One option. The parser refuses two of the same name in one statement, as Cassandra's does.
+/// One option. Like Cassandra's parser, ours refuses two options with the same name in one
+/// statement.
 #[derive(Clone, Debug)]
 pub struct Property<'a> {
     /// The option.
@@ -18,7 +19,6 @@ pub struct Property<'a> {
 pub enum PropertyValue<'a> {
     /// A literal or keyword, as text: `'0.1'` and `0.1` are equal.
     Text(Cow<'a, str>),
-    /// A map literal of literals, as text, in the order written. The planner handles a repeated
-    /// key.
+    /// A map literal of literals, as text, in the order written. The parser refuses a repeated key.
     Map(Vec<(Cow<'a, str>, Cow<'a, str>)>),
 }

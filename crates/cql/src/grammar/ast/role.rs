@@ -30,7 +30,7 @@ pub struct DefineRole<'a> {
     pub role: Name<'a>,
     /// `IF NOT EXISTS` of CREATE, `IF EXISTS` of ALTER.
     pub conditional: bool,
-    /// The options. Those that USER implies are among them.
+    /// The options, including those that USER implies.
     pub options: RoleOptions<'a>,
 }
 
@@ -55,7 +55,7 @@ pub struct RoleOptions<'a> {
 pub enum Password<'a> {
     Plain(Cow<'a, str>),
     Hashed(Cow<'a, str>),
-    /// The node makes a random one and returns it.
+    /// The node generates a random password and returns it.
     Generated,
 }
 
@@ -105,7 +105,7 @@ pub struct ListPermissions<'a> {
 /// The permissions of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Permissions {
-    /// `ALL`: those that the resource has.
+    /// `ALL`: those that can be granted on the resource.
     All,
     /// Named permissions, in upper case.
     Some(Vec<&'static str>),

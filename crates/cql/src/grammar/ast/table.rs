@@ -32,7 +32,7 @@ pub struct CreateTableLike<'a> {
     /// The table that it copies.
     pub source: QualifiedName<'a>,
     /// `WITH INDEXES`, `WITH COMMENTS`, `WITH SECURITY LABELS`: the parts that it copies besides
-    /// columns, constraints and options.
+    /// columns, constraints, masks and options.
     pub copied: Vec<CopiedPart>,
     /// `WITH`: options that replace those of the source.
     pub options: TableOptions<'a>,
@@ -58,7 +58,7 @@ impl CopiedPart {
     }
 }
 
-/// `name type [STATIC] [MASKED WITH ...] [PRIMARY KEY]`.
+/// `name type [STATIC] [MASKED WITH ...] [NOT NULL] [CHECK ...]`.
 #[derive(Clone, Debug)]
 pub struct ColumnDefinition<'a> {
     /// Its name.
@@ -69,7 +69,7 @@ pub struct ColumnDefinition<'a> {
     pub is_static: bool,
     /// `MASKED WITH`.
     pub mask: Option<ColumnMask<'a>>,
-    /// `CHECK`: conditions, all of which a written value must satisfy.
+    /// `NOT NULL` and `CHECK`: conditions, all of which a written value must satisfy.
     pub checks: Vec<Check<'a>>,
 }
 
@@ -174,7 +174,7 @@ pub enum TableChange<'a> {
     Options(TableOptions<'a>),
     /// `DROP COMPACT STORAGE`.
     DropCompactStorage,
-    /// `ALTER [IF EXISTS] column TYPE t`, which Cassandra has not supported since 3.10.
+    /// `ALTER column TYPE t`, which Cassandra has not supported since 3.10.
     ColumnType {
         /// The column.
         column: Name<'a>,

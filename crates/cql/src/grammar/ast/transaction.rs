@@ -4,8 +4,8 @@ use super::{ComparisonOperator, Expression, Modification, Name, Position, Select
 
 /// `BEGIN TRANSACTION ... COMMIT TRANSACTION`.
 ///
-/// Its terms may have references to rows of `LET`: `x.column`, `x.column[key]` and
-/// `x.column.field`, as selectors.
+/// Its terms may be references to rows of `LET`: `x.column`, `x.column[key]` and `x.column.field`,
+/// with the trees of selectors.
 #[derive(Clone, Debug)]
 pub struct Transaction<'a> {
     /// `LET`, in order.

@@ -4,14 +4,15 @@ use std::fmt;
 
 use super::{Position, QualifiedName};
 
-/// A statement without its content. The parser has checked its syntax to the end.
+/// A statement without its content. The parser has checked its syntax to the end, except for
+/// statements that only ScyllaDB has.
 #[derive(Clone, Debug)]
 pub struct Unsupported<'a> {
     /// The feature that it needs.
     pub feature: Feature,
     /// The beginning of the statement, in upper case: `CREATE TRIGGER`.
     pub statement: &'static str,
-    /// The name of the index, view, function or aggregate, if there is one.
+    /// The name of the view, trigger, function or aggregate, if there is one.
     pub name: Option<QualifiedName<'a>>,
     /// The place where the statement begins.
     pub position: Position,

@@ -47,7 +47,7 @@ pub enum TypeChange<'a> {
         /// Old and new names.
         fields: Vec<(Name<'a>, Name<'a>)>,
     },
-    /// `ALTER [IF EXISTS] field TYPE t`, which Cassandra has not supported since 3.10.
+    /// `ALTER field TYPE t`, which Cassandra has not supported since 3.10.
     FieldType {
         /// The field.
         field: Name<'a>,

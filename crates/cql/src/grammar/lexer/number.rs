@@ -3,7 +3,7 @@
 use super::{Cursor, Invalid, TokenKind, is_word};
 
 impl Cursor<'_> {
-    /// Takes a number, UUID, blob or duration. The cursor is at its first digit.
+    /// Consumes a number, UUID, blob or duration. The cursor is at its first digit.
     pub(super) fn number(&mut self) -> TokenKind {
         let start = self.at;
         if self.uuid() {
@@ -19,7 +19,7 @@ impl Cursor<'_> {
             return TokenKind::Duration;
         }
         let mut kind = TokenKind::Integer;
-        // `1..2` is a range, `1...2` one that begins with `1.`.
+        // `1..2` is a range of integers. In `1...2`, the range begins with the float `1.`.
         if self.peek(0) == b'.' && (self.peek(1) != b'.' || self.peek(2) == b'.') {
             self.at += 1;
             self.skip_while(|byte| byte.is_ascii_digit());
@@ -33,8 +33,8 @@ impl Cursor<'_> {
                 kind = TokenKind::Float;
             }
         }
-        // Up to eight digits could begin a UUID, which has no sign: Cassandra's lexer takes `-1and`
-        // and refuses `1and`.
+        // Up to eight digits could begin a UUID, which has no sign. So Cassandra's lexer accepts
+        // `-1and` and refuses `1and`.
         let signed = start > 0 && self.bytes[start - 1] == b'-';
         let begins_uuid = !signed && self.at - start <= 8 && self.peek(0).is_ascii_hexdigit();
         if kind == TokenKind::Integer && begins_uuid {
@@ -44,7 +44,7 @@ impl Cursor<'_> {
         kind
     }
 
-    /// Takes 8-4-4-4-12 hexadecimal digits, if they follow.
+    /// Consumes 8-4-4-4-12 hexadecimal digits, if they follow. Returns whether they do.
     pub(super) fn uuid(&mut self) -> bool {
         let Some(bytes) = self.bytes.get(self.at..self.at + 36) else { return false };
         let is_uuid = bytes.iter().enumerate().all(|(index, byte)| match index {
@@ -57,8 +57,8 @@ impl Cursor<'_> {
         is_uuid
     }
 
-    /// Takes the unit after a duration's first number and all further `number unit`; takes nothing
-    /// if there is no unit.
+    /// Consumes the unit after a duration's first number and all further `number unit`. Consumes
+    /// nothing and returns false if there is no unit.
     fn duration_units(&mut self) -> bool {
         let length = self.unit();
         self.at += length;
@@ -88,8 +88,9 @@ impl Cursor<'_> {
         }
     }
 
-    /// Takes `P1Y2M3DT4H5M6S`, `P7W` or `P0001-02-03T04:05:06` (upper case only, as in Cassandra),
-    /// if one follows and no further word characters come after it. The cursor is at the `P`.
+    /// Consumes `P0001-02-03T04:05:06`, or `P1Y2M3DT4H5M6S` or `P7W` without a word character
+    /// behind it (upper case only, as in Cassandra), if one of them follows. The cursor is at the
+    /// `P`.
     pub(super) fn iso_duration(&mut self) -> bool {
         let start = self.at;
         if self.takes_pattern(b"Pdddd-dd-ddTdd:dd:dd") {
@@ -113,8 +114,8 @@ impl Cursor<'_> {
         is_duration
     }
 
-    /// Takes numbers, each followed by one of `letters`, in the order of the letters; returns their
-    /// number.
+    /// Consumes numbers, each followed by one of `letters`, in the order of the letters. Returns
+    /// the count of the numbers.
     fn designators(&mut self, letters: &[u8]) -> usize {
         let mut count = 0;
         for &letter in letters {
@@ -130,7 +131,7 @@ impl Cursor<'_> {
         count
     }
 
-    /// Takes text of the form of `pattern`, in which `d` stands for a digit.
+    /// Consumes text of the form of `pattern`, in which `d` means any digit, if it follows.
     fn takes_pattern(&mut self, pattern: &[u8]) -> bool {
         let Some(bytes) = self.bytes.get(self.at..self.at + pattern.len()) else { return false };
         let matches = bytes.iter().zip(pattern).all(|(byte, shape)| match shape {

@@ -6,13 +6,13 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Parses the statement, if it stands here.
+    /// Parses the statement, if it follows.
     pub(super) fn annotate(&mut self) -> Result<Option<Annotate<'a>>> {
         let is_label = self.is_word_ahead(0, "security") && self.is_word_ahead(1, "label");
         if is_label {
             self.advance();
             self.advance();
-            // The node keeps one label for each object, and no provider.
+            // The node stores one label for each object, without the provider.
             if self.accept_word("for") {
                 self.name("name of a provider")?;
             }

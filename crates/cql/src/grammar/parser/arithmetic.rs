@@ -5,8 +5,8 @@ use crate::grammar::ast::{Arithmetic, ArithmeticOperator, Expression, Expression
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Parses `a + b * c - d`. With `before_column`, a `+` before a column's name is not taken: in
-    /// `SET c = 1 + 2 + c` it joins the term to the column.
+    /// Parses `a + b * c - d`. With `before_column`, the chain ends at a `+` before a column's
+    /// name, because in `SET c = 1 + 2 + c` the last `+` prepends the term to the column.
     pub(super) fn arithmetic(
         &mut self,
         operand: fn(&mut Self) -> Result<Expression<'a>>,

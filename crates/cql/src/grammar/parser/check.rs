@@ -6,7 +6,7 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Parses `NOT NULL` and `CHECK condition AND ...`, if they stand here.
+    /// Parses `NOT NULL` and `CHECK condition AND ...`, if they follow.
     pub(super) fn checks(&mut self) -> Result<Vec<Check<'a>>> {
         let mut checks = Vec::new();
         if self.is_keyword(Keyword::NOT) {

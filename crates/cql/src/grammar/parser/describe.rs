@@ -20,8 +20,8 @@ impl<'a> Parser<'a> {
 
     fn describe_target(&mut self) -> Result<DescribeTarget<'a>> {
         let TokenKind::Keyword(keyword) = self.kind(0) else { return self.describe_any() };
-        // Some of these words also name tables. They are names unless a word follows that they can
-        // introduce.
+        // The singulars are in `describe_one`. There, a word that may also be a table's name is a
+        // table's name unless the next token fits the word.
         let plural = match keyword {
             Keyword::CLUSTER => DescribeTarget::Cluster,
             Keyword::SCHEMA => DescribeTarget::Schema { full: false },

@@ -1,11 +1,11 @@
-//! Failures: syntax errors inside the parser, cheap to make until the parser gives up the
-//! statement.
+//! Failures: syntax errors inside the parser. A failure is cheap, because the text of the error is
+//! made only when the parser gives up the statement.
 
 use crate::grammar::SyntaxError;
 use crate::grammar::ast::Position;
 use crate::grammar::token::{Token, TokenKind};
 
-/// The reason why the parser stopped, and the token.
+/// The reason why the parser stopped, and the token at which it stopped.
 #[derive(Debug)]
 pub(super) struct Failure {
     /// Index of the offending token.

@@ -96,7 +96,7 @@ impl<'a> Parser<'a> {
         Ok((name, self.qualified_name("name of a table")?))
     }
 
-    /// Takes a string, which is required here.
+    /// Consumes a string, which is required here.
     pub(super) fn required_string(&mut self) -> Result<()> {
         self.string().map(drop).ok_or_else(|| self.expected("string"))
     }

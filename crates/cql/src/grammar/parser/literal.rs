@@ -9,8 +9,8 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Returns whether a literal begins `ahead` tokens after the current one. A sign is part of it
-    /// if there is no blank between.
+    /// Returns whether a literal begins `ahead` tokens after the current one. A sign is a part of a
+    /// number if no blank separates the two.
     pub(super) fn is_literal(&self, ahead: usize) -> bool {
         match self.kind(ahead) {
             TokenKind::Minus => {
@@ -23,7 +23,7 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// Takes the literal at the current token, if there is one.
+    /// Consumes the literal at the current token, if there is one.
     pub(super) fn literal(&mut self) -> Option<Literal<'a>> {
         if !self.is_literal(0) {
             return None;
@@ -47,7 +47,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Takes the string at the current token, if there is one.
+    /// Consumes the string at the current token, if there is one.
     pub(super) fn string(&mut self) -> Option<Cow<'a, str>> {
         if !matches!(self.kind(0), TokenKind::String | TokenKind::DollarString) {
             return None;

@@ -1,8 +1,8 @@
 //! The parser: recursive descent over the tokens, with a module for each family of statements.
 //!
-//! Where two readings are possible, a bounded look-ahead decides. No text is parsed twice, except
-//! in the bounded cases that `selector::hint_or_tuple` describes. Time and memory are linear in the
-//! text, and the depth of recursion is bounded by `MAX_NESTING`.
+//! Where two readings are possible, a bounded look-ahead decides. Text is parsed twice only in
+//! `type_in_parentheses`, `hint_or_tuple` and `transaction_answer`, where the cost is bounded. Time
+//! and memory are linear in the text, and the depth of recursion is bounded by `MAX_NESTING`.
 
 mod alter_table;
 mod annotate;
@@ -84,7 +84,7 @@ pub(super) fn parse_type(text: &str) -> std::result::Result<TypeName<'_>, Syntax
     parse_with(text, Parser::type_name).map(|(type_name, _)| type_name)
 }
 
-/// Parses the text that may stand after `WHERE`.
+/// Parses the text after `WHERE`, which must end the text.
 pub(super) fn parse_where(
     text: &str,
 ) -> std::result::Result<(WhereClause<'_>, BindMarkers<'_>), SyntaxError> {
@@ -202,7 +202,7 @@ impl<'a> Parser<'a> {
         Failure::expected(self.at, expected)
     }
 
-    /// Runs `parse` one level deeper.
+    /// Runs `parse` with one more level of nesting.
     fn nested<T>(&mut self, parse: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         if self.nesting == MAX_NESTING {
             let message = format!("nested deeper than {MAX_NESTING} levels");
@@ -268,7 +268,7 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
-    /// Parses `IF EXISTS`, if it stands here.
+    /// Parses `IF EXISTS`, if it follows.
     fn if_exists(&mut self) -> Result<bool> {
         let is = self.accept_keyword(Keyword::IF);
         if is {
@@ -277,7 +277,7 @@ impl<'a> Parser<'a> {
         Ok(is)
     }
 
-    /// Parses `IF NOT EXISTS`, if it stands here.
+    /// Parses `IF NOT EXISTS`, if it follows.
     fn if_not_exists(&mut self) -> Result<bool> {
         let is = self.accept_keyword(Keyword::IF);
         if is {

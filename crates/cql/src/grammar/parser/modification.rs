@@ -8,7 +8,7 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Parses an `INSERT`, `UPDATE` or `DELETE`, if one stands here.
+    /// Parses an `INSERT`, `UPDATE` or `DELETE`, if one follows.
     pub(super) fn modification(&mut self) -> Result<Option<Modification<'a>>> {
         Ok(Some(match self.kind(0) {
             TokenKind::Keyword(Keyword::INSERT) => Modification::Insert(self.insert()?),
@@ -67,8 +67,8 @@ impl<'a> Parser<'a> {
         Ok(Batch { kind, using, statements, position })
     }
 
-    /// Parses `USING option AND ...`, if it stands here. The last of several options of the same
-    /// name counts, as in Cassandra.
+    /// Parses `USING option AND ...`, if it follows. Of several options with the same name, the
+    /// last one counts, as in Cassandra.
     pub(super) fn using(&mut self) -> Result<Using<'a>> {
         self.using_options(true)
     }
@@ -97,7 +97,7 @@ impl<'a> Parser<'a> {
         Ok(using)
     }
 
-    /// Parses `USING TIMEOUT duration`, if it stands here.
+    /// Parses `USING TIMEOUT duration`, if it follows.
     pub(super) fn using_timeout(&mut self) -> Result<Option<Expression<'a>>> {
         if !(self.is_keyword(Keyword::USING) && self.is_word_ahead(1, "timeout")) {
             return Ok(None);
@@ -107,7 +107,7 @@ impl<'a> Parser<'a> {
         self.duration_or_marker().map(Some)
     }
 
-    /// Parses `IF condition`, if it stands here.
+    /// Parses `IF condition`, if it follows.
     pub(super) fn if_condition(&mut self) -> Result<Condition<'a>> {
         if self.accept_keyword(Keyword::IF) { self.condition() } else { Ok(Condition::None) }
     }

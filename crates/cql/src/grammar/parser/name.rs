@@ -86,7 +86,7 @@ impl<'a> Parser<'a> {
         Failure::message(self.at, message)
     }
 
-    /// Takes the current token, which is a word or a quoted name.
+    /// Consumes the current token, which is a word or a quoted name.
     pub(super) fn take_name(&mut self) -> Name<'a> {
         let token = self.advance();
         Name { text: self.name_text(token), position: Position(token.start) }
@@ -104,7 +104,7 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Returns the text between the quotes of `text`, with doubled quotes undone.
+/// Returns the text between the quotes of `text`, with one quote for each doubled quote.
 pub(super) fn unquote<'a>(text: &'a str, quote: &str, doubled: &str) -> Cow<'a, str> {
     let inside = &text[1..text.len() - 1];
     if inside.contains(quote) {

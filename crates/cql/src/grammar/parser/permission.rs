@@ -89,8 +89,8 @@ impl<'a> Parser<'a> {
         Ok(Permissions::Some(names))
     }
 
-    /// Parses the resource of a permission. Words that also name tables are names unless a word
-    /// follows that they can introduce.
+    /// Parses the resource of a permission. A keyword that may also be a table's name is a table's
+    /// name unless the next token fits the keyword, as in `ROLE r`.
     fn resource(&mut self) -> Result<Resource<'a>> {
         let next = self.kind(1);
         let before_string = matches!(next, TokenKind::String | TokenKind::DollarString);

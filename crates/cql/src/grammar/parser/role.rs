@@ -152,7 +152,7 @@ impl<'a> Parser<'a> {
         Ok(RoleStatement::Drop { role: self.plain_name("name of a user")?, if_exists })
     }
 
-    /// Takes a word or a string, but neither a keyword nor a quoted name. The case stays as
+    /// Consumes a word or a string, but neither a keyword nor a quoted name. The case stays as
     /// written, as in Cassandra.
     fn plain_name(&mut self, expected: &'static str) -> Result<Name<'a>> {
         let position = self.position();
@@ -185,7 +185,7 @@ impl<'a> Parser<'a> {
         Ok(RoleStatement::DropIdentity { identity, if_exists })
     }
 
-    /// Parses the name of a role. It may also be a string, whose case counts.
+    /// Parses the name of a role. It may also be a string, whose case is kept.
     pub(super) fn role_name(&mut self) -> Result<Name<'a>> {
         let position = self.position();
         match self.string() {
@@ -203,7 +203,8 @@ impl<'a> Parser<'a> {
     }
 }
 
-/// Sets an option. Returns its name if it is set already. The kinds of password exclude each other.
+/// Sets an option. Returns the name of the option if it was set already. The three kinds of
+/// password count as one option.
 fn set<'a>(options: &mut RoleOptions<'a>, option: RoleOption<'a>) -> Option<&'static str> {
     fn put<T>(slot: &mut Option<T>, value: T, name: &'static str) -> Option<&'static str> {
         slot.replace(value).map(|_| name)

@@ -1,5 +1,5 @@
-//! Statements of ScyllaDB alone. This node has none of their features, so their content is dropped
-//! and the statement is refused by name.
+//! Statements that only ScyllaDB has. This node does not support them, so the parser skips the
+//! content of such a statement, and the error names the statement.
 
 use super::{Parser, Result, statement::unsupported};
 use crate::grammar::ast::{Feature, Unsupported};
@@ -7,7 +7,7 @@ use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
 impl<'a> Parser<'a> {
-    /// Parses a statement of ScyllaDB alone, if one stands here.
+    /// Parses a statement that only ScyllaDB has, if one follows.
     pub(super) fn scylla_statement(&mut self) -> Result<Option<Unsupported<'a>>> {
         let position = self.position();
         if self.is_word_ahead(0, "prune") && self.is_keyword_ahead(1, Keyword::MATERIALIZED) {
@@ -49,7 +49,8 @@ impl<'a> Parser<'a> {
         Ok(Some(unsupported(statement, Feature::ServiceLevels, None, position)))
     }
 
-    /// Returns whether `SERVICE LEVEL`, `SERVICE_LEVEL` or a plural of it stands there.
+    /// Returns whether `SERVICE LEVEL`, `SERVICE_LEVEL` or a plural of it begins `ahead` tokens
+    /// after the current one.
     fn is_service_level(&self, ahead: usize) -> bool {
         let joined = ["service_level", "service_levels"];
         let is = |ahead, word: &&str| self.is_word_ahead(ahead, word);

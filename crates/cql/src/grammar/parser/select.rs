@@ -55,7 +55,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Takes `JSON` or `DISTINCT`, unless the word is the name of a column: the next token decides.
+    /// Consumes `JSON` or `DISTINCT`, unless the word is the name of a column. The next token
+    /// decides.
     fn select_modifier(&mut self, keyword: Keyword) -> bool {
         let names_column = match self.kind(1) {
             TokenKind::Comma | TokenKind::Dot => true,

@@ -141,9 +141,9 @@ impl<'a> Parser<'a> {
 
     /// Parses `(type) selector`, `(selector)` or `(selector, ...)`.
     ///
-    /// `(a)[1]` hints the list `[1]`, as in Cassandra, but `(a)[1..2]` is a slice. This is the only
-    /// place that parses text twice. The second pass parses a term, which has no such choice, so
-    /// the cost is bounded.
+    /// As in Cassandra, `(a)[1]` is the list `[1]` with the type hint `a`, but `(a)[1..2]` is a
+    /// slice. If the text is no list, the parser parses it again. The second pass parses terms,
+    /// which have no such choice, so the cost is bounded.
     fn hint_or_tuple(&mut self) -> Result<ExpressionKind<'a>> {
         let start = self.checkpoint();
         if let Some(type_name) = self.type_in_parentheses() {

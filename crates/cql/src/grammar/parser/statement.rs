@@ -1,4 +1,4 @@
-//! The choice of the statement's parser by its first words.
+//! Chooses the parser of a statement by the first words of the statement.
 
 use super::{Parser, Result};
 use crate::grammar::ast::{

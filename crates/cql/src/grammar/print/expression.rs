@@ -115,7 +115,7 @@ impl<W: Write> Printer<'_, W> {
         let name = call.name.name.as_str();
         let is_literal =
             |argument: &Expression<'_>| matches!(argument.kind, ExpressionKind::Literal(_));
-        // Cassandra names the result of `count(1)` as that of `count(*)`.
+        // Cassandra names the result of `count(1)` like that of `count(*)`.
         if name == "count" && call.arguments.len() == 1 && call.arguments.iter().all(is_literal) {
             return self.text("count");
         }

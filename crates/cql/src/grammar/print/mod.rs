@@ -32,7 +32,7 @@ struct Printer<'p, W> {
     is_term: bool,
 }
 
-/// A term in an error's text. Other than in the result style, native functions have no keyspace.
+/// A term in an error's text. Unlike in the result style, native functions have no keyspace.
 pub struct TermText<'e>(pub &'e Expression<'e>);
 
 impl fmt::Display for TermText<'_> {
@@ -79,7 +79,7 @@ impl<W: Write> Printer<'_, W> {
         if !self.is_cql() {
             return self.text(&name.text);
         }
-        // Any keyword is quoted: some may stand in some places without quotes and not in others.
+        // Every keyword is quoted, because some keywords need quotes in only some places.
         if Keyword::find(name.text.as_bytes()).is_some() {
             return write!(self.out, "\"{name}\"");
         }

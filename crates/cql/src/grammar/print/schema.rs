@@ -1,4 +1,5 @@
-//! Prints `CREATE` and `ALTER` of keyspaces, tables and types.
+//! Prints `CREATE` and `ALTER` of tables and types, `CREATE MATERIALIZED VIEW`, and comments and
+//! labels.
 
 use std::fmt::{self, Write};
 

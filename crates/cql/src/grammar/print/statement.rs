@@ -1,4 +1,4 @@
-//! Printing of whole statements, and of statements that are a few words.
+//! Prints whole statements, and the parts of those that consist of a few words.
 
 use std::fmt::{self, Write};
 

@@ -188,8 +188,8 @@ fn exclusions(
     relations.excluded.iter().map(plan).collect()
 }
 
-/// Plans the multi-column relations that begin with one column, and the bounds of that column
-/// alone. Returns the number of restricted columns too.
+/// Plans the multi-column relations that begin with the same column, and the single-column
+/// relations `single` of this column. Also returns the number of restricted columns.
 fn plan_tuples(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,
@@ -260,7 +260,7 @@ impl TupleRange {
         Ok(())
     }
 
-    /// Adds the bounds of the first column alone.
+    /// Adds the single-column bounds and the NOT IN of the first column.
     fn add_single(
         &mut self,
         preparation: &mut Preparation<'_>,

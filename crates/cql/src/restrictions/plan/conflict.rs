@@ -1,8 +1,8 @@
 //! Conflicts of relations that restrict the same column, in Cassandra's words.
 //!
-//! An equality excludes all other relations. A range has one bound on each side, and may have any
-//! number of NOT IN. CONTAINS, CONTAINS KEY and their negations can be combined only with each
-//! other.
+//! An equality, an IN or a LIKE excludes all other relations. A range has one bound on each side,
+//! and may have any number of NOT IN. CONTAINS, CONTAINS KEY and their negations can be combined
+//! only with each other.
 
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 
@@ -166,7 +166,8 @@ impl<'c> Restriction<'c> {
         }
     }
 
-    /// Adds `found`, which does not conflict, if both restrict the same columns.
+    /// Adds `found`, which does not conflict, if both restrict a common column. Returns whether
+    /// they do.
     pub fn absorbs(&mut self, found: &Self) -> bool {
         if self.is_token != found.is_token || self.common(found).is_empty() {
             return false;

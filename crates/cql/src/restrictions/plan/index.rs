@@ -1,9 +1,9 @@
 //! The choice of indexes for a WHERE clause, by the rules of Cassandra 5.0.
 //!
-//! A legacy index serves equality only, and serves it alone. Storage-attached indexes also serve
-//! ranges of numbers and the like, and serve several conditions together. A SASI index serves what
-//! its options say, on its column alone. A clause that needs filtering beside them needs ALLOW
-//! FILTERING.
+//! A legacy index serves one equality, CONTAINS or CONTAINS KEY, without other conditions.
+//! Storage-attached indexes also serve ranges ([`has_ranges`]), and several of them serve several
+//! conditions together. A SASI index serves the conditions on its column that its options allow. A
+//! clause with conditions that the indexes do not serve needs ALLOW FILTERING.
 
 use espalier_mutation::schema::{ColumnKind, IndexMetadata, IndexPart, TableMetadata, TermIndex};
 use espalier_types::CqlType;
@@ -66,7 +66,7 @@ pub(super) fn serves(
 }
 
 /// Returns whether a SASI index serves a condition. The pattern of a LIKE may still be of a kind
-/// that it does not serve.
+/// that the index does not serve.
 fn serves_terms(terms: &TermIndex, predicate: &Predicate<'_>) -> bool {
     match predicate {
         Predicate::Compare(Operator::Equal, _) => terms.serves_equality(),
@@ -86,8 +86,8 @@ pub(super) fn like_index(table: &TableMetadata, column: &str) -> Option<TermInde
     terms_on(table, column).map(|(_, terms)| terms)
 }
 
-/// Returns whether a storage-attached index serves ranges of a type: of numbers, times and
-/// addresses, as in Cassandra.
+/// Returns whether a storage-attached index serves ranges of a type, such as numbers, times and
+/// addresses. The types are those of Cassandra.
 fn has_ranges(column_type: &CqlType) -> bool {
     !matches!(
         column_type,
@@ -130,8 +130,7 @@ impl<'c> IndexChoice<'c> {
         relations.iter().filter(move |relation| kind_of(table, relation) == Some(kind))
     }
 
-    /// Returns whether the statement reads by an index, and whether it filters beside it or without
-    /// it.
+    /// Returns whether the statement reads by an index, and whether it needs filtering.
     pub fn judge(
         &self,
         partition: &PartitionRestriction,
@@ -176,8 +175,8 @@ impl<'c> IndexChoice<'c> {
         let by_one = !self.is_nearest
             && alone.iter().any(|index| match relations {
                 [relation] => serves(table, index, relation),
-                // One index does not serve two conditions of a collection. Two of a SASI index are
-                // the bounds of a range.
+                // One index on a collection does not serve two conditions. Two conditions that a
+                // SASI index serves are the bounds of a range.
                 _ => {
                     index.is_sasi()
                         && relations.iter().all(|relation| serves(table, index, relation))
@@ -208,7 +207,7 @@ pub(super) fn kind_of(table: &TableMetadata, relation: &Relation<'_>) -> Option<
     table.column(name.as_str()).map(|column| column.kind)
 }
 
-/// Returns the index that narrows conditions on a part of a column.
+/// Returns the index that can find rows by a condition on a part of a column.
 pub(super) fn index_on<'t>(
     table: &'t TableMetadata,
     column: &str,
@@ -264,7 +263,7 @@ pub(super) fn plan_terms(
         if !analysis.is_plain() && is_range {
             return;
         }
-        // An index with suffixes has these behind the values.
+        // Suffixes of terms have entries behind the values, so an open range would find them, too.
         if is_range && index.term_index(table).is_some_and(|terms| terms.has_suffixes()) {
             return;
         }

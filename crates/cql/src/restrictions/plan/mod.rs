@@ -36,14 +36,14 @@ use crate::{
 /// allowed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// SELECT, with or without ALLOW FILTERING.
+    /// A SELECT.
     Select {
-        /// ALLOW FILTERING.
+        /// True if the statement may filter rows.
         allow_filtering: bool,
     },
     /// SELECT in the order of an index on vectors.
     Nearest {
-        /// ALLOW FILTERING.
+        /// True if the statement may filter rows.
         allow_filtering: bool,
     },
     /// UPDATE or DELETE: the full partition key and a prefix of the clustering, without filters.
@@ -64,7 +64,7 @@ impl Purpose {
         matches!(self, Self::Nearest { .. })
     }
 
-    /// Returns whether the statement has ALLOW FILTERING.
+    /// Returns whether the statement may filter rows.
     fn may_filter(self) -> bool {
         matches!(
             self,
@@ -81,7 +81,8 @@ pub const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve
 /// The relations of a WHERE clause, sorted by the plan that they belong to.
 #[derive(Default)]
 struct SortedRelations<'e> {
-    /// The relations of single columns of the primary key, by the column's place in it.
+    /// The relations of single columns of the primary key, by the column's position in the primary
+    /// key.
     by_column: BTreeMap<usize, ColumnRelations<'e>>,
     tuples: Vec<TupleRelation<'e>>,
     tokens: Vec<&'e Relation<'e>>,
@@ -277,7 +278,7 @@ fn check_operator(
     }
 }
 
-/// Returns the reason to refuse `<` and the like: durations have no order.
+/// Returns the reason to refuse `<` and other inequalities: durations have no order.
 fn refuse_slice(column_type: &CqlType) -> Option<&'static str> {
     if !contains_duration(column_type) {
         return None;

@@ -15,8 +15,8 @@ use crate::{
 };
 
 impl IndexChoice<'_> {
-    /// Checks that indexes, or the whole primary key, serve each condition of a statement in the
-    /// order of an index on vectors.
+    /// Checks that an index or the primary key serves each condition of a statement in the order of
+    /// an index on vectors.
     ///
     /// # Errors
     /// The statement would filter.
@@ -65,10 +65,10 @@ fn are_indexed(table: &TableMetadata, relation: &Relation<'_>) -> bool {
     }
 }
 
-/// Refuses a condition on a column of vectors that has an index, which serves the order alone.
+/// Refuses a condition on an indexed column of vectors, because the index serves only the order.
 ///
 /// # Errors
-/// The clause has one.
+/// The clause has such a condition.
 pub(super) fn refuse_vectors(table: &TableMetadata, clause: &WhereClause<'_>) -> Result<()> {
     let is_refused = |relation: &Relation<'_>| {
         let RelationTarget::Column(name) = &relation.target else { return false };

@@ -1,9 +1,9 @@
 //! The error for a `WHERE` that cannot be planned, as Cassandra finds it.
 //!
-//! Cassandra checks the relations in their order, each by itself and then beside those before it,
-//! and only then the restrictions of the partition key, of the clustering and of other columns.
-//! This module repeats these checks, but only if the plan has failed: a usable statement does not
-//! pay for them.
+//! Cassandra checks the relations in their order, each by itself and then together with the
+//! relations before it. After that, it checks the restrictions of the partition key, of the
+//! clustering and of other columns. This module repeats these checks, but only if the plan has
+//! failed: a usable statement does not pay for them.
 
 use std::sync::Arc;
 
@@ -55,7 +55,7 @@ struct Check<'c, 'a> {
     table: &'c TableMetadata,
     clause: &'c WhereClause<'c>,
     purpose: Purpose,
-    /// True if an index serves any relation.
+    /// True if an index serves any relation of a SELECT, or its order.
     has_index: bool,
     /// The restrictions by the relations so far.
     restrictions: Vec<Restriction<'c>>,
@@ -190,7 +190,7 @@ impl<'c> Check<'c, '_> {
         }
     }
 
-    /// Refuses a clustering restriction behind a slice.
+    /// Refuses a slice of a clustering column before a restricted one.
     fn behind_a_slice(&self, found: &Restriction<'_>) -> Result<()> {
         let clustering = |restriction: &&Restriction<'_>| restriction.kind_of_columns().is_some();
         let position = |restriction: &Restriction<'_>| restriction.columns[0].position;
@@ -312,7 +312,7 @@ impl<'c> Check<'c, '_> {
         Ok(())
     }
 
-    /// Refuses a range of several columns that does not begin with the first column.
+    /// Refuses a multi-column range behind a column that is not restricted.
     fn filtered_tuples(&self, restricted: &[&Restriction<'_>]) -> Result<()> {
         let mut position = 0;
         for other in restricted {
@@ -381,7 +381,7 @@ pub(super) fn not_indexed(relation: &Relation<'_>) -> String {
     )
 }
 
-/// Returns whether an IN has other than one value. An IN of one value is an equality.
+/// Returns whether an IN does not have exactly one value. An IN of one value is an equality.
 pub(super) fn is_in(values: &InValues<'_>) -> bool {
     !matches!(values, InValues::Values(values) if values.len() == 1)
 }

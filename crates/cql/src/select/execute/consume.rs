@@ -1,4 +1,4 @@
-//! Takes the rows of a chunk: filters, groups and encodes them up to the limits of the page.
+//! Consumes the rows of a chunk: filters, groups and encodes them up to the limits of the page.
 
 use bytes::Bytes;
 use espalier_mutation::{DecoratedKey, Row};
@@ -11,9 +11,10 @@ use crate::{
     current_row::{CurrentRow, FlatRow, RowView},
 };
 
-/// Flat rows between two yields.
+/// Maximum number of flat rows between two calls of `maybe_yield`.
 const FLAT_ROWS_AT_ONCE: usize = 64;
-/// Bytes of flat rows between two yields. Arbitrary: some microseconds to copy them.
+/// Bytes of flat rows between two calls of `maybe_yield`. Arbitrary: a copy of them takes some
+/// microseconds.
 const FLAT_BYTES_AT_ONCE: usize = 32 * 1024;
 
 /// A partition of a chunk, without its rows.
@@ -21,16 +22,16 @@ struct Found<'p> {
     key: &'p DecoratedKey,
     components: &'p [Bytes],
     static_row: Option<&'p Row>,
-    /// Whether the partition is the last one of the chunk.
+    /// True if the partition is the last one of the chunk.
     is_last: bool,
-    /// Whether rows may follow behind the partition.
+    /// True if rows may follow behind the partition.
     more: bool,
-    /// Whether an earlier chunk or page has shown a row of the partition.
+    /// True if an earlier chunk or page has a result row of the partition.
     is_continued: bool,
 }
 
 impl Execution<'_> {
-    /// Takes the rows of a chunk. `more` says whether rows may follow behind the chunk.
+    /// Consumes the rows of a chunk. `more` is true if rows may follow behind the chunk.
     pub(super) async fn consume(
         &mut self,
         partitions: Vec<PartitionRows>,
@@ -63,7 +64,7 @@ impl Execution<'_> {
         Ok(Flow::More)
     }
 
-    /// Takes flat rows as [`Self::consume`] takes objects.
+    /// Consumes flat rows as [`Self::consume`] consumes objects.
     pub(super) async fn consume_flat(&mut self, flat: FlatRows, more: bool) -> Result<Flow> {
         let Some(columns) = self.select.flat.as_ref().map(|flat| &flat.columns) else {
             return Ok(Flow::More);
@@ -72,7 +73,8 @@ impl Execution<'_> {
         let buffer = Bytes::from(values);
         let (mut start, mut row_at, count) = (0, 0, partitions.len());
         let (mut rows_left, mut batch_end) = (FLAT_ROWS_AT_ONCE, FLAT_BYTES_AT_ONCE);
-        // Each partition is freed after its rows, so that freeing them never blocks for long.
+        // Each partition is freed after its rows. Many partitions that are freed together would
+        // block the core.
         for (index, partition) in partitions.into_iter().enumerate() {
             let components = key_components(&self.select.table, &partition.key)?;
             let (static_row, is_last) = (partition.static_row.as_ref(), index + 1 == count);
@@ -117,7 +119,8 @@ impl Execution<'_> {
         is_last: bool,
         more: bool,
     ) -> Found<'p> {
-        // If a page ended among tombstones, no row of the partition has been returned yet.
+        // If a page ended among tombstones, it may have returned no row of the partition at which
+        // this page begins.
         let has_shown = |from: &ReadPosition| from.rows_of_partition > 0 && from.key == *key;
         let is_continued = self.last_key.as_ref().is_some_and(|last| last == key)
             || self.resumed.as_ref().is_some_and(has_shown);
@@ -127,7 +130,8 @@ impl Execution<'_> {
         Found { key, components, static_row, is_last, more: more || !is_last, is_continued }
     }
 
-    /// Shows a partition as one row, or one that has only a static row.
+    /// Consumes a partition that may count as one row: with DISTINCT, in a compact table without
+    /// clustering columns, or if it has only a static row.
     fn show_partition(&mut self, found: &Found<'_>, first: Option<&Row>) -> Result<Flow> {
         let select = self.select;
         let shows_partitions = select.shows_partitions();
@@ -145,7 +149,7 @@ impl Execution<'_> {
         self.row(found, row, found.more)
     }
 
-    /// Takes a row, unless the partition has reached PER PARTITION LIMIT.
+    /// Consumes a row, unless the partition has reached PER PARTITION LIMIT.
     fn take_row(
         &mut self,
         found: &Found<'_>,
@@ -200,7 +204,7 @@ impl Execution<'_> {
                 let is_grouped = self.select.group_by.is_some();
                 self.last_grouped = is_grouped.then(|| position(self.partition_rows));
             } else if self.last_key.as_ref() != Some(found.key) {
-                // The page ends where the next partition begins.
+                // If the page is full, it ends behind this partition.
                 let at = position(self.partition_rows);
                 self.last_grouped = Some(ReadPosition { clustering: None, ..at });
             }

@@ -9,8 +9,8 @@ use crate::{
 
 /// Rows per chunk if not every row read is a row of the page (filters, aggregates).
 pub const CHUNK_ROWS: usize = 4096;
-/// Rows that a read by an index reads in addition to the rows that the page lacks, because the
-/// filter may drop some. Arbitrary.
+/// Rows that a read by an index reads in addition to the rows that the page lacks, because filters
+/// may drop some of them. Arbitrary.
 pub const STALE_ROWS: usize = 16;
 /// The factor by which each chunk of a read by an index has more rows than the chunk before, up to
 /// 16 × [`CHUNK_ROWS`]. Arbitrary.
@@ -19,15 +19,15 @@ pub const GROWTH: usize = 8;
 /// limit.
 pub const CHUNK_BYTES: usize = 4 << 20;
 /// A statement that may not return a short page ends its chunk after `CHUNK_PAGES` × the page
-/// tombstone limit, because a chunk pins its sources, including memtables that were flushed
-/// meanwhile.
+/// tombstone limit, because a chunk pins its sources, including memtables that are flushed while
+/// the chunk is read.
 const CHUNK_PAGES: usize = 10;
 /// Tombstones per chunk if the page tombstone limit is disabled.
 const CHUNK_TOMBSTONES: usize = 100_000;
-/// Maximum bytes of a result without paging: drivers accept no longer frame.
+/// Maximum bytes of a result without paging, because drivers accept no larger frame.
 const MAX_RESULT_BYTES: usize = 256 << 20;
 
-/// The limits of a page, and of the chunks that it is read in.
+/// The limits of a page, and of the chunks of its reads.
 pub struct PageLimits {
     /// Result rows at which the page ends; `usize::MAX` without paging.
     pub rows: usize,
@@ -101,7 +101,7 @@ pub fn evaluate_limit(
         Bound::Null => Err(Error::invalid("Invalid null value of limit")),
         Bound::Value(bytes) => match <[u8; 4]>::try_from(bytes.as_ref()).map(i32::from_be_bytes) {
             Ok(limit) if limit > 0 => Ok(limit as usize),
-            // Cassandra's text is that of LIMIT for both.
+            // Cassandra has the first text for both limits; here the second one names its limit.
             Ok(_) => Err(Error::invalid(match name {
                 "LIMIT" => "LIMIT must be strictly positive".to_string(),
                 name => format!("LIMIT must be strictly positive: {name}"),

@@ -1,8 +1,9 @@
-//! Execution of SELECT: reads storage in bounded chunks until the page is full, the limit is
-//! reached or no rows are left.
+//! Execution of SELECT: reads storage in bounded chunks until the page is full, LIMIT is reached,
+//! the page ends among tombstones, or no rows are left.
 //!
-//! A chunk has many rows. Each row is freed as soon as it is encoded in the page, and the loop over
-//! the rows of a chunk may yield after each.
+//! A chunk has many rows. The loop over them may yield between rows. It frees each row as soon as
+//! the row is encoded in the page; flat rows share one buffer, which it frees at the end of the
+//! chunk.
 
 mod consume;
 mod limits;
@@ -52,7 +53,9 @@ struct Execution<'s> {
     per_partition_limit: usize,
     /// The partition of the last row that was encoded or added to a group.
     last_key: Option<DecoratedKey>,
-    /// The position of the last row that was added to a group, with GROUP BY.
+    /// With GROUP BY, the position behind which the next page begins if the page is full when the
+    /// next group begins: the last row that was added to a group, or the last partition if groups
+    /// are whole partitions.
     last_grouped: Option<ReadPosition>,
     /// Result rows or groups of the current partition so far, for PER PARTITION LIMIT.
     partition_rows: usize,
@@ -60,14 +63,14 @@ struct Execution<'s> {
     resumed: Option<ReadPosition>,
     /// Chunks that were read.
     chunks: u32,
-    /// Set if the page is full before all rows were read.
+    /// The position behind which the next page begins; `None` if there is no next page.
     next: Option<ReadPosition>,
     /// The tombstones that the page met.
     tombstones: TombstoneCount,
     guard: Guard<'s>,
 }
 
-/// Cassandra's refusal of pages of a sorted read.
+/// Cassandra's error for a sorted read with pages.
 const SORTED_PAGES: &str = "Cannot page queries with both ORDER BY and a IN restriction on the \
 partition key; you must either remove the ORDER BY or the IN and sort client side, or disable \
 paging for this query";
@@ -75,8 +78,9 @@ paging for this query";
 /// Executes a SELECT and returns one page.
 ///
 /// # Errors
-/// A limit, a bound value or the paging state is invalid, the statement cannot be paged, the result
-/// is too large, a selector has no value, or the storage fails.
+/// A limit, a bound value or the paging state is invalid, the statement cannot be paged, a
+/// guardrail refuses it, it meets too many tombstones, the result is too large, a selector has no
+/// value, or the storage fails.
 pub async fn execute(
     select: &PlannedSelect,
     database: &Node,
@@ -90,7 +94,7 @@ pub async fn execute(
     select.check_page_size(options, limit, guard)?;
     let per_partition_limit =
         evaluate_limit(select.per_partition_limit.as_ref(), evaluation, "PER PARTITION LIMIT")?;
-    // The rows in the order of their similarity come in one page.
+    // A SELECT in the order of similarity returns one page.
     let unpaged = QueryOptions { page_size: None, paging_state: None, ..*options };
     let options = match &select.nearest {
         Some(nearest) => {
@@ -234,8 +238,8 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Returns the next read. If each row read is a row of the page, it reads the rows that the
-    /// page lacks, at most 16 × [`CHUNK_ROWS`]. Otherwise it reads one chunk.
+    /// Returns the command that reads the next chunk. If each row of a chunk is a row of the page,
+    /// the chunk has the rows that the page lacks, at most 16 × [`CHUNK_ROWS`].
     fn command(
         &self,
         target: ReadTarget,
@@ -258,13 +262,15 @@ impl Execution<'_> {
             limits: ReadLimits {
                 rows: match (exact, &self.search) {
                     (true, _) => missing_page.min(CHUNK_ROWS * 16),
-                    // Most entries of an index are not stale. If other conditions drop most rows,
-                    // each chunk is larger, because it may pass a part of the index again.
+                    // Most entries of an index are not stale, so the first chunk has few spare
+                    // rows. If filters drop most rows, later chunks are larger, because each chunk
+                    // may read a part of the index again.
                     (false, Some(_)) if !select.is_aggregate => missing_page
                         .saturating_add(STALE_ROWS)
                         .saturating_mul(GROWTH.saturating_pow(self.chunks))
                         .min(CHUNK_ROWS * 16),
-                    // A scan that goes on opens its files less often.
+                    // The chunks after the first are 4 times as large, so that a long scan opens
+                    // its files less often.
                     (false, _) if is_scan && select.flat.is_some() => {
                         CHUNK_ROWS << (2 * self.chunks).min(2)
                     }

@@ -3,16 +3,16 @@
 //! The similarity of a row is computed from the vector that the row has now. So the order is exact
 //! for the rows that are read, and stale entries of the index do no harm.
 //!
-//! 1. The rows of named partitions, and those that other indexes find if they are few, are all
-//!    read.
+//! 1. If the statement names partitions, all their rows are read. If other indexes find few rows,
+//!    all these rows are read.
 //! 2. Otherwise the index on the vectors names the rows that are most similar, more of them than
-//!    LIMIT. The storage says how similar any other row may be, at most, and how far this may be
-//!    wrong.
+//!    LIMIT. The storage returns a bound, which is the greatest similarity of any other row, and
+//!    the error of this bound.
 //! 3. If there are fewer rows above that bound than LIMIT, because filters or deletions left out
-//!    some, the search is repeated for [`GROWTH`] times as many.
-//! 4. If the rows are so near to the bound that the index cannot tell them from others, the search
-//!    is repeated, too, but at most [`MAX_REPEATS`] times.
-//! 5. Beyond `max_candidates`, all rows are read.
+//!    some rows, the search is repeated for [`GROWTH`] times as many rows.
+//! 4. If rows are so near to the bound that another row may be more similar, the search is repeated
+//!    in the same way, but at most [`MAX_REPEATS`] times for this reason.
+//! 5. If step 2 or 3 would ask for more than `max_candidates` rows, all rows are read.
 
 use std::sync::Arc;
 
@@ -38,17 +38,19 @@ use crate::{
     term::Evaluation,
 };
 
-/// Rows that a search asks for beside LIMIT and half as many again (arbitrary): entries may be
-/// stale, and similarities by codes are not exact.
+/// Rows that a search asks for in addition to 1.5 × LIMIT (arbitrary), because entries may be
+/// stale, and similarities that the index estimates from codes (vectors of eight bits a component)
+/// are not exact.
 const SPARE_ROWS: usize = 16;
 /// The factor by which the next search asks for more rows.
 const GROWTH: usize = 4;
-/// Repeated searches because codes are not exact (arbitrary): the last one asks for 16 times as
-/// many rows. Beyond that, so many rows are nearly equally similar that the statement takes some of
-/// them.
+/// Maximum number of searches that are repeated because codes are not exact (arbitrary): the last
+/// search asks for at least 16 times as many rows as the first. If they do not suffice, so many
+/// rows are almost equally similar that the statement returns any of them.
 const MAX_REPEATS: usize = 2;
 
-/// The order of the rows: the vector that they are compared with, serialised and its components.
+/// The order of the rows. `vector` is the vector that rows are compared with: its serialised form,
+/// and its components.
 pub(super) struct NearestOrder<'s> {
     nearest: &'s PlannedNearest,
     vector: (Bytes, Vec<f32>),
@@ -58,7 +60,7 @@ impl<'s> NearestOrder<'s> {
     /// Returns the order of a statement, if it has one.
     ///
     /// # Errors
-    /// The vector is null, or cannot be compared by the measure of the index.
+    /// As [`PlannedNearest::vector`].
     pub(super) fn of(
         select: &'s PlannedSelect,
         evaluation: &Evaluation<'_>,
@@ -73,13 +75,13 @@ struct Pass {
     rows: NearestRows,
     /// The number of rows that were read.
     read: usize,
-    /// The rows that the index has left out.
+    /// The bound of the rows that the index has left out; `None` if it has left out none.
     bound: Option<NearestBound>,
 }
 
-/// The most that a pass has found out about the result.
+/// The completeness of the rows of a pass.
 enum Found {
-    /// No other row is more similar, as far as the index knows.
+    /// No other row is more similar, unless the index underestimates its own error.
     All,
     /// Another row may be more similar, because the index is not exact.
     Likely,
@@ -87,7 +89,7 @@ enum Found {
     TooFew,
 }
 
-/// The targets that a pass reads, and the time of the read.
+/// The targets and slices that a pass reads, and the time of the read.
 struct Candidates {
     targets: Vec<ReadTarget>,
     slices: Arc<ClusteringSlices>,
@@ -155,8 +157,8 @@ impl Execution<'_> {
         }
     }
 
-    /// Reads the candidates: those of `by_index`, or all that the other conditions leave. Returns
-    /// `None` if there are more than `max_rows`.
+    /// Reads the candidates: the rows that `by_index` finds, or all rows that the other conditions
+    /// select. Returns `None` if there are more than `max_rows`.
     async fn pass(
         &mut self,
         database: &Node,
@@ -256,7 +258,8 @@ struct ByIndex<'a> {
 }
 
 impl ByIndex<'_> {
-    /// Returns the search of the next read. `found` are the places that an earlier read has left.
+    /// Returns the search of the next read. `found` has the places that an earlier read has found
+    /// and not read.
     fn search(&self, order: &NearestOrder<'_>, found: Option<FoundPlaces>) -> Arc<IndexSearch> {
         let (count, limits, vector) = (self.count, self.limits, order.vector.0.clone());
         let values = IndexValues::Nearest { vector, count, limits, found };

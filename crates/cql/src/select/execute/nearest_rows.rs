@@ -1,6 +1,6 @@
 //! The most similar rows that a pass has read, each encoded as in the result.
 //!
-//! Memory: at most the bytes that a result without paging may have, and a row.
+//! Memory: at most the bytes that a result without paging may have, and one row.
 
 use espalier_storage::Top;
 
@@ -9,7 +9,7 @@ use crate::Result;
 /// The most similar rows so far.
 pub(super) struct NearestRows {
     top: Top<EncodedRow>,
-    /// The number of rows that were added.
+    /// The number of calls of [`Self::add`].
     added: usize,
     /// Bytes of the rows in `top`.
     bytes: usize,
@@ -17,9 +17,11 @@ pub(super) struct NearestRows {
 }
 
 struct EncodedRow {
-    /// The number of the row among those that were added, which decides between equal ones.
+    /// The number of the call that added the row. Of equally similar rows, the one with the least
+    /// number comes first.
     number: usize,
-    /// The row, or the error of a selector, which counts if the row is in the result.
+    /// The row, or the error of a selector. The statement fails with the error only if the row is
+    /// in the result.
     content: Result<Vec<u8>>,
 }
 
@@ -34,8 +36,8 @@ impl NearestRows {
         Self { top: Top::new(max_rows), added: 0, bytes: 0, max_bytes }
     }
 
-    /// Adds a row. `encode` encodes it unless others are more similar. Returns the bytes of the
-    /// best rows if they take more than the maximum.
+    /// Adds a row. Calls `encode` unless enough other rows are known to be more similar. Returns
+    /// the bytes of the best rows if they exceed the maximum.
     pub(super) fn add(
         &mut self,
         similarity: f32,
@@ -58,7 +60,8 @@ impl NearestRows {
         (self.bytes > self.max_bytes).then_some(self.bytes)
     }
 
-    /// Returns the least similarity of the rows, if they are as many as the result may have.
+    /// Returns the least similarity among the best rows, if there are as many as the result may
+    /// have.
     pub(super) fn least_of_full(&mut self) -> Option<f32> {
         self.top.least_of_full()
     }

@@ -1,9 +1,9 @@
-//! Counts the tombstones of a read, and warns about or refuses one that meets too many
-//! (`tombstone_warn_threshold`, `tombstone_failure_threshold`).
+//! Counts the tombstones of a read, and warns about a read that meets too many
+//! (`tombstone_warn_threshold`) or refuses it (`tombstone_failure_threshold`).
 //!
 //! The storage counts the dead fragments that it drops, which is close to Cassandra's count. As in
 //! Cassandra, the count is that of one page, or of one internal page if the statement aggregates or
-//! filters: it begins again behind a chunk that ended with rows.
+//! filters. So it begins again behind a chunk that ended at a limit other than the tombstone limit.
 
 use std::collections::BTreeSet;
 
@@ -20,9 +20,9 @@ use crate::{Error, ErrorCode, ErrorDetail, Result, ddl::SYSTEM_KEYSPACES};
 /// The tombstones of a page.
 #[derive(Default)]
 pub struct TombstoneCount {
-    /// The tombstones since the last chunk that ended with rows.
+    /// The tombstones since the last chunk that ended at a limit other than the tombstone limit.
     current: u64,
-    /// The largest count so far, with the rows that were live before it.
+    /// The largest count so far, and the live rows of the page up to then.
     largest: u64,
     rows: usize,
     /// The partition of the largest count, if the statement names it or found a row.
@@ -62,7 +62,7 @@ impl Execution<'_> {
         Ok(())
     }
 
-    /// Begins to count again, because the statement reads its rows again.
+    /// Restarts the count, because the statement reads its rows again.
     pub(super) fn restart_tombstones(&mut self) {
         self.tombstones.current = 0;
     }
