@@ -37,7 +37,8 @@ enum ShardKind {
     Global,
 }
 
-/// Returns the shards of a context. A malformed rest is ignored here; `validate` reports it.
+/// Returns the shards of a context. A malformed rest is ignored here; [`is_well_formed`] detects
+/// it.
 pub fn shards(context: &[u8]) -> impl Iterator<Item = CounterShard> + '_ {
     let header = match context {
         [high, low, ..] => 2 + 2 * usize::from(i16::from_be_bytes([*high, *low]).max(0) as u16),
@@ -67,7 +68,7 @@ pub fn is_well_formed(context: &[u8]) -> bool {
     }
 }
 
-/// Returns the length of a context's head, which says which shards are local or global, in bytes.
+/// Returns the length in bytes of a context's header, which lists the local and global shards.
 pub fn header_length(context: &[u8]) -> usize {
     let count = context.first_chunk().map_or(0, |count| i16::from_be_bytes(*count));
     (2 + 2 * usize::from(count.unsigned_abs())).min(context.len())

@@ -181,7 +181,7 @@ impl RangeTombstoneMarker {
 /// # End, errors and cancellation
 ///
 /// - After the end `next` returns `None` again, and `skip_to` has no effect. One exception: a merge
-///   that ended early because of [`drop_at_most`] goes on with the next call.
+///   that ended early because of [`drop_at_most`] continues with the next call.
 /// - After an error of `next` or `skip_to` the caller may only drop the stream. The position is
 ///   undefined, and a further call can return a wrong result without an error: a merge has lost the
 ///   fragment that it was moving, an SSTable's stream may report the end, and the row cache's
@@ -242,8 +242,8 @@ pub trait UnfilteredStream {
     /// itself, nor does it exclude markers. It holds until the next call of [`next`](Self::next) or
     /// [`skip_to`](Self::skip_to). `None` means that no such bound is known.
     ///
-    /// It does no I/O. It is for reads of visible rows only: flush and compaction write tombstones
-    /// and must not skip them.
+    /// The call does no I/O. It is only for reads of visible rows, because flush and compaction
+    /// write tombstones and must not skip them.
     fn empty_until(&self) -> Option<ClusteringBound> {
         None
     }
@@ -251,8 +251,8 @@ pub trait UnfilteredStream {
     /// Returns an upper bound, in µs, of the timestamps of all liveness, cells and deletions that
     /// the stream and its header hold; `i64::MAX` if none is known.
     ///
-    /// It may exceed the greatest timestamp, because memtables and SSTables know only that of all
-    /// their partitions.
+    /// The bound may exceed the greatest timestamp of the partition, because memtables and SSTables
+    /// record only the greatest timestamp of all their partitions.
     fn maximum_timestamp(&self) -> i64 {
         i64::MAX
     }

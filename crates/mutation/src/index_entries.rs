@@ -8,8 +8,8 @@
 //! An index that analyses texts has the forms of the analysed texts. A SASI index on texts has the
 //! forms of their terms (`term_forms`).
 //!
-//! A form longer than [`MAX_FORM_BYTES`] is cut. Searches cut theirs too, so that a long value is
-//! found together with others that begin like it, which the reader drops.
+//! A form longer than [`MAX_FORM_BYTES`] is cut. Searches cut their forms, too, so a search for a
+//! long value also finds values with the same beginning, which the reader drops.
 
 use std::ops::Range;
 
@@ -27,7 +27,8 @@ use crate::{
     term_forms::for_each_term_form,
 };
 
-/// The bytes at which the form of a value is cut. Arbitrary; Cassandra warns from 1 KiB on.
+/// The length in bytes at which the form of a value is cut. Arbitrary; Cassandra warns from 1 KiB
+/// on.
 pub const MAX_FORM_BYTES: usize = 1024;
 
 /// Appends the form of one or two values to `out`. Returns whether it was cut.
@@ -81,7 +82,7 @@ pub enum Listed {
 }
 
 impl Listed {
-    /// Returns what an index on a column of this kind lists.
+    /// Returns the items that an index on a column of this kind lists.
     pub fn of(kind: ColumnKind) -> Self {
         match kind {
             ColumnKind::Regular | ColumnKind::Clustering => Self::Rows,
@@ -125,7 +126,7 @@ impl IndexedColumn {
     }
 
     /// Appends the place of a row in the table, behind the value of an entry: the path of its
-    /// partition, and that of the row if the index lists rows. There is no clustering for the
+    /// partition, and that of the row if the index lists rows. `clustering` is `None` for the
     /// static row.
     pub fn put_place<V: AsRef<[u8]>>(
         &self,
@@ -184,7 +185,7 @@ impl IndexedColumn {
             }
             form.clear();
             match values {
-                // An index that analyses texts has one of them in an entry.
+                // An index that analyses texts has one text in each entry.
                 [(text, value)] if !self.analysis.is_plain() => {
                     put_form(&[(*text, &*self.analysis.apply(value))], form);
                 }

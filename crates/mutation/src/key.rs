@@ -45,7 +45,7 @@ impl DecoratedKey {
         Self { token: Token::of(&key), key }
     }
 
-    /// Returns the byte that the trie index keeps beside a position: the low byte of the hash's
+    /// Returns the byte that the trie index stores beside a position: the low byte of the hash's
     /// second half.
     pub fn hash_byte(&self) -> u8 {
         murmur3::hash(&self.key).1 as u8

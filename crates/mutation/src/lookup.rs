@@ -4,8 +4,8 @@ use crate::{CellRef, DeletionTime, PackError, PackedRow, Visibility, schema::Col
 
 /// The outcome of a look-up of one row in memory.
 ///
-/// A memtable, the row cache (which stands for all SSTables), an SSTable, and the table of a shard
-/// answer in this form. One contract holds for all of them:
+/// A memtable, the row cache (which caches the rows of all SSTables), an SSTable, and the table of
+/// a shard answer in this form. One contract holds for all of them:
 ///
 /// 1. [`Lookup::Row`] and [`Lookup::Absent`] are final for the source at the moment of the call:
 ///    the caller asks no slower path of that source.
@@ -26,7 +26,7 @@ pub enum Lookup<R> {
     Row(R),
     /// The source has nothing of the partition.
     Absent,
-    /// A page of an SSTable is not in memory; the look-up can go on once it is.
+    /// A page of an SSTable is not in memory; the look-up can resume once the page is.
     MissingPage,
     /// The answer is not known here. Another shard may own the partition, several sources may have
     /// a part of the row, the caller may have another version of the table, the data may be

@@ -1,7 +1,7 @@
 //! Computes Murmur3 x64 128 with seed 0 as Cassandra does.
 //!
 //! The bytes of the tail (the last `len % 16`) are sign-extended, because Java's bytes are signed.
-//! Off-the-shelf implementations give other tokens for keys with bytes of 80 (hex) and above.
+//! Off-the-shelf implementations compute other tokens for keys with bytes of 80 (hex) and above.
 //! Source: docs/formats/README.md.
 
 const C1: u64 = 0x87c3_7b91_1142_53d5;

@@ -1,4 +1,4 @@
-//! Packs a row into one run of bytes, in which the memtable keeps it and the commit log writes it.
+//! Packs a row into one string of bytes, its form in memtables and in the commit log.
 //!
 //! ```text
 //! row     flags u8 (1 liveness, 2 expiring liveness, 4 row deletion, 8 shadowable deletion),

@@ -44,7 +44,7 @@ impl PartitionUpdate {
             && self.range_tombstones.is_empty()
     }
 
-    /// Gives the writes of an update one timestamp in µs, and its deletions a timestamp 1 µs
+    /// Sets the writes of an update to one timestamp in µs, and its deletions to a timestamp 1 µs
     /// earlier, as Cassandra does for a lightweight transaction. So the update deletes older data,
     /// but not its own writes. First, it merges rows with equal clusterings at their present
     /// timestamps.

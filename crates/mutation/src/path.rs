@@ -30,7 +30,7 @@ use crate::{
     Direction, KeyBound, Token,
 };
 
-/// Returns the first bytes behind all that begin with `prefix`; `None` if no bytes are behind them.
+/// Returns the least byte string behind all that begin with `prefix`; `None` if there is none.
 pub fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut behind = prefix.to_vec();
     while behind.last() == Some(&u8::MAX) {

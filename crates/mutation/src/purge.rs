@@ -14,7 +14,7 @@ pub struct PurgeLimits {
 }
 
 impl PurgeLimits {
-    /// Limits that let nothing be removed.
+    /// Limits under which nothing is removed.
     pub const NONE: Self = Self { now_s: 0, gc_before_s: 0 };
 
     /// Returns the limits from the table's options at a second since 1970.
@@ -32,8 +32,8 @@ impl PurgeLimits {
 /// Removes from a row everything dead that `may_go` allows: tombstones, and cells and liveness that
 /// have expired by second `now_s`. `may_go` gets (write timestamp in µs, second of deletion or
 /// expiration). An expired cell that must stay becomes a tombstone with the second of its write as
-/// the deletion time; a later second would keep it longer than its TTL needs. Expired liveness
-/// stays unchanged until it may be removed.
+/// the deletion time, because a later second would delay the purge of the tombstone. Expired
+/// liveness stays unchanged until it may be removed.
 pub fn purge_row(row: &mut Row, now_s: u32, may_go: &mut impl FnMut(i64, u32) -> bool) {
     purge_deletion(&mut row.deletion, may_go);
     purge_deletion(&mut row.shadowable_deletion, may_go);

@@ -4,7 +4,7 @@ use bytes::Bytes;
 
 use crate::{Cell, Clustering, DeletionTime, Liveness, schema::ColumnId};
 
-/// A row, or a static row, whose `clustering` is empty.
+/// A row. The clustering of a static row is empty.
 ///
 /// Invariants: `columns` is in ascending order of [`ColumnId`], each once. The cells of a complex
 /// column are in the order of their paths. A row holds the data of one write or of one row that was
@@ -47,7 +47,8 @@ pub struct ComplexColumn {
 }
 
 impl Row {
-    /// Returns the bytes of the row's values, with an estimate for each cell; they bound a page.
+    /// Returns the number of bytes of the row's values, plus an estimate for each cell. Readers
+    /// limit their pages by this number.
     pub fn page_bytes(&self) -> usize {
         /// Overhead of a cell besides its value, in bytes; an estimate.
         const CELL_BYTES: usize = 16;

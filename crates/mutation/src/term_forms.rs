@@ -1,10 +1,10 @@
 //! The forms of terms, under which a SASI index on texts lists a row, and those that LIKE searches.
 //!
-//! A term has the form of a value that is the term. An index in the mode CONTAINS also lists each
-//! suffix of a term. The form of a suffix begins with [`SUFFIX`], so that suffixes lie behind all
-//! terms, and is cut at [`MAX_SUFFIX_FORM_BYTES`]: the entries of a value of n bytes take at most
-//! n times as many bytes, and n times the primary key. Searches cut theirs, too; the reader drops
-//! the rows that do not match.
+//! The form of a term is that of a value equal to the term. An index in the mode CONTAINS also
+//! lists each suffix of a term. The form of a suffix begins with [`SUFFIX`], so that suffixes lie
+//! behind all terms, and is cut at [`MAX_SUFFIX_FORM_BYTES`]: the entries of a value of n bytes
+//! take at most n times as many bytes, and n times the primary key. Searches cut their forms, too;
+//! the reader drops the rows that do not match.
 
 use espalier_types::{
     CqlType,
@@ -20,8 +20,8 @@ use crate::{
 /// The first byte of the form of a suffix. Forms of values begin with [`NEXT_COMPONENT`] or less.
 const SUFFIX: u8 = NEXT_COMPONENT + 1;
 
-/// The bytes at which the form of a suffix is cut (arbitrary): texts that differ behind so many
-/// bytes are rare, and a longer cut costs space for each byte of each term.
+/// The length in bytes at which the form of a suffix is cut (arbitrary): texts that differ behind
+/// so many bytes are rare, and a longer cut costs space for each byte of each term.
 const MAX_SUFFIX_FORM_BYTES: usize = 64;
 
 /// The forms that a search wants.
@@ -58,7 +58,8 @@ impl TermForms {
 
     /// Returns the forms whose first byte is `family` and whose texts begin with `start`.
     fn beginning_with(family: u8, start: &[u8], max_bytes: usize) -> Self {
-        // A zero that the text goes on behind has other bytes than one at its end.
+        // A zero byte inside a text is encoded differently from one at its end, so trailing zeros
+        // of `start` are left out.
         let zeros = start.iter().rev().take_while(|byte| **byte == 0).count();
         let mut from = vec![family];
         encode_escaped(&start[..start.len() - zeros], &mut from);
@@ -69,8 +70,8 @@ impl TermForms {
     }
 }
 
-/// Calls `take` with the form of each term of a text that is none of the whole value, and with the
-/// forms of all suffixes. `form` is scratch space.
+/// Calls `take` with the form of each term of a text, unless the index lists whole values, and with
+/// the forms of the terms' suffixes, if the index lists suffixes. `form` is scratch space.
 pub(crate) fn for_each_term_form(
     index: &TermIndex,
     text: &CqlType,
@@ -105,7 +106,7 @@ fn is_boundary(term: &[u8], at: usize) -> bool {
 
 fn put_suffix_form(text: &CqlType, suffix: &[u8], form: &mut Vec<u8>) {
     let start = form.len();
-    // A form has no more bytes of the text than it has itself.
+    // A form of n bytes contains at most n bytes of the text.
     put_form(&[(text, &suffix[..suffix.len().min(MAX_SUFFIX_FORM_BYTES)])], form);
     form.truncate(start + MAX_SUFFIX_FORM_BYTES);
     form[start] = SUFFIX;

@@ -1,7 +1,7 @@
-//! Decides what a reader sees of a row that it does not change: one in place or in parts.
+//! Decides what a reader sees of a row that is read in place or in parts, without changing the row.
 //!
 //! For a row object, [`apply_deletion`](crate::reconcile::apply_deletion) and
-//! [`purge_row`](crate::purge::purge_row) make the same decision by removing what is dead.
+//! [`purge_row`](crate::purge::purge_row) make the same decision by removing the dead data.
 
 use crate::{
     CellRef, ColumnRef, DeletionTime, Liveness, PackError, PackedColumn, PackedRow, RowContent,
@@ -73,7 +73,7 @@ impl Visibility {
         exists
     }
 
-    /// Looks at a packed row as [`Self::visible_cells`] looks at other rows.
+    /// Passes the visible cells of a packed row to `take`, as [`Self::visible_cells`] does.
     ///
     /// # Errors
     ///

@@ -1,9 +1,9 @@
 //! Encodes values as strings of bytes whose unsigned lexicographic order is CQL's order.
 //!
 //! The encoding is Cassandra's "OSS50" (`ByteComparable.md` upstream;
-//! docs/formats/byte-comparable.md), bit for bit, because it is the alphabet of the trie indexes on
-//! disk. Once a separator or terminator follows a value, no value's encoding is a prefix of
-//! another's, so keys of several columns compare column by column.
+//! docs/formats/byte-comparable.md), bit for bit, because the trie indexes on disk contain it. Once
+//! a separator or terminator follows a value, no value's encoding is a prefix of another's, so keys
+//! of several columns compare column by column.
 //!
 //! Encoding never fails. Values are validated where they enter the node ([`CqlType::validate`]).
 //! The order of other values is unspecified, but nothing panics. Encoding allocates only `out`,
@@ -16,11 +16,11 @@
 //! - Inside tuples and collections, it writes one byte for both null and an empty value.
 //!
 //! The comparators sort the files, but the trie indexes of the files hold Cassandra's form. The
-//! *ordered* form ([`encode_ordered_clustering`]) agrees with [`CqlType::compare`] about all values
-//! and differs from Cassandra's form for these few only. It is for keys in memory and for look-ups;
-//! it is never written to a file.
+//! *ordered* form ([`encode_ordered_clustering`]) agrees with [`CqlType::compare`] about all
+//! values, and differs from Cassandra's form only for these few. The node uses it for keys in
+//! memory and for look-ups, and never writes it to a file.
 //!
-//! Decoding takes both forms and returns the value's canonical form. The result differs from the
+//! Decoding accepts both forms and returns the value's canonical form. The result differs from the
 //! original bytes where several forms of a value are equal:
 //!
 //! - A decimal loses its trailing zeros (1.10 becomes 1.1), a varint its superfluous sign bytes.

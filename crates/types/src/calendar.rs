@@ -1,8 +1,8 @@
 //! Converts between day numbers and dates of the proleptic Gregorian calendar.
 //!
 //! The conversions count in eras of 400 years that begin in March, after H. Hinnant's
-//! "chrono-Compatible Low-Level Date Algorithms". They are exact for all days within 64 bits
-//! divided by a thousand.
+//! "chrono-Compatible Low-Level Date Algorithms". They are exact for all day numbers below 2^63 /
+//! 1000 in absolute value.
 
 /// Milliseconds in a day.
 pub const MILLIS_PER_DAY: i64 = 86_400_000;

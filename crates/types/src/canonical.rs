@@ -5,13 +5,12 @@
 //! nested. If elements are equal, the first one stays. If keys are equal, the first key stays, with
 //! the value of the last.
 //!
-//! Elements of lists, sets and maps have the shortest form of their type,
-//! because Cassandra decodes and encodes them: a varint without superfluous sign bytes, `01` for
-//! true, an IPv4 address in 4 bytes. Scalars elsewhere (columns, fields of tuples and user types,
-//! elements of a vector column) keep the bytes that the client sent, as in Cassandra. One
-//! difference: inside tuples, user types and vector columns, Cassandra also keeps the client's
-//! bytes of sets and maps. Two orders of one set are then two partition keys in Cassandra, but one
-//! here.
+//! Elements of lists, sets and maps have the shortest form of their type, because Cassandra decodes
+//! and encodes them again: a varint without superfluous sign bytes, `01` for true, an IPv4 address
+//! in 4 bytes. Scalars elsewhere (columns, fields of tuples and user types, elements of a vector
+//! column) keep the bytes that the client sent, as in Cassandra. One difference: inside tuples,
+//! user types and vector columns, Cassandra also keeps the client's bytes of sets and maps. Two
+//! orders of one set are then two partition keys in Cassandra, but one here.
 //!
 //! [`CqlType::canonical`] first checks the value without allocating, and builds a new value only if
 //! the form differs. It skips types that have only one form ([`CqlType::has_canonical_form`]).
@@ -59,8 +58,8 @@ impl CqlType {
         !self.has_canonical_form() || self.is_canonical_at(Place::Whole, value).unwrap_or(true)
     }
 
-    /// Finds a set or map that is not sorted or holds an element or key twice: the value itself or
-    /// one nested in it.
+    /// Finds a set or map that is not sorted or has an element or key twice. It may be the value
+    /// itself or a part of the value.
     pub fn find_unsorted(&self, value: &[u8]) -> Option<Unsorted> {
         if !self.has_canonical_form() {
             return None;
@@ -205,7 +204,7 @@ impl CqlType {
     }
 }
 
-/// Returns whether `item` is greater than the element in `before`. Stores `item` there.
+/// Returns whether `item` is greater than the element in `before`. Stores `item` in `before`.
 fn is_behind<'v>(element: &CqlType, before: &mut Option<&'v [u8]>, item: &'v [u8]) -> bool {
     before.replace(item).is_none_or(|before| element.compare(before, item) == Ordering::Less)
 }

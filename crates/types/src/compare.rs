@@ -1,10 +1,10 @@
 //! Compares values in the order of their type.
 //!
-//! It is a total order on the valid values of a type: the order of Cassandra's comparators, which
-//! sort its files. All NaNs are equal and greater than infinity, -0 is less than 0, and inside
-//! tuples and collections null is less than an empty value. The ordered byte-comparable form
+//! The order is total on the valid values of a type. It is that of Cassandra's comparators, which
+//! sort Cassandra's files. All NaNs are equal and greater than infinity, -0 is less than 0, and
+//! inside tuples and collections null is less than an empty value. The ordered byte-comparable form
 //! agrees; Cassandra's form differs for NaN and nested empty values. Invalid values compare by
-//! their bytes. Only decimals with an unscaled value of 16 bytes or more allocate memory.
+//! their bytes. Only decimals with an unscaled value of more than 16 bytes may allocate memory.
 
 use std::cmp::Ordering;
 

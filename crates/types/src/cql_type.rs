@@ -205,8 +205,9 @@ impl CqlType {
 
     /// Returns whether a zero-length value is special: not a number, a date or a sequence.
     ///
-    /// A special empty value sorts before all others, and its byte-comparable form is a separator
-    /// of its own. For the other types (`text`, `blob`, ...) it is an ordinary value.
+    /// A special empty value sorts before all other values, and its byte-comparable form is a
+    /// separator of its own. In the other types (`text`, `blob`, ...), the empty value is an
+    /// ordinary value.
     pub fn empty_is_special(&self) -> bool {
         match self {
             Self::Ascii | Self::Text | Self::Blob | Self::Inet | Self::Duration | Self::Counter => {

@@ -2,8 +2,8 @@
 //! unscaled × 10^-scale. 1.1 and 1.10 are equal, but have different bytes.
 //!
 //! The stored digits bound the work and memory of an operation. The scale does not: 1e2147483647
-//! takes five bytes, so no operation writes out the zeros for which the scale stands, unless the
-//! caller gives a limit ([`to_plain_string`]).
+//! takes five bytes, so no operation writes out the zeros that the scale implies, unless the caller
+//! sets a limit ([`to_plain_string`]).
 
 mod order;
 

@@ -15,16 +15,17 @@ pub enum ValueError {
     /// Bytes follow the end of the value.
     #[error("{got} unexpected bytes after the end of {type_name}, expected none")]
     Trailing { type_name: String, got: usize },
-    /// The bytes have the right length, but mean nothing.
+    /// The bytes have the right length, but are no value of the type.
     #[error("expected {expected} for {type_name}, got {got}")]
     Invalid { type_name: String, expected: &'static str, got: String },
-    /// A null where the type has none (elements of collections and vectors).
+    /// A null where the type does not allow it (elements of collections and vectors).
     #[error("null is not allowed inside {type_name}")]
     Null { type_name: String },
     /// A part of a collection, tuple or UDT is wrong.
     #[error("{part} of {type_name}: {source}")]
     Part { type_name: String, part: String, source: Box<ValueError> },
-    /// A part is wrong, where clients match on the beginning of the text.
+    /// A part is wrong. The text begins with that of the part, because clients match on its
+    /// beginning.
     #[error("{source} ({part} of {type_name})")]
     InPart { type_name: String, part: String, source: Box<ValueError> },
     /// A text that does not describe a value of the type. `reason` has Cassandra's wording.

@@ -11,7 +11,7 @@
 //! | [`byte_comparable`] | values, clusterings and keys as byte-comparable strings, and back |
 //! | [`collection`] | the inside of frozen collections, tuples, UDTs and vectors |
 //! | [`literal`] | text, CQL literals and JSON |
-//! | [`similarity`] | how similar two vectors of floats are |
+//! | [`similarity`] | the similarity of two vectors of floats |
 //! | [`TermAnalyzer`] | the terms of a text in an index that searches for parts of texts |
 //! | [`varint`], [`decimal`], [`duration`], [`calendar`], [`timeuuid`], [`vint`] | arithmetic |
 

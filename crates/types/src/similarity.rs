@@ -11,10 +11,10 @@
 
 use crate::literal::print_float;
 
-/// The greatest component of a vector in an index, as in Cassandra.
+/// The greatest absolute value of a component in an index, as in Cassandra.
 const MAX_COMPONENT: f32 = 1e17;
 
-/// Partial sums of a product.
+/// Number of partial sums of a product or distance.
 const LANES: usize = 8;
 
 /// A measure of similarity. A greater result means a greater similarity.
@@ -44,8 +44,8 @@ impl Similarity {
         Self::ALL.into_iter().find(|measure| measure.name().eq_ignore_ascii_case(name))
     }
 
-    /// Returns the similarity of two vectors of one dimension; `None` if cosine meets a zero
-    /// vector.
+    /// Returns the similarity of two vectors of equal dimension; `None` for cosine if a vector is
+    /// zero.
     #[inline]
     pub fn of(self, left: &[f32], right: &[f32]) -> Option<f32> {
         self.by_sums(left, right, product, square_distance)
@@ -88,7 +88,7 @@ impl Similarity {
     ///
     /// # Errors
     /// A component is not finite or too large; or the measure is cosine, and all components are
-    /// zero, or so near zero that the square of the length is none of the normal floats.
+    /// zero, or so near zero that the square of the length is below the normal floats.
     pub fn check(self, vector: impl Iterator<Item = f32>) -> Result<(), String> {
         let mut square = 0f32;
         for (index, x) in vector.enumerate() {
@@ -104,13 +104,13 @@ impl Similarity {
         Ok(())
     }
 
-    /// Returns the similarity of two vectors by their product; for cosine, by that of the vectors
-    /// of length 1.
+    /// Returns the similarity of two vectors with this inner product. For cosine, pass the product
+    /// of the vectors scaled to length 1.
     pub fn of_product(product: f32) -> f32 {
         (1.0 + product) / 2.0
     }
 
-    /// Returns the Euclidean similarity by the square of the distance.
+    /// Returns the Euclidean similarity of two vectors with this square of their distance.
     pub fn of_distance(square: f32) -> f32 {
         1.0 / (1.0 + square)
     }
@@ -122,12 +122,12 @@ pub fn floats(vector: &[u8]) -> impl ExactSizeIterator<Item = f32> + '_ {
     floats.iter().map(|bytes| f32::from_be_bytes(*bytes))
 }
 
-/// Returns the inner product of two vectors of one dimension.
+/// Returns the inner product of two vectors of equal dimension.
 pub fn product(left: &[f32], right: &[f32]) -> f32 {
     sum(left, right, |a, b| a * b)
 }
 
-/// Returns the square of the distance of two vectors of one dimension.
+/// Returns the square of the distance of two vectors of equal dimension.
 pub fn square_distance(left: &[f32], right: &[f32]) -> f32 {
     sum(left, right, |a, b| (a - b) * (a - b))
 }

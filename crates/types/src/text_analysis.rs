@@ -1,9 +1,9 @@
-//! The analysis of texts: the form under which an index compares them.
+//! The analysis of texts, which makes the form in which an index compares them.
 //!
 //! The steps and their order are those of Cassandra's storage-attached indexes, and of the
 //! analyzers of its SASI indexes: letter case, Unicode normalisation (NFC), ASCII folding.
 //! `text_analysis/ascii_folding.txt` has the characters that Lucene 9.7's ASCIIFoldingFilter
-//! replaces, with their replacements, as this filter gave them.
+//! replaces, with their replacements, as the filter returned them.
 
 use std::{borrow::Cow, sync::LazyLock};
 

@@ -15,7 +15,7 @@ pub const MAX_CLOCK_SEQ_AND_NODE: u64 = 0x7F7F_7F7F_7F7F_7F7F;
 
 /// Makes a timeuuid for `ticks` units of 100 ns since 1582-10-15.
 ///
-/// Only the low 60 bits of `ticks` fit (until the year 5236). `clock_seq_and_node` gives the last 8
+/// Only the low 60 bits of `ticks` fit (until the year 5236). `clock_seq_and_node` is the last 8
 /// bytes, including the variant bits.
 pub fn from_ticks(ticks: u64, clock_seq_and_node: u64) -> [u8; 16] {
     let high = ticks << 32 | ticks >> 16 & 0xFFFF_0000 | ticks >> 48 & 0x0FFF | 0x1000;
@@ -42,8 +42,8 @@ pub fn unix_timestamp_micros(uuid: &[u8]) -> Option<i64> {
     ticks(uuid).map(|ticks| (ticks as i64 - UNIX_EPOCH_TICKS).div_euclid(10))
 }
 
-/// Returns the ms since 1970 of a version 1 UUID; `None` for anything else. Before 1970 the µs are
-/// rounded towards zero, as in Cassandra.
+/// Returns the ms since 1970 of a version 1 UUID; `None` for anything else. Before 1970, the µs are
+/// rounded to ms towards zero, as in Cassandra.
 pub fn unix_timestamp_millis(uuid: &[u8]) -> Option<i64> {
     unix_timestamp_micros(uuid).map(|micros| micros / 1000)
 }

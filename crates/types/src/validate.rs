@@ -1,13 +1,13 @@
 //! Checks that bytes are a value of a type.
 //!
-//! Values are validated once, where they enter the node, and all later code relies on it. The rules
-//! are those of Cassandra 5.0.9, as measured: zero-length values are valid for all types but
-//! `tinyint`, `smallint`, `date`, `time`, `duration`, collections and vectors. Two rules are
-//! stricter than Cassandra's: text is UTF-8 as Unicode defines it (no surrogates, no `c0 80`), and
-//! no bytes follow the three parts of a duration. Elements of collections and vectors are never
-//! null. For a counter the value that clients see is checked; the storage engine checks the
-//! contexts inside files. The order and uniqueness of the elements of sets and the keys of maps are
-//! not checked here.
+//! Values are validated once, where they enter the node, and all later code relies on their
+//! validity. The rules are those of Cassandra 5.0.9, as measured: zero-length values are valid for
+//! all types but `tinyint`, `smallint`, `date`, `time`, `duration`, collections and vectors. Two
+//! rules are stricter than Cassandra's: text is UTF-8 as Unicode defines it (no surrogates, no `c0
+//! 80`), and no bytes follow the three parts of a duration. Elements of collections and vectors are
+//! never null. For a counter, this module checks the value that clients see. The storage engine
+//! checks the contexts inside files. The order and uniqueness of the elements of sets and the keys
+//! of maps are not checked here.
 
 use crate::duration::Duration;
 use crate::{CqlType, ValueError, collection};

@@ -72,7 +72,8 @@ pub fn write_signed(value: i64, out: &mut Vec<u8>) {
     write_unsigned(fold(value), out);
 }
 
-/// Takes an unsigned integer off the front of `input`. An error leaves `input` as it was.
+/// Reads an unsigned integer from the front of `input`, and advances `input`. An error leaves
+/// `input` unchanged.
 ///
 /// # Errors
 ///
@@ -103,7 +104,8 @@ pub fn read_unsigned(input: &mut &[u8]) -> Result<u64, VintError> {
     Ok(body.iter().fold(high, |value, &byte| value << 8 | u64::from(byte)))
 }
 
-/// Takes a zig-zag integer off the front of `input`. An error leaves `input` as it was.
+/// Reads a zig-zag integer from the front of `input`, and advances `input`. An error leaves `input`
+/// unchanged.
 ///
 /// # Errors
 ///

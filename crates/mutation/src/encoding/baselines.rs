@@ -35,8 +35,8 @@ impl LocalDeletionTimes {
         }
     }
 
-    /// Returns the second for which a number in a file stands. In files for 31-bit times, numbers
-    /// from 80000000 (hex) on are the result of an overflow; read without a sign they are the right
+    /// Returns the second that a number in a file means. In files for 31-bit times, numbers from
+    /// 80000000 (hex) on are the result of an overflow; read without a sign they are the right
     /// seconds.
     #[inline]
     pub const fn meant(self, stored: u32) -> u32 {
@@ -69,19 +69,19 @@ impl Baselines {
         Self { timestamp, local_deletion_time, ttl, times }
     }
 
-    /// Returns the timestamp that a delta stands for.
+    /// Returns the timestamp that a delta encodes.
     #[inline]
     pub fn timestamp(&self, delta: u64) -> i64 {
         self.timestamp.wrapping_add(delta as i64)
     }
 
-    /// Returns the second that a delta stands for.
+    /// Returns the second that a delta encodes.
     #[inline]
     pub fn local_deletion_time(&self, delta: u64) -> u32 {
         self.times.meant(self.local_deletion_time.wrapping_add(delta as u32))
     }
 
-    /// Returns the TTL that a delta stands for.
+    /// Returns the TTL that a delta encodes.
     #[inline]
     pub fn ttl(&self, delta: u64) -> u32 {
         self.ttl.wrapping_add(delta as u32)

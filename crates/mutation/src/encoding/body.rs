@@ -100,7 +100,7 @@ impl BodyReader {
     ///
     /// # Errors
     ///
-    /// Fails if they end before.
+    /// Fails if fewer bytes remain.
     #[inline]
     pub fn take(&mut self, count: usize) -> Result<Bytes, BodyError> {
         if count > self.remaining() {
@@ -150,7 +150,7 @@ impl BodyReader {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes end before, or the number has more than 64 bits.
+    /// Fails if the bytes end before, or the number has more than ten bytes.
     #[inline]
     pub fn vint(&mut self) -> Result<u64, BodyError> {
         let mut value = 0u64;

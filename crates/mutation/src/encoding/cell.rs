@@ -82,7 +82,7 @@ pub(super) fn read_cell(
     Ok(CellSpan { column, timestamp, ttl, local_deletion_time, value })
 }
 
-/// Reads a cell of a complex column. Returns the range of its path beside it.
+/// Reads a cell of a complex column. Also returns the range of its path.
 ///
 /// # Errors
 ///
@@ -174,7 +174,8 @@ pub fn read_positive_ttl(input: &mut DataInput<'_>, baselines: &Baselines) -> De
 ///
 /// # Errors
 ///
-/// Fails if the cell is longer than a reader accepts, or does not have the form of its column.
+/// Fails if the value, path or TTL is larger than a reader accepts, or if the value does not have
+/// the form of its column.
 #[inline]
 pub fn write_cell(
     cell: CellRef<'_>,

@@ -1,4 +1,4 @@
-//! A column of a header: how its cells are encoded, and the table's column that takes them.
+//! A column of a header: how its cells are encoded, and the table's column that stores them.
 
 use std::cmp::Ordering;
 
@@ -12,7 +12,7 @@ use crate::schema::{ColumnId, is_before_drop};
 pub struct EncodedColumn {
     /// True if the column has a cell for each element.
     pub is_complex: bool,
-    /// True if a reader puts the shards of its cells into order.
+    /// True if the column has counters, whose shards a reader sorts.
     pub is_counter: bool,
     /// True if a reader returns a complex column without a cell or deletion, which only messages
     /// have.

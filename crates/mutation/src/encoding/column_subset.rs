@@ -65,7 +65,8 @@ impl ColumnSubset {
     }
 
     /// Reads the subset of `count` columns, fewer than 64, as the bits of the columns that are
-    /// present. If `is_exact`, refuses a subset that a writer does not write, as that of all.
+    /// present. If `is_exact`, refuses a subset that a writer does not write, such as the subset of
+    /// all columns.
     ///
     /// # Errors
     ///

@@ -21,7 +21,7 @@ pub const EXTENSION: u8 = 0x80;
 pub const EXTENDED_STATIC: u8 = 0x01;
 /// Cassandra: the row deletion is shadowable.
 pub const EXTENDED_SHADOWABLE: u8 = 0x02;
-/// ScyllaDB: a shadowable deletion follows the row deletion, or stands in its place.
+/// ScyllaDB: a shadowable deletion follows the row deletion, or replaces it.
 pub const EXTENDED_SHADOWABLE_FOLLOWS: u8 = 0x80;
 
 /// The cell is a tombstone.

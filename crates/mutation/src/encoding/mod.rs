@@ -1,6 +1,6 @@
 //! The serialised form of rows and markers, which Data.db and the messages between nodes share, and
 //! the parts of the commit log's records. Formats: docs/formats/data.md,
-//! docs/formats/commit-log.md; decision 0037.
+//! docs/formats/commit-log.md; decision: docs/decisions/0037.
 //!
 //! An SSTable has the lengths of a row beside its body, and describes columns and baselines once
 //! for a file. A message has no lengths, and describes both for each partition. The callers
@@ -8,7 +8,7 @@
 //!
 //! | module | content |
 //! | --- | --- |
-//! | [`input`] | the reading position, and why a read failed |
+//! | [`input`] | the reading position, and the reason why a read failed |
 //! | [`baselines`], [`stats`] | deltas, and the minima from which they count |
 //! | [`flags`] | bits of rows, markers and cells |
 //! | [`column`], [`column_subset`] | the header's columns, and the subset that a row has |

@@ -22,11 +22,12 @@ use crate::{
     RowContent, counter,
 };
 
-/// Reads the body of a row, after its clustering and the lengths of an SSTable. `flags` and
-/// `extended` are the flags of its head. Values share the memory of `bytes`, in which `input`
-/// stands. The row is empty if all its cells belong to dropped columns.
+/// Reads the body of a row, after its clustering and the lengths of an SSTable. `flags` are the
+/// flags and the extended flags of its head. Values share the memory of `bytes`, from which `input`
+/// reads. The row has no cells if all of them belong to dropped columns.
 ///
-/// `wanted` says for each column whether the reader wants the values; `None` wants all.
+/// `wanted` says for each column whether the reader wants the values; `None` wants all. The values
+/// of other columns are left empty.
 ///
 /// # Errors
 ///
@@ -58,8 +59,8 @@ struct RowBuilder<'a> {
     /// The number of the header's columns.
     count: usize,
     row: &'a mut Row,
-    /// The cells of the complex column so far. The vector grows as cells are read: their number
-    /// alone allocates nothing.
+    /// The cells of the complex column so far. The vector grows as cells are read, so that a forged
+    /// count cannot allocate memory.
     cells: Vec<(Bytes, Cell)>,
 }
 

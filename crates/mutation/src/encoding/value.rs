@@ -1,5 +1,5 @@
 //! Values of simple cells and of clusterings: bare if the type has a fixed length, else after a
-//! vint length. A flag stands for a value of zero length, which has no bytes. Format:
+//! vint length. A flag marks a value of zero length, which has no bytes. Format:
 //! docs/formats/data.md.
 
 use espalier_types::{CqlType, vint};
@@ -16,7 +16,8 @@ pub enum ValueForm {
 }
 
 impl ValueForm {
-    /// The form for a column's type; cells of complex columns are always [`ValueForm::Prefixed`].
+    /// Returns the form for a column's type; cells of complex columns are always
+    /// [`ValueForm::Prefixed`].
     #[inline]
     pub fn of(column_type: &CqlType) -> Self {
         match column_type.fixed_length() {

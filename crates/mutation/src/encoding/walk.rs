@@ -1,5 +1,5 @@
-//! The walk over the body of a row. It is the only code that knows how liveness, deletions, columns
-//! and cells follow one another. A visitor gets each part in place, in the order of the bytes.
+//! The walk over the body of a row. Only this code implements the order of liveness, deletions,
+//! columns and cells. A visitor gets each part in place, in the order of the bytes.
 //!
 //! | visitor | what it makes of a row |
 //! | --- | --- |
@@ -8,7 +8,7 @@
 //! | `UniformRow` of `espalier_sstable` | the ranges that a copy takes over |
 //!
 //! The walk is generic over its visitor and compiled for each: it makes no object, allocates only
-//! in rows of 64 columns and more, and leaves out the parts that a visitor refuses.
+//! if the header has 64 columns or more, and leaves out the parts that a visitor refuses.
 
 use super::{
     baselines::Baselines,
@@ -23,7 +23,7 @@ use super::{
 };
 use crate::{DeletionTime, Liveness, NO_DELETION_TIME};
 
-/// The reason why a visitor does not take a row that another one may take.
+/// The error of a visitor that refuses a row that another visitor may accept.
 pub const REFUSED: Malformed = Malformed::Wrong("a row that is not read in place");
 
 /// The parts of a row's body before its columns.
@@ -45,21 +45,21 @@ pub struct RowStart {
 ///
 /// An error ends the walk. A visitor returns [`REFUSED`] for a row that it does not handle.
 pub trait RowVisitor {
-    /// True if the visitor takes uniform rows alone, in the form of this node's writer: all cells
-    /// have the row's timestamp, no number is longer than it must be, and flags stand for empty
-    /// values. The header then has fewer than 64 columns, all of them simple.
+    /// True if the visitor accepts only uniform rows, in the form of this node's writer: all cells
+    /// have the row's timestamp, no number is longer than it must be, and flags mark empty values.
+    /// The header then has fewer than 64 columns, all of them simple.
     const IS_UNIFORM: bool = false;
 
     /// Begins the row. Returns the number of the header's first columns that the visitor takes. The
     /// walk ends before the cell of any other column.
     fn begin(&mut self, row: &RowStart) -> Decoded<usize>;
 
-    /// Takes the set of the row's columns, a bit for each, and their number. The walk does not call
-    /// it if the header has 64 columns or more.
+    /// Receives the set of the row's columns, a bit for each, and their number. The walk does not
+    /// call it if the header has 64 columns or more.
     #[inline]
     fn subset(&mut self, _present: u64, _count: u32) {}
 
-    /// Takes the cell of a simple column.
+    /// Receives the cell of a simple column.
     fn cell(&mut self, column: &EncodedColumn, cell: CellSpan) -> Decoded<()>;
 
     /// Begins a complex column.
@@ -68,7 +68,7 @@ pub trait RowVisitor {
         Err(REFUSED)
     }
 
-    /// Takes a cell of the complex column and the range of its path.
+    /// Receives a cell of the complex column and the range of its path.
     #[inline]
     fn element(&mut self, _column: &EncodedColumn, _path: Span, _cell: CellSpan) {}
 
@@ -79,7 +79,7 @@ pub trait RowVisitor {
 
 /// Walks over the body of a row, after its clustering and the lengths of an SSTable. `flags` and
 /// `extended` are the flags of its head. Returns whether the visitor took all columns, so that
-/// `input` stands at the end of the body.
+/// `input` is at the end of the body.
 ///
 /// # Errors
 ///

@@ -1,13 +1,13 @@
 //! Removes cells of dropped columns. Source: docs/formats/data.md.
 //!
 //! A cell counts if its column exists and the cell was written after the latest drop of a column of
-//! that name. The rule does not depend on where the cell lies. Memtables, commit logs and the row
-//! cache call [`remove_dropped`]. Readers of files, which identify columns by position, call
-//! [`is_before_drop`](crate::schema::is_before_drop).
+//! that name. The rule does not depend on where the cell lies. Memtables, the commit log and
+//! updates of views call [`remove_dropped`]. Readers of files, which identify columns by position,
+//! call [`is_before_drop`](crate::schema::is_before_drop).
 
 use crate::{ColumnData, ComplexColumn, DeletionTime, Row, schema::TableMetadata};
 
-/// Removes from a row the cells of dropped columns, and of columns that were added again the cells
+/// Removes from a row the cells of dropped columns. If a column was added again, removes its cells
 /// from before the drop.
 ///
 /// Columns carry the table's ids; an unknown id belongs to a dropped column.

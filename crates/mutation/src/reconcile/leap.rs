@@ -16,11 +16,12 @@ use crate::{
 };
 
 /// The number of consecutive dropped fragments after which the merge looks for a leap. Arbitrary: a
-/// leap may cost a source a descent in its row index, which is worth some rows. If it leaps again
-/// and again, it drops this many fragments in between.
+/// leap may cost a source a descent in its row index, which is worth some rows. A merge that leaps
+/// repeatedly drops this many fragments in between.
 pub(super) const DROPS_BEFORE_LEAP: u32 = 16;
 
-/// Knowledge about a partition's invisible rows beyond that of its streams: the empty-range cache.
+/// A source of ranges without visible rows besides the streams of a partition: the empty-range
+/// cache.
 pub trait KnownEmpty {
     /// Returns the end, on the walk in `direction`, of the range around `position` in which no row
     /// is visible; `None` if `position` lies in no such range.

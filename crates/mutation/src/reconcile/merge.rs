@@ -53,7 +53,8 @@ pub struct MergedPartition<S> {
 
 impl<S: UnfilteredStream> MergedPartition<S> {
     /// Merges streams of the same partition that were opened in `direction`. Reads the first
-    /// fragment of each stream. The result is `None` if there is no stream.
+    /// fragment of each stream that the partition deletion does not cover. The result is `None` if
+    /// there is no stream.
     ///
     /// # Errors
     ///
@@ -97,7 +98,7 @@ impl<S: UnfilteredStream> MergedPartition<S> {
     /// Returns the row at which the merge ended early, and forgets it. Call it when `next` returned
     /// `None`.
     ///
-    /// Fragments behind the row were not returned. The next call of `next` goes on there.
+    /// Fragments behind the row were not returned. The next call of `next` continues there.
     pub fn stopped_at(&mut self) -> Option<Clustering> {
         self.merger.stopped_at.take()
     }

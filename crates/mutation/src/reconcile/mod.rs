@@ -1,8 +1,9 @@
 //! Reconciles writes by CQL's rules: which of two writes stays.
 //!
 //! The later timestamp wins; at equal timestamps a deletion wins over a value, an expiring cell
-//! over one that does not expire, and then the greater value. The rules are those of Cassandra 5.0
-//! (each function notes its own), so that both read the same files alike.
+//! over one that does not expire, then the later deletion or expiry, and then the greater value.
+//! The rules are those of Cassandra 5.0 (each function notes its own), so that both read the same
+//! files alike.
 
 mod cells;
 mod dropped;

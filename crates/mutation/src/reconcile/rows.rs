@@ -17,7 +17,7 @@ pub fn merge_rows_into(table: &TableMetadata, left: &mut Row, right: Row) {
     *left = merge_rows(table, old, right);
 }
 
-/// Reconciles two rows with the same clustering. Purges only data that the row's own deletion
+/// Reconciles two rows with the same clustering. Removes only data that the row's own deletion
 /// covers.
 pub fn merge_rows(table: &TableMetadata, mut left: Row, mut right: Row) -> Row {
     let liveness =
@@ -48,8 +48,8 @@ pub fn merge_rows(table: &TableMetadata, mut left: Row, mut right: Row) -> Row {
     let shadowable_deletion = left.shadowable_deletion.max(right.shadowable_deletion);
     let clustering = left.clustering;
     let mut row = Row { clustering, liveness, deletion, shadowable_deletion, columns };
-    // Data that it covers stays until all rows are merged, because a row with a newer liveness may
-    // follow and make it void.
+    // Data that the shadowable deletion covers stays until all rows are merged, because a row with
+    // a newer liveness may follow and make it void.
     if !row.has_valid_shadowable_deletion(&deletion) {
         row.shadowable_deletion = DeletionTime::LIVE;
     }
@@ -67,8 +67,8 @@ pub(super) fn remove_deleted_counters(table: &TableMetadata, row: &mut Row, acti
     }
 }
 
-/// Merges counter rows at the same place. `active` and the rows' own deletions are applied before
-/// the merge.
+/// Merges counter rows with the same clustering. `active` and the rows' own deletions are applied
+/// before the merge.
 pub fn merge_counters(
     table: &TableMetadata,
     mut row: Row,
@@ -135,8 +135,8 @@ fn merge_complex(
     ComplexColumn { deletion, cells }
 }
 
-/// Reconciles two cells of one element and keeps the winner's path: the elements 1 and 1.0 are the
-/// same.
+/// Reconciles two cells of one element and keeps the winner's path, because the elements 1 and 1.0
+/// are the same.
 fn reconcile_elements(
     (left_path, left): (Bytes, Cell),
     (right_path, right): (Bytes, Cell),

@@ -5,9 +5,9 @@ use espalier_types::CqlType;
 /// The id of a column, valid as long as the process lives.
 ///
 /// An id is not reused, so that rows in memory stay readable across ALTER TABLE. A column that is
-/// dropped and added again gets its former id if its kind is the same and it is complex as before
-/// ([`TableBuilder`](super::TableBuilder)). Files and commit log segments identify columns by name,
-/// and their readers translate.
+/// dropped and added again gets its former id if its kind is the same and it is complex or simple
+/// as before ([`TableBuilder`](super::TableBuilder)). Files and commit log segments identify
+/// columns by name, and their readers translate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ColumnId(pub u32);
 

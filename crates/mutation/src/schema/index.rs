@@ -1,4 +1,4 @@
-//! Defines secondary indexes: the part of a table that each indexes.
+//! Defines secondary indexes: the part of a table that each index covers.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub const CLASS_OPTION: &str = "class_name";
 /// The class of storage-attached indexes, as `system_schema.indexes` names it.
 pub const STORAGE_ATTACHED: &str = "StorageAttachedIndex";
 
-/// The option that says whether an index on texts compares them by case.
+/// The option that says whether an index on texts compares them with regard to case.
 pub const CASE_SENSITIVE_OPTION: &str = "case_sensitive";
 /// The option that says whether an index on texts compares their normalisation form C.
 pub const NORMALIZE_OPTION: &str = "normalize";
@@ -41,7 +41,7 @@ pub struct VectorIndexOptions {
 }
 
 impl VectorIndexOptions {
-    /// Returns whether a serialised vector can be in the index: for cosine, zero cannot.
+    /// Returns whether a serialised vector can be in the index: for cosine, a zero vector cannot.
     pub fn is_indexable(&self, vector: &[u8]) -> bool {
         vector.len() == self.dimension * size_of::<f32>()
             && self.similarity.check(floats(vector)).is_ok()
@@ -138,8 +138,8 @@ impl IndexMetadata {
         self.options.get(CLASS_OPTION).map(String::as_str)
     }
 
-    /// Returns whether the index answers as a storage-attached index: it serves ranges, and works
-    /// together with the other ones of the table.
+    /// Returns whether the index answers as a storage-attached index: it serves ranges, and can be
+    /// combined with the table's other storage-attached indexes.
     pub fn is_storage_attached(&self) -> bool {
         self.kind == IndexKind::Custom && !self.is_sasi()
     }
@@ -207,7 +207,7 @@ impl IndexMetadata {
 
     /// Returns a text that changes if the entries of the index do: its target, the kind and the
     /// type of its column, the analysis of texts, and the similarity if the column has vectors.
-    /// Files of entries have it.
+    /// Files of entries store it.
     pub fn signature(&self, table: &TableMetadata) -> String {
         let Some(column) = self.column_of(table) else { return String::new() };
         let (target, kind) = (self.target(), column.kind.name());

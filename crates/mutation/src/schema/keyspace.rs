@@ -12,8 +12,8 @@ use super::{Annotated, Annotation, TableId, TableMetadata};
 pub struct KeyspaceMetadata {
     /// The name in its stored case.
     pub name: String,
-    /// Replication options. The node keeps and shows them, but does not act on them, because it is
-    /// the only one.
+    /// Replication options. Outside of a ring, the node stores and shows them, but does not act on
+    /// them.
     pub replication: BTreeMap<String, String>,
     /// True if writes go to the commit log.
     pub durable_writes: bool,

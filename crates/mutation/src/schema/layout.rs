@@ -2,7 +2,7 @@
 //! Thrift times (`WITH COMPACT STORAGE`).
 //!
 //! A compact table stores the same data as a Thrift column family. So a row exists only by its
-//! cells: an INSERT writes no liveness of the primary key. Source:
+//! cells, because an INSERT writes no liveness of the primary key. Source:
 //! docs/decisions/0032-compact-tables.md.
 
 use espalier_types::CqlType;

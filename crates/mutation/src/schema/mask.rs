@@ -58,7 +58,7 @@ impl TableMetadata {
         self.masks.get(&column.id)
     }
 
-    /// Returns whether the columns have the masks of those of `other`, a former state of the table.
+    /// Returns whether the columns have the same masks as in `other`, a former state of the table.
     pub fn has_masks_of(&self, other: &Self) -> bool {
         self.masks == other.masks
     }

@@ -80,7 +80,7 @@ pub struct CompressionOptions {
 }
 
 /// The largest chunk, in KiB. A reader holds a chunk as a whole, and a few bytes of a file can
-/// stand for one, so there is a limit: 16 MiB, far beyond any use.
+/// encode a chunk, so there is a limit (16 MiB, arbitrary).
 const MAX_CHUNK_KIBIBYTES: u32 = 16 * 1024;
 
 /// The extension that gives the version of the SSTables to write for a table.

@@ -399,7 +399,7 @@ impl TableMetadata {
     /// Returns the time of the latest drop of a column that was added again, in µs; `i64::MIN` if
     /// there is none.
     ///
-    /// All later cells of the table's columns count.
+    /// Every later cell of the table's columns is valid.
     #[inline]
     pub fn newest_former_drop_us(&self) -> i64 {
         self.newest_former_drop_us
@@ -408,8 +408,8 @@ impl TableMetadata {
     /// Returns the table with the dropped columns that `keep` selects, as if they had been added
     /// again; `None` if it selects none.
     ///
-    /// A writer with this table keeps cells after the drop, because the column may be added again.
-    /// Counters cannot be added again.
+    /// A writer with this table keeps the cells of these columns from after the drop, because a
+    /// column may be added again. Counters cannot be added again.
     pub fn with_dropped(&self, keep: impl Fn(ColumnId, &DroppedColumn) -> bool) -> Option<Self> {
         let mut builder = self.rebuild();
         builder.version = self.version;

@@ -2,7 +2,7 @@
 //!
 //! An index on texts lists the terms that its analyzer makes of a value. In the mode CONTAINS it
 //! also lists the suffixes of each term, so that a part of a term is the beginning of a suffix
-//! (`crate::index_forms`).
+//! (`crate::term_forms`).
 
 use std::collections::BTreeMap;
 
@@ -50,7 +50,7 @@ pub enum LikeKind {
 pub struct TermIndex {
     /// The mode.
     pub mode: TermMode,
-    /// True if the index takes values as texts: LIKE searches them, ranges do not.
+    /// True if the index treats values as texts: LIKE searches them, ranges do not.
     pub is_literal: bool,
     /// The analyzer of texts.
     pub analyzer: TermAnalyzer,
@@ -151,7 +151,7 @@ impl TermIndex {
     }
 }
 
-/// Java's rule for options: any other text is false.
+/// Returns whether an option is true. As in Java, any other text than `true` is false.
 fn is_true(text: &str) -> bool {
     text.eq_ignore_ascii_case("true")
 }

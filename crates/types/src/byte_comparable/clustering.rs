@@ -79,7 +79,8 @@ pub fn encode_ordered_clustering<V: AsRef<[u8]>>(
     out.push(terminator);
 }
 
-/// Takes one component off the front of `input`; `None` is null. An error leaves `input` as it was.
+/// Decodes one component from the front of `input`, and advances `input`; `None` is null. An error
+/// leaves `input` unchanged.
 ///
 /// # Errors
 ///
@@ -94,8 +95,8 @@ pub fn decode_component(
     Ok(if is_null { None } else { Some(out.into()) })
 }
 
-/// Takes one component off the front of `input` and appends its value to `out`. Returns `false` if
-/// it is null. An error leaves `input` as it was.
+/// Decodes one component from the front of `input`, advances `input`, and appends the value to
+/// `out`. Returns `false` if the value is null. An error leaves `input` unchanged.
 #[inline]
 fn append_component(
     ty: &CqlType,
@@ -163,8 +164,8 @@ pub fn append_clustering(
     Ok(())
 }
 
-/// Calls `take` for each component of a clustering, and returns the terminator. `take` takes the
-/// component off the front of its input.
+/// Calls `take` for each component of a clustering, and returns the terminator. `take` must advance
+/// its input past the component.
 #[inline]
 fn for_each_component(
     types: &[(CqlType, bool)],

@@ -170,7 +170,7 @@ fn restore_digits(stored: &[i8], negative: bool) -> Option<Vec<u8>> {
 /// Appends zeros to the unscaled value if the scale is too small for 32 bits. Each zero raises the
 /// scale by one.
 ///
-/// The limit of zeros bounds the memory that a forged exponent takes.
+/// The limit of zeros bounds the memory that a forged exponent could take.
 fn fit_scale(unscaled: BigInt, scale: i64) -> Option<(BigInt, i32)> {
     const MAX_ZEROS: i64 = 1024;
     let missing = i64::from(i32::MIN).checked_sub(scale)?;

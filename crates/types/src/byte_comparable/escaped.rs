@@ -1,6 +1,6 @@
 //! Escapes bytes of any length so that no encoding is a prefix of another.
 //!
-//! A non-zero byte stands for itself. A run of n zeros is `00`, n-1 times `FE`, and `FF` if a byte
+//! A non-zero byte encodes as itself. A run of n zeros is `00`, n-1 times `FE`, and `FF` if a byte
 //! follows. The end is `00`, or `FE` in place of the run's `FF` if the value ended with zeros. The
 //! byte that follows in a sequence is never `FE` or `FF`, so a reader knows where the value ends.
 
@@ -34,8 +34,8 @@ pub fn encode_escaped(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the index of the first zero byte. It tests eight bytes at a time: subtracting 1 from a
-/// zero byte sets the top bit of that byte.
+/// Returns the index of the first zero byte. The loop tests eight bytes at a time, because
+/// subtracting 1 from a zero byte sets the top bit of that byte.
 #[inline]
 fn first_zero(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;
@@ -52,7 +52,8 @@ fn first_zero(bytes: &[u8]) -> Option<usize> {
     chunks.remainder().iter().position(|&byte| byte == 0).map(|within| at + within)
 }
 
-/// Takes an escaped value from the front of `input`. An error leaves `input` unchanged.
+/// Decodes an escaped value from the front of `input`, and advances `input`. An error leaves
+/// `input` unchanged.
 ///
 /// # Errors
 ///
@@ -63,8 +64,8 @@ pub fn decode_escaped(input: &mut &[u8]) -> Result<Vec<u8>, DecodeError> {
     Ok(out)
 }
 
-/// Takes an escaped value off the front of `input`, and appends it to `out`. An error leaves
-/// `input` as it was, and may leave a part of the value in `out`.
+/// Decodes an escaped value from the front of `input`, advances `input`, and appends the value to
+/// `out`. An error leaves `input` unchanged, and may leave a part of the value in `out`.
 ///
 /// # Errors
 ///
@@ -77,7 +78,7 @@ pub fn decode_escaped_into(input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), D
 }
 
 /// Returns the length of the escaped value at the front of `input`; `None` if `input` ends inside
-/// it. An impossible escape is not found.
+/// it. The function does not detect an impossible escape.
 #[inline]
 pub fn escaped_length(input: &[u8]) -> Option<usize> {
     let mut at = 0;

@@ -28,8 +28,8 @@ pub(super) fn encode_map<F: Form>(key: &CqlType, value: &CqlType, bytes: &[u8], 
     out.push(TERMINATOR);
 }
 
-/// Encodes a tuple or UDT without trailing nulls, so that a tuple written before a field was added
-/// equals one written after it.
+/// Encodes a tuple or UDT without trailing nulls, so that a tuple that was written before a field
+/// was added equals one with null in that field.
 pub(super) fn encode_fields<'t, F: Form>(
     types: impl Iterator<Item = &'t CqlType>,
     value: &[u8],

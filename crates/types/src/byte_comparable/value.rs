@@ -69,8 +69,8 @@ fn encode_other<F: Form>(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Takes one value off the front of `input` and returns its serialised form. An error leaves
-/// `input` as it was.
+/// Decodes one value from the front of `input`, advances `input`, and returns the serialised value.
+/// An error leaves `input` unchanged.
 ///
 /// # Errors
 ///
@@ -213,8 +213,9 @@ fn ranked(rank: impl Fn([u8; 16]) -> u128, value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Encodes a value of a length that validation refuses: it gets some place in the order, because
-/// encoding never fails. A zero-length value adds nothing, because its separator expresses it.
+/// Encodes a value of a length that validation refuses. Encoding never fails, so the value gets
+/// some position in the order. A zero-length value adds nothing, because its separator expresses
+/// it.
 #[cold]
 fn odd_length(value: &[u8], out: &mut Vec<u8>) {
     if !value.is_empty() {

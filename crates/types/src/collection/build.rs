@@ -15,8 +15,8 @@ pub fn write_value(value: Option<&[u8]>, out: &mut Vec<u8>) {
     out.extend_from_slice(value.unwrap_or_default());
 }
 
-/// Builds a list, set or map value by value; `finish` fills in the count. For a map push key,
-/// value, key, ...
+/// Builds a list, set or map value by value. `finish` or `finish_map` fills in the count. For a
+/// map, push key, value, key, ...
 #[derive(Clone, Debug)]
 pub struct Builder {
     bytes: Vec<u8>,

@@ -25,8 +25,8 @@ pub fn entries(value: &[u8]) -> Result<Entries<'_>, ValueError> {
     Ok(Entries { values: Elements { remaining: remaining * 2, rest } })
 }
 
-/// Iterates over the fields of a tuple or UDT; null is `None`. Ends with the bytes: fields that the
-/// type has beyond them are null.
+/// Iterates over the fields of a tuple or UDT; null is `None`. The iterator ends where the bytes
+/// end. Further fields of the type are null.
 pub fn fields(value: &[u8]) -> Fields<'_> {
     Fields { rest: value }
 }

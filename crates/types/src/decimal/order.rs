@@ -11,10 +11,10 @@ const LOG2_10_BILLIONTHS: u64 = 3_321_928_094;
 
 /// Compares two serialised decimals as numbers; bytes that are not a decimal come first.
 ///
-/// Never writes out the digits of a number. Equal scales, signs or bit lengths decide most
-/// comparisons without allocation. Otherwise the numbers are of nearly the same size, and one of
-/// them is multiplied by a power of ten: that takes memory linear in the longer unscaled value and
-/// time proportional to n^1.47 (Toom-Cook).
+/// Never writes out the digits of a number. Most comparisons are decided without allocation,
+/// because the scales are equal, the signs differ, or the bit lengths differ. Otherwise the numbers
+/// are of nearly the same size, and one of them is multiplied by a power of ten. The multiplication
+/// takes memory linear in the longer unscaled value and time proportional to n^1.47 (Toom-Cook).
 pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
     let (Some(left), Some(right)) = (parts(left), parts(right)) else {
         return (left.len() >= 4).cmp(&(right.len() >= 4)).then_with(|| left.cmp(right));
@@ -79,8 +79,8 @@ impl Parts<'_> {
     }
 }
 
-/// Returns 5^power. It takes the bits of `power` from the highest down, so that each step squares
-/// the result and multiplies it by 5 at most.
+/// Returns 5^power. For each bit of `power`, from the highest down, a step squares the result and
+/// multiplies it by 5 at most.
 fn power_of_five(power: u32) -> BigUint {
     let mut result = BigUint::from(1u32);
     for bit in (0..u32::BITS - power.leading_zeros()).rev() {
@@ -136,8 +136,8 @@ mod tests {
         ]
     }
 
-    /// Generates up to 40 bytes with leading sign bytes; the number is often 0 or next to a power
-    /// of two.
+    /// Generates fewer than 40 bytes with leading sign bytes. The number is often 0 or next to a
+    /// power of two.
     fn unscaled_bytes() -> impl Strategy<Value = Vec<u8>> {
         let byte = prop_oneof![Just(0u8), Just(0xFF), Just(1), any::<u8>()];
         prop_oneof![

@@ -80,8 +80,8 @@ fn print_known(ty: &CqlType, value: &[u8], out: &mut String) -> Result<(), Value
         | CqlType::Date
         | CqlType::Time
         | CqlType::Inet => true,
-        // A class without a CQL name takes blobs. Old timestamps are an exception: they pass for
-        // new ones.
+        // A column of a class without a CQL name accepts blob literals. Old timestamps are an
+        // exception, because they accept timestamp literals.
         CqlType::Custom(_) => ty.is_legacy_timestamp(),
         _ => false,
     };

@@ -9,7 +9,7 @@ const NANOS_PER_SECOND: i64 = 1_000_000_000;
 /// Returns the stored form (days, with 2^31 for 1970-01-01) of `yyyy-mm-dd` or of a plain number,
 /// which is a stored form itself.
 ///
-/// Years beyond 9999 have a sign.
+/// Years outside of 0 to 9999 have a sign.
 pub fn parse_date(text: &str) -> Option<u32> {
     if let Some(days) = parse_integer(text) {
         return u32::try_from(days).ok();
@@ -39,7 +39,7 @@ pub fn parse_time(text: &str) -> Option<i64> {
     Some(clock.nanos())
 }
 
-/// Prints `hh:mm:ss.nnnnnnnnn`. Values outside a day wrap around, because nothing validates them.
+/// Prints `hh:mm:ss.nnnnnnnnn`. Values outside a day wrap around, because validation accepts them.
 pub fn print_time(nanos: i64) -> String {
     let nanos = nanos.rem_euclid(NANOS_PER_DAY);
     let (seconds, fraction) = (nanos / NANOS_PER_SECOND, nanos % NANOS_PER_SECOND);
@@ -57,8 +57,8 @@ pub(super) fn print_civil(date: CivilDate) -> String {
     format!("{sign}{:04}-{month:02}-{day:02}", year.unsigned_abs())
 }
 
-/// Reads `-?digits` and nothing else. A number beyond 64 bits becomes the largest one, which no
-/// caller accepts.
+/// Reads `-?digits` and nothing else. A number beyond 64 bits becomes the nearest one of 64 bits,
+/// which no caller accepts.
 pub(super) fn parse_integer(text: &str) -> Option<i64> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -111,7 +111,7 @@ impl Clock {
     }
 }
 
-/// Splits `h:m[:s[.fraction]]` off the front. The fraction has none to nine digits.
+/// Splits `h:m[:s[.fraction]]` off the front. The fraction has zero to nine digits.
 pub(super) fn split_clock(text: &str) -> Option<(Clock, &str)> {
     let (hour, rest) = split_number(text, 1..=2)?;
     let (minute, rest) = split_number(rest.strip_prefix(':')?, 1..=2)?;

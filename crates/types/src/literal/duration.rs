@@ -102,7 +102,7 @@ enum Unit {
     Nanos(u64),
 }
 
-/// Reads parts with their units. Each unit comes at most once, and only in one order.
+/// Reads parts with their units. Each unit comes at most once, in the order of `units`.
 fn parse_units(text: &str) -> Option<Magnitude> {
     let units = [
         ("y", Unit::Months(MONTHS_PER_YEAR)),

@@ -174,7 +174,7 @@ fn map(
     Ok(collection::sorted_map_of(key, entries))
 }
 
-/// Reads a UDT. Names in CQL quotes are taken as they are, others in lower case.
+/// Reads a UDT. Names in CQL quotes keep their case, and other names become lower case.
 fn user_type(
     ty: &CqlType,
     definition: &UserType,

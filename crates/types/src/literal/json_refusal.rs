@@ -1,5 +1,5 @@
-//! The texts for JSON that is no value of its type. They are Cassandra's, which name the Java class
-//! of the JSON value.
+//! The error texts for JSON that is no value of the type. They are those of Cassandra, which name
+//! the Java class of the JSON value.
 
 use super::Json;
 use crate::{CqlType, ValueError};

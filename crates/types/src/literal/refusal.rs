@@ -1,4 +1,4 @@
-//! Reasons to refuse a text as a value, in Cassandra's wording, on which tools match.
+//! Reasons to refuse a text as a value. The wording is Cassandra's, because tools match on it.
 
 use super::{
     date::{parse_integer, split_date},

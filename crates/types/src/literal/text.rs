@@ -178,8 +178,8 @@ pub(super) fn hex(value: &[u8]) -> String {
     out
 }
 
-/// Appends two hex digits for each byte. The loop does without `write!`, which takes 15 ns a byte,
-/// so that a blob of 1 MiB would hold the core for 16 ms.
+/// Appends two hex digits for each byte. The loop avoids `write!`, which takes 15 ns a byte: a blob
+/// of 1 MiB would occupy the core for 16 ms.
 pub(super) fn push_hex(value: &[u8], out: &mut String) {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     out.reserve(2 * value.len());
@@ -217,8 +217,8 @@ fn parse_inet(text: &str) -> Option<Vec<u8>> {
     })
 }
 
-/// Reads an IPv4 address of one to four numbers, the last of which has the remaining bytes, as Java
-/// does: `1.2.3` is `1.2.0.3`. Numbers may have leading zeros.
+/// Reads an IPv4 address of one to four numbers. As in Java, the last number fills the remaining
+/// bytes: `1.2.3` is `1.2.0.3`. Numbers may have leading zeros.
 fn parse_short_inet(text: &str) -> Option<[u8; 4]> {
     let mut address = [0; 4];
     let mut numbers = text.split('.');

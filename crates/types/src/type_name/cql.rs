@@ -37,7 +37,8 @@ impl CqlType {
     /// Returns the name in CQL, as Cassandra prints it.
     ///
     /// `frozen<...>` surrounds everything that is stored in one cell, tuples included. A UDT has
-    /// its name alone, quoted if needed. A class without a CQL name is in single quotes.
+    /// its name without the keyspace, quoted if needed. A class without a CQL name is in single
+    /// quotes.
     pub fn cql_name(&self) -> String {
         let mut out = String::new();
         self.print_cql(&mut out);
@@ -89,8 +90,9 @@ impl CqlType {
     ///
     /// # Errors
     ///
-    /// Returns an error for a wrong syntax, an unknown type, and a non-frozen collection or UDT
-    /// inside a collection.
+    /// Returns an error for a wrong syntax, an unknown type, a user type of another keyspace, a
+    /// non-frozen collection or UDT inside a collection, and a type beyond the limits of nesting or
+    /// of vectors.
     pub fn parse_cql(
         text: &str,
         keyspace: &str,
@@ -99,7 +101,8 @@ impl CqlType {
         let mut parser = Parser { scanner: Scanner::new(text), keyspace, resolve };
         let ty = parser.parse()?;
         parser.scanner.expect_end()?;
-        // A frozen type has frozen its parts, so only the top level can be wrong.
+        // `frozen`, `tuple` and `vector` have frozen their parts. So only the parts of a non-frozen
+        // collection at the top can be wrong.
         let nested: &[&Arc<Self>] = match &ty {
             Self::List { element, frozen: false } | Self::Set { element, frozen: false } => {
                 &[element]

@@ -1,4 +1,5 @@
-//! Defines the limits of types: one set for schema statements and for all readers of type names.
+//! Defines the limits of types, which are the same for schema statements and for all readers of
+//! type names.
 //!
 //! A schema statement accepts only types that all readers can read: the decoder of the schema
 //! tables, the reader of SSTable headers, and the parser of DESCRIBE's output. Functions over types

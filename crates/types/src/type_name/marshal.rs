@@ -1,8 +1,8 @@
 //! Reads and prints marshal names: the Java classes of Cassandra, as in SSTable headers and the
 //! native protocol's custom types.
 //!
-//! They print as in Cassandra: inside a frozen type `FrozenType` is left out, because everything
-//! there is frozen.
+//! The names print as in Cassandra: inside a frozen type, `FrozenType` is left out, because
+//! everything there is frozen.
 
 use std::fmt::Write;
 use std::sync::Arc;
@@ -94,8 +94,8 @@ impl CqlType {
     ///
     /// Classes of Cassandra's package may omit it, and blanks are ignored. A class without a CQL
     /// name becomes [`CqlType::Custom`], with its parameters. Collections and UDTs are multi-cell
-    /// unless `FrozenType` surrounds them or they are nested: ScyllaDB used to leave `FrozenType`
-    /// out there.
+    /// unless `FrozenType` surrounds them or they are nested in a collection, tuple or vector,
+    /// where ScyllaDB used to leave out `FrozenType`.
     ///
     /// # Errors
     ///
@@ -253,7 +253,7 @@ fn hex_text(scanner: &mut Scanner<'_>) -> Result<String, TypeParseError> {
         .ok_or_else(|| scanner.error(format!("'{hex}' is not a name in hex digits")))
 }
 
-/// Keeps the text of a class without a CQL name, including its parameters.
+/// Reads the parameters of a class without a CQL name, and keeps the text of the class.
 fn custom(scanner: &mut Scanner<'_>, name: &str, start: usize) -> Result<CqlType, TypeParseError> {
     if scanner.peek() == Some('(') {
         let mut depth = 0usize;

@@ -64,7 +64,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Takes the longest run of characters that `belongs` accepts, after blanks; it may be empty.
+    /// Consumes blanks, and then the longest run of characters that `belongs` accepts. The run may
+    /// be empty.
     pub(super) fn word(&mut self, belongs: impl Fn(char) -> bool) -> &'a str {
         self.skip_blanks();
         let rest = self.rest();
@@ -73,7 +74,8 @@ impl<'a> Scanner<'a> {
         &rest[..length]
     }
 
-    /// Takes the text between two `quote`s, and undoes doubled ones. The opening quote is next.
+    /// Consumes the text between two `quote`s, and returns it with one quote for each doubled
+    /// quote. The opening quote is next.
     pub(super) fn quoted(&mut self, quote: char) -> Result<String, TypeParseError> {
         self.expect(quote)?;
         let mut content = String::new();
@@ -92,7 +94,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Takes the number of a vector's elements, which must be positive.
+    /// Consumes the number of a vector's elements, which must be positive.
     pub(super) fn dimension(&mut self) -> Result<usize, TypeParseError> {
         let digits = self.word(|character| character.is_ascii_digit());
         match digits.parse::<i32>() {
@@ -101,7 +103,8 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Enters a level of nesting. [`Self::leave`] leaves it, but need not be called after an error.
+    /// Enters a level of nesting. [`Self::leave`] leaves the level, but need not be called after an
+    /// error.
     pub(super) fn enter(&mut self) -> Result<(), TypeParseError> {
         if self.depth == MAX_NAME_DEPTH {
             return Err(self.error(format!("types are nested deeper than {MAX_NAME_DEPTH}")));
