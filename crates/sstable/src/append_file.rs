@@ -1,9 +1,9 @@
 //! A file that is written from front to back. Bytes are gathered and written in large pieces; the
 //! buffer is reused.
 //!
-//! The bytes go through the kernel's page cache, which is asked to write them out while the file is
-//! written. The index of a large SSTable has hundreds of megabytes, and one sync of all of them at
-//! the end kept the disk from reads for half a second.
+//! The bytes go through the kernel's page cache. A durable file is synced in parts while it is
+//! written, because the index of a large SSTable has hundreds of megabytes, and one sync of all of
+//! them at the end blocked reads of the disk for half a second.
 
 use std::path::Path;
 
@@ -150,7 +150,8 @@ mod tests {
     #[test]
     fn a_sync_that_fails_is_an_error_of_the_whole() {
         block_on(async {
-            // The file needs three syncs on the way and the last one, or none.
+            // A durable file is synced three times while it is written, and once at its end.
+            // Another file is never synced.
             for (is_durable, syncs) in [(true, 4), (false, 0)] {
                 for nth in 0..=syncs {
                     let file_system = FileSystem::simulated(nth);

@@ -1,4 +1,5 @@
-//! Errors of SSTables. Each names the file, the place in it, and the reason.
+//! Errors of SSTables. Each names the file and the reason; an error about damaged bytes also names
+//! their offset.
 
 use std::{path::Path, sync::Arc};
 
@@ -6,7 +7,7 @@ use espalier_runtime::file::FileError;
 
 use crate::index::bti::{IndexError, MalformedIndex};
 
-/// The name of a file in errors: its path, shared, because every open file keeps one.
+/// The path of a file, as errors show it. Clones share the text, because every open file keeps one.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FileName(Arc<str>);
 
@@ -34,7 +35,8 @@ pub enum SSTableError {
     /// The file system reported an error, which itself names file, operation and place.
     #[error("{0}")]
     Io(Arc<FileError>),
-    /// The bytes do not follow the format. The reader uses no part of the item that holds them.
+    /// The bytes do not follow the format. The reader uses no part of the item to which they
+    /// belong.
     #[error("{file} is corrupt at byte {offset}: {reason}")]
     Corrupt {
         /// The damaged file.
@@ -52,7 +54,7 @@ pub enum SSTableError {
         /// The unsupported feature, ending in "is" or "are".
         what: String,
     },
-    /// The file may be right, but its columns do not fit the table as which it is read.
+    /// The file may be right, but its columns do not fit the table whose rows it should hold.
     #[error("{file} is of another table: {reason}")]
     OtherTable {
         /// Statistics.db, which lists the columns.
@@ -94,7 +96,7 @@ impl SSTableError {
         Self::OtherTable { file: file.clone(), reason: reason.into() }
     }
 
-    /// The file whose bytes do not follow the format.
+    /// Returns the file whose bytes do not follow the format, if the error is about such bytes.
     pub(crate) fn file(&self) -> Option<&FileName> {
         match self {
             Self::Corrupt { file, .. } => Some(file),
@@ -102,7 +104,7 @@ impl SSTableError {
         }
     }
 
-    /// Returns whether the file at this path is missing, unreadable or damaged.
+    /// Returns whether the error says that the file at this path is missing, unreadable or damaged.
     pub fn is_about(&self, path: &Path) -> bool {
         match self {
             Self::Io(error) => error.path == path,
@@ -114,8 +116,7 @@ impl SSTableError {
         }
     }
 
-    /// Returns whether the format cannot hold the data that was to be written. Another attempt
-    /// would fail, too.
+    /// Returns whether the writer rejected the data. Another attempt would fail, too.
     pub fn is_rejected(&self) -> bool {
         matches!(self, Self::Rejected { .. })
     }

@@ -21,7 +21,7 @@ impl<'a> Input<'a> {
         Self { file, bytes, offset: 0, base }
     }
 
-    /// The offset in the file of the next byte.
+    /// Returns the offset of the next byte in the file.
     pub(crate) fn position(&self) -> u64 {
         self.base + self.offset as u64
     }

@@ -9,7 +9,7 @@
 //! | [`components`] | file names, identifiers, TOC.txt, Digest.crc32 |
 //! | [`versions`] | what a format version decides |
 //! | `data` | Data.db: chunks, partitions, rows, cells |
-//! | [`index`] | Partitions.db and Rows.db |
+//! | [`index`] | Partitions.db and Rows.db, or Index.db and Summary.db |
 //! | [`filter`] | Filter.db |
 //! | [`scylla`] | Scylla.db |
 //! | [`statistics`] | Statistics.db, the serialization header in it |
@@ -18,12 +18,13 @@
 //! | [`compression`] | CompressionInfo.db and the algorithms |
 //! | `page_cache` | pages and chunks in memory |
 //! | `writer`, `reader` | an SSTable as a whole |
-//! | `opened` | an SSTable in use by a shard, and sets of them |
+//! | `opened` | an SSTable in use by a shard, and sets of such SSTables |
 //! | [`verify`] | whether the components agree with each other |
 //! | [`dump`] | content as text |
 //!
-//! Files are untrusted. A length is compared with the bytes that exist before it is used, checksums
-//! are compared before content is parsed, and every error names file, offset and reason.
+//! Files are untrusted. A reader compares a length with the bytes that exist before it uses the
+//! length, and compares checksums before it parses content. An error about damaged bytes names
+//! file, offset and reason.
 
 mod append_file;
 mod checksums;

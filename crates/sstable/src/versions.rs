@@ -1,5 +1,6 @@
-//! The features of format versions. A version is a row of [`VERSIONS`], not a fork of the code: one
-//! writer and one reader consult it. Format: docs/formats/README.md.
+//! The features of format versions. Each version is a row of the table [`VERSIONS`], which one
+//! writer and one reader consult, so that no version needs code of its own. Format:
+//! docs/formats/README.md.
 //!
 //! | version | of | index | read | written |
 //! | --- | --- | --- | --- | --- |
@@ -47,9 +48,9 @@ impl Version {
         VERSIONS.iter().find(|features| features.version == self)
     }
 
-    /// Returns the row of the version that a setting names: by its letters, or by the name that
-    /// Cassandra (`bti`, `big`) and ScyllaDB (`ms`, which means `mt` since `mt` exists) give the
-    /// family.
+    /// Returns the row of the version that a setting names, if Espalier can write the version. The
+    /// name is the letters of a version, or `bti` or `big` as in Cassandra. `ms` means `mt`, as in
+    /// newer versions of ScyllaDB.
     pub fn named(name: &str) -> Option<&'static VersionFeatures> {
         let version = match name {
             "bti" => Self::DA,
@@ -102,7 +103,7 @@ impl FormatWord {
     }
 }
 
-/// The database that defined a version, which decides which further components it expects.
+/// The database that defined a version. It decides how deletions of rows are stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Family {
     /// Apache Cassandra.
@@ -165,19 +166,19 @@ pub struct VersionFeatures {
     pub version: Version,
     /// The word in its file names.
     pub format_word: FormatWord,
-    /// The database that defined it.
+    /// The database that defined the version.
     pub family: Family,
-    /// True if ScyllaDB expects Scylla.db, which says that the writer has none of ScyllaDB's early
-    /// bugs. ScyllaDB takes an SSTable without it for one of Cassandra's, and cannot read
-    /// Cassandra's trie index.
+    /// True if ScyllaDB needs Scylla.db, which says that the writer has none of ScyllaDB's early
+    /// bugs. Without Scylla.db, ScyllaDB reads the SSTable as one of Cassandra's, and it cannot
+    /// read Cassandra's trie index.
     pub has_scylla_component: bool,
-    /// True if Espalier can also write it.
+    /// True if Espalier can also write the version.
     pub is_written: bool,
     /// The index format.
     pub index: IndexKind,
     /// The form of full deletion times in Data.db and Index.db.
     pub deletion_time: DeletionTimeForm,
-    /// The treatment of negative deletion times in Rows.db.
+    /// The treatment of deletions at negative timestamps in Rows.db.
     pub negative_deletions: NegativeDeletions,
     /// The range of local deletion times in rows and statistics.
     pub local_deletion_times: LocalDeletionTimes,
@@ -210,7 +211,7 @@ impl VersionFeatures {
         self.deletion_time == DeletionTimeForm::Legacy
     }
 
-    /// Returns Cassandra's version `nb`, which can store such deletions.
+    /// Returns Cassandra's version `nb`, which can store deletions at negative timestamps.
     pub fn with_room_for_negative_deletions(&self) -> &'static VersionFeatures {
         static WITH_ROOM: VersionFeatures = NB;
         &WITH_ROOM

@@ -1,15 +1,16 @@
-//! A file that is written from front to back around the kernel's page cache, while its writer goes
-//! on.
+//! A file that is written from front to back around the kernel's page cache, while its owner makes
+//! the next bytes.
 //!
-//! The kernel's cache would hold pages that no reader takes from it (files are read around it), and
-//! copying into it takes a sixth of the core time that a compaction has. Bytes are gathered in
-//! pieces of whole pages, one of which is being written at any time. The last piece, which may end
-//! anywhere, goes through the kernel's cache. The next call reports an error of a piece. Disk space
-//! is allocated ahead: if a file grew with each write, the kernel would have a thread of its own
-//! wait for it.
+//! The kernel's cache would hold pages that no reader uses, because files are read around it, and
+//! copying into it takes a sixth of the core time of a compaction. Bytes are gathered in pieces of
+//! whole pages; at most one piece is being written at any time. The last piece, which may end
+//! anywhere, goes through the kernel's cache. If the write of a piece fails, the call that starts
+//! the next write or ends the file returns the error. Disk space is allocated ahead of the writes,
+//! because the kernel runs each write that extends a file in a thread of its own, which waits for
+//! the disk.
 //!
 //! The caller can make bytes directly in the piece ([`WriteBehindFile::append_with`]), if the piece
-//! has room for the most that they may take.
+//! has room for their maximum length.
 //!
 //! Memory: three pieces (one being filled, one full, one being written), and the bytes that are
 //! appended between two calls of [`WriteBehindFile::flush_if_large`]. Pieces are reused.
@@ -23,12 +24,12 @@ use espalier_runtime::{
 
 use crate::error::{FileName, Result};
 
-/// The length of a piece in bytes (arbitrary): from a quarter of it on, larger pieces save the core
-/// little.
+/// The length of a piece in bytes (arbitrary). Pieces of more than a quarter of this length save
+/// little core time.
 const PIECE_BYTES: usize = 512 * 1024;
-/// The most bytes of disk space that are allocated ahead of the writes (arbitrary). At first as
-/// much is allocated as is written already. The excess is freed at the end, which makes work for a
-/// disk that receives discards.
+/// The most bytes of disk space that are allocated ahead of the writes (arbitrary). A file that is
+/// shorter than this is allocated to twice its length. The excess is freed at the end, which makes
+/// work for a disk that receives discards.
 const MAX_AHEAD_BYTES: u64 = 8 << 20;
 
 pub(crate) struct WriteBehindFile {
@@ -36,14 +37,14 @@ pub(crate) struct WriteBehindFile {
     name: FileName,
     /// The piece that is being filled, at its final length; `None` before the first byte.
     open: Option<PageBufferMut>,
-    /// Bytes of it that are filled.
+    /// Bytes of `open` that are filled.
     filled: usize,
     /// The full pieces, in order.
     full: VecDeque<PageBufferMut>,
     under_way: Option<JoinHandle<std::result::Result<PageBufferMut, FileError>>>,
     /// A piece that was written and can be reused.
     spare: Option<PageBufferMut>,
-    /// A buffer for bytes that had no room in a piece before their length was known.
+    /// A buffer for bytes whose maximum length exceeds the room in the piece.
     scratch: Vec<u8>,
     length: u64,
     /// Bytes of the file for which disk space is allocated, whether written or not.
@@ -80,7 +81,7 @@ impl WriteBehindFile {
         &self.name
     }
 
-    /// The length of the file, including bytes that are not written yet.
+    /// Returns the length of the file, including bytes that are not written yet.
     pub(crate) fn position(&self) -> u64 {
         self.length
     }
@@ -96,7 +97,7 @@ impl WriteBehindFile {
     }
 
     /// Appends the bytes that `make` makes. `make` gets `most` bytes with any content, and returns
-    /// how many it has made. Appends nothing if `make` fails.
+    /// the number of bytes that it has made. Appends nothing if `make` fails.
     pub(crate) fn append_with<E>(
         &mut self,
         most: usize,
@@ -137,8 +138,8 @@ impl WriteBehindFile {
         }
     }
 
-    /// Starts to write full pieces, and waits for those before them. The caller must call it
-    /// between appends, because it bounds memory.
+    /// Writes the full pieces one after another, and returns while the last of them is being
+    /// written. The caller must call it between appends, because it bounds memory.
     #[inline]
     pub(crate) async fn flush_if_large(&mut self) -> Result<()> {
         if self.full.is_empty() { Ok(()) } else { self.write_full().await }
@@ -206,7 +207,7 @@ mod tests {
 
     use super::*;
 
-    /// Appends of odd lengths, some longer than a piece.
+    /// Returns appends of odd lengths. Some are longer than a piece.
     fn appends() -> Vec<Vec<u8>> {
         let length = |index: usize| match index % 7 {
             3 => PIECE_BYTES + 4097,
@@ -276,7 +277,7 @@ mod tests {
                     Ok(_) => break,
                 }
             }
-            // The syncs are the last one and those on the way.
+            // The file is synced several times while it is written, and once at its end.
             let bytes = appends().concat().len() as u64;
             assert!(failed > bytes / TRICKLE_SYNC_BYTES / 2 && failed > 1, "{failed}");
         });
@@ -293,7 +294,7 @@ mod tests {
                 let found = file_system.read("/Data.db").await.unwrap();
                 assert!(found == appends().concat(), "{nth}");
             }
-            // Freeing the excess at the end fails, too.
+            // A failure to free the excess at the end is an error.
             let file_system = FileSystem::simulated(1);
             let disk = file_system.simulated_disk().unwrap();
             disk.inject(Fault::nth(Operation::Truncate, 0, Effect::NoSpace));

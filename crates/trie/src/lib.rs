@@ -7,9 +7,9 @@
 //! - [`cursor`]: the walk over a trie, and the walks over walks: union, slice, entries.
 //!
 //! Keys are byte-comparable: their order is the order of their bytes, unsigned. The design of
-//! [`memory`] and [`cursor`] follows B. Lambov, "Trie Memtables in Cassandra" (PVLDB 15(12), 2022),
-//! "the paper" here, of which the sections are cited where they apply. Each module says where it
-//! differs.
+//! [`memory`] and [`cursor`] follows B. Lambov, "Trie Memtables in Cassandra" (PVLDB 15(12), 2022).
+//! Comments call it "the paper" and cite its sections. Each module says where it differs from the
+//! paper.
 
 pub mod cursor;
 pub mod memory;

@@ -15,7 +15,7 @@ pub enum Component {
     Digest,
     /// Bloom filter of the partition keys.
     Filter,
-    /// Partition keys in order, each with an index of its rows (BIG index).
+    /// Partition keys in order, and the row indexes of wide partitions (BIG index).
     Index,
     /// The trie of partition keys.
     Partitions,
@@ -36,7 +36,8 @@ pub enum Component {
     Checksums,
     /// The entries of the secondary index with this name; Espalier's own addition.
     SecondaryIndex(String),
-    /// A component of other software (such as secondary indexes). It is kept and never read.
+    /// A component that only other software reads, such as a secondary index of Cassandra. Espalier
+    /// keeps it and never reads it.
     Other(String),
 }
 

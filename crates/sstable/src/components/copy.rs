@@ -9,9 +9,9 @@ use crate::error::{Result, SSTableError};
 
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Copies all files of an SSTable, TOC.txt last, and returns the number of bytes copied. A crash
-/// leaves either a whole copy or files that a directory listing reports as garbage. Both names must
-/// have the same version. The copy is removed after an error.
+/// Copies all files of an SSTable and returns the number of bytes copied. The copy is sealed with
+/// TOC.txt last. A crash leaves either a whole copy or files that a directory listing reports as
+/// garbage. Both names must have the same version. The copy is removed after an error.
 ///
 /// Memory: a piece of 1 MiB.
 ///
@@ -124,7 +124,8 @@ mod tests {
         Descriptor::parse(Path::new(&format!("/t/da-{number}-bti-Data.db"))).unwrap().0
     }
 
-    /// Creates a file system with an SSTable. A copy of its Data.db syncs twice on the way.
+    /// Creates a file system with an SSTable. Its Data.db is so long that a copy is synced twice
+    /// before its end.
     async fn prepared(seed: u64) -> FileSystem {
         let file_system = FileSystem::simulated(seed);
         file_system.create_dir_all("/t").await.unwrap();
@@ -154,7 +155,8 @@ mod tests {
     #[test]
     fn of_a_copy_that_cannot_be_synced_nothing_is_left() {
         block_on(async {
-            // The syncs are one of TOC.txt and three of Data.db, two of them on the way.
+            // The copy syncs TOC.txt once, and Data.db three times: twice before its end and once
+            // at its end.
             for nth in 0..=4 {
                 let file_system = prepared(nth).await;
                 let disk = file_system.simulated_disk().unwrap();

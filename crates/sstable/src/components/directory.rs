@@ -15,11 +15,11 @@ use crate::error::{Result, SSTableError};
 pub struct DirectoryListing {
     /// SSTables with TOC.txt, in the order of their file names.
     pub sealed: Vec<Descriptor>,
-    /// Sets of files with TemporaryTOC.txt, which a crash left behind. The caller may pass them to
-    /// [`remove_sstable`].
+    /// Sets of files with TemporaryTOC.txt and without TOC.txt, which a crash left behind. The
+    /// caller may pass them to [`remove_sstable`].
     pub unsealed: Vec<Descriptor>,
-    /// Sets of files with neither, because the table of contents was lost. Espalier never guesses
-    /// whether they are complete.
+    /// Sets of files with neither TOC.txt nor TemporaryTOC.txt, because the table of contents was
+    /// lost. Espalier never guesses whether they are complete.
     pub incomplete: Vec<Descriptor>,
     /// All other entries, except directories.
     pub other: Vec<PathBuf>,

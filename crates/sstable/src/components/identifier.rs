@@ -6,7 +6,7 @@ use std::{fmt, num::NonZeroU64};
 use uuid::Uuid;
 
 /// A generation number or a time-based UUID. One directory may contain both kinds. The order of
-/// neither is the order of age.
+/// identifiers says nothing about the age of SSTables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum SSTableId {
     /// 1, 2, 3...

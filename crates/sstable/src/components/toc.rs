@@ -3,8 +3,8 @@
 //!
 //! While an SSTable is written, the file is named TemporaryTOC.txt, as in ScyllaDB, and the last
 //! step renames it. A removal begins by renaming it back. Files with TemporaryTOC.txt are therefore
-//! garbage. Files with neither name have lost their table of contents, and Espalier never guesses
-//! whether they are complete.
+//! garbage. An SSTable without either file has lost its table of contents, and Espalier never
+//! guesses whether it is complete.
 
 use std::collections::BTreeSet;
 

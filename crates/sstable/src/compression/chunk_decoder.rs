@@ -1,6 +1,5 @@
-//! A chunk decoder decompresses the chunks of one file, with an algorithm alone or with a
-//! dictionary that ScyllaDB trained and put into CompressionInfo.db. Format:
-//! docs/formats/compression.md.
+//! A chunk decoder decompresses the chunks of one file, without a dictionary or with one that
+//! ScyllaDB trained and put into CompressionInfo.db. Format: docs/formats/compression.md.
 //!
 //! Memory: the dictionary (about 100 KiB) for each open file, and a Zstandard context for each
 //! thread.

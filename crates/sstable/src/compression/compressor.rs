@@ -70,7 +70,7 @@ impl Compressor {
     ///
     /// # Errors
     /// Returns [`SSTableError::Unsupported`] for an unknown class, and [`SSTableError::Rejected`]
-    /// for an option that Cassandra's class does not know: Cassandra would reject the file.
+    /// for an option that Cassandra's class does not have, because Cassandra would reject the file.
     pub fn with_options(
         file: &FileName,
         class: &str,

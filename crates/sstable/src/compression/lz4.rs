@@ -1,6 +1,7 @@
 //! This module compresses and decompresses LZ4 blocks with the C library, which Cassandra uses too.
 //! On rows, it compresses a third faster than the implementations in safe Rust, and decompresses
-//! more than twice as fast. It never writes outside the given memory, whatever a block contains.
+//! more than twice as fast. The library never writes outside the given memory, whatever a block
+//! contains.
 
 use lz4::block::{compress_bound, compress_to_buffer, decompress_to_buffer};
 
@@ -33,7 +34,7 @@ pub(super) fn decompress(block: &[u8], plain: &mut [u8]) -> Result<usize, String
 }
 
 /// Decompresses a block that refers to a dictionary, as if the dictionary had preceded the block.
-/// The function puts the dictionary there: as literals of the block's first sequence.
+/// The function inserts the dictionary as literals of the block's first sequence.
 pub(super) fn decompress_with_dictionary(
     block: &[u8],
     plain: &mut [u8],
@@ -92,7 +93,7 @@ mod tests {
             plain in prop::collection::vec(0u8..4, 1..700),
         ) {
             let dictionary = dictionary.repeat(repeat);
-            // The text is a part of the dictionary followed by other bytes.
+            // The plain bytes are a part of the dictionary, followed by other bytes.
             let from = from.min(dictionary.len());
             let plain = [&dictionary[from..dictionary.len().min(from + 500)], &plain[..]].concat();
             let block = lz4_flex::block::compress_with_dict(&plain, &dictionary);

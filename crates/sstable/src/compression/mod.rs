@@ -1,5 +1,5 @@
-//! Data.db is stored in chunks. Each is compressed on its own and followed by its checksum. Format:
-//! docs/formats/compression.md.
+//! The Data.db of a compressed table is stored in chunks. Each chunk is compressed on its own, and
+//! its checksum follows it. Format: docs/formats/compression.md.
 //!
 //! | module | content |
 //! | --- | --- |

@@ -11,7 +11,7 @@ pub(crate) struct Shortfall {
     pub(crate) begins: u64,
 }
 
-/// Number of offsets that one step checks.
+/// Number of offsets that are read at once.
 const OFFSETS_AT_ONCE: u64 = 8192;
 
 impl DataFile {
@@ -72,7 +72,8 @@ impl DataFile {
         }))
     }
 
-    /// Checks that offsets begin with 0 and leave room for each chunk's checksum.
+    /// Checks that the first offset is 0 and that every chunk has room for its checksum and is not
+    /// too long. Returns a shortfall if Data.db ends before the last chunk does.
     async fn check_offsets(
         &self,
         entries: u64,
@@ -98,8 +99,8 @@ impl DataFile {
                     let place = start + 8 * number;
                     return Err(SSTableError::corrupt(self.table.name(), place, reason));
                 }
-                // The chunk before this one ends at `offset`. If Data.db is shorter, that chunk is
-                // lost.
+                // The chunk before this one ends at `offset`. If Data.db ends before `offset`, the
+                // earlier chunk is lost.
                 if offset > length {
                     lost.get_or_insert(number.saturating_sub(1));
                 }

@@ -1,11 +1,11 @@
-//! Maps the columns of a file to those of the table's current schema, by name. Format:
+//! Maps the columns of a file to the columns of the table's current schema, by name. Format:
 //! docs/formats/data.md.
 //!
 //! * A column that the table has dropped is parsed and discarded. A column that the table never had
 //!   is an error, because no statement has dropped its data.
 //! * A column that was dropped and added again keeps cells that are newer than the drop.
-//! * Types may differ as far as Cassandra allows to alter them. The file's type decodes the values,
-//!   which are kept as bytes.
+//! * Types may differ as far as Cassandra's ALTER statements allow. The file's type tells where a
+//!   value ends; the value itself is kept as bytes.
 //! * Columns of the static row of a compact table may be the table's regular ones (then
 //!   [`FileLayout::is_static_compact`]).
 
@@ -111,9 +111,9 @@ impl FileLayout {
 
 /// Returns whether the file holds the rows of a compact table as static rows.
 ///
-/// Cassandra keeps the columns of a compact table without clustering columns as static ones. It
-/// also gives the table a clustering column, which only Thrift clients ever filled. The header of
-/// the file shows both. The reader then returns the static rows as rows.
+/// In the file of a compact table without clustering columns, Cassandra stores the columns as
+/// static ones. It also adds a clustering column, which only Thrift clients ever filled. The header
+/// of the file shows both facts. The reader then returns the static rows as rows.
 fn is_static_compact(header: &SerializationHeader, table: &TableMetadata) -> bool {
     let is_regular = |column: &HeaderColumn| {
         table.column(&column.name).is_some_and(|column| column.kind == ColumnKind::Regular)

@@ -3,9 +3,9 @@
 //! the files as they were. Format: docs/formats/data.md, and `isValueCompatibleWith` of Cassandra's
 //! types.
 //!
-//! Files lose `frozen` inside frozen types (docs/formats/statistics.md), and the table may know a
-//! type under another name or keyspace than the file does. So the comparison ignores both. The
-//! caller compares whether a column holds one cell or many.
+//! Files lose `frozen` inside frozen types (docs/formats/statistics.md), and a user type may have
+//! another name or keyspace in the table than in the file. So the comparison ignores `frozen`,
+//! names and keyspaces. The caller compares whether a column holds one cell or many.
 
 use espalier_types::CqlType;
 

@@ -12,7 +12,7 @@ const LIVE: u8 = 0x80;
 #[inline]
 pub(crate) fn read(input: &mut DataInput<'_>, form: DeletionTimeForm) -> Decoded<DeletionTime> {
     match form {
-        // The timestamp alone decides whether it is live; the seconds are ignored.
+        // The timestamp alone decides whether the deletion is live; the seconds are ignored.
         DeletionTimeForm::Legacy => {
             let (time, timestamp) = (input.u32()?, input.i64()?);
             let deletion = DeletionTime::new(timestamp, time);
@@ -76,7 +76,7 @@ pub enum UnstorableDeletion {
         /// The version.
         version: crate::versions::Version,
     },
-    /// The second is beyond the range, or stands for "none".
+    /// The second is beyond the range, or is the value for "none".
     #[error("a deletion at second {time} cannot be stored: {maximum} is the latest")]
     LocalDeletionTime {
         /// In seconds since 1970.
@@ -86,8 +86,8 @@ pub enum UnstorableDeletion {
     },
 }
 
-/// Checks whether SSTables of a version can store a deletion. The engine calls it before it
-/// acknowledges a write, because it must not accept a write that it cannot flush.
+/// Checks whether SSTables of a version can store a deletion. The engine calls this function before
+/// it acknowledges a write, because it must not accept a write that it cannot flush.
 ///
 /// # Errors
 ///

@@ -1,9 +1,9 @@
-//! Data.db as chunks: compressed ones with their checksums after them, or plain ones with
-//! checksums in CRC.db.
+//! Data.db as chunks: compressed ones with their checksums after them, plain ones with checksums in
+//! CRC.db, or, for offline tools, plain ones without checksums.
 //!
-//! A chunk is read whole, its checksum is compared, and it is decompressed and kept in the page
-//! cache. The reader uses no byte of a chunk whose checksum is wrong. The offsets of chunks are
-//! read from CompressionInfo.db page by page, and are not kept.
+//! A look-up reads a whole chunk, compares its checksum, decompresses it and keeps it in the page
+//! cache; sequential reads go around the cache. The reader uses no byte of a chunk whose checksum
+//! is wrong. The offsets of chunks are read from pages of CompressionInfo.db when they are needed.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -123,20 +123,20 @@ impl DataFile {
         Ok((data_file, shortfall))
     }
 
-    /// Returns the same file with another use of the page cache.
+    /// Returns this file for a reader that uses the page cache in the given way.
     pub(crate) fn with_caching(&self, caching: Caching) -> Self {
         let Self { file, table, layout, length } = self;
         let (file, table) = (file.with_caching(caching), table.with_caching(caching));
         Self { file, table, layout: layout.clone(), length: *length }
     }
 
-    /// The length before compression, in bytes.
+    /// Returns the length before compression, in bytes.
     #[inline]
     pub(crate) fn length(&self) -> u64 {
         self.length
     }
 
-    /// The length of Data.db as stored, in bytes.
+    /// Returns the length of Data.db as stored, in bytes.
     pub(crate) fn stored_length(&self) -> u64 {
         self.file.length()
     }
@@ -162,13 +162,13 @@ impl DataFile {
         (position.is_multiple_of(length) && position < self.length).then_some(position / length)
     }
 
-    /// The length of a chunk before compression, in bytes.
+    /// Returns the length of a chunk before compression, in bytes.
     pub(crate) fn plain_length(&self, index: u64) -> usize {
         let start = index.saturating_mul(self.chunk_length());
         self.length.saturating_sub(start).min(self.chunk_length()) as usize
     }
 
-    /// Returns whether its chunks have checksums.
+    /// Returns whether the chunks have checksums.
     pub(crate) fn is_checked(&self) -> bool {
         !matches!(self.layout, Layout::Unchecked)
     }
@@ -215,7 +215,7 @@ impl DataFile {
         }
     }
 
-    /// Makes the error of a chunk that begins at `offset` of the stored data and is not wholly in
+    /// Makes the error for a chunk that begins at `offset` of the stored data and is not wholly in
     /// the file.
     pub(super) fn without_end(&self, index: u64, offset: u64) -> SSTableError {
         let length = self.file.length();
@@ -223,7 +223,7 @@ impl DataFile {
         self.corrupt(index.saturating_mul(self.chunk_length()), reason)
     }
 
-    /// The cached pages of all files, and the pages that the look-up itself holds.
+    /// Returns the cached pages of all files, and the pages that the look-up itself holds.
     #[inline]
     pub(crate) fn cached_pages<'a>(&'a self, held: &'a [(PageKey, Bytes)]) -> CachedPages<'a> {
         self.file.cache().cached_pages(held)
@@ -252,8 +252,9 @@ impl DataFile {
     }
 
     /// Returns chunk `index` from the cache, or reads it and caches it; a private reader reads
-    /// around the cache. The caller probably reads on up to the position `wanted_end`, and the read
-    /// takes chunks up to it that are not cached, within the limit of one read.
+    /// around the cache. The caller probably reads on up to the position `wanted_end`. So the same
+    /// read also takes the next chunks up to this position or up to a cached chunk, at most
+    /// [`LOOK_UP_BYTES`].
     pub(crate) async fn chunk(&self, index: u64, wanted_end: u64) -> Result<Bytes> {
         let cache = self.file.cache();
         if trace::is_on() {
@@ -309,7 +310,7 @@ impl DataFile {
         self.file.cache().holds(self.file.key(position / self.chunk_length()))
     }
 
-    /// Reads a chunk, and caches the chunks that are read along.
+    /// Reads chunk `index`, and the chunks after it that the same read takes; caches the latter.
     async fn read_chunks(&self, index: u64, wanted_end: u64) -> Result<CachedPage> {
         let first = self.extent(index).await?;
         let count = self.chunks_to(index, wanted_end);
@@ -351,7 +352,7 @@ impl DataFile {
         }
     }
 
-    /// Returns how many chunks one read takes from `index` on.
+    /// Returns the number of chunks that one read takes from `index` on.
     fn chunks_to(&self, index: u64, wanted_end: u64) -> u64 {
         let wanted_end = wanted_end.min(self.length);
         let most = (LOOK_UP_BYTES / self.chunk_length()).max(1);
@@ -420,8 +421,8 @@ pub(super) fn longest_stored(info: &CompressionInfo) -> u64 {
     2 * u64::from(info.chunk_length) + 65_536
 }
 
-/// Reads the head of CompressionInfo.db. Reads the length of a head with a dictionary only if the
-/// length of a head without one does not suffice.
+/// Reads the head of CompressionInfo.db: first as many bytes as a head without a dictionary may
+/// have, and then, if they do not suffice, as many as one with a dictionary may have.
 async fn read_head(
     table: &CachedFile,
     features: &VersionFeatures,

@@ -5,17 +5,17 @@
 //! partition   be16 key length, key, deletion time, [static row], (row | marker)*, 01
 //! row         flags, [extended flags], clustering values, vint body length, body
 //! marker      02, kind, be16 number of values, clustering values, vint body length, body
-//! body        vint length of the unfiltered before, then liveness, deletions, columns
+//! body        vint length of the preceding item, then liveness, deletions, columns
 //! ```
 //!
 //! | module | content |
 //! | --- | --- |
 //! | `espalier_mutation::encoding` | the parts of rows and markers, shared with messages |
-//! | [`decode`], [`encode`] | rows and markers, read by one walk |
-//! | [`ranking`] | numbers that tell most rows apart |
+//! | [`decode`], [`encode`] | rows and markers; one walk reads all of them |
+//! | [`ranking`] | numbers that order most rows |
 //! | [`column_map`], `compatible_types` | the mapping from a file's columns to the table's |
 //! | [`file`], `chunk_table`, [`stream`] | chunks of the file, their table, bytes across chunks |
-//! | `open_chunk` | checksums and decompression of chunks |
+//! | `open_chunk`, [`read_ahead`] | checksums and decompression of chunks; sequential reads |
 //! | [`writer`] | chunks, checksums and digest of a file being written |
 
 pub(crate) mod chunk_table;

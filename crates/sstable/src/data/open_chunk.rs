@@ -39,8 +39,8 @@ impl DataFile {
         }
     }
 
-    /// Checks a stored chunk and decompresses it after the bytes `first`, for a reader that drops
-    /// it once it is read. The memory is reused, and zeroed only once.
+    /// Checks a stored chunk and decompresses it after the bytes `first`, for a reader that does
+    /// not keep the chunk. The memory is reused, and zeroed only once.
     pub(super) fn open_chunk_behind(
         &self,
         first: &[u8],

@@ -1,7 +1,8 @@
 //! Ranks: numbers by which most rows are ordered without comparing their values.
 //!
-//! The rank of a row comes from its first clustering value alone. The row with the lesser rank
-//! precedes the other. Rows of equal rank may have any order, unless [`Ranking::is_exact`].
+//! The rank of a row is computed from its first clustering value. Of two rows, the row with the
+//! lesser rank comes first. Two rows of equal rank may come in any order, unless
+//! [`Ranking::is_exact`] is set.
 
 use std::cmp::Ordering;
 
@@ -68,7 +69,7 @@ impl Ranking {
 }
 
 /// Returns the first eight bytes of a value, with zeros after a shorter one. If a value sorts
-/// before another by its bytes, its result is not greater than that of the other.
+/// before another value by its bytes, its result is not greater than the result of the other value.
 fn padded(value: &[u8]) -> [u8; 8] {
     let mut padded = [0; 8];
     padded.iter_mut().zip(value).for_each(|(to, from)| *to = *from);

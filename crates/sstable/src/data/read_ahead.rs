@@ -11,8 +11,8 @@ use crate::error::Result;
 /// times as large, up to [`READ_AHEAD_BYTES`].
 const FIRST_READ_AHEAD_BYTES: usize = 32 * 1024;
 pub(crate) const READ_AHEAD_BYTES: usize = 256 * 1024;
-/// Bytes of a piece for a reader of the whole file: larger pieces mean fewer reads, and fewer
-/// chunks across two pieces.
+/// Bytes of a piece for a reader of the whole file. Larger pieces mean fewer reads, and fewer
+/// chunks that lie across two pieces.
 pub const WHOLE_READ_AHEAD_BYTES: usize = 1024 * 1024;
 
 /// The last piece of the file that a sequential read has read.
@@ -23,7 +23,7 @@ pub(crate) struct ReadAhead {
     /// Minimum number of bytes of each read. If it is 0, each read is larger than the one before,
     /// up to a limit.
     pub(crate) at_once: usize,
-    /// Whether chunks that are cached are not read.
+    /// True if the reader uses cached chunks instead of reading them.
     pub(crate) uses_cached: bool,
     /// Bytes of the last read while reads grow; 0 before the first one.
     last: usize,
@@ -52,7 +52,7 @@ impl DataFile {
         self.chunk_behind(&[], index, ahead).await
     }
 
-    /// Returns chunk `index` if it is cached, without counting the use.
+    /// Returns chunk `index` if it is cached, without changing its frequency in the page cache.
     fn peek_chunk(&self, index: u64) -> Option<Bytes> {
         let (cache, key) = (self.file.cache(), self.file.key(index));
         let chunk = if cache.holds(key) { cache.peek(key) } else { None };
@@ -83,7 +83,8 @@ impl DataFile {
         self.open_chunk_behind(first, index, extent, stored)
     }
 
-    /// Returns a stored chunk out of the current piece, or reads the piece that begins with it.
+    /// Returns a stored chunk from the current piece, or reads the piece that begins with the
+    /// chunk.
     pub(super) async fn stored_by(
         &self,
         index: u64,

@@ -1,7 +1,7 @@
 //! The bytes of Data.db from a position on, across chunks.
 //!
-//! Usually the window is a slice of one chunk, and no byte is copied. Where a chunk ends inside a
-//! row, a sequential reader copies the rest of the window to a new one and decompresses the next
+//! Usually the window is a slice of one chunk, and no byte is copied. If a chunk ends inside a row,
+//! a sequential reader copies the rest of the window to a new window and decompresses the next
 //! chunk behind it. In all other cases, the stream joins a row that lies across chunks in memory of
 //! its own, and reads the next row from the chunk again. Memory: two chunks and the bytes that the
 //! caller wants at once, which are never more than the file has.
@@ -16,14 +16,15 @@ use crate::page_cache::Caching;
 /// The way in which the stream gets its chunks.
 #[derive(Debug)]
 enum Access {
-    /// Through the page cache.
+    /// The stream reads through the page cache.
     Cached,
-    /// Through the page cache for a scan that may end soon, until it has taken `left` more chunks;
-    /// then around the cache, in large reads. A scan that keeps its chunks takes all of them so.
+    /// The stream reads through the page cache, for a scan that may end soon. After `left` more
+    /// chunks it reads around the cache, in large reads. After [`DataStream::use_cache`] the scan
+    /// reads all its chunks through the cache.
     Short { left: u32 },
-    /// Around the page cache, in reads that are no larger than those of a look-up.
+    /// The stream reads around the page cache, and at once no more than a look-up reads.
     Private(ReadAhead),
-    /// Around the page cache, in large reads.
+    /// The stream reads around the page cache, in large reads.
     Sequential(ReadAhead),
 }
 
@@ -41,14 +42,15 @@ pub(crate) struct DataStream {
     chunk: Option<(u64, Bytes)>,
     /// The position up to which the caller probably reads on.
     wanted_end: u64,
-    /// Number of consecutive chunks so far.
+    /// Number of chunks so far that directly followed the chunk before them, at most [`MAX_RUN`].
     run: u32,
 }
 
-/// Number of consecutive chunks after which the stream reads ahead. A row across two chunks does
-/// not make it read ahead.
+/// The stream reads ahead while `DataStream::run` is above this number. A row across two chunks
+/// does not make it read ahead.
 const RUN_BEGINS: u32 = 2;
-/// The limit of `DataStream::run`, and with it of the doubling: one read takes no more.
+/// The limit of `DataStream::run`. The stream expects twice as many chunks with each step of `run`,
+/// so at most 16.
 const MAX_RUN: u32 = 6;
 
 /// Number of chunks (arbitrary) after which a scan is not short any more. From there on it leaves
@@ -99,8 +101,8 @@ impl DataStream {
         }
     }
 
-    /// Announces that the caller scans rows in place: chunks that are cached are used, and all that
-    /// is read stays in the page cache, if the stream is short.
+    /// Announces that the caller scans rows in place. A sequential stream then uses cached chunks,
+    /// and a short one leaves all chunks that it reads in the page cache.
     pub(crate) fn use_cache(&mut self) {
         match &mut self.access {
             Access::Short { left } => *left = u32::MAX,
@@ -130,13 +132,13 @@ impl DataStream {
         self.position() >= self.file.length()
     }
 
-    /// The window; values that were read from it share its memory.
+    /// Returns the window. Values that were read from the window share its memory.
     #[inline]
     pub(crate) fn window(&self) -> &Bytes {
         &self.window
     }
 
-    /// The current position as an offset in the window.
+    /// Returns the current position as an offset in the window.
     #[inline]
     pub(crate) fn offset(&self) -> usize {
         self.consumed

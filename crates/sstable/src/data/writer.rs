@@ -63,14 +63,14 @@ pub(crate) struct DataWriter {
     digest: crc32fast::Hasher,
 }
 
-/// The data that was written.
+/// The facts about a Data.db that was written.
 pub(crate) struct WrittenData {
     /// Length before compression, in bytes.
     pub(crate) length: u64,
     /// Length of Data.db, in bytes.
     pub(crate) stored_length: u64,
     pub(crate) digest: u32,
-    /// Stored length divided by uncompressed length; −1 for plain chunks.
+    /// Stored length without checksums divided by uncompressed length; −1 for plain chunks.
     pub(crate) compression_ratio: f64,
     /// CompressionInfo.db or CRC.db.
     pub(crate) table: WrittenFile,
@@ -122,19 +122,20 @@ impl DataWriter {
         })
     }
 
-    /// Uncompressed bytes so far.
+    /// Returns the number of uncompressed bytes so far.
     pub(crate) fn position(&self) -> u64 {
         self.flushed + self.pending.len() as u64
     }
 
-    /// The buffer to which the caller appends uncompressed bytes, before it calls
+    /// Returns the buffer to which the caller appends uncompressed bytes, before it calls
     /// [`DataWriter::flush_chunks`].
     pub(crate) fn buffer(&mut self) -> &mut Vec<u8> {
         &mut self.pending
     }
 
-    /// The position of the buffer's first byte, the length from which on the caller must call
-    /// [`DataWriter::flush_chunks`], and the buffer to which it appends uncompressed bytes.
+    /// Returns the position of the buffer's first byte, the length of the buffer from which on the
+    /// caller must call [`DataWriter::flush_chunks`], and the buffer, to which the caller appends
+    /// uncompressed bytes.
     pub(crate) fn open_chunk(&mut self) -> (u64, usize, &mut Vec<u8>) {
         (self.flushed, self.chunk_length(), &mut self.pending)
     }
@@ -213,7 +214,7 @@ impl DataWriter {
         Ok(())
     }
 
-    /// Writes the last chunk and makes both files durable.
+    /// Writes the last chunk and, if the files are to be durable, syncs both.
     pub(crate) async fn finish(mut self) -> Result<WrittenData> {
         self.flush_chunks().await?;
         let pending = std::mem::take(&mut self.pending);

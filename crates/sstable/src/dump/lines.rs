@@ -1,7 +1,7 @@
 //! Prints the lines of one SSTable, in either form, from decoded rows or from the bytes of Data.db.
 //!
-//! Printing from the bytes gives the same lines several times as fast, because it makes no objects.
-//! The printer decodes each row that this way does not handle.
+//! Printing from the bytes yields the same lines and is several times as fast, because it makes no
+//! objects. The printer decodes each row that cannot be printed this way.
 
 use std::sync::Arc;
 
@@ -57,7 +57,7 @@ impl Lines {
         Self::of(reader.descriptor(), layout, raw, full_values)
     }
 
-    /// Makes a printer for Data.db alone.
+    /// Makes a printer for an SSTable of which only Data.db is read.
     pub fn of_data(reader: &DataReader, raw: bool, full_values: bool) -> Self {
         Self::of(reader.descriptor(), reader.layout().clone(), raw, full_values)
     }

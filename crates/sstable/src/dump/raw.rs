@@ -5,10 +5,10 @@
 //! {"kind":"row","ck":["00000001"],"live":{"ts":1000},"cells":[{"n":"v","v":"68","ts":1000}]}
 //! {"kind":"marker","bound":"INCL_START_BOUND","ck":["02"],"deleted":{"ts":3000,"ldt":1795210853}}
 //! ```
-//! Cells carry `ttl` and `ldt` if they expire, `dead` if they are tombstones, and `p` for the path
-//! in a collection or UDT. An entry with only `n` and `deleted` deletes a whole collection. A
-//! boundary has `closes` and `opens`. `shadowable` says that a row's deletion is void once the row
-//! has a newer liveness; beside an ordinary deletion it is `shadowable_deleted`.
+//! Cells carry `ttl` and `ldt` if they expire, `dead` and `ldt` if they are tombstones, and `p` for
+//! the path in a collection or UDT. An entry with only `n` and `deleted` deletes a whole
+//! collection. A boundary has `closes` and `opens`. `shadowable` says that a row's deletion is void
+//! once the row has a newer liveness; beside an ordinary deletion it is `shadowable_deleted`.
 
 use std::sync::Arc;
 
@@ -302,8 +302,8 @@ pub(super) fn write_marker_deletions(marker: &RangeTombstoneMarker, out: &mut Ve
     }
 }
 
-/// Appends the deletion of a row and its shadowable deletion. The latter is marked as such in place
-/// of the former, and has a name of its own beside it.
+/// Appends the deletion of a row and its shadowable deletion. A shadowable deletion without an
+/// ordinary one has the name `deleted` and a mark; beside an ordinary one it has a name of its own.
 pub(super) fn write_row_deletions(row: &impl RowContent, out: &mut Vec<u8>) {
     let (deletion, shadowable) = (row.deletion(), row.shadowable_deletion());
     if !deletion.is_live() {

@@ -1,9 +1,8 @@
 //! Prints values as JSON, directly into bytes.
 //!
-//! The form is that of `SELECT JSON` and of [`espalier_types::literal::to_json`], so that
-//! `INSERT JSON` reads it back, with two differences: no blanks, and NaN and infinities as strings
-//! (`null` would be another value). Common types are printed here; all others use [`to_json`].
-//! columns have are printed here; the rest go by way of [`to_json`].
+//! The form is that of `SELECT JSON` and of [`espalier_types::literal::to_json`], so that `INSERT
+//! JSON` reads it back, with two differences: no blanks, and NaN and infinities as strings (`null`
+//! would be another value). Common types are printed here; all others use [`to_json`].
 
 use std::{fmt::Debug, io::Write};
 
@@ -149,8 +148,9 @@ fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
 /// Appends a number that six decimals suffice to write, as for most prices and measurements.
 /// Returns false for others.
 ///
-/// Two decimals of at most 15 digits are never the same double. So if one of them is this number,
-/// it is the only one of so many digits, and without its trailing zeros it is the shortest.
+/// Two different decimals of at most 15 digits are never the same double. So if a decimal of at
+/// most 15 digits equals this number, it is the only such decimal, and without its trailing zeros
+/// it is the shortest form of the number.
 fn write_short_decimal(number: f64, out: &mut Vec<u8>) -> bool {
     let absolute = number.abs();
     if !(1e-3..1e7).contains(&absolute) {
@@ -227,7 +227,7 @@ pub(super) fn write_key(ty: &CqlType, key: &[u8], out: &mut Vec<u8>) {
     out.push(b':');
 }
 
-/// Returns what `write` appends for the name of each column, by the column's id.
+/// Returns the bytes that `write` appends for the name of each column, by the column's id.
 pub(super) fn by_column(table: &TableMetadata, write: impl Fn(&str, &mut Vec<u8>)) -> Vec<Vec<u8>> {
     let mut written = Vec::new();
     for column in table.columns() {

@@ -78,13 +78,13 @@ impl BloomFilter {
         prefetch_range(&self.bits, position / 8, position / 8 + 1);
     }
 
-    /// Returns the bits of a key, given by the two halves of its Murmur3 hash.
+    /// Returns the bits of the key whose Murmur3 hash has these two halves.
     #[inline]
     pub(super) fn positions(&self, hash: (u64, u64)) -> impl Iterator<Item = usize> + use<> {
         positions(hash, self.hash_count, self.remainder)
     }
 
-    /// Returns false if the key was not added. True means that it may have been added.
+    /// Returns false if the key was certainly not added, and true if it may have been added.
     pub fn may_contain(&self, key: &[u8]) -> bool {
         self.may_contain_hash(murmur3::hash(key))
     }
@@ -181,7 +181,7 @@ mod tests {
             let remainder = Remainder::of(bytes);
             let bits = remainder.bits;
             prop_assert_eq!(remainder.of_number(number), number % bits);
-            // Numbers around multiples show a wrong quotient.
+            // A wrong quotient shows at numbers near multiples of the divisor.
             let near = (number / bits).saturating_sub(multiple) * bits;
             for number in [near, near.saturating_sub(1), near + 1] {
                 let number = number.min(1 << 63);

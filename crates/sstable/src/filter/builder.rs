@@ -2,13 +2,13 @@
 
 use super::{BloomFilter, FilterSize};
 
-/// Maximum number of bits that are known and not yet set: the bits of some keys (arbitrary). It is
-/// large enough for a prefetch from main memory to complete, and small enough for the prefetched
-/// cache lines to stay in the cache until they are used.
+/// Maximum number of bits that the builder has computed and not yet set: the bits of some keys
+/// (arbitrary). It is large enough for a prefetch from main memory to complete, and small enough
+/// for the prefetched cache lines to stay in the cache until they are used.
 const BITS_AHEAD: usize = 128;
 
-/// A builder that takes keys one by one. It prefetches the memory of a key's bits as soon as the
-/// key is known, and sets them some keys later, so that it does not wait for memory.
+/// A builder that takes keys one by one. It prefetches the memory of a key's bits when the key is
+/// added, and sets the bits some keys later, so that it does not wait for memory.
 pub(crate) struct FilterBuilder {
     filter: BloomFilter,
     /// Bits that are not yet set.

@@ -1,6 +1,6 @@
 //! Filter.db contains the be32 hash count, the be32 number of 64-bit words, and the words. Versions
-//! differ in the byte order of a word. In memory, words have the order of the newer versions: bit i
-//! is bit i%8 of byte i/8.
+//! differ in the byte order of a word. In memory, words have the order of Cassandra's newer
+//! versions: bit i is bit i%8 of byte i/8.
 //!
 //! A filter of a hundred million keys takes 120 MB. So the writer and the reader handle a filter in
 //! parts, and yield after each part.

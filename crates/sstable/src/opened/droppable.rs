@@ -1,9 +1,10 @@
-//! Estimates from an SSTable's statistics how much of its data can be purged.
+//! Estimates the part of an SSTable's data that can be purged, from its statistics.
 //!
-//! The statistics have one histogram for the times of all data that is deleted or expires, cells or
-//! not, and one for the cells of partitions. The excess of the first over the second are deletions
-//! of more than a cell, and some other times. These others are subtracted as far as they can be
-//! known, because a deletion that is counted twice causes useless rewrites of whole files.
+//! The statistics have one histogram of the times at which data is deleted or expires, be it a cell
+//! or not, and one of the number of cells in a partition. The excess of the first over the second
+//! consists of deletions of more than a cell, and of some other times. The other times are
+//! subtracted as far as the statistics show their number, because a deletion that is counted twice
+//! causes useless rewrites of whole files.
 
 use crate::Statistics;
 
@@ -57,8 +58,9 @@ fn cells(statistics: &Statistics) -> u64 {
     rest.fold(first, u64::saturating_add)
 }
 
-/// Returns how many of the times may belong to neither a cell nor a deletion of more than one: a
-/// row expires beside its cells, and a collection is deleted before it is written anew.
+/// Returns the maximum number of times that belong to neither a cell nor a deletion of several
+/// cells. There are such times because a row expires besides its cells, and a collection is deleted
+/// before it is written anew.
 fn others(statistics: &Statistics) -> u64 {
     let header = &statistics.header;
     let columns = header.static_columns.iter().chain(&header.regular_columns);

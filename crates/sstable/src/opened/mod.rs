@@ -135,7 +135,7 @@ impl SSTable {
     }
 
     /// Returns whether automatic compactions avoid this SSTable, because they would fail on it. A
-    /// scrub or a restart ends that.
+    /// validating scrub that finds the SSTable intact, or a restart, ends that.
     pub fn is_suspect(&self) -> bool {
         self.is_suspect.get()
     }
@@ -184,8 +184,8 @@ impl SSTable {
                         bytes.filter = metadata.length;
                     }
                 }
-                // Most likely a compaction has removed the file. Then the sizes that the reader
-                // knows suffice.
+                // Most likely a compaction has removed the file. Then the sizes in the reader
+                // suffice.
                 Err(_) => {
                     let filter =
                         self.reader.bloom_filter().map_or(0, |filter| filter.memory_size());
@@ -201,7 +201,7 @@ impl SSTable {
         &self.stats().partition_sizes
     }
 
-    /// Returns the level that leveled compaction has given the SSTable.
+    /// Returns the SSTable's level in leveled compaction.
     pub fn level(&self) -> u32 {
         self.stats().level
     }
@@ -244,7 +244,7 @@ impl SSTable {
     ///
     /// # Errors
     ///
-    /// Fails if the index or the beginning of the partition cannot be read.
+    /// Fails if the index or the beginning of the partition is damaged or cannot be read.
     pub async fn read_partition(
         &self,
         key: &DecoratedKey,
@@ -289,8 +289,8 @@ impl SSTable {
         deletion.deletes(self.maximum_timestamp())
     }
 
-    /// Returns the intervals of this node's commit log whose mutations the SSTable holds. Returns
-    /// none if another node wrote the SSTable; `host` is the id of this node.
+    /// Returns the intervals of this node's commit log whose mutations are in the SSTable. Returns
+    /// no interval if another node wrote the SSTable; `host` is the id of this node.
     pub fn commit_log_intervals(&self, host: Uuid) -> Vec<(LogPosition, LogPosition)> {
         if self.stats().originating_host_id != Some(host) {
             return Vec::new();
@@ -304,7 +304,8 @@ impl SSTable {
     }
 }
 
-/// Records in the statistics of a new SSTable which intervals of this node's commit log it holds.
+/// Records in the statistics of a new SSTable the intervals of this node's commit log whose
+/// mutations are in the SSTable.
 pub fn set_commit_log_facts(
     facts: &mut WriterFacts,
     intervals: &[(LogPosition, LogPosition)],

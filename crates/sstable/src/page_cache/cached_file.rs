@@ -16,7 +16,7 @@ use crate::{
     error::{FileName, Result, SSTableError},
 };
 
-/// Number of pages that one read checks.
+/// Number of pages that are read and checked at once.
 const PAGES_AT_ONCE: usize = 64;
 
 /// Number of pages that a private reader holds for itself: the path from a root to a leaf, and a
@@ -79,8 +79,8 @@ impl CachedFile {
         Ok(Self { inner, own_pages: None })
     }
 
-    /// Returns the same file with another use of the page cache. A private reader holds pages of
-    /// its own.
+    /// Returns this file for a reader that uses the page cache in the given way. A private reader
+    /// has pages of its own.
     pub(crate) fn with_caching(&self, caching: Caching) -> Self {
         let own_pages = match caching {
             Caching::Shared => None,
@@ -89,8 +89,8 @@ impl CachedFile {
         Self { inner: self.inner.clone(), own_pages }
     }
 
-    /// Returns the same file for one read. The read is private if `caching` is, or if pages of this
-    /// file are not cached.
+    /// Returns this file for one read. The read is private if `caching` says so, or if pages of
+    /// this file are not cached.
     pub(crate) fn for_one_read(&self, caching: Caching) -> Self {
         match (caching, self.caching()) {
             (Caching::Shared, Caching::Shared) => self.clone(),
@@ -122,13 +122,13 @@ impl CachedFile {
         &self.inner.cache
     }
 
-    /// The key of page or chunk `page` of this file.
+    /// Returns the key of page or chunk `page` of this file.
     #[inline]
     pub(crate) fn key(&self, page: u64) -> PageKey {
         PageKey { file: self.inner.number, page }
     }
 
-    /// The key of an object that is made of a part of this file.
+    /// Returns the key of an object that is made of a part of this file.
     #[inline]
     pub(crate) fn made_key(&self, number: u64) -> PageKey {
         PageKey { file: self.inner.made_number, page: number }
@@ -227,8 +227,8 @@ impl CachedFile {
         Ok(bytes)
     }
 
-    /// Returns a page for one look-up, which itself holds the page if pages of this file are not
-    /// cached.
+    /// Returns a page for one look-up. If pages of this file are not cached, the look-up must keep
+    /// the page itself.
     pub(crate) async fn page_for_look_up(&self, number: u64) -> Result<Bytes> {
         match self.caching() {
             Caching::Shared => self.page(number).await,

@@ -1,7 +1,7 @@
 //! Borrows the cached pages, for a look-up that waits for nothing.
 //!
 //! No page is cloned and no atomic counter changes: a page is a slice that lives as long as the
-//! cache is borrowed, and the cache cannot change meanwhile.
+//! cache is borrowed, and the cache cannot change as long as it is borrowed.
 
 use std::cell::{Cell, Ref};
 
@@ -49,7 +49,7 @@ impl<'cache> CachedPages<'cache> {
         Some(page)
     }
 
-    /// The last page that the look-up wanted and did not find.
+    /// Returns the last page that the look-up wanted and did not find.
     #[inline]
     pub(crate) fn missing(&self) -> Option<PageKey> {
         self.missing.get()

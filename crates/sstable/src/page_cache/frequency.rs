@@ -1,9 +1,9 @@
-//! Counts how often a page was used lately, also for pages that are not cached any more.
+//! Counts the recent uses of a page, also for pages that are not cached any more.
 //!
-//! Time is counted in ticks; a tick takes as many misses as there are pages. Counts are halved with
-//! every eighth tick, and the count of a page that was not used for five ticks is zero: a page that
-//! is not used often any more is evicted soon. No task walks all counts for that: each count stores
-//! the tick at which it was right.
+//! Time is counted in ticks; a tick lasts for as many misses as there are pages. Counts are halved
+//! with every eighth tick, and the count of a page that was not used for five ticks is zero. So a
+//! page that is no longer used often is evicted soon. No task updates all counts for that, because
+//! each count is stored with the tick at which it was right.
 
 use super::PageKey;
 
@@ -13,7 +13,7 @@ const HOTTEST: u8 = 15;
 /// Number of ticks without a use after which the frequency of a page is zero.
 const IDLE_TICKS: u8 = 5;
 
-/// A page was used recently if its last use is at most so many ticks ago.
+/// A page was used recently if its last use is at most this number of ticks ago.
 const RECENT_TICKS: u8 = 1;
 
 /// Counts are halved every 2^3 ticks.
@@ -27,14 +27,14 @@ pub(super) struct Frequency {
 }
 
 impl Frequency {
-    /// Returns the frequency at `tick`. Ticks wrap after 256: by then, pages that were not looked
-    /// at for so long are evicted.
+    /// Returns the frequency at `tick`. Ticks wrap after 256, but the clock hand passes or evicts
+    /// each page long before.
     #[inline]
     pub(super) fn now(self, tick: u8) -> u8 {
         if tick.wrapping_sub(self.tick) >= IDLE_TICKS {
             return 0;
         }
-        // The last use is less than eight ticks ago: the count is halved once or not at all.
+        // The last use is less than eight ticks ago, so the count is halved once at most.
         let is_halved = (tick ^ self.tick) >> HALVING_SHIFT != 0;
         self.count >> u32::from(is_halved)
     }
@@ -58,16 +58,18 @@ impl Frequency {
     }
 }
 
-/// The frequencies of pages that were cached, by a hash of their keys: 4 bytes for each.
+/// The frequencies of pages that were cached, by a hash of their keys. Memory: 4 bytes for each
+/// place.
 ///
-/// If two pages fall on the same place, the one that is used more often keeps it.
+/// If two pages have the same place, the place keeps the higher frequency.
 pub(super) struct Remembered {
     /// The count, the tick, and 16 bits of the hash.
     places: Vec<u32>,
 }
 
 impl Remembered {
-    /// Makes a table for at most so many pages. Its memory is not touched before it is used.
+    /// Makes a table for a cache of `pages` pages, with at least half as many places. Its memory is
+    /// not touched before it is used.
     pub(super) fn new(pages: usize) -> Self {
         Self { places: vec![0; (pages / 2 + 1).next_power_of_two()] }
     }
@@ -120,7 +122,7 @@ mod tests {
         assert_eq!([14, 15, 16, 18, 19, 200].map(|tick| frequency.now(tick)), [15, 15, 7, 7, 0, 0]);
         assert_eq!(frequency.used(16).now(16), 8);
         assert_eq!((frequency.seen(16).now(20), frequency.seen(30).now(30)), (7, 1));
-        // Ticks wrap after 255.
+        // After tick 255 comes tick 0.
         assert_eq!(Frequency { count: 8, tick: 255 }.now(1), 4);
     }
 

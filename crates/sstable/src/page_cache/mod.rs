@@ -3,13 +3,14 @@
 //!
 //! The cache evicts the page that was used least often lately (see `table`). An evicted page lives
 //! on while a task reads from it; the reads under way bound the memory that is pinned this way. A
-//! page that is larger than the whole budget is returned and not kept. Pages of a closed file stay
-//! until the clock hand takes them, before all others: no task asks for them, and a search for all
-//! of them would hold the core. Tasks that miss the same page at the same time share one read.
+//! page that is larger than the whole budget is returned and not kept. Pages of a closed file get
+//! frequency zero in small steps, so that they are evicted before others. They are not dropped at
+//! once, because a search for all of them would stall the core. Tasks that miss the same page at
+//! the same time share one read.
 //!
 //! Readers that read much and would fill the cache with pages that no other reader needs (scans,
-//! compactions, `BYPASS CACHE`) use [`Caching::Private`]: they use cached pages without counting
-//! the use, and add nothing.
+//! compactions, `BYPASS CACHE`) use [`Caching::Private`]: they use cached pages without changing
+//! the pages' frequencies, and add no page.
 //!
 //! Invariant: the charges of all entries sum up to `used_bytes`, which is at most the budget
 //! whenever control returns.
@@ -72,10 +73,10 @@ pub(crate) struct CachedPage {
 /// The counters of the cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PageCacheMetrics {
-    /// Pages found, or read by another task that read them already.
+    /// Pages that were cached, or that another task was reading already.
     pub hits: u64,
-    /// The pages that the cache has read, including pages that it did not keep. Pages that scans
-    /// read ahead do not count.
+    /// Pages that were not cached and had to be read, including pages that the cache did not keep.
+    /// Pages that scans read ahead do not count.
     pub misses: u64,
     /// The hits that waited for another task's read.
     pub shared_reads: u64,
@@ -153,12 +154,12 @@ impl PageCache {
         self.0.keeps_index_pages.get()
     }
 
-    /// The number of pages that were read again soon after their eviction.
+    /// Returns the number of pages that were read again soon after their eviction.
     pub fn returned(&self) -> u64 {
         self.0.table.borrow().returned()
     }
 
-    /// The counters of the cache.
+    /// Returns the counters of the cache.
     pub fn metrics(&self) -> PageCacheMetrics {
         let table = self.0.table.borrow();
         let (index, data) = (self.0.counters.of(Part::Index), self.0.counters.of(Part::Data));
@@ -182,7 +183,8 @@ impl PageCache {
 
     /// Records that no task will ask for pages of this file any more.
     fn close_file(&self, file: u64) {
-        // If a task borrows the table, the pages get a low frequency in time.
+        // If a task borrows the table, the pages stay until their frequency has fallen without a
+        // use.
         if let Ok(mut table) = self.0.table.try_borrow_mut() {
             table.close_file(file);
         }
@@ -286,8 +288,8 @@ mod tests {
 
     const KEY: PageKey = PageKey { file: 1, page: 7 };
 
-    /// Ten readers of one page while the disk takes its time; `outcomes` are the outcomes of the
-    /// reads.
+    /// Starts ten readers of one page while the disk is slow. `outcomes` says which reads succeed.
+    /// Returns the cache, the number of reads and the number of readers that got the page.
     async fn ten_readers(budget: usize, outcomes: &[bool]) -> (PageCache, usize, usize) {
         let cache = PageCache::new(budget);
         let (disk, reads) = (Event::new(), Rc::new(Cell::new(0)));
@@ -333,7 +335,7 @@ mod tests {
             let metrics = cache.metrics();
             assert_eq!((metrics.misses, metrics.hits, metrics.shared_reads), (1, 9, 9));
             assert_eq!(metrics.pages, 1);
-            // A page that is not kept is still shared.
+            // Readers share one read also if the cache cannot keep the page.
             let (cache, reads, right) = ten_readers(0, &[true]).await;
             assert_eq!((reads, right, cache.metrics().pages), (1, 10, 0));
         });

@@ -7,7 +7,8 @@ use std::cell::Cell;
 pub(crate) enum Part {
     /// Data.db, and the component that describes its chunks.
     Data = 0,
-    /// Index.db, Partitions.db, Rows.db, and objects made of them.
+    /// Index.db, Partitions.db, Rows.db, the components of secondary indexes, and objects made of
+    /// parts of them.
     Index = 1,
 }
 

@@ -1,5 +1,5 @@
 //! Memory that open SSTables hold: their filters, ten bits for each partition. It counts against
-//! the budget of the page cache, which has less room for pages meanwhile.
+//! the budget of the page cache, which has less room for pages as long as the SSTables are open.
 
 use espalier_runtime::maybe_yield;
 
@@ -31,7 +31,7 @@ impl PageCache {
         pinned
     }
 
-    /// Bytes of pinned memory.
+    /// Returns the bytes of pinned memory.
     pub fn pinned_bytes(&self) -> usize {
         self.0.pinned.get()
     }
@@ -64,7 +64,7 @@ mod tests {
             let first = cache.pin(3 << 20).await;
             let second = cache.pin(1 << 20).await;
             assert_eq!((cache.pinned_bytes(), budget()), (4 << 20, 4 << 20));
-            // The row cache takes some memory and returns it.
+            // The budget shrinks, as if the row cache needed memory. Below, it grows again.
             cache.set_budget(6 << 20);
             assert_eq!(budget(), 2 << 20);
             let third = cache.pin(100 << 20).await;

@@ -1,13 +1,13 @@
 //! The table of cached pages: it maps their keys to slots, and chooses the page to evict when there
 //! is no room.
 //!
-//! It evicts the page with the lowest frequency of those passed by the clock hand. So index
-//! pages, each of which serves more rows than a data page does, stay while data pages come and go;
-//! the upper pages of a trie stay however many lower ones pass; and pages that are read once
-//! replace each other. The table remembers an evicted page for a while, and the page regains its
-//! frequency if it is read again. (The idea is that of TinyLFU, G. Einziger et al., ACM
-//! Transactions on Storage 2017. Here every new page is admitted, so that readers of neighbouring
-//! rows find it.)
+//! For each eviction, a clock hand passes the next few slots, and the table evicts the page with
+//! the lowest frequency among them. So index pages, each of which serves more rows than a data page
+//! does, stay while data pages come and go; the upper pages of a trie stay however many lower ones
+//! pass; and pages that are read once replace each other. The table remembers an evicted page for a
+//! while, and the page regains its frequency if it is read again. (The idea is that of TinyLFU, G.
+//! Einziger et al., ACM Transactions on Storage 2017. Here every new page is admitted, so that
+//! readers of neighbouring rows find it.)
 //!
 //! A look-up mostly waits for memory, so it touches few cache lines: 64 consecutive pages of a file
 //! share one region of slot numbers, the hash table that finds regions is therefore small, and the
@@ -25,8 +25,8 @@ use super::{
     frequency::{Frequency, Remembered},
 };
 
-/// Memory of an entry besides the page, in bytes: the three parts of its slot, and its share of the
-/// memory of evicted pages.
+/// Memory of an entry besides the page, in bytes: the three parts of its slot, and its share of
+/// `remembered`, the frequencies of evicted pages.
 const ENTRY_BYTES: usize = size_of::<Bytes>()
     + size_of::<Owner>()
     + size_of::<Frequency>()
@@ -35,19 +35,21 @@ const ENTRY_BYTES: usize = size_of::<Bytes>()
 /// Memory of a region and of its place in the table, in bytes.
 const REGION_BYTES: usize = size_of::<Region>() + 48;
 
-/// The most pages that the hand passes for one eviction (arbitrary). With more, fewer new pages
-/// would be cached at a time; with fewer, often used pages would be evicted too often. With 32,
-/// some 6 % of the pages are new ones.
+/// The most pages that the hand passes for one eviction (arbitrary). A higher limit would leave
+/// fewer recently inserted pages in the cache; a lower one would evict often used pages too often.
+/// With 32, about 6 % of the cached pages were inserted recently.
 const MAX_LOOKS: usize = 32;
 
-/// The fewest pages that the hand passes for one eviction.
+/// The hand passes at least this number of pages for one eviction, unless it meets a page with
+/// frequency 0 earlier, or the table is small.
 const MIN_LOOKS: usize = 8;
 
-/// Between these limits the hand passes this part (1/16) of all pages. It never passes more than
-/// half of them, or the newest page would be among them each time.
+/// Between these limits the hand passes this part (1/16) of all pages. It passes at most half of
+/// the pages, because otherwise each eviction would consider the newest page.
 const LOOKS_PART: usize = 16;
 
-/// The fewest misses of a tick.
+/// A tick, the unit of time of frequencies, takes as many misses as there are pages, but at least
+/// this number.
 const MIN_TICK: usize = 32;
 
 /// The most pages that are remembered for each cached page.
@@ -101,9 +103,9 @@ pub(super) struct PageTable {
     /// The slot that was used last, since one look-up may ask for a page several times.
     last: Cell<usize>,
     hand: usize,
-    /// The closed files, each with the number of slots that are yet to be checked for it, and the
-    /// next slot to be checked.
+    /// The closed files, each with the number of slots that are yet to be checked for its pages.
     closed: VecDeque<(u64, usize)>,
+    /// The next slot to be checked for pages of closed files.
     sweep: usize,
     evictions: u64,
     /// Number of pages that were read again soon after their eviction.
@@ -117,8 +119,9 @@ fn region_of(key: PageKey) -> (PageKey, usize) {
 }
 
 impl PageTable {
-    /// Makes a table with room for as many pages as the budget allows, since growing a large table
-    /// would hold the core. The memory is not touched before it is used.
+    /// Makes a table with room for as many pages as the budget allows, because growing a large
+    /// table would stall the core. Of the memory, only the control bytes of `regions` are touched
+    /// before they are used.
     pub(super) fn new(budget: usize) -> Self {
         let slots = (budget / (PAGE_BYTES + ENTRY_BYTES)).min(MAX_PREPARED);
         let hasher = foldhash::fast::RandomState::default();
@@ -306,9 +309,9 @@ impl PageTable {
         coldest.map(|(slot, _)| slot)
     }
 
-    /// Drops the pages in the `count` slots before `end`. A caller that starts with the number of
-    /// pages and continues where its last call ended drops all pages that were cached at the start:
-    /// pages only move to lower slots, and only newer pages fill the slots above.
+    /// Drops the pages in the `count` slots before `end`. To drop all present pages, call this with
+    /// `end` = `len()`, and then with `end` lowered by `count` each time. No old page is left,
+    /// because a page only moves to a lower slot, and only newer pages fill the slots above `end`.
     pub(super) fn forget_some(&mut self, end: usize, count: usize) {
         for slot in (end.saturating_sub(count)..end).rev() {
             if slot < self.len() {

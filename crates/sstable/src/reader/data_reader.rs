@@ -1,8 +1,8 @@
-//! Reads Data.db alone, from front to back, for a full dump.
+//! Reads Data.db without an index, from front to back, for a full dump.
 //!
-//! It serves offline tools that look at the remains of an SSTable. The filter or the index may be
-//! lost, and Data.db may have lost its end. Without Statistics.db and the table of chunks, the
-//! bytes cannot be decoded.
+//! This reader serves offline tools that look at the remains of an SSTable. The filter or the index
+//! may be lost, and Data.db may have lost its end. Without Statistics.db, no row can be decoded;
+//! without CompressionInfo.db, no compressed chunk.
 
 use std::sync::Arc;
 
@@ -41,7 +41,8 @@ impl DataReader {
     ///
     /// # Errors
     ///
-    /// Returns an error if Statistics.db or the table of chunks is missing, damaged or unreadable.
+    /// Returns an error if Statistics.db, Data.db or a table of chunks that TOC.txt lists is
+    /// missing, or if Statistics.db or the table of chunks is damaged or unreadable.
     pub async fn open(
         file_system: &FileSystem,
         descriptor: Descriptor,
@@ -72,24 +73,24 @@ impl DataReader {
         Ok(Self { descriptor, features, statistics, data, caveat, layout })
     }
 
-    /// The descriptor that names the SSTable's files.
+    /// Returns the descriptor that names the SSTable's files.
     pub fn descriptor(&self) -> &Descriptor {
         &self.descriptor
     }
 
-    /// The content of Statistics.db.
+    /// Returns the content of Statistics.db.
     pub fn statistics(&self) -> &Statistics {
         &self.statistics
     }
 
-    /// The length of Data.db before compression, in bytes, including the part that is lost.
+    /// Returns the length of Data.db before compression, in bytes, including the part that is lost.
     pub fn data_length(&self) -> u64 {
         self.data.length()
     }
 
-    /// A warning if Data.db has lost its end, which the table of its chunks shows: reading then
-    /// ends with an error there. Or a warning that no such table exists, so that nothing can check
-    /// the bytes.
+    /// Returns a warning if the table of chunks shows that Data.db has lost its end; reads then end
+    /// with an error there. Also returns a warning if no such table exists, because the bytes then
+    /// have no checksums.
     pub fn caveat(&self) -> Option<&Caveat> {
         self.caveat.as_ref()
     }
@@ -120,9 +121,9 @@ impl DataReader {
         }
     }
 
-    /// All partitions as row batches.
+    /// Returns all partitions as row batches.
     pub fn row_batches(&self) -> RowBatches {
-        // In the other versions only the index has the last key.
+        // If Statistics.db has no last key, only the index has it.
         let last_key =
             self.features.key_range_in_statistics.then(|| self.statistics.stats.last_key.clone());
         RowBatches::new(

@@ -89,7 +89,8 @@ impl ForwardRows {
         self.jump_to_skip().await
     }
 
-    /// Goes to the block that holds the first item to be read after the skip.
+    /// If there is a row index, goes to the block that holds the first item to be read after the
+    /// skip.
     async fn jump_to_skip(&mut self) -> Result<()> {
         let Some(Skip { to, .. }) = &self.skip else { return Ok(()) };
         let (slices, to) = (self.slices.clone(), to.clone());
@@ -230,8 +231,8 @@ impl ForwardRows {
         self.jump_to_skip().await
     }
 
-    /// Steps over everything before the present slice, unless a range deletion is open at its
-    /// start. The caller has skipped to the slice.
+    /// Steps over everything before the current slice, and enters the slice unless a range deletion
+    /// is open at its start. The caller has skipped to the slice.
     pub(super) async fn enter_slice(&mut self) -> Result<()> {
         let slices = self.slices.clone();
         let Some(slice) = slices.slices.get(self.slice).filter(|_| !self.is_inside) else {
@@ -245,7 +246,7 @@ impl ForwardRows {
         Ok(())
     }
 
-    /// Returns the start of the present slice, if rows or markers before it may come next.
+    /// Returns the start of the current slice, if rows or markers before the slice may come next.
     pub(super) fn start_ahead(&self) -> Option<&ClusteringBound> {
         let slice = self.slices.slices.get(self.slice).filter(|_| !self.is_inside)?;
         (!slice.start.is_unbounded()).then_some(&slice.start)
@@ -284,7 +285,8 @@ impl ForwardRows {
 
     /// Goes to the block that holds `to`, if there is a row index and the block lies ahead. If
     /// `is_entering`, the source has no position in the partition yet, and the block may lie
-    /// anywhere.
+    /// anywhere. If an index without checksums does not fit the rows, stays, or goes to the
+    /// partition's first row.
     async fn jump(&mut self, to: PositionRef<'_>, is_entering: bool) -> Result<()> {
         let Some((start, index)) = &self.index else { return Ok(()) };
         let partition_start = *start;
@@ -303,7 +305,7 @@ impl ForwardRows {
             let end = index.end_offset(comparator, slice.end.position()).await?;
             self.source.stream.expect(partition_start.saturating_add(end));
         }
-        // The index is as its writer wrote it if its checksums are right.
+        // An index whose checksums are right needs no comparison with the rows.
         if is_checked || self.is_right_place(partition_start, block.offset, to).await? {
             self.source.stream.seek(position);
             self.open = block.open_deletion;
@@ -332,8 +334,8 @@ impl ForwardRows {
         Ok(())
     }
 
-    /// Returns whether a row or marker begins at `offset` of the partition and the one before it
-    /// does not lie after `to`, so that the jump omits nothing. Moves the source.
+    /// Returns whether a row or marker begins at `offset` of the partition and the preceding row or
+    /// marker does not lie after `to`, so that the jump omits nothing. Moves the source.
     async fn is_right_place(
         &mut self,
         partition_start: u64,
@@ -391,7 +393,8 @@ impl ForwardRows {
     }
 }
 
-/// Returns whether the slice can hold one row only: both bounds include the same full clustering.
+/// Returns whether the slice can contain only one row: both bounds include the same full
+/// clustering.
 fn is_single_row(slice: &ClusteringSlice, columns: usize) -> bool {
     columns > 0 && slice.start.values.len() == columns && slice.start.values == slice.end.values
 }

@@ -27,7 +27,7 @@ pub(crate) struct TrieIndex {
 }
 
 impl Index {
-    /// The file that maps keys to partitions.
+    /// Returns the file that maps keys to partitions.
     pub(crate) fn partitions_file(&self) -> &CachedFile {
         match self {
             Self::Trie(index) => index.partitions.source(),
@@ -35,12 +35,12 @@ impl Index {
         }
     }
 
-    /// The name of that file.
+    /// Returns the name of the file that maps keys to partitions.
     pub(crate) fn name(&self) -> &FileName {
         self.partitions_file().name()
     }
 
-    /// The length of the index files, in bytes.
+    /// Returns the length of the index files, in bytes, without Summary.db.
     pub(crate) fn length(&self) -> u64 {
         match self {
             Self::Trie(index) => index.partitions.source().length() + index.rows.length(),
@@ -48,7 +48,7 @@ impl Index {
         }
     }
 
-    /// Bytes of memory that the index takes as long as it is open.
+    /// Returns the bytes of memory that the index takes as long as it is open.
     pub(crate) fn memory_size(&self) -> usize {
         match self {
             Self::Trie(_) => 0,
@@ -56,7 +56,7 @@ impl Index {
         }
     }
 
-    /// The first and the last key.
+    /// Returns the first and the last key.
     pub(crate) fn key_range(&self) -> (DecoratedKey, DecoratedKey) {
         let key = |bytes: &[u8]| DecoratedKey::new(bytes::Bytes::copy_from_slice(bytes));
         match self {

@@ -68,8 +68,8 @@ impl IndexEntries<'_> {
         }
     }
 
-    /// The prefix of the key's byte-comparable form that leads to the last returned entry; `None`
-    /// if the index is no trie.
+    /// Returns the prefix of the key's byte-comparable form that leads to the last returned entry;
+    /// `None` if the index is no trie.
     pub(crate) fn prefix(&self) -> Option<&[u8]> {
         match self {
             Self::Trie { cursor, .. } => Some(cursor.prefix()),

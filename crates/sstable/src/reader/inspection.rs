@@ -1,10 +1,10 @@
-//! Walks the partitions of the index and checks each to its end, to show which part of a damaged
-//! file is reliable.
+//! Walks the partitions of the index. The caller checks each to its end, to find out which part of
+//! a damaged file is reliable.
 //!
-//! The index gives the position of each partition, and with it the end of the one before. A fault
-//! between the two belongs to that partition, and the walk still finds the next one. An error names
-//! the damaged file. If that is Data.db, only this partition is lost; if it is the index, nothing
-//! is known about the partitions of the file.
+//! The index has the position of each partition, which is also the end of the partition before it.
+//! A fault between a partition's position and its end belongs to that partition, and the walk still
+//! finds the next one. An error names the damaged file. If the damaged file is Data.db, only this
+//! partition is lost. If the damaged file is the index, the partitions of Data.db are unknown.
 //!
 //! Memory: the bytes of Data.db that are read ahead, a chunk and a row. The page cache does not
 //! change.
@@ -26,7 +26,7 @@ use crate::{
 pub struct IndexedPartition {
     /// The first byte in Data.db, before compression.
     pub start: u64,
-    /// The byte after the last one.
+    /// The byte after the partition's last one.
     pub end: u64,
     /// The key, if the index stores it.
     pub key: Option<DecoratedKey>,
@@ -85,7 +85,8 @@ impl SSTableReader {
 }
 
 impl Inspection<'_> {
-    /// Goes to the next partition, no matter how much of the current one was read.
+    /// Goes to the next partition, no matter how much of the current one was read. Returns `None`
+    /// after the last one.
     ///
     /// # Errors
     ///
@@ -127,7 +128,8 @@ impl Inspection<'_> {
         Ok(Some(Entry { position, key, prefix: self.entries.prefix().map(<[u8]>::to_vec) }))
     }
 
-    /// Checks that the walk found all partitions that the index announces.
+    /// Checks that the walk found as many partitions as a trie's footer counts and, if the last one
+    /// was entered, that the index names its key as the last one.
     fn check_end(&self) -> Result<()> {
         let counted = match &self.reader.0.index {
             Index::Trie(trie) => trie.partitions.footer().key_count,
@@ -156,7 +158,8 @@ impl Inspection<'_> {
     ///
     /// # Errors
     ///
-    /// Returns an error if the head is damaged or cannot be read, or if it differs from the index.
+    /// Returns an error if the head is damaged or cannot be read, if it differs from the index, or
+    /// if the partition is out of key order.
     pub async fn enter(&mut self) -> Result<DecoratedKey> {
         let Some(start) = self.current.as_ref().map(|current| current.position) else {
             return Err(self.source.corrupt("no partition is selected"));
@@ -177,7 +180,7 @@ impl Inspection<'_> {
         Ok(header.key)
     }
 
-    /// The key of the current partition, if it was entered.
+    /// Returns the key of the current partition, if it was entered.
     pub fn entered_key(&self) -> Option<&DecoratedKey> {
         self.key.as_ref().filter(|_| self.is_entered)
     }

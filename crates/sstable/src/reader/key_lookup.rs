@@ -51,7 +51,7 @@ impl SSTableReader {
         self.find_partition_by(key, known, Caching::Shared).await
     }
 
-    /// Does [`Self::find_partition_at`] with the given use of the page cache.
+    /// Works like [`Self::find_partition_at`], with the given use of the page cache.
     pub(crate) async fn find_partition_by(
         &self,
         key: &DecoratedKey,
@@ -252,7 +252,7 @@ impl SSTableReader {
         while let Some(found) = candidate {
             let (position, key) = self.resolve(trie, found, caching).await?;
             trie.keys.encode(&key, &mut bytes);
-            // A wrong pointer leads to a later partition, and the scan would omit the partitions
+            // A wrong pointer may lead to a later partition, and the scan would omit the partitions
             // before it.
             if !bytes.starts_with(cursor.prefix()) {
                 let name = self.0.index.name();

@@ -1,17 +1,18 @@
 //! Reads an SSTable: one partition by key, or partitions in order.
 //!
-//! Bytes that do not follow the format cause an error, never a panic and never an allocation larger
-//! than the files. The reader compares the checksums of Data.db before it parses it, and those of
-//! the index files if the SSTable has Checksums.db. Without Checksums.db the reader trusts no
-//! index: it compares keys with those of Data.db and of the trie, reads a partition's deletion from
-//! Data.db, and enters a block of rows only if the row before the block shows that no row was
-//! jumped over.
+//! Bytes that do not follow the format cause an error, never a panic and never an allocation that
+//! is larger than the files or, for a chunk, than 16 MiB. The reader compares the checksums of
+//! Data.db before it parses it, and those of the index files if the SSTable has Checksums.db.
+//! Without Checksums.db the reader trusts no index: it compares keys with those of Data.db and of
+//! the trie, reads a partition's deletion from Data.db, and enters a block of rows only if the row
+//! before the block shows that the jump skipped no wanted row.
 //!
-//! Two faults may remain undetected here. A key that a damaged trie or filter hides is not found,
-//! and the deletion that the row index reports as open at a block's start is compared only when the
-//! block's end is read. [`verify`](crate::verify) compares all of it.
+//! Without Checksums.db, two faults may remain undetected. A key that a damaged trie or filter
+//! hides is not found, and the deletion that the row index reports as open at a block's start is
+//! compared only when the block's end is read. [`verify`](crate::verify) compares all of it.
 //!
-//! Memory for each reader: the filter and a few KiB. Memory for each stream: two chunks and a row.
+//! Memory for each reader: the filter, the summary of a BIG index, and a few KiB. Memory for each
+//! stream: two chunks and a row.
 
 mod caveat;
 mod data_reader;

@@ -1,7 +1,7 @@
-//! The row of a partition of a compact table whose columns the file keeps in the static row.
+//! The only row of a partition of a compact table, if the file stores this row as the static row.
 //!
-//! Only Thrift clients could write other rows into such a partition. The table has no place for
-//! them, so that the reader rejects a file with such rows (in
+//! Only Thrift clients could write other rows into such a partition. The table cannot represent
+//! them, so the reader rejects a file with such rows (in
 //! [`RowSource`](super::row_source::RowSource)).
 
 use espalier_mutation::{PartitionHeader, Unfiltered};
@@ -11,7 +11,7 @@ use espalier_mutation::{PartitionHeader, Unfiltered};
 pub(super) struct OnlyRow(Option<Box<Unfiltered>>);
 
 impl OnlyRow {
-    /// Takes the static row out of a header, if it stands for the partition's row.
+    /// Takes the static row out of a header, if it is the partition's only row.
     pub(super) fn of(header: &mut PartitionHeader, is_static_compact: bool) -> Self {
         if is_static_compact {
             Self(header.static_row.take().map(|row| Box::new(Unfiltered::Row(row))))

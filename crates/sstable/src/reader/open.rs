@@ -1,4 +1,4 @@
-//! Opens SSTables. Every component is checked before it is used.
+//! Opens SSTables, and checks the parts of their components that it reads.
 
 use std::{
     cell::RefCell,
@@ -42,8 +42,8 @@ impl SSTableReader {
     ///
     /// # Errors
     ///
-    /// Returns an error if a component is missing, damaged or unreadable, if components disagree,
-    /// or if the file's columns do not fit `table`.
+    /// Returns an error if the version is unknown, if a needed component is missing, damaged or
+    /// unreadable, if components disagree, or if the file's columns do not fit `table`.
     pub async fn open(
         file_system: &FileSystem,
         descriptor: Descriptor,
@@ -55,13 +55,12 @@ impl SSTableReader {
         Self::open_components(file_system, descriptor, components, table, cache).await
     }
 
-    /// Opens the remains of an SSTable without its TOC.txt, for offline tools. The directory
-    /// listing gives the components. A Data.db without checksums is read unchecked.
+    /// Opens the remains of an SSTable without its TOC.txt, for offline tools. The components are
+    /// the files in the directory. A Data.db without checksums is read unchecked.
     ///
     /// # Errors
     ///
-    /// Returns an error if a needed component is missing, damaged or unreadable, or if the file's
-    /// columns do not fit `table`.
+    /// Returns an error in the cases of [`Self::open`] that do not concern TOC.txt.
     pub async fn open_unlisted(
         file_system: &FileSystem,
         descriptor: Descriptor,
@@ -73,12 +72,11 @@ impl SSTableReader {
     }
 
     /// Opens an SSTable whose filter is lost, for offline tools. Every look-up then reads the
-    /// index.
+    /// index. If TOC.txt cannot be used, the components are the files in the directory.
     ///
     /// # Errors
     ///
-    /// Returns an error if a needed component is missing, damaged or unreadable, or if the file's
-    /// columns do not fit `table`.
+    /// Returns an error in the cases of [`Self::open`] that concern neither TOC.txt nor the filter.
     pub async fn open_without_filter(
         file_system: &FileSystem,
         descriptor: Descriptor,
@@ -154,7 +152,8 @@ impl SSTableReader {
     }
 }
 
-/// Compares the first and the last key of the index with each other and with Statistics.db.
+/// Compares the first and the last key of the index with each other and, if the version stores them
+/// there, with Statistics.db.
 fn check_key_range(
     index: &Index,
     statistics: &Statistics,
@@ -162,7 +161,7 @@ fn check_key_range(
 ) -> Result<()> {
     let (first_key, last_key) = index.key_range();
     let stats = &statistics.stats;
-    // Statistics.db has checksums, the index has none.
+    // Statistics.db has checksums, and the index has none of its own.
     let has_range = features.key_range_in_statistics;
     let disagreement = [
         (
@@ -332,7 +331,8 @@ async fn read_toc(
 ///
 /// # Errors
 ///
-/// Returns an error if Statistics.db is missing, damaged or unreadable.
+/// Returns an error if Statistics.db is missing, damaged or unreadable, or if it names another
+/// partitioner than [`MURMUR3_PARTITIONER`].
 pub async fn read_statistics(
     file_system: &FileSystem,
     descriptor: &Descriptor,

@@ -33,7 +33,7 @@ impl PartitionStream {
 }
 
 impl PartitionStream {
-    /// The next byte of Data.db, before compression.
+    /// Returns the position of the next byte of Data.db, before compression.
     pub fn position(&self) -> u64 {
         match &self.rows {
             Rows::Forward(rows) => rows.position(),

@@ -1,8 +1,8 @@
 //! Raw rows: rows read in place, for a writer that copies them. A raw row refers to bytes of the
 //! window and owns no values.
 //!
-//! Most rows can be read raw: they have a liveness, perhaps a deletion, and simple cells; see
-//! [`RowRef`]. All other items, above all range tombstone markers, need a
+//! Most rows can be read raw: all that have no complex column, no counter and no extended flags;
+//! see [`RowRef`]. All other items, above all range tombstone markers, need a
 //! [`ScannedPartition`](super::ScannedPartition), which continues where the raw rows stop.
 
 use std::cmp::Ordering;
@@ -50,19 +50,19 @@ impl<'a> RawRow<'a> {
         self.row.view.is_empty()
     }
 
-    /// The row's content without its clustering.
+    /// Returns the row's content without its clustering.
     #[inline]
     pub(crate) fn content(&self) -> &RawRowContent<'a> {
         &self.row
     }
 
-    /// The clustering values.
+    /// Returns the clustering values.
     #[inline]
     pub fn clustering(&self) -> impl ExactSizeIterator<Item = Option<&'a [u8]>> + Clone {
         values_in(self.bytes, &self.row.view.clustering)
     }
 
-    /// The clustering values, sharing the bytes of the row.
+    /// Returns the clustering values, which share the bytes of the row.
     pub fn owned_clustering(&self) -> Clustering {
         let spans = &self.row.view.clustering;
         let values = spans.iter().map(|span| span.map(|(from, to)| self.bytes.slice(from..to)));

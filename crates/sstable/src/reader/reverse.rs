@@ -90,8 +90,8 @@ impl ReverseRows {
         }
     }
 
-    /// Skips to a position, and leaves the current block if the position lies in another; see
-    /// [`UnfilteredStream`](espalier_mutation::UnfilteredStream).
+    /// Skips to a position, and leaves the current block if the position lies in an earlier one;
+    /// see [`UnfilteredStream`](espalier_mutation::UnfilteredStream).
     pub(super) async fn skip_to(&mut self, to: &ClusteringBound) -> Result<()> {
         let comparator = self.source.comparator();
         let reported = match &self.skip {
@@ -208,8 +208,8 @@ impl ReverseRows {
         }
     }
 
-    /// Ends the skip at its target, or at the end of the partition. Returns a marker if the range
-    /// deletion in force changed on the way.
+    /// Ends the skip at its target, or at the beginning of the partition. Returns a marker if the
+    /// range deletion in force changed on the way.
     fn arrive(&mut self) -> Option<Unfiltered> {
         let skip = self.skip.take()?;
         self.is_inside = true;
@@ -336,7 +336,7 @@ impl ReverseRows {
         Ok(true)
     }
 
-    /// Finds the block that holds the end of `slice`, or else the rows nearest to it.
+    /// Finds the block that holds the end of `slice`, or else the nearest rows before it.
     async fn block_of_end(
         &self,
         index: &RowIndex,

@@ -2,11 +2,12 @@
 //!
 //! The cut reads only heads, lengths and markers. It needs the markers because the decoder of a
 //! batch that begins inside a partition must know which range deletion is open there. The cut takes
-//! a single position from an index: the first one. If a part cannot be cut, it is read again row by
-//! row, to find the error that a scan would report. The error is returned after all batches before
-//! that part.
+//! a single position from an index: the first one. If the cut cannot step over an item, it decodes
+//! the item to find the error that a scan would report. It returns the error after all batches
+//! before that item.
 //!
-//! Memory: one batch, one chunk more, and the bytes read ahead. A longer row is held whole.
+//! Memory: one batch, one chunk more, and the bytes read ahead. A row that is longer than a batch
+//! is held whole.
 
 use std::sync::Arc;
 
@@ -42,12 +43,12 @@ pub struct RowBatch {
 }
 
 impl RowBatch {
-    /// The length of the batch before compression, in bytes.
+    /// Returns the length of the batch before compression, in bytes.
     pub fn length(&self) -> usize {
         self.bytes.len()
     }
 
-    /// The position after the batch in Data.db, before compression.
+    /// Returns the position after the batch in Data.db, before compression.
     pub fn end(&self) -> u64 {
         self.position + self.bytes.len() as u64
     }
@@ -85,7 +86,8 @@ impl SSTableReader {
     ///
     /// # Errors
     ///
-    /// Returns an error if the index is damaged or cannot be read where the range begins.
+    /// Returns an error if the index or the data is damaged or cannot be read where the range
+    /// begins.
     pub async fn row_batches(&self, range: &KeyRange) -> Result<RowBatches> {
         let start = if self.may_contain_range(range) {
             self.first_position(range, Caching::Private).await?

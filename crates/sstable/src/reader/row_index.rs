@@ -62,7 +62,7 @@ pub(crate) enum RowBlocks<'index> {
 }
 
 impl RowBlocks<'_> {
-    /// The next block.
+    /// Returns the next block.
     pub(crate) async fn next(&mut self) -> Result<Option<Block>> {
         match self {
             Self::Trie { index, blocks } => {
@@ -79,7 +79,7 @@ impl RowBlocks<'_> {
 }
 
 impl RowIndex {
-    /// The file that holds the index.
+    /// Returns the file that holds the index.
     pub(crate) fn file(&self) -> &CachedFile {
         match self {
             Self::Trie(index) => index.source(),
@@ -92,7 +92,7 @@ impl RowIndex {
         SSTableError::corrupt(self.name(), self.place(), reason)
     }
 
-    /// The offset of the index in its file.
+    /// Returns the offset of the index in its file.
     pub(crate) fn place(&self) -> u64 {
         match self {
             Self::Trie(index) => index.entry().root,
@@ -100,7 +100,7 @@ impl RowIndex {
         }
     }
 
-    /// Number of blocks.
+    /// Returns the number of blocks.
     pub(crate) fn block_count(&self) -> u64 {
         match self {
             Self::Trie(index) => index.entry().block_count,
@@ -108,7 +108,7 @@ impl RowIndex {
         }
     }
 
-    /// The positions of a block's first and last row or marker, if the index stores them.
+    /// Returns the positions of a block's first and last row or marker, if the index stores them.
     pub(crate) async fn ends_of_block(&self, number: u64) -> Result<Option<PromotedBlock>> {
         match self {
             Self::Trie(_) => Ok(None),
@@ -127,8 +127,9 @@ impl RowIndex {
         }
     }
 
-    /// Finds the start of the block in which `position` would be: all rows before it are below.
-    /// After the last row the result may be the end of the partition or the last block.
+    /// Finds the start of the block in which `position` would be. All rows before this block lie
+    /// below `position`. After the last row the result may be the end of the partition or the last
+    /// block.
     pub(crate) async fn floor_block(
         &self,
         comparator: &ClusteringComparator,
@@ -235,7 +236,8 @@ impl RowIndex {
 
 /// Encodes a position in the ordered form, for the look-up. Espalier's writer ends no block at a
 /// position whose ordered form differs from Cassandra's, so separators agree with the comparator.
-/// Cassandra's files may have such separators, and Cassandra does not find the rows there either.
+/// Cassandra's files may have such separators. Then neither Espalier nor Cassandra finds the rows
+/// at these positions.
 fn encode_position(
     comparator: &ClusteringComparator,
     position: PositionRef<'_>,

@@ -23,7 +23,7 @@ use crate::{
     reader::raw_row::{Ahead, RawRow},
 };
 
-/// A position in Data.db at the start of a partition, row or marker.
+/// A position in Data.db: the start of a partition, row or marker, or the end of a partition.
 #[derive(Debug)]
 pub(crate) struct RowSource {
     pub(crate) stream: DataStream,
@@ -73,8 +73,8 @@ impl RowSource {
         Ok((PartitionHeader { key, deletion: head.deletion, static_row }, length))
     }
 
-    /// Returns the key of the next partition and the offset after its head, from the end of the
-    /// current one. `None` if the head is not in memory, or holds anything but the key.
+    /// Returns the key of the next partition and the offset after its head, if the source is at the
+    /// end of a partition and the next head is in memory and holds only the key.
     pub(crate) fn next_cached_head(&self) -> Option<(Bytes, usize)> {
         let (window, start) = (self.stream.window(), self.stream.offset());
         if self.has_static_columns() || window.get(start) != Some(&END_OF_PARTITION) {
@@ -149,21 +149,21 @@ impl RowSource {
         self.view_columns(view, usize::MAX)
     }
 
-    /// Reads the raw row here, as far as it is in memory; see [`RowRef::read_columns`].
+    /// Reads the raw row here, if it is in memory; see [`RowRef::read_columns`].
     #[inline]
     pub(crate) fn view_columns(&self, view: &mut RowRef, wanted: usize) -> Option<usize> {
         let layout = &self.decoder.layout;
         view.read_columns(self.stream.window(), self.stream.offset(), layout, wanted)
     }
 
-    /// Looks at the item at an offset of the window, as far as it is in memory. The layout must
-    /// allow uniform rows.
+    /// Looks at the item at an offset of the window; `None` if it is not in memory or is neither a
+    /// uniform row nor the end. The layout must allow uniform rows.
     #[inline]
     pub(crate) fn look_uniform(&self, at: usize, row: &mut UniformRow) -> Option<UniformStep> {
         row.read(self.stream.window(), at, &self.decoder.layout)
     }
 
-    /// The layout by which rows of this file are decoded.
+    /// Returns the layout by which rows of this file are decoded.
     pub(crate) fn layout(&self) -> &FileLayout {
         &self.decoder.layout
     }

@@ -33,9 +33,9 @@ const SKIP_BYTES: u64 = 256 * 1024;
 /// Replaces [`SKIP_BYTES`] in short scans, for which that limit would be dozens of pages.
 const SHORT_SKIP_BYTES: u64 = 4 * 1024;
 
-/// The scan reads ahead when fewer than this many bytes are left in the window. If rows are not
-/// long, a writer copies fewer bytes between two checks. Reading ahead copies the bytes that are
-/// left in front of the next chunk, and they are few beside a chunk.
+/// The scan reads ahead when fewer than this many bytes are left in the window. Between two checks
+/// a writer usually copies fewer bytes, so that it finds whole rows. Reading ahead copies the bytes
+/// that are left in front of the next chunk; compared with a chunk they are few.
 const SHORT_BYTES: usize = 2048;
 
 /// A scan of partitions. It reads Data.db in large pieces, around the page cache; a short scan
@@ -56,15 +56,15 @@ pub struct Scan {
     /// True if the scan returns all rows behind a bound with all columns, so that rows can be read
     /// in place.
     is_in_place: bool,
-    /// The number of the last writer that asked for uniform rows, and whether it can copy those of
-    /// this file.
+    /// The number of the last writer that asked for uniform rows, and a flag: true if that writer
+    /// can copy the uniform rows of this file.
     is_uniform: Option<(u64, bool)>,
     /// True if the scan may read ahead; false if its last attempt has failed.
     may_draw_near: bool,
     /// The row that was looked at, and the offset after it (0 if there is none).
     view: RowRef,
     view_end: usize,
-    /// The number of leading columns of the file that rows in place are read for.
+    /// The number of leading columns of the file whose cells are read for rows in place.
     wanted_columns: usize,
 }
 
@@ -81,7 +81,7 @@ enum State {
     Finished,
 }
 
-/// Returns how many bytes the scan steps over before it reads the index.
+/// Returns the number of bytes that the scan steps over before it reads the index.
 pub(super) fn skip_bytes(caching: Caching) -> u64 {
     match caching {
         Caching::Private => SKIP_BYTES,
@@ -143,8 +143,8 @@ impl Scan {
         }
     }
 
-    /// Announces, before the first partition, that cached pages of data are used. The pages of a
-    /// short scan all stay in the page cache, however long it becomes.
+    /// Announces, before the first partition, that the scan shall use cached pages of data. A short
+    /// scan then leaves all pages that it reads in the page cache, however long it becomes.
     pub fn use_cached_pages(&mut self) {
         if let State::Between(source) = &mut self.state {
             source.stream.use_cache();
@@ -162,14 +162,14 @@ impl Scan {
         }
     }
 
-    /// The SSTable that is scanned.
+    /// Returns the SSTable that is scanned.
     pub fn reader(&self) -> &SSTableReader {
         &self.reader
     }
 
     /// Goes to the next partition if that needs no read: the current one was read to its end, and
     /// the next one's head is in memory and holds only a key. Otherwise it does nothing and returns
-    /// false, and [`Scan::next_partition`] goes on.
+    /// false, and the caller calls [`Scan::next_partition`].
     #[inline]
     pub fn next_cached(&mut self) -> bool {
         let Self { state: State::Inside(current), range, partition_start, view_end, .. } = self
@@ -229,7 +229,8 @@ impl Scan {
         self.state = State::Between(source);
     }
 
-    /// The next byte of Data.db, before compression: how far the scan is.
+    /// Returns the position of the next byte of Data.db, before compression; after the scan has
+    /// finished, the length of Data.db.
     pub fn position(&self) -> u64 {
         match &self.state {
             State::Between(source) => source.stream.position(),
@@ -238,7 +239,7 @@ impl Scan {
         }
     }
 
-    /// The header of the current partition.
+    /// Returns the header of the current partition.
     pub fn header(&self) -> Option<&PartitionHeader> {
         match &self.state {
             State::Inside(current) => Some(&current.0),
@@ -262,7 +263,7 @@ impl Scan {
         }
     }
 
-    /// The current partition, from where it was left.
+    /// Returns the current partition, from the item at which it was left.
     pub fn partition(&mut self) -> Option<ScannedPartition<'_>> {
         // The stream may move on, and then the view is out of date.
         self.view_end = 0;
@@ -301,7 +302,7 @@ impl Scan {
         Ok(ahead)
     }
 
-    /// The row that was looked at; `None` if the item was no raw row.
+    /// Returns the row that was looked at; `None` if the item was no raw row.
     #[inline]
     pub fn raw_row(&self) -> Option<RawRow<'_>> {
         match &self.state {
@@ -320,7 +321,8 @@ impl Scan {
         }
     }
 
-    /// Returns whether the window holds so little that [`Scan::draw_near`] is worth it.
+    /// Returns whether the window has so few bytes left that the caller should call
+    /// [`Scan::draw_near`].
     #[inline]
     pub fn is_short(&self) -> bool {
         match &self.state {
@@ -384,7 +386,7 @@ impl Scan {
         Ok(())
     }
 
-    /// Checks that the last partition of the file is the one that Statistics.db names.
+    /// Checks that the last partition of the file is the one that the index names.
     fn check_end(&self) -> Result<()> {
         match &self.last_key {
             Some(last) if last != self.reader.last_key() => {

@@ -34,8 +34,8 @@ pub struct ScannedPartition<'scan> {
 
 impl ScannedPartition<'_> {
     /// Calls `take` with the next rows in place, at most `most` of them, without waiting. Returns
-    /// whether it stopped because `take` broke or after `most` rows; the row at which `take` breaks
-    /// counts as taken. Otherwise another item comes next, or bytes are missing: see
+    /// `Break` if `take` broke (the row at which it broke is stepped over), and `Continue` after
+    /// `most` rows. Returns `None` if another item comes next or bytes are missing: see
     /// [`Self::look`].
     ///
     /// If `reads_all_cells` is not set, rows that exist whatever their cells are may lack the cells
@@ -82,12 +82,12 @@ impl ScannedPartition<'_> {
         Ok(self.rows.look(view).await?.0)
     }
 
-    /// The first byte of the partition in Data.db, before compression.
+    /// Returns the position of the partition in Data.db, before compression.
     pub fn start(&self) -> u64 {
         self.start
     }
 
-    /// The next byte of Data.db, before compression.
+    /// Returns the position of the next byte of Data.db, before compression.
     pub fn position(&self) -> u64 {
         self.rows.position()
     }

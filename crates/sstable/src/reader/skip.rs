@@ -1,8 +1,8 @@
-//! A skip under way: the reader of a stream needs nothing before its target.
+//! A skip under way: the reader of a stream needs nothing before the target of the skip.
 
 use espalier_mutation::{ClusteringBound, DeletionTime};
 
-/// The target of a skip. It exists until the stream has reached the target or left it behind.
+/// A skip and its target. It ends when the stream has reached or passed the target.
 #[derive(Debug)]
 pub(super) struct Skip {
     pub(super) to: ClusteringBound,

@@ -1,4 +1,4 @@
-//! Markers at the bounds of slices, for range deletions that reach beyond them.
+//! Markers at the bounds of slices, for range deletions that reach beyond the slices.
 
 use espalier_mutation::{ClusteringBound, DeletionTime, RangeTombstoneMarker, Unfiltered};
 

@@ -68,18 +68,19 @@ pub(crate) struct Inner {
 }
 
 impl SSTableReader {
-    /// The descriptor that names the SSTable's files.
+    /// Returns the descriptor that names the SSTable's files.
     pub fn descriptor(&self) -> &Descriptor {
         &self.0.descriptor
     }
 
-    /// The files that TOC.txt lists.
+    /// Returns the components that TOC.txt lists or, for an SSTable that was opened without it,
+    /// those that exist.
     pub fn components(&self) -> &BTreeSet<Component> {
         &self.0.components
     }
 
-    /// The entries of the secondary index with this name, if the SSTable has intact ones. The
-    /// caller compares their signature.
+    /// Returns the entries of the secondary index with this name, if the SSTable has intact ones.
+    /// The caller compares their signature.
     pub fn secondary_index(&self, name: &str) -> Option<&SecondaryIndex> {
         self.0.secondary.get(name).filter(|index| !index.is_forgotten())
     }
@@ -95,38 +96,38 @@ impl SSTableReader {
         self.0.secondary.values().filter(|index| index.is_forgotten()).count()
     }
 
-    /// A warning if nothing checks Data.db. Only offline tools open such an SSTable.
+    /// Returns a warning if Data.db has no checksums. Only offline tools open such an SSTable.
     pub fn caveat(&self) -> Option<Caveat> {
         Caveat::of(&self.0.data, None)
     }
 
-    /// The features of its format version.
+    /// Returns the features of the SSTable's format version.
     pub fn features(&self) -> &'static VersionFeatures {
         self.0.features
     }
 
-    /// The content of Statistics.db.
+    /// Returns the content of Statistics.db.
     pub fn statistics(&self) -> &Statistics {
         &self.0.statistics
     }
 
-    /// The first partition's key.
+    /// Returns the first partition's key.
     pub fn first_key(&self) -> &DecoratedKey {
         &self.0.first_key
     }
 
-    /// The last partition's key.
+    /// Returns the last partition's key.
     pub fn last_key(&self) -> &DecoratedKey {
         &self.0.last_key
     }
 
-    /// The greatest timestamp in the SSTable, in µs; `i64::MAX` if it holds no timestamp.
+    /// Returns the greatest timestamp in the SSTable, in µs; `i64::MAX` if it holds no timestamp.
     pub fn maximum_timestamp(&self) -> i64 {
         self.0.statistics.stats.max_timestamp
     }
 
-    /// Returns the number of partitions according to the statistics, but at most as many as the
-    /// file has room for.
+    /// Returns the number of partitions according to the statistics, but at most as many as Data.db
+    /// has room for and a trie counts.
     pub fn partition_count(&self) -> u64 {
         /// The length of a key (2 bytes), the flag of a live partition, and the end-of-partition
         /// byte.
@@ -138,37 +139,38 @@ impl SSTableReader {
         self.0.statistics.stats.partition_sizes.total().min(most)
     }
 
-    /// The length of Data.db before compression, in bytes.
+    /// Returns the length of Data.db before compression, in bytes.
     pub fn data_length(&self) -> u64 {
         self.0.data.length()
     }
 
-    /// The length of Data.db as it is stored, in bytes.
+    /// Returns the length of Data.db as it is stored, in bytes.
     pub fn stored_data_length(&self) -> u64 {
         self.0.data.stored_length()
     }
 
-    /// The compression of Data.db; `None` if it has none.
+    /// Returns the compression of Data.db; `None` if it has none.
     pub fn compression(&self) -> Option<&CompressionInfo> {
         self.0.data.compression()
     }
 
-    /// The Bloom filter, if the SSTable was opened with one.
+    /// Returns the Bloom filter, if the SSTable was opened with one.
     pub fn bloom_filter(&self) -> Option<&BloomFilter> {
         self.0.filter.as_ref()
     }
 
-    /// The total length of the opened components, in bytes.
+    /// Returns the length of Data.db, as it is stored, and of the index, in bytes.
     pub fn bytes_on_disk(&self) -> u64 {
         self.0.bytes_on_disk
     }
 
-    /// Bytes of memory that the SSTable takes as long as it is open.
+    /// Returns the bytes of memory that the filter and the summary take as long as the SSTable is
+    /// open.
     pub fn memory_size(&self) -> usize {
         self.0.index.memory_size() + self.0.filter.as_ref().map_or(0, BloomFilter::memory_size)
     }
 
-    /// The table whose schema decodes the rows.
+    /// Returns the table whose schema decodes the rows.
     pub fn table(&self) -> Arc<TableMetadata> {
         self.0.layout.borrow().table.clone()
     }
@@ -297,8 +299,8 @@ impl SSTableReader {
         };
         let is_index_checked = index.as_ref().is_some_and(|index| index.file().has_checksums());
         let mut header = if enters_by_index && is_index_checked && !source.has_static_columns() {
-            // The index has the deletion, and the partition's head holds nothing else. The head is
-            // read if the index has no checksums: a flipped bit in the index would delete a
+            // The index has the deletion, and nothing else in the partition's head is needed. The
+            // head is read if the index has no checksums: a flipped bit in the index would delete a
             // partition or resurrect it.
             PartitionHeader { key: key.clone(), deletion, static_row: None }
         } else {
@@ -322,7 +324,8 @@ impl SSTableReader {
     ///
     /// # Errors
     ///
-    /// Returns an error if the index is damaged or cannot be read where the range begins.
+    /// Returns an error if the index or the data is damaged or cannot be read where the range
+    /// begins.
     pub async fn scan(
         &self,
         range: KeyRange,
@@ -337,8 +340,8 @@ impl SSTableReader {
     ///
     /// # Errors
     ///
-    /// Returns an error if the columns of the file do not fit `table`, or if the index is damaged
-    /// or cannot be read where the range begins.
+    /// Returns an error if the columns of the file do not fit `table`, or if the index or the data
+    /// is damaged or cannot be read where the range begins.
     pub async fn scan_as(
         &self,
         table: &Arc<TableMetadata>,
@@ -360,7 +363,8 @@ impl SSTableReader {
     ///
     /// # Errors
     ///
-    /// Returns an error if the index is damaged or cannot be read where the range begins.
+    /// Returns an error if the index or the data is damaged or cannot be read where the range
+    /// begins.
     pub async fn short_scan(
         &self,
         range: KeyRange,
@@ -388,7 +392,7 @@ pub enum Presence {
     NoFilter,
 }
 
-/// Positions are decoded by the file's types and compared by the table's.
+/// Returns the rules for positions: the file's types decode them, and the table's compare them.
 pub(super) fn position_format(header: &SerializationHeader, layout: &FileLayout) -> PositionFormat {
     PositionFormat::new(&header.clustering_types, layout.table.comparator().clone())
 }

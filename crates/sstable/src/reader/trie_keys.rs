@@ -69,7 +69,7 @@ impl TrieKeyEncoder {
             encode_component(single, false, Some(&key.key), out);
             return;
         }
-        // No such file holds a key that is not made of the table's key columns.
+        // Every key in such a file consists of the table's key columns.
         let values = split_composite(&key.key, self.types.len()).unwrap_or_default();
         for (column_type, value) in self.types.iter().zip(&values) {
             encode_component(column_type, false, Some(value), out);

@@ -43,19 +43,19 @@ impl<'scan> UniformRows<'scan> {
         }
     }
 
-    /// The row that was looked at.
+    /// Returns the row that was looked at.
     #[inline]
     pub(crate) fn row(&self) -> &UniformRow {
         &self.seen[self.now & 1]
     }
 
-    /// The row that was taken last.
+    /// Returns the row that was taken last.
     #[inline]
     pub(crate) fn taken(&self) -> &UniformRow {
         &self.seen[(self.now & 1) ^ 1]
     }
 
-    /// The window of Data.db that holds these rows.
+    /// Returns the window of Data.db that holds these rows.
     #[inline]
     pub(crate) fn bytes(&self) -> &Bytes {
         self.rows.source().stream.window()

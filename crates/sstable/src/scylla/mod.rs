@@ -1,13 +1,13 @@
-//! Scylla.db is a component that only ScyllaDB's format has. Espalier reads its checksums and its
-//! schema. Format: docs/formats/scylla.md.
+//! Scylla.db is a component that only ScyllaDB's format has. `verify` compares the checksums in it;
+//! Espalier uses no other part of it. Format: docs/formats/scylla.md.
 //!
 //! The file has a be32 number of parts; each part is a be32 tag, a be32 length, and bytes. If the
 //! checksums of components are among the parts, a be32 CRC-32 of everything before follows. The
 //! order of the parts is free, and the reader skips parts with unknown tags.
 //!
 //! ScyllaDB treats an SSTable without Scylla.db as one of Apache Cassandra. Espalier writes `me`
-//! files without it, because both servers read them. Only ScyllaDB reads `mt`, so `mt` files have
-//! one. Its schema names the key columns.
+//! files without it, because both servers read them. Of these two servers, only ScyllaDB reads
+//! `mt`, so `mt` files have a Scylla.db. The schema in it names the key columns.
 
 mod layout;
 mod reader;
@@ -72,8 +72,8 @@ mod tests {
             let mut flipped = bytes.clone();
             flipped[place / 8] ^= 1 << (place % 8);
             let read = ScyllaMetadata::read(&file, &flipped);
-            // A flipped tag of the checksums part hides it, and then the file's checksum remains as
-            // extra bytes.
+            // If the tag of the checksums part is flipped, the reader does not see the part. The
+            // checksum of the file then remains as extra bytes.
             assert!(read.is_err(), "bit {place}");
         }
     }

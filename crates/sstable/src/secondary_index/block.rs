@@ -10,9 +10,10 @@
 //! zeros                 up to a whole page
 //! ```
 //!
-//! The lower five bits of a tag are the number of shared bytes, or 31 if a number follows. The
-//! upper bits say which lengths follow. The entry has the other lengths of its base: of the entry
-//! before, or of the first entry if it is a restart.
+//! An entry shares its first bytes with its base, which is the entry before it or, for a restart,
+//! the first entry of the block. The lower five bits of a tag are the number of shared bytes, or 31
+//! if a number follows. The upper bits say which lengths follow; the other lengths are equal to
+//! those of the base.
 //!
 //! Nothing in the bytes is trusted. A step costs no allocation once the buffers have grown.
 
@@ -28,32 +29,34 @@ use super::entry::Parts;
 pub(super) const HEADER_BYTES: usize = 6;
 /// Bytes of the offset of a restart.
 pub(super) const RESTART_BYTES: usize = 2;
-/// The longest block. Arbitrary: an entry is in memory as a whole, and no write of a row has as
-/// many bytes by default. Without a limit, a hostile file could make a reader take its size.
+/// Maximum length of a block in bytes (arbitrary). An entry lies in one block, and by default no
+/// write of a row has this many bytes. Without a limit, a hostile file could make a reader allocate
+/// as many bytes as the file has.
 pub(super) const MAX_BLOCK_BYTES: usize = 64 << 20;
 
 /// Bits of a tag: this length follows.
 pub(super) const FORM_FOLLOWS: u8 = 0x20;
 pub(super) const KEY_FOLLOWS: u8 = 0x40;
 pub(super) const CLUSTERING_FOLLOWS: u8 = 0x80;
-/// The number of shared bytes in a tag from which a number follows; a mask of its bits as well.
+/// The mask of the bits of a tag that hold the number of shared bytes. If all these bits are set,
+/// another number follows, which the reader adds to this one.
 pub(super) const MAX_SHARED: u8 = 0x1F;
 
-/// Entries that a seek steps over before it searches the block. Arbitrary: two lists that meet
-/// often are as long as one another, and then the next entry is near.
+/// Number of entries that a seek steps over before it searches the block (arbitrary). In an
+/// intersection of two indexes with about equally many entries, the wanted entry is usually near.
 const NEAR_ENTRIES: usize = 8;
 
 /// The reason why a block is damaged.
 pub(super) type Fault = &'static str;
 
-/// Returns the bytes of a block from its first page, without the zeros behind it.
+/// Returns the length of a block in bytes, without the zeros behind it. `page` is its first page.
 pub(super) fn block_bytes(page: &[u8]) -> Result<usize, Fault> {
     let (bytes, restarts) = header(page)?;
     let bytes = HEADER_BYTES + RESTART_BYTES * restarts + bytes;
     if bytes <= MAX_BLOCK_BYTES { Ok(bytes) } else { Err("a block is too long") }
 }
 
-/// Returns the bytes of the entries, and the number of restarts.
+/// Returns the number of bytes of the entries, and the number of restarts.
 fn header(block: &[u8]) -> Result<(usize, usize), Fault> {
     let fault = "the header of a block is cut";
     let (bytes, rest) = block.split_first_chunk::<4>().ok_or(fault)?;
@@ -66,10 +69,10 @@ fn header(block: &[u8]) -> Result<(usize, usize), Fault> {
 pub(super) struct BlockCursor {
     block: Bytes,
     restarts: usize,
-    /// The offset of the first entry, and that behind the last one.
+    /// The offset of the first entry, and the offset behind the last one.
     start: usize,
     end: usize,
-    /// The offset behind the first entry, and that behind the present one.
+    /// The offset behind the first entry, and the offset behind the present one.
     behind_first: usize,
     behind: usize,
     /// The next restart behind the present entry, and its offset.
@@ -130,8 +133,8 @@ impl BlockCursor {
         Ok(true)
     }
 
-    /// Moves to the least entry of the block that is `target` or above it. Returns whether there is
-    /// one; the position is any if not.
+    /// Moves to the least entry of the block that is not below `target`. Returns whether there is
+    /// one; if not, the cursor may stand at any entry.
     pub(super) fn seek(&mut self, target: &[u8]) -> Result<bool, Fault> {
         let (mut low, mut high) = (0, self.restarts);
         while low < high {
@@ -183,20 +186,19 @@ impl BlockCursor {
         Ok(())
     }
 
-    /// Makes a restart the next one.
+    /// Sets the number of the next restart, and finds its offset.
     #[inline]
     fn expect_restart(&mut self, restart: usize) {
         let at = HEADER_BYTES + RESTART_BYTES * restart;
         let offset = self.block.get(at..self.start).and_then(<[u8]>::first_chunk::<2>);
-        // An entry lies within the block, so that none is at this offset.
+        // No entry lies at the offset `usize::MAX`, which is behind the block.
         let offset = offset
             .map_or(usize::MAX, |offset| self.start + usize::from(u16::from_be_bytes(*offset)));
         (self.restart, self.restart_at) = (restart, offset);
     }
 
-    /// Replaces the parts by those of the entry at `behind`, which shares bytes with them, or with
-    /// those of the first entry if it is a restart. Returns whether it has the same value as the
-    /// entry before.
+    /// Decodes the entry at `behind` into the parts, which hold its base. Returns whether the entry
+    /// has the same value as the entry before it.
     #[inline]
     fn decode(&mut self) -> Result<bool, Fault> {
         let is_restart = self.behind == self.restart_at;
@@ -210,8 +212,8 @@ impl BlockCursor {
         Ok(has_same_value && !is_restart)
     }
 
-    /// Puts the entry together from its parts. If it has the value of the entry before, that part
-    /// is copied.
+    /// Joins the entry from its parts. If it has the value of the entry before it, the value is
+    /// copied from there.
     #[inline]
     fn rebuild(&mut self, has_same_value: bool) {
         self.entry.clear();
@@ -258,7 +260,7 @@ fn apply(parts: &mut Parts, bytes: &[u8]) -> Option<(usize, bool)> {
     Some((bytes.len() - behind.len(), has_same_value))
 }
 
-/// Returns how many pages a block of `bytes` has.
+/// Returns the number of pages of a block of `bytes` bytes.
 pub(super) fn pages_of(bytes: usize) -> u64 {
     bytes.div_ceil(PAGE_SIZE) as u64
 }

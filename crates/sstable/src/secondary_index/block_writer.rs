@@ -1,10 +1,10 @@
 //! Collects sorted entries into blocks.
 //!
-//! An entry is written without the bytes that it shares with the one before. Every sixteenth entry
-//! is a *restart*: it shares bytes with the first entry of the block instead, so that a search
-//! begins at it.
+//! The first entry of a block is written whole, and each later entry without the bytes that it
+//! shares with the one before. Every sixteenth entry is a *restart*: it shares bytes with the first
+//! entry of the block instead, so that a search can begin there.
 //!
-//! Memory: one block and four entries.
+//! Memory: one block and five entries.
 
 use espalier_trie::page::{PAGE_SIZE, Sink, common_prefix_length};
 use espalier_types::vint;
@@ -20,7 +20,7 @@ use super::{
 /// Entries from one restart to the next (arbitrary): a search decodes half of them on average.
 const ENTRIES_OF_RESTART: usize = 16;
 
-/// Writes blocks one behind the other.
+/// Writes blocks one after another.
 #[derive(Default)]
 pub(super) struct BlockWriter {
     /// The entries of the block.
@@ -28,7 +28,7 @@ pub(super) struct BlockWriter {
     /// Offsets of the restarts among the entries.
     restarts: Vec<u16>,
     since_restart: usize,
-    /// The bytes that the block may have.
+    /// Maximum number of bytes of the block.
     room: usize,
     first: Parts,
     last: Parts,
@@ -90,12 +90,12 @@ impl BlockWriter {
         self.last_entry.clear();
     }
 
-    /// Returns the pages of the finished blocks.
+    /// Returns the number of pages of the finished blocks.
     pub(super) fn pages(&self) -> u64 {
         self.pages
     }
 
-    /// Puts the present entry into the block. Returns whether it has room.
+    /// Adds the present entry to the block if the block has room for it. Returns whether it has.
     fn put(&mut self) -> bool {
         let is_first = self.entries.is_empty();
         let is_restart = self.since_restart == ENTRIES_OF_RESTART;

@@ -11,7 +11,7 @@ use crate::{
     page_cache::CachedFile,
 };
 
-/// A cursor over the entries of one component, in ascending order. At first it stands nowhere.
+/// A cursor over the entries of one component, in ascending order. At first it stands at no entry.
 ///
 /// It holds one page of the trie and one block. A move within the block allocates nothing.
 pub struct EntryCursor {
@@ -19,7 +19,7 @@ pub struct EntryCursor {
     walker: Walker<CachedFile>,
     /// The position of the root of the trie; 0 if there is no trie.
     root: u64,
-    /// The pages of all blocks.
+    /// The number of pages of all blocks.
     pages: u64,
     block: BlockCursor,
     /// The first page of the block, and the page behind it.
@@ -47,8 +47,8 @@ impl EntryCursor {
         self.block.entry()
     }
 
-    /// Moves to the least entry that is `entry` or above it. Returns whether there is one. It is
-    /// fast if that is one of the next entries.
+    /// Moves to the least entry that is not below `entry`. Returns whether there is one. The move
+    /// is fast if this entry is one of the next ones.
     ///
     /// # Errors
     /// Fails if a page cannot be read or is damaged. The cursor then stands nowhere.

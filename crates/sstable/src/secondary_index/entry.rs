@@ -5,9 +5,10 @@
 //! stored                form     |                     key    | clustering
 //! ```
 //!
-//! A block stores the parts without escapes and separators. It does not store the token, which
-//! follows from the key. The reader puts the entry together again, so entries keep their order:
-//! value, token, key, clustering.
+//! A block stores the parts without escapes and separators. It does not store the token, which the
+//! reader computes from the key. The reader joins the parts to the entry again, so entries keep
+//! their order: value, token, key, clustering. docs/formats/secondary-index.md defines the form of
+//! a value.
 
 use espalier_mutation::{DecoratedKeyRef, path, put_entry_value};
 use espalier_types::byte_comparable::{NEXT_COMPONENT, TERMINATOR, decode_escaped_into};
@@ -48,7 +49,7 @@ impl Parts {
         self.lengths = other.lengths;
     }
 
-    /// Takes the parts of an entry. Returns `None` if the entry is malformed.
+    /// Replaces the parts by those of an entry. Returns `None` if the entry is malformed.
     pub(super) fn take_apart(&mut self, entry: &[u8]) -> Option<()> {
         let Self { bytes, lengths } = self;
         bytes.clear();

@@ -31,9 +31,10 @@ pub(super) struct Description {
     pub(super) partitions: u64,
     /// The number of entries.
     pub(super) entries: u64,
-    /// The pages of the blocks, which begin with the file.
+    /// The number of pages of the blocks. The first block begins at position 0.
     pub(super) pages: u64,
-    /// The position of the root of the trie, behind the blocks; 0 if there is at most one block.
+    /// The position of the root of the trie, behind the blocks; 0 if there is no trie, as with a
+    /// single block.
     pub(super) root: u64,
 }
 

@@ -19,7 +19,7 @@ const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
 pub struct SecondaryIndex {
     file: CachedFile,
     description: AnyDescription,
-    /// True if a reader has found damage in it.
+    /// True if a reader has found damage in the component.
     is_forgotten: Cell<bool>,
 }
 
@@ -66,7 +66,7 @@ impl SecondaryIndex {
         self.is_forgotten.get()
     }
 
-    /// Records that the component is damaged. Returns whether that is news.
+    /// Records that the component is damaged. Returns false if that was recorded before.
     pub(crate) fn forget(&self) -> bool {
         !self.is_forgotten.replace(true)
     }

@@ -1,14 +1,14 @@
 //! Sorts the entries of an index that do not fit in memory.
 //!
-//! 1. The owner adds sorted runs of entries, each as large as its memory allows. They go to a file
-//!    beside the component, in the same blocks.
+//! 1. The owner adds sorted runs of entries, each as large as the owner's memory allows. The runs
+//!    are written to a file beside the component, in blocks of the same format.
 //! 2. [`IndexRuns::merge_into`] reads all runs at once, merges them into the component, and removes
 //!    the file.
 //!
 //! After a crash, the file is removed with the files of its unsealed SSTable, whose name it has.
 //!
-//! Memory: one block while runs are written; up to [`MAX_AHEAD_BYTES`] and two pages a run while
-//! they are merged.
+//! Memory: one block while runs are written. While they are merged: [`MAX_AHEAD_BYTES`], and a
+//! block and a page for each run.
 
 use std::{cmp::Ordering, ops::Range, path::PathBuf};
 
@@ -74,7 +74,7 @@ impl IndexRuns {
         }
     }
 
-    /// Writes the buffered bytes once they are many.
+    /// Writes the buffered bytes once there are many.
     ///
     /// # Errors
     /// Fails if the write fails.
@@ -94,7 +94,7 @@ impl IndexRuns {
     /// Adds the entries of all runs to the component, each once, and removes the file.
     ///
     /// # Errors
-    /// Fails if the file cannot be written, read or removed, if it was damaged meanwhile, or if the
+    /// Fails if the file cannot be written, read or removed, if a block in it is damaged, or if the
     /// writer of the component fails.
     pub async fn merge_into(mut self, writer: &mut SecondaryIndexWriter) -> Result<()> {
         self.end_run();

@@ -28,7 +28,8 @@ fn descriptor() -> Descriptor {
     Descriptor::parse(Path::new("/da-1-bti-Data.db")).unwrap().0
 }
 
-/// Returns the entry of a value, a key and a row; of a partition if there is no row.
+/// Returns the entry of a row with this value and key. Without a row, returns the entry of the
+/// partition.
 fn entry(form: &[u8], key: &[u8], row: Option<&[u8]>) -> Vec<u8> {
     let mut entry = Vec::new();
     put_entry_value(form, &mut entry);
@@ -40,7 +41,7 @@ fn entry(form: &[u8], key: &[u8], row: Option<&[u8]>) -> Vec<u8> {
     entry
 }
 
-/// Returns the form of a bigint.
+/// Returns the byte-comparable form of a bigint.
 fn bigint(value: u64) -> Vec<u8> {
     [&[0x40][..], &(value ^ 1 << 63).to_be_bytes(), &[0x38]].concat()
 }
@@ -118,7 +119,7 @@ async fn all(index: &SecondaryIndex) -> crate::Result<Vec<Vec<u8>>> {
     Ok(found)
 }
 
-/// Returns a place near an entry.
+/// Returns the entry itself, or bytes that differ a little from it.
 fn near(entry: &[u8]) -> Vec<u8> {
     let mut near = entry.to_vec();
     match random::below(5) {
@@ -185,7 +186,7 @@ fn runs_are_merged_into_one() {
                     runs.make_room().await.unwrap();
                 }
                 runs.end_run();
-                // Entries that a second run has, too.
+                // The next run repeats some entries.
                 for entry in entries.iter().step_by(7) {
                     runs.add(entry).unwrap();
                 }
@@ -202,11 +203,12 @@ fn runs_are_merged_into_one() {
     });
 }
 
-/// Entries of rows of the shapes of `bench/secondary_indexes.py`.
+/// Returns entries of rows like those of `bench/secondary_indexes.py`. `values` is the number of
+/// different values. If it is 0, the values are random.
 fn entries_of_bench(rows: u64, values: u64) -> BTreeSet<Vec<u8>> {
     (0..rows)
         .map(|row| {
-            // Values of random bits, or so many values.
+            // The factor 4 spreads random values over all 64 bits.
             let value = if values == 0 { random::below(1 << 62) * 4 } else { row % values };
             entry(&bigint(value), &random_key(), Some(&[]))
         })
@@ -216,7 +218,8 @@ fn entries_of_bench(rows: u64, values: u64) -> BTreeSet<Vec<u8>> {
 #[test]
 fn an_entry_takes_fewer_bytes_than_in_cassandra() {
     block_on(async {
-        // Cassandra 5.0.9 takes 31.3 bytes for a row of the first kind, and 29.6 for the second.
+        // Cassandra 5.0.9 needs 31.3 bytes for a row with a random value, and 29.6 for a row with
+        // one of 100 values.
         for (values, most) in [(0, 26), (100, 18)] {
             let file_system = FileSystem::simulated(1);
             let entries = entries_of_bench(100_000, values);
@@ -239,7 +242,7 @@ fn an_entry_is_passed_without_an_allocation() {
             let mut cursor = index.cursor(false).unwrap();
             let mut allocations = 0;
             count_allocations();
-            // The first pass reads the pages, and lets the buffers grow.
+            // During the first pass, pages are read and the buffers grow.
             for _ in 0..2 {
                 let before = thread_allocations();
                 let (mut passed, mut is_there) = (0, cursor.seek(&[]).await.unwrap());
@@ -280,7 +283,7 @@ fn malformed_entries_are_refused() {
         assert!(writer.add(&other_token).is_err());
         let whole = entry(b"x", b"key", Some(&[1, 2]));
         for length in 0..whole.len() {
-            // The path of the partition alone is an entry as well.
+            // An entry that ends after the path of the partition is valid.
             let is_entry = whole[..length] == entry(b"x", b"key", None);
             assert_eq!(writer.add(&whole[..length]).is_ok(), is_entry, "{length}");
         }
@@ -334,7 +337,8 @@ fn damage_is_found_before_it_is_used() {
         let checksums = write(&file_system, &random_entries(3000)).await;
         assert!(open(&file_system, None).await.is_err());
         let whole = read(&file_system).await;
-        // The last page has the description; no reader needs all of the other pages of the trie.
+        // The last page has the description. Reading all entries does not need every other page of
+        // the trie, so damage there may remain unnoticed.
         let pages = whole[whole.len() - 32..].first_chunk().map(|pages| u64::from_be_bytes(*pages));
         let trie = pages.unwrap() as usize..(whole.len() - 1) / PAGE_SIZE;
         for at in (0..whole.len()).step_by(1997).chain(whole.len() - 20..whole.len()) {
@@ -362,7 +366,8 @@ fn a_hostile_file_is_an_error_and_no_panic() {
             write(&file_system, &entries).await;
             let mut bytes = read(&file_system).await;
             for _ in 0..1 + random::below(3) {
-                // Headers, the trie and the description are a small part of the file.
+                // Headers, the trie and the description are a small part of the file, so two of
+                // three changes are made near the start or the end.
                 let at = match random::below(3) {
                     0 => random::below(bytes.len() as u64),
                     1 => random::below(40.min(bytes.len() as u64)),

@@ -74,9 +74,9 @@ impl SecondaryIndexWriter {
         }
     }
 
-    /// Lets the shortest prefix that is above the last block lead to the block that begins with
-    /// `entry`. The first block needs no separator. A block without one is reached from the block
-    /// before.
+    /// Adds a separator to the trie, which leads to the block that begins with `entry`. The
+    /// separator is the shortest prefix of `entry` that is above the last block. The first block
+    /// needs no separator. A search reaches a block without a separator from the block before.
     fn add_separator(&mut self, begun: Begun, entry: &[u8]) -> Result<()> {
         let separator = entry.get(..=begun.shared).unwrap_or(entry);
         if begun.page == 0 || separator.len() > MAX_DEPTH {
@@ -89,7 +89,7 @@ impl SecondaryIndexWriter {
         added.map_err(|error| SSTableError::rejected(self.file.name(), error.to_string()))
     }
 
-    /// Writes the buffered bytes once they are many.
+    /// Writes the buffered bytes once there are many.
     ///
     /// # Errors
     /// Fails if the write fails.

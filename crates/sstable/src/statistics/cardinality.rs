@@ -2,7 +2,7 @@
 //! 25). The output has the stream form of clearspring's stream-lib, which Cassandra reads when it
 //! plans a compaction. Format: docs/formats/statistics.md.
 //!
-//! The estimate is sparse while that form is shorter, then dense. Memory: at most 24 KiB sparse, 8
+//! The estimate is sparse while that form is shorter, then dense. Memory: at most 32 KiB sparse, 8
 //! KiB dense.
 
 const PRECISION: u32 = 13;

@@ -1,6 +1,6 @@
 //! The collector computes the numbers of Statistics.db while an SSTable is written. It follows
-//! Cassandra's rules for counting cells, columns and rows and for taking times, so that equal data
-//! gives equal statistics.
+//! Cassandra's rules for counting cells, columns and rows and for collecting times, so that equal
+//! data yields equal statistics.
 //!
 //! Memory: bounded by the sketches; two clusterings are kept as minimum and maximum.
 
@@ -167,8 +167,9 @@ impl StatisticsCollector {
     }
 
     /// Counts a row without its position. Only the first and the last row of a partition can extend
-    /// the covered slice, and only if no marker comes before the first or after the last one. A
-    /// caller that knows these rows covers them itself.
+    /// the covered slice, and only if no marker comes before the first or after the last one. The
+    /// caller covers these rows by [`cover_first_row`](Self::cover_first_row) and
+    /// [`cover_last_row`](Self::cover_last_row).
     #[inline]
     pub(crate) fn add_row_data(&mut self, row: &impl RowContent) {
         self.add_liveness(&row.liveness());

@@ -2,8 +2,8 @@
 //! dropped. Format: docs/formats/statistics.md.
 //!
 //! Times are rounded up to minutes, and counted exactly as long as there are few of them. After
-//! that, the nearest bins are joined until [`MAX_BINS`] remain. The order follows Cassandra's
-//! hash table, so that equal data yields equal bytes.
+//! that, the nearest bins are joined until [`MAX_BINS`] remain. The builder adds the times to the
+//! bins in the order of Cassandra's hash table, so that equal data yields equal bytes.
 
 use hashbrown::HashMap;
 

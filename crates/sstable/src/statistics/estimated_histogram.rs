@@ -69,8 +69,8 @@ impl EstimatedHistogram {
         self.non_empty().last().map(|(end, _)| end.unwrap_or(u64::MAX))
     }
 
-    /// Returns an upper estimate of the sum of all values. Each value counts as the upper end of
-    /// its bucket, and values in the overflow bucket as the last offset.
+    /// Returns an estimate of the sum of all values. Each value counts as the upper end of its
+    /// bucket, and values in the overflow bucket as the last offset.
     pub fn sum(&self) -> u128 {
         let last = self.offsets.last().copied().unwrap_or(0);
         let sums = self

@@ -53,7 +53,7 @@ pub struct CommitLogPosition {
 }
 
 impl CommitLogPosition {
-    /// Stands for no position.
+    /// The value that the file stores if there is no position.
     pub const NONE: CommitLogPosition = CommitLogPosition { segment: -1, offset: 0 };
 }
 

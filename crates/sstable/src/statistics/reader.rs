@@ -1,5 +1,5 @@
-//! This module reads Statistics.db. It verifies the checksum of a part before it uses any of the
-//! part.
+//! This module reads Statistics.db. If the version has checksums, it verifies the checksum of a
+//! part before it uses any of the part.
 
 use bytes::Bytes;
 use espalier_mutation::{BoundKind, ClusteringBound};

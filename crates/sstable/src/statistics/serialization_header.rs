@@ -91,7 +91,8 @@ impl SerializationHeader {
         }
     }
 
-    /// Returns the baselines, for the header of an SSTable into which this one is compacted.
+    /// Returns the baselines, for the header of an SSTable into which the SSTable of this header is
+    /// compacted.
     pub fn encoding_stats(&self) -> EncodingStats {
         EncodingStats::from_baselines(
             self.min_timestamp,
@@ -140,8 +141,8 @@ impl SerializationHeader {
 
     pub(super) fn read(input: &mut Input<'_>) -> Result<Self> {
         let min_timestamp = TIMESTAMP_EPOCH_US.wrapping_add(input.vint("min timestamp")? as i64);
-        // The arithmetic has 32 bits, because the vint may be sign-extended, and has even 64 bits
-        // in files of ScyllaDB (docs/formats/statistics.md).
+        // The arithmetic has 32 bits, because the vint may be a negative difference that is
+        // sign-extended to 64 bits (docs/formats/statistics.md).
         let min_local_deletion_time =
             DELETION_TIME_EPOCH_S.wrapping_add(input.vint("min local deletion time")? as u32);
         let min_ttl = input.vint("min ttl")? as u32;

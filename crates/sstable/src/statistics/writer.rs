@@ -190,8 +190,9 @@ mod tests {
 
     use super::*;
 
-    /// The minimum of a row with null is shorter. Cassandra 5.0.9 writes it so, too; a minimum with
-    /// an empty value lies behind the row, and readers would skip the row.
+    /// The minimum ends before the first null of its row, as in Cassandra 5.0.9. With an empty
+    /// value instead of the null, the minimum would lie behind the row, and readers would skip the
+    /// row.
     #[test]
     fn the_minimum_of_clusterings_ends_before_null() {
         let five = Some(Bytes::from_static(&[0, 0, 0, 5]));

@@ -24,17 +24,17 @@ use super::rows::ChunkedRows;
 
 /// The greatest component of a code.
 const MAX_COMPONENT: f32 = 127.0;
-/// The greatest component that a damaged code may have.
+/// The greatest absolute value of a component that a damaged code may have.
 const MAX_STORED_COMPONENT: i32 = 128;
-/// Maximum steps of a code by which its product with a vector of length 1 is likely to be wrong. A
-/// step is the scale. Up to 64 components, no product is more wrong than that. With more components
-/// the limit is arbitrary: their rounding errors are nearly independent, and then the product has a
-/// standard deviation of 0.29 steps.
+/// The likely maximum error of the product of a code and a vector of length 1, in steps of the code
+/// (its scale). With up to 64 components, no error is greater. With more components this limit is
+/// arbitrary: the rounding errors of the components are nearly independent, and then the error has
+/// a standard deviation of 0.29 steps.
 const MAX_ERROR_STEPS: f32 = 4.0;
 /// Maximum number of components whose products a sum of 32 bits takes.
 const SUMMED_AT_ONCE: usize = 1 << 16;
 /// Number of maps of nodes by the hash of their code. Each map is so small that its growth does not
-/// hold the core.
+/// stall the core.
 const MAPS: usize = 64;
 /// The memory of a node in its map, with free space.
 const MAPPED_BYTES: usize = 24;
@@ -45,8 +45,8 @@ pub(super) struct Codes {
     similarity: Similarity,
     center: Vec<f32>,
     components: ChunkedRows<i8>,
-    /// For each node, the scale and two squares: that of [`Self::get`], and that of the code's
-    /// length.
+    /// For each node, the scale, the square that [`Self::get`] returns, and the square of the
+    /// code's length.
     facts: ChunkedRows<f32>,
     /// The square of the greatest length of a code.
     max_square: f32,
@@ -57,7 +57,7 @@ pub(super) struct Codes {
 }
 
 impl Codes {
-    /// Makes an empty segment. The center has the dimension of the vectors.
+    /// Makes an empty set of codes. The center has the dimension of the vectors.
     pub(super) fn new(similarity: Similarity, center: Vec<f32>) -> Self {
         let (components, facts) = (ChunkedRows::new(center.len()), ChunkedRows::new(3));
         Self {
@@ -86,7 +86,7 @@ impl Codes {
         self.components.used_bytes() + self.facts.used_bytes() + self.len() * MAPPED_BYTES
     }
 
-    /// Adds a vector. Returns its node, which is that of an earlier vector with an equal code.
+    /// Adds a vector. Returns its node, which is an earlier vector's node if the codes are equal.
     pub(super) fn push(&mut self, vector: &[f32]) -> u32 {
         let unit = unit(self.similarity, vector);
         let differences = vector.iter().zip(&self.center).map(|(x, center)| x * unit - center);
@@ -99,7 +99,7 @@ impl Codes {
         let scale = largest / MAX_COMPONENT;
         let code_square = scale * scale * code_product(&self.code, &self.code);
         // On average, the distance to the code is greater than that to the vector: its square is
-        // that of the vector and that of the rounding error together.
+        // the sum of the square of the distance to the vector and the square of the rounding error.
         let square = match self.similarity {
             Similarity::Euclidean => code_square - self.error_square(scale),
             _ => 0.0,
@@ -154,7 +154,7 @@ impl Codes {
     }
 }
 
-/// Returns the factor by which a measure scales a vector before it compares it.
+/// Returns the factor by which a vector is scaled before it is compared.
 pub(super) fn unit(similarity: Similarity, vector: &[f32]) -> f32 {
     let square = if similarity == Similarity::Cosine { product(vector, vector) } else { 0.0 };
     if square > 0.0 { 1.0 / square.sqrt() } else { 1.0 }
@@ -173,7 +173,8 @@ fn code_product(left: &[i8], right: &[i8]) -> f32 {
     parts.map(|part| i64::from(sum(part))).sum::<i64>() as f32
 }
 
-/// A query as a search compares it with codes. Its components have as many bits as the sum allows.
+/// A query in the form that a search compares with codes. Its components have as many bits as
+/// possible without an overflow of the sum of products.
 #[derive(Debug)]
 pub(super) struct CodedQuery {
     similarity: Similarity,
@@ -188,7 +189,7 @@ pub(super) struct CodedQuery {
 }
 
 impl CodedQuery {
-    /// Encodes a query. `center` is that of the segment; an empty one is zero.
+    /// Encodes a query. `center` is the segment's center; an empty center means zero.
     pub(super) fn new(similarity: Similarity, vector: &[f32], center: &[f32]) -> Self {
         let max = i32::MAX
             / MAX_STORED_COMPONENT

@@ -7,7 +7,8 @@
 //! 3. Each chosen node gets a link back. A node with too many links chooses its links again.
 //! 4. Before [`build`] inserts the last [`SAMPLES`] vectors, it searches for them with growing
 //!    widths. The segment keeps the least width that finds nearly all of their nearest vectors.
-//!    Clustered vectors, as those of texts, need a small width; random vectors need a large one.
+//!    Clustered vectors, such as embeddings of texts, need a small width; random vectors need a
+//!    large one.
 //! 5. At the end, [`link_unreachable`] walks the graph from the entry. Each node that the walk does
 //!    not meet gets a link from the nearest node that has room. Every node reserves room for one
 //!    such link, so the walk always finds a node with room.
@@ -23,8 +24,8 @@ use super::{beam::Beam, codes::Codes, rows::ChunkedRows, top::Top};
 const LINKS: usize = 32;
 /// Maximum number of links of a node.
 pub(super) const MAX_LINKS: usize = 40;
-/// Links up to which a node takes links back, before it chooses again. The last place is reserved
-/// for a link to an unreachable node.
+/// Maximum number of links of a node, links back included. If it gets one more, the node chooses
+/// its links again. The last place is reserved for a link to an unreachable node.
 const MAX_LINKS_BACK: usize = MAX_LINKS - 1;
 /// The width of the searches during the construction. Cassandra's default is 100, too.
 const BEAM_WIDTH: usize = 100;
@@ -35,9 +36,10 @@ const ALPHA_SQUARE: f32 = 1.44;
 const SAMPLES: usize = 32;
 /// Minimum number of vectors of a graph that the construction measures.
 const MIN_MEASURED: usize = 4 * SAMPLES;
-/// Nearest vectors of a sample that a search should find.
+/// Number of nearest vectors of a sample that a search should find.
 const NEAREST: usize = 10;
-/// Best nodes of a search among which these should be: a query with LIMIT 10 reads as many rows.
+/// Number of best nodes of a search that should include the nearest vectors. A query with LIMIT 10
+/// reads as many rows.
 const READ: usize = 31;
 /// The share of the nearest vectors that the searches should find. It is above the goal of 95 %,
 /// because the samples are few.
@@ -187,8 +189,9 @@ impl Scratch {
     }
 }
 
-/// Returns the least width with which searches find nearly all of the nearest vectors of each
-/// sample. The samples are the vectors from `first` on, which the graph does not have yet.
+/// Returns the least of [`WIDTHS`] with which searches find nearly all nearest vectors of the
+/// samples; `u32::MAX` if there is none. The samples are the vectors from `first` on, which the
+/// graph does not have yet.
 async fn needed_width(graph: &Graph, codes: &Codes, first: u32, scratch: &mut Scratch) -> u32 {
     let mut samples = Vec::with_capacity(SAMPLES);
     for sample in first..codes.len() as u32 {

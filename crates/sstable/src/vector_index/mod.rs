@@ -1,7 +1,8 @@
 //! The entries of one index on vectors for the rows of one SSTable, in SecondaryIndex_NAME.db.
 //!
-//! The component is Espalier's own, as is that of the other secondary indexes. `secondary_index`
-//! opens both. Checksums.db has the checksums of its pages. Format: docs/formats/vector-index.md.
+//! The component is Espalier's own, as are the components of other secondary indexes. The module
+//! `secondary_index` opens both kinds. Checksums.db has the checksums of its pages. Format:
+//! docs/formats/vector-index.md.
 //!
 //! | module | contents |
 //! | --- | --- |

@@ -42,8 +42,8 @@ impl Default for VectorLimits {
 /// The vectors and places of a segment that is being collected.
 ///
 /// The first vectors are kept as floats. Once they are too many, their mean is the center of the
-/// codes. Then each added vector codes some of them, because coding all together would hold the
-/// core.
+/// codes. Then each call that adds a vector codes some of them, because coding all at once would
+/// stall the core.
 pub struct VectorPoints {
     similarity: Similarity,
     pub(super) dimension: usize,
@@ -53,7 +53,8 @@ pub struct VectorPoints {
     floats: ChunkedRows<f32>,
     /// The number of vectors in `floats` that have codes, too.
     coded: usize,
-    /// The sum of `floats`, until there are codes. For cosine, that of vectors of length 1.
+    /// The sum of `floats`, until there are codes. For cosine, the vectors are scaled to length 1
+    /// before they are added.
     sum: Vec<f64>,
     codes: Option<Codes>,
     /// For each entry with a code, its node.
@@ -138,7 +139,8 @@ impl VectorPoints {
         }
     }
 
-    /// Codes up to `max` vectors, if the segment has codes. Returns whether some have none.
+    /// Codes up to `max` vectors, if the segment has codes. Returns whether some vectors have no
+    /// code yet.
     fn code(&mut self, max: usize) -> bool {
         let Some(codes) = &mut self.codes else { return false };
         let end = self.floats.len().min(self.coded + max);
@@ -210,7 +212,7 @@ mod tests {
             assert_eq!(now + left, index as usize + 1);
             coded = now;
         }
-        // All have codes, which are relative to the mean of the first 101.
+        // All vectors have codes. The codes are relative to the mean of the first 101 vectors.
         assert!(points.floats.is_empty());
         let center = points.codes.map(|codes| codes.center().to_vec());
         assert_eq!(center, Some(vec![50.0, 297.0 / 101.0]));

@@ -27,7 +27,7 @@ pub struct VectorIndex<'i> {
 pub struct Neighbor {
     /// The similarity to the query, of the vector or of its code.
     pub similarity: f32,
-    /// The greatest likely error of the similarity; 0 if it is that of the vector.
+    /// The greatest likely error of the similarity; 0 if the vector itself was compared.
     pub error: f32,
     segment: u32,
     entry: u32,
@@ -48,7 +48,7 @@ pub struct NearestSearch {
     pub width: usize,
     /// The factor by which the search multiplies the graph's width.
     pub widths: usize,
-    /// As in [`VectorLimits`](super::VectorLimits).
+    /// See [`VectorLimits::graph_cost`](super::VectorLimits::graph_cost).
     pub graph_cost: usize,
 }
 

@@ -1,5 +1,5 @@
-//! Growing arrays whose rows never move. An append allocates a chunk at most and copies no rows, so
-//! that it does not hold the core.
+//! Growing arrays whose rows never move. An append allocates at most one chunk and copies no rows,
+//! so that it does not stall the core.
 
 /// Bytes of a chunk, or more if a row is longer.
 const CHUNK_BYTES: usize = 64 << 10;

@@ -1,13 +1,13 @@
 //! Searches one segment.
 //!
-//! 1. If there is no graph, or the graph would lead to most of the vectors, the search compares all
+//! 1. If there is no graph, or a search of the graph would cost as much, the search compares all
 //!    vectors, page by page.
 //! 2. Otherwise the search begins at the graph's entry node. Step by step it follows the links of
 //!    the nearest node whose links it has not followed, until it has followed the links of the
 //!    `width` nearest nodes that it has met.
 //!
-//! A search of a graph reads the codes of all links of a node together, and holds no others: the
-//! page cache keeps them.
+//! A search of a graph reads the codes of all links of a node together. It holds no other codes,
+//! because the page cache keeps their pages.
 
 use std::collections::HashSet;
 

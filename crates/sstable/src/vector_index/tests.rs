@@ -52,7 +52,7 @@ async fn written(
     let writer =
         VectorIndexWriter::create(file_system, &descriptor, "i", "v", settings, limits, true);
     let mut writer = writer.await.unwrap();
-    // Two segments, the second one smaller.
+    // Writes two segments; the second one is smaller.
     let middle = vectors.len() * 2 / 3;
     let mut points = VectorPoints::new(similarity, dimension, limits);
     for (index, vector) in vectors.iter().enumerate() {
@@ -78,7 +78,7 @@ async fn opened(
     SecondaryIndex::open(file.await?, 0).await
 }
 
-/// Returns the places of the `count` most similar vectors, by comparing all.
+/// Returns the places of the `count` most similar vectors. Compares all vectors.
 fn expected(
     similarity: Similarity,
     vectors: &[Vec<f32>],
@@ -92,8 +92,8 @@ fn expected(
     top.finish(usize::cmp).0.into_iter().map(|(_, index)| place(index)).collect()
 }
 
-/// Returns the part of the ten nearest vectors of each query that a search finds among the first
-/// `count`.
+/// Returns the share of the ten nearest vectors of each query that is among the `count` vectors of
+/// a search.
 fn recall(
     similarity: Similarity,
     (vectors, dimension): (usize, usize),
@@ -133,7 +133,7 @@ fn recall(
 #[test]
 fn vectors_as_they_are_give_the_exact_answer() {
     for similarity in Similarity::ALL {
-        // A vector of 2000 components takes more than a page.
+        // A vector of 2000 components is longer than a page.
         for shape in [(700, 3), (60, 2000)] {
             assert!(recall(similarity, shape, 10, &EXACT) >= 1.0);
         }
@@ -150,7 +150,7 @@ fn codes_hide_nearly_none_of_the_nearest() {
     }
 }
 
-/// Returns random vectors that are near to one point and far from zero.
+/// Returns random vectors that are close to one another and far from zero.
 fn offset_vectors(seed: u64, count: usize, dimension: usize) -> Vec<Vec<f32>> {
     let mut vectors = random_vectors(seed, count, dimension);
     vectors.iter_mut().flatten().for_each(|x| *x = *x / 8.0 + 1000.0);
@@ -265,7 +265,7 @@ fn a_graph_leads_to_most_of_the_nearest() {
 #[test]
 fn equal_vectors_are_all_found_and_hide_no_others() {
     for similarity in Similarity::ALL {
-        // The first vector, at which the searches begin, is one of 3000 equal ones.
+        // The searches begin at the first vector. It is one of 3000 equal ones.
         let mut vectors = random_vectors(6, 5400, 16);
         let (often, seldom) = (vectors[0].clone(), vectors[1].clone());
         for (index, vector) in vectors.iter_mut().enumerate() {
@@ -290,7 +290,7 @@ fn equal_vectors_are_all_found_and_hide_no_others() {
             }
             let (mut right, queries) = (0, random_vectors(7, 20, 16));
             for query in &queries {
-                // Any ten of the equal vectors may be the nearest.
+                // If vectors are equal, any of them may be among the ten nearest.
                 let mut all: Vec<f32> =
                     vectors.iter().map(|vector| similarity.of(query, vector).unwrap()).collect();
                 let wanted: Vec<Vec<u8>> = {
@@ -390,10 +390,12 @@ fn wrong_contents_with_right_checksums_are_errors_or_harmless() {
     });
 }
 
-/// Returns whether a search that reads all vectors and places fails.
+/// Returns whether one of the searches fails. Together, the searches read all vectors, links and
+/// places.
 async fn is_damaged(index: &SecondaryIndex, vectors: &[Vec<f32>]) -> bool {
     let index = index.vectors(true).unwrap();
-    // All links of the smaller segment, of the larger one, and all codes.
+    // The first search follows all links of the smaller segment, the second one those of the larger
+    // segment. The third one compares all codes.
     for (count, width, graph_cost) in [(130, 133, 1), (260, 265, 1), (390, 1, 1000)] {
         let search = NearestSearch { count, width, widths: 1, graph_cost };
         let Ok(nearest) = index.nearest(&vectors[0], search).await else { return true };
@@ -480,7 +482,7 @@ fn descriptions_that_are_no_descriptions_are_errors() {
     let mut random = Generator::from_seed(4);
     for length in 0..200 {
         let mut bytes: Vec<u8> = (0..length).map(|_| random.next_u64() as u8).collect();
-        // A signature of four bytes.
+        // The bytes begin with a signature of four bytes.
         if let Some(start) = bytes.get_mut(..8) {
             start.copy_from_slice(b"\0\0\0\x04sign");
         }

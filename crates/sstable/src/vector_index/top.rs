@@ -55,7 +55,8 @@ impl<T> Top<T> {
         self.kept.iter().map(|(_, item)| item)
     }
 
-    /// Records that the search left out items. None of them is greater than all added items.
+    /// Records that the search left out items. [`Self::finish`] assumes that none of them is
+    /// greater than a returned item.
     pub fn cut(&mut self) {
         self.is_cut = true;
     }

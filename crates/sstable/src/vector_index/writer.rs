@@ -23,7 +23,7 @@ use crate::{
     error::{Result, SSTableError},
 };
 
-/// Number of vectors that the writer codes or writes between two chances to yield.
+/// Number of records that are written between two chances to yield.
 const AT_ONCE: usize = 16;
 
 /// A writer of one component. The owner adds it to the SSTable's writer
@@ -66,7 +66,7 @@ impl VectorIndexWriter {
     /// graph takes some hundred microseconds for each vector.
     ///
     /// # Errors
-    /// Fails if a write fails.
+    /// Fails if a write fails, or if the places take 4 GiB.
     pub async fn write_segment(
         &mut self,
         mut points: VectorPoints,

@@ -70,7 +70,8 @@ pub(super) async fn check_content(
     Ok(())
 }
 
-/// Compares the keys in Data.db with each other, with the filter and with Statistics.db.
+/// Compares the keys in Data.db with each other, with the filter, with the last key of the index
+/// and with the number of partitions in Statistics.db.
 struct KeyCheck<'a> {
     reader: &'a SSTableReader,
     /// The name of Data.db.
@@ -109,13 +110,13 @@ impl<'a> KeyCheck<'a> {
             self.last.as_ref() == Some(reader.last_key()),
             self.name,
             end,
-            "the last partition is not the one that Statistics.db names",
+            "the last partition is not the one that the index names",
         );
         report.check(
             report.partitions == reader.partition_count(),
             self.name,
             end,
-            "the number of partitions is not that of Partitions.db",
+            "the number of partitions is not that of Statistics.db",
         );
         if self.rebuilt.as_ref() != reader.filter() {
             let what = "its bits are not those that its size and the keys give";

@@ -1,4 +1,5 @@
-//! Compares the files with TOC.txt, and Data.db with its digest.
+//! Compares the files with TOC.txt, and with the checksums in Digest.crc32, Scylla.db and
+//! Checksums.db.
 
 use espalier_runtime::file::{FileSystem, PAGE_BYTES};
 
@@ -25,7 +26,7 @@ pub(super) async fn check_files(
     match read.and_then(|bytes| parse_toc(&toc, &bytes)) {
         Ok(listed) => {
             for missing in listed.difference(&present) {
-                // A reader rebuilds it from Index.db.
+                // A reader rebuilds Summary.db from Index.db.
                 let severity = match missing {
                     Component::Summary => Severity::Warning,
                     _ => Severity::Failure,
@@ -33,7 +34,7 @@ pub(super) async fn check_files(
                 let what = format_args!("{toc}: {missing} is listed but missing");
                 report.add(severity, &descriptor.name_in_errors(missing), what);
             }
-            // Cassandra omits components of secondary indexes.
+            // Cassandra does not list components of secondary indexes.
             for extra in present.difference(&listed).filter(|component| component.is_known()) {
                 let what = format_args!("{toc}: {extra} is not listed");
                 report.add(Severity::Warning, &toc, what);
@@ -67,7 +68,7 @@ pub(super) async fn check_files(
     Ok(())
 }
 
-/// Checks every page of every file that Checksums.db lists.
+/// Checks the pages of all files that Checksums.db lists, up to the first fault.
 async fn check_pages(file_system: &FileSystem, descriptor: &Descriptor) -> Result<()> {
     let checksums = read_checksums(file_system, descriptor).await?;
     for (component, checksums) in checksums.files() {
@@ -98,7 +99,7 @@ async fn check_scylla(
     for (component, expected) in &metadata.checksums {
         let actual = match (component, data_checksum) {
             (Component::Data, Some(known)) => known,
-            // The report has the reason why it could not be read already.
+            // The report already has the reason why Data.db could not be read.
             (Component::Data, None) => continue,
             _ => checksum_of(file_system, descriptor, component).await?,
         };

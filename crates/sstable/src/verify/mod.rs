@@ -1,6 +1,7 @@
 //! Verifies an SSTable: reads all of its components and compares them with each other.
 //!
-//! * every checksum: digest of Data.db, every chunk, the parts of Statistics.db;
+//! * every checksum: digest of Data.db, every chunk, the parts of Statistics.db, the files that
+//!   Scylla.db lists, and the pages that Checksums.db lists;
 //! * Data.db read front to back without any index: order of partitions, rows and cell paths,
 //!   nesting of range deletions, lengths of the preceding items, values against their types;
 //! * the partition index: each partition is found again by its key, in the filter and in the order
@@ -9,7 +10,7 @@
 //!   begins where a row begins, with the deletion that is open there;
 //! * Statistics.db recomputed.
 //!
-//! Memory: a row, and a writer's memory for statistics.
+//! Memory: a row, a second filter, a writer's memory for statistics, and a page cache of 8 MiB.
 
 mod content;
 mod files;
@@ -36,19 +37,20 @@ const CACHE_BYTES: usize = 8 * 1024 * 1024;
 ///
 /// # Errors
 ///
-/// Returns an error only for a failure that keeps the verification from going on, such as an
-/// unsupported version or a failing disk; the report is lost then.
+/// Returns an error only for a failure that ends the verification early, such as an unsupported
+/// version or a failing disk; the report is lost then.
 pub async fn verify(file_system: &FileSystem, descriptor: &Descriptor) -> Result<VerifyReport> {
     verify_watched(file_system, descriptor, false, &mut |_, _| {}).await
 }
 
 /// Verifies an SSTable and calls `watch` repeatedly with the number of bytes that are checked and
-/// the number of all bytes. If `quick` is set, it compares checksums and does nothing else.
+/// the number of all bytes. If `quick` is set, it compares the files with TOC.txt and with their
+/// checksums, and checks no partition.
 ///
 /// # Errors
 ///
-/// Returns an error only for a failure that keeps the verification from going on, such as an
-/// unsupported version or a failing disk; the report is lost then.
+/// Returns an error only for a failure that ends the verification early, such as an unsupported
+/// version or a failing disk; the report is lost then.
 pub async fn verify_watched(
     file_system: &FileSystem,
     descriptor: &Descriptor,

@@ -41,7 +41,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// The number of problems of a file.
+/// The number of problems of one severity in a file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FileProblems {
     /// The file.
@@ -59,7 +59,7 @@ pub struct FileProblems {
 pub struct VerifyReport {
     /// The first problems found in each file.
     pub problems: Vec<Problem>,
-    /// The number of problems of each file that has some.
+    /// The number of problems of each severity in each file that has some.
     pub files: Vec<FileProblems>,
     /// Number of failures.
     pub failures: u64,
@@ -120,8 +120,8 @@ impl VerifyReport {
         }
     }
 
-    /// Records corruption as a problem; returns any other error (an unsupported format, a failing
-    /// disk), which ends the verification.
+    /// Records corruption or a missing file as a problem. Returns any other error (an unsupported
+    /// format, a failing disk), which ends the verification.
     pub(super) fn take_error(&mut self, error: SSTableError) -> Result<()> {
         match &error {
             SSTableError::Corrupt { file, .. } => {

@@ -145,7 +145,7 @@ struct Seal<'a> {
     components: BTreeSet<Component>,
     /// The components that Checksums.db covers, in its order.
     checked: Vec<(Component, WrittenFile)>,
-    /// The components that are not written yet, in the order in which they will be.
+    /// The components that are not written yet, in the order in which the writer will write them.
     small: Vec<(Component, Bytes)>,
     bytes_on_disk: u64,
 }
@@ -247,8 +247,8 @@ pub(super) async fn take_back_if_failed<T>(
     outcome
 }
 
-/// Builds the content of Scylla.db. A run is a set of SSTables that do not overlap. The writer
-/// knows of no such set, so each SSTable gets a run identifier of its own.
+/// Builds the content of Scylla.db. A run is a set of SSTables that do not overlap. The writer has
+/// no information about such sets, so each SSTable gets a run identifier of its own.
 fn scylla_metadata(
     descriptor: &Descriptor,
     table: &TableMetadata,

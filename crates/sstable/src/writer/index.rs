@@ -59,7 +59,7 @@ pub(super) enum IndexWriter {
     },
 }
 
-/// The durable index files, and the small ones that are still to be written.
+/// The finished index files, and the small ones that are still to be written.
 pub(super) struct WrittenIndex {
     pub(super) files: Vec<(Component, WrittenFile)>,
     pub(super) small: BTreeMap<Component, Bytes>,
@@ -90,7 +90,7 @@ impl IndexWriter {
                 file: create(Component::Index).await?,
                 index: BigIndexWriter::new(),
                 // Readers assume Cassandra's rule, because an SSTable with this index has no
-                // Scylla.db to announce the other one.
+                // Scylla.db that could announce ScyllaDB's rule.
                 blocks: PromotedIndexBuilder::new(
                     features.deletion_time,
                     options.column_index_size,
@@ -260,7 +260,7 @@ impl IndexWriter {
         }
     }
 
-    /// Makes the files durable.
+    /// Writes the rest of the index files and, if they are to be durable, syncs them.
     pub(super) async fn finish(self) -> Result<WrittenIndex> {
         match self {
             Self::Trie { blocks, mut partitions, index, .. } => {

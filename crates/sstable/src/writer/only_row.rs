@@ -15,9 +15,9 @@ impl SSTableWriter {
     /// [`write_partition`](SSTableWriter::write_partition) does the same for decoded partitions.
     ///
     /// # Errors
-    /// Returns [`SSTableError::Rejected`](crate::error::SSTableError::Rejected) if the table has
-    /// clustering columns or counters, if the key is out of order, or if the version cannot hold
-    /// the row; and an I/O error if a write fails.
+    /// Returns [`SSTableError::Rejected`](crate::error::SSTableError::Rejected) if a partition is
+    /// open, if the table has clustering columns or counters, if the key is out of order or too
+    /// long, or if the version cannot hold the row; and an I/O error if a write fails.
     pub async fn write_only_row(&mut self, key: DecoratedKey, row: &impl RowContent) -> Result<()> {
         if !self.encoder.types().is_empty() || self.options.table.is_counter() {
             return Err(

@@ -82,7 +82,7 @@ pub struct WriterOptions {
     /// Number of bytes of rows at which a block of the row index ends.
     pub column_index_size: u32,
     /// Minimum length in bytes of a partition up to the end of its first block in a trie index. A
-    /// shorter partition has no entry in Rows.db. 0 means no minimum besides `column_index_size`.
+    /// shorter partition has no entry in Rows.db. 0 means that only `column_index_size` applies.
     pub first_block_size: u32,
     /// Number of partitions between samples of the BIG index.
     pub min_index_interval: u32,

@@ -2,14 +2,15 @@
 //! docs/formats/row-index.md.
 //!
 //! A block is a sequence of unfiltereds. It ends with the first unfiltered at which it has
-//! `column_index_size` bytes. The first block of a partition also has at least `first_block_size`
-//! bytes. A look-up reads at least a chunk or a page, so a partition of that length needs no entry:
-//! the entry would be another page to read. A block does not end while a range deletion with a
-//! negative timestamp is open, if the version cannot hold such a deletion at the start of a block.
+//! `column_index_size` bytes. The first block of a partition also ends at least `first_block_size`
+//! bytes after the partition's start. A look-up reads at least a chunk or a page, so a shorter
+//! partition needs no entry: the entry would be another page to read. A block does not end while a
+//! range deletion with a negative timestamp is open, if the version cannot hold such a deletion at
+//! the start of a block.
 //!
 //! The trie keeps separators in Cassandra's byte-comparable form. That form orders a few
 //! *displaced* positions (NaN, empty values inside tuples and collections) differently from the
-//! comparator that sorts the rows. No block begins or ends with a displaced position, so that
+//! comparator that sorts the rows. No separator is made from a displaced position, so that
 //! separators ascend and look-ups find all other positions. In tables that can have such positions,
 //! a full block is *ending* until the next position shows whether a block may begin there.
 

@@ -87,9 +87,9 @@ impl SSTableWriter {
         );
         let layout = FileLayout::new(&name, &header, table.clone(), features)?;
         check_name_is_free(file_system, descriptor).await?;
-        // `create_files` makes the name of TemporaryTOC.txt durable before it creates any other
-        // file. Files with neither TOC.txt nor TemporaryTOC.txt would look like an SSTable that has
-        // lost its table of contents.
+        // Unless the options exclude it, `create_files` makes the name of TemporaryTOC.txt durable
+        // before it creates any other file. Files with neither TOC.txt nor TemporaryTOC.txt would
+        // look like an SSTable that has lost its table of contents.
         file_system.create_new(descriptor.path(&Component::TemporaryToc)).await?;
         let created = create_files(file_system, &options, features).await;
         let (data, index) = take_back_if_failed(file_system, descriptor, created).await?;

@@ -54,8 +54,8 @@ struct Least {
 impl SSTableWriter {
     /// Copies up to `most` rows of the partition at which the scans stand. At each position, one
     /// row must hide the rows of all other scans. The copy ends at the first row that is not
-    /// uniform, and at the first position without such a row. Adds the number of copied rows to
-    /// `copied`. The scans still stand before the rows that were not copied.
+    /// uniform, or at the first position where no row hides all others. Adds the number of copied
+    /// rows to `copied`. The scans still stand before the rows that were not copied.
     ///
     /// # Errors
     /// Returns [`SSTableError::Rejected`](crate::error::SSTableError::Rejected) if the version

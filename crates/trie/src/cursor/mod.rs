@@ -68,10 +68,10 @@ impl PathReceiver for () {
 /// There are no errors: a walk in memory does no I/O. A cursor may be dropped at any position.
 ///
 /// **Borrows.** A cursor borrows its trie. A [`Content`](Cursor::Content) is independent of the
-/// cursor's later moves, and of the cursor's life.
-/// [`crate::memory::MemoryCursor`] borrows the writer, a guard, a snapshot or a transaction, and
-/// its contents live as long as that borrow. A cursor over a guard may run beside the writer and
-/// then shows no single moment: each node is listed in its state when the walk comes to it, or in a
+/// cursor's later moves, and of the cursor's life. [`crate::memory::MemoryCursor`] borrows the
+/// writer, a guard, a snapshot or a transaction, and its contents live as long as that borrow.
+/// While a cursor over a guard walks, the writer may change the trie, so the cursor does not show
+/// one moment: it lists each node in its state when the walk reaches the node, or in an earlier
 /// state since the beginning of the walk. A cursor over a snapshot shows one moment.
 ///
 /// **Wrapping.** A cursor given to [`Union`], [`UnionMany`], [`Slice`] or [`Entries`] must be at
@@ -90,8 +90,8 @@ pub trait Cursor {
     /// Moves to the next node: the first child, or else the next node of a shorter path.
     fn advance(&mut self) -> Position;
 
-    /// As [`Cursor::advance`], but may pass over nodes that have exactly one child and no content.
-    /// Their bytes go to `path`; the byte of the node reached does not.
+    /// Moves as [`Cursor::advance`] does, but may pass over nodes that have exactly one child and
+    /// no content. It adds their bytes to `path`, but not the byte of the node that it reaches.
     fn advance_multiple(&mut self, path: &mut dyn PathReceiver) -> Position {
         let _ = path;
         self.advance()
@@ -107,13 +107,14 @@ pub trait Cursor {
     /// `target` need not exist in the trie, but it must be one of these places: a child of the
     /// present node (if its children are passed, the cursor stays); a later sibling of the present
     /// node or of a node on its path; or, in a reverse walk, the returning position of the present
-    /// node, of a node on its path, or of one of these siblings and children. For other targets
-    /// only this is promised: that the walk does not go back.
+    /// node, of a node on its path, or of one of these siblings and children. For other targets,
+    /// the cursor only guarantees that the walk does not go back.
     fn skip_to(&mut self, target: Position) -> Position;
 
-    /// Follows `path` down from the present node as far as its nodes exist, and returns how many of
-    /// its bytes were followed. If these are not all, the cursor is at the first position that is
-    /// not before the missing node. Equal to [`Cursor::skip_to`] for one child after the other.
+    /// Follows `path` down from the present node as far as its nodes exist, and returns the number
+    /// of bytes that it followed. If these are not all, the cursor is at the first position that is
+    /// not before the missing node. It moves as by [`Cursor::skip_to`] for one child after the
+    /// other.
     fn skip_along(&mut self, path: &[u8]) -> usize {
         for (followed, &byte) in path.iter().enumerate() {
             let position = self.position();

@@ -19,7 +19,7 @@ pub enum Direction {
 }
 
 impl Direction {
-    /// True for [`Direction::Reverse`].
+    /// Returns whether this is [`Direction::Reverse`].
     pub fn is_reverse(self) -> bool {
         self == Direction::Reverse
     }
@@ -114,7 +114,7 @@ impl Position {
 
     /// Returns whether a cursor at this position need not move to reach `target`, a position as
     /// [`super::Cursor::skip_to`] requires. That is not quite `self >= target`: a child of the
-    /// present node is ahead, although it is deeper.
+    /// present node is ahead, although its position is the lesser number, because it is deeper.
     pub const fn is_at_or_after(self, target: Position) -> bool {
         let into_children =
             target.depth() > self.depth() && !self.is_returning() && !self.is_exhausted();

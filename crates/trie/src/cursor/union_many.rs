@@ -138,8 +138,8 @@ where
     }
 }
 
-/// Indices of the heap still to visit. Depth-first over a binary heap, this holds at most one more
-/// than the height, so 33 would do for 2^32 cursors.
+/// Indices of the heap still to visit. A depth-first walk over a binary heap needs at most one
+/// index more than the height, so 33 would suffice for 2^32 cursors.
 struct Pending {
     indices: [u32; 40],
     count: usize,

@@ -7,7 +7,8 @@
 //! pointer into its chunk is published with release order, which is why readers may load it
 //! relaxed.
 //!
-//! Memory bound: the units that were requested, and at most as many again or one full chunk beyond.
+//! Memory bound: the units that were requested, and besides at most as many again or one chunk of
+//! the largest size.
 
 #![allow(unsafe_code)]
 
@@ -23,7 +24,7 @@ const MAX_BITS: u32 = 18;
 const SMALL_CHUNKS: u32 = MAX_BITS - MIN_BITS + 1;
 const CHUNKS: u32 = SMALL_CHUNKS + (1 << (INDEX_BITS - MAX_BITS)) - 1;
 
-/// Chunks start on a cache line, so that blocks never straddle two.
+/// Chunks start on a cache line, so that no block lies in two lines.
 const CHUNK_ALIGNMENT: usize = 64;
 
 /// The size of a huge page. Chunks of at least this size are aligned to it, and the system is asked
@@ -36,8 +37,7 @@ const fn chunk_of(index: u32) -> u32 {
     if index >> MAX_BITS != 0 {
         SMALL_CHUNKS - 1 + (index >> MAX_BITS)
     } else {
-        // The lowest bit, that of half a chunk, does not matter; it makes the number other than
-        // zero.
+        // Setting the lowest bit does not change the logarithm, and avoids the logarithm of zero.
         (index >> (MIN_BITS - 1) | 1).ilog2()
     }
 }
@@ -53,7 +53,7 @@ const fn first_of(chunk: u32) -> u32 {
     }
 }
 
-/// Returns how many units a chunk holds.
+/// Returns the number of units of a chunk.
 const fn size_of_chunk(chunk: u32) -> u32 {
     first_of(chunk + 1) - first_of(chunk)
 }
@@ -100,7 +100,8 @@ pub(super) const fn largest_chunk<T>() -> Layout {
 }
 
 pub(crate) struct Arena<T> {
-    /// For each chunk, the address that unit 0 would have if all units were laid out around it.
+    /// For each chunk, the address that unit 0 would have if all units lay side by side around this
+    /// chunk.
     chunks: [AtomicPtr<T>; CHUNKS as usize],
     /// The pool of chunks of the largest size.
     spare: Option<Arc<ChunkPool>>,
@@ -129,8 +130,9 @@ impl<T> Arena<T> {
         layout_of::<T>(size_of_chunk(chunk))
     }
 
-    /// Allocates memory for a chunk. If the arena has a chunk pool and the pool is empty, the
-    /// memory from the system gets small pages, so that the writer waits for none of them for long.
+    /// Allocates memory for a chunk. If the arena has a chunk pool and the pool has no chunk of
+    /// this size, the memory from the system gets small pages, so that the writer waits for none of
+    /// them for long.
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
         match self.spare.as_ref().filter(|spare| spare.has_any()) {
             None => allocate(layout, true),
@@ -219,7 +221,8 @@ mod tests {
         let arena = Arena::<[u64; 4]>::new(None);
         let mut capacity = 0;
         while capacity < 3000 {
-            // SAFETY: the first call is with 0, each other one with the last result.
+            // SAFETY: the first call gets 0, and each further call gets the result of the previous
+            // one.
             capacity = unsafe { arena.grow(capacity) }.unwrap();
             for index in 0..capacity {
                 // SAFETY: the unit is within capacity, and only this thread uses the arena.

@@ -76,7 +76,7 @@ impl<'a, C> Branch<'a, C> {
         self.put_with(suffix, |old| (content, old.is_some()))
     }
 
-    /// As [`InMemoryTrie::apply`], for prefix + `suffix`.
+    /// Works like [`InMemoryTrie::apply`], for prefix + `suffix`.
     ///
     /// # Errors
     /// Fails, without a change, if the trie is full.
@@ -88,7 +88,7 @@ impl<'a, C> Branch<'a, C> {
         self.put_with(suffix, |old| (change(old), ()))
     }
 
-    /// As [`InMemoryTrie::put_with`], for prefix + `suffix`.
+    /// Works like [`InMemoryTrie::put_with`], for prefix + `suffix`.
     ///
     /// # Errors
     /// Fails, without a change, if the trie is full.
@@ -104,7 +104,7 @@ impl<'a, C> Branch<'a, C> {
         writer.apply_at(link, self.key, depth, change)
     }
 
-    /// As [`InMemoryTrie::update`], for prefix + `suffix`.
+    /// Works like [`InMemoryTrie::update`], for prefix + `suffix`.
     ///
     /// # Errors
     /// Fails, without a change, if the trie is full.

@@ -13,7 +13,7 @@ use super::space::Space;
 use super::sparse_word::SparseWord;
 use super::view::View;
 
-/// Transitions that fit in a block beside a content.
+/// Number of transitions that fit in a block together with a content.
 pub(crate) const EMBEDDED_CHAIN_LENGTH: usize = CHAIN_END - EMBEDDED_CHAIN_START;
 
 /// Maximum number of single blocks that an insertion takes besides the blocks of the key's bytes: a
@@ -54,9 +54,10 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// Takes the next block for a chain, from the end of the chain to its begin. The last block of
-    /// the chain is beside the content to which it leads. If `more` blocks are to come before this
-    /// one, the writer takes two blocks in one cache line, and keeps the first of them in `spare`.
+    /// Takes the next block for a chain, whose blocks are made from its end to its beginning. The
+    /// last block of the chain lies next to the content to which it leads. If `more` blocks are to
+    /// come before this one, the writer takes two blocks in one cache line, and keeps the first of
+    /// them in `spare`.
     fn new_chain_block(&mut self, spare: &mut Option<u32>, more: bool) -> u32 {
         if let Some(index) = spare.take().or_else(|| self.space.take_beside_content()) {
             return index;
@@ -75,7 +76,7 @@ impl<'a, C> Writer<'a, C> {
     }
 
     /// Builds a path of `bytes` that leads to `child`. If `content` is not none, it is at the
-    /// beginning of the path. If a block is not full, it is the first.
+    /// beginning of the path. Only the first block may have free bytes.
     pub(crate) fn chain(&mut self, bytes: &[u8], child: Pointer, content: Pointer) -> Pointer {
         if bytes.len() <= CHAIN_LENGTH && content.is_none() {
             return if bytes.is_empty() { child } else { self.chain_block(bytes, child) };

@@ -25,7 +25,7 @@ pub enum Corruption {
     },
 }
 
-/// In how many places each block was found.
+/// For each block, the number of places in which it was found.
 struct Tally(Vec<u8>);
 
 impl Tally {

@@ -3,11 +3,12 @@
 //!
 //! New memory costs the process a page fault for each page, because the system fills the page with
 //! zeros. Page faults take a quarter of the time of small writes; with huge pages, one takes
-//! milliseconds on some virtual machines. The chunks of a dropped trie need no page fault, and a
-//! thread for which no write waits can take the others ([`ChunkPool::make_one`]).
+//! milliseconds on some virtual machines. The chunks of a dropped trie cause no page faults. A
+//! thread for which no write waits can make further chunks, and wait for their page faults
+//! ([`ChunkPool::make_one`]).
 //!
-//! Any thread may give or take a chunk: a trie's last reader gives them back. That happens once for
-//! each 8 MiB, so a lock is cheap enough.
+//! Any thread may give or take a chunk, because the last reader of a trie may give the trie's
+//! chunks back. That happens once for each 8 MiB, so a lock is cheap enough.
 //!
 //! Memory bound: the limit given to [`ChunkPool::new`].
 
@@ -28,7 +29,7 @@ const PAGE_BYTES: usize = 4096;
 /// time in which writes at full speed fill one.
 const AHEAD: usize = 2;
 
-/// A trie that takes a chunk of this size may soon take one of the largest.
+/// A trie that takes a chunk of this size may soon take one of the largest size.
 const SOON_BYTES: usize = 1 << 20;
 
 /// Chunks that no trie uses, shared by tries. By default it keeps none.
@@ -167,7 +168,7 @@ mod tests {
     use super::*;
     use std::sync::Arc;
 
-    /// Puts enough keys for more than three chunks of the largest size.
+    /// Returns a trie whose keys fill more than three chunks of the largest size.
     fn fill(spare: &Arc<ChunkPool>) -> InMemoryTrie<u64> {
         let mut trie = InMemoryTrie::with_chunk_pool(spare.clone());
         for key in 0..400_000u64 {
@@ -225,7 +226,7 @@ mod tests {
         assert!(!spare.is_one_wanted());
         let chunk = spare.take(layout).unwrap();
         assert!(spare.is_one_wanted());
-        // SAFETY: the pool gave it out.
+        // SAFETY: the chunk comes from this pool.
         assert!(unsafe { spare.give(chunk, layout) });
         assert_eq!(spare.bytes(), layout.size());
     }

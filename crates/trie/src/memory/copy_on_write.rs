@@ -10,8 +10,9 @@ use super::space::TrieFull;
 impl<'a, C> Writer<'a, C> {
     /// Copies the nodes on the path of `key` below `link` that this transaction has not copied yet,
     /// and retires the originals. The first `depth` bytes lead to the link, and only this
-    /// transaction follows it. After this, an operation on `key` below `link` changes nothing that
-    /// is reached from elsewhere: it changes nodes on the path in place, and only reads others.
+    /// transaction follows the link. After this, an operation on `key` below `link` changes nothing
+    /// that is reached from elsewhere: it changes nodes on the path in place, and only reads
+    /// others.
     pub(crate) fn copy_on_write(
         &mut self,
         link: &'a Link,
@@ -100,7 +101,7 @@ impl<'a, C> Writer<'a, C> {
         Ok(copy)
     }
 
-    /// Copies the blocks of a node of several.
+    /// Copies the blocks of a node that has several.
     fn copy_run(&mut self, node: Pointer) -> Result<u32, TrieFull> {
         let blocks = node.kind().blocks();
         let index = self.space.take_run(self.shared, blocks)?;

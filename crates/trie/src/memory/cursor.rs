@@ -1,5 +1,5 @@
-//! Walks the in-memory trie (paper, section 5.2): it keeps the present node, and a stack of the
-//! nodes above it that have more children to list.
+//! Walks the in-memory trie (paper, section 5.2). A cursor keeps the present node, and a stack of
+//! the nodes above it that have more children to list.
 
 use super::node::{Node, Wide};
 use super::place::common_length;
@@ -15,9 +15,9 @@ struct Frame {
     node: Pointer,
     /// The depth of the nodes that this frame lists: the children, or the node of the content.
     depth: u32,
-    /// The rest to list. Sparse: the indices of the children still to list, three bits each, the
-    /// next one lowest. Array: the index of the next child to check, plus one. Wide: the next byte
-    /// to check. Content: the byte that leads to its node.
+    /// The nodes that are still to be listed. Sparse: the indices of the children still to list,
+    /// three bits each, the next one lowest. Array: the index of the next child to check, plus one.
+    /// Wide: the next byte to check. Content: the byte that leads to its node.
     state: u32,
 }
 

@@ -7,12 +7,13 @@
 //! writer, which alone advances the epoch and looks for the oldest pin.)
 //!
 //! Why it is right: a reader stores its pin, then fences, then reads the root; the writer unlinks,
-//! advances the epoch, fences, then reads the pins. If the writer misses a pin, its fence came
-//! first, and the reader sees the structure without the unlinked nodes. If it sees a pin later than
-//! the tag, the reader loaded an epoch that was stored after the unlinking, and also sees the
-//! structure without them.
+//! advances the epoch, fences, then reads the pins. If the writer misses a pin, the writer's fence
+//! came before the reader's, and the reader sees the structure without the unlinked nodes. If it
+//! sees a pin later than the tag, the reader loaded an epoch that was stored after the unlinking,
+//! and also sees the structure without them.
 //!
-//! Memory bound: one cache line for the greatest number of readers that there ever were at a time.
+//! Memory bound: as many cache lines as the greatest number of readers that ever existed at the
+//! same time.
 
 #![allow(unsafe_code)]
 
@@ -23,7 +24,7 @@ use std::sync::atomic::Ordering;
 /// The value of a slot whose reader is not pinned.
 const IDLE: u64 = u64::MAX;
 
-/// The record of one reader's epoch. Slots are never freed before the trie, only claimed again.
+/// The record of one reader's epoch. A slot lives as long as the trie, and can be claimed again.
 #[repr(align(64))]
 pub(crate) struct Slot {
     pinned: AtomicU64,
@@ -36,8 +37,8 @@ impl Slot {
     /// [`Slot::unpin`].
     pub(crate) fn pin(&self, epochs: &Epochs) {
         let epoch = epochs.current.load(Ordering::Acquire);
-        // Release: the accesses of this reader's last pin happen before, for a writer that sees
-        // this value and not the idle one between.
+        // Release: for a writer that sees this value, the accesses of this reader's last pin have
+        // happened, even if the writer never saw the slot idle.
         self.pinned.store(epoch, Ordering::Release);
         fence(Ordering::SeqCst);
     }
@@ -66,7 +67,7 @@ impl Epochs {
     /// Returns whether there is any reader besides the writer. Only the writer and the owners of a
     /// reader make readers, so if the writer finds none, there will be none while it works.
     pub(crate) fn has_readers(&self) -> bool {
-        // Acquire: the last reader's accesses happen before its leaving.
+        // Acquire: if the last reader has left, all of its accesses have happened.
         self.readers.load(Ordering::Acquire) != 0
     }
 
@@ -128,7 +129,7 @@ impl Epochs {
         // before.
         self.current.store(next, Ordering::Release);
         fence(Ordering::SeqCst);
-        // Acquire: a reader's accesses before it left the pin happen before the recycling.
+        // Acquire: a reader's accesses before it unpinned happen before the recycling.
         self.slots().map(|slot| slot.pinned.load(Ordering::Acquire)).min().unwrap_or(IDLE).min(next)
     }
 }
@@ -177,7 +178,8 @@ mod tests {
     }
 }
 
-/// Checks all interleavings, and everything that the memory model allows: `make loom`.
+/// Checks all interleavings of threads and all results that the memory model allows. `make loom`
+/// runs these tests.
 #[cfg(all(test, loom))]
 mod interleavings {
     use super::*;
@@ -188,7 +190,8 @@ mod interleavings {
 
     const NODES: usize = 3;
 
-    /// A structure of one link to one of the nodes; a recycled node gets another content.
+    /// A structure with one link to one of the nodes. A node contains its number until it is
+    /// recycled.
     struct Model {
         epochs: Epochs,
         link: AtomicUsize,
@@ -201,7 +204,7 @@ mod interleavings {
             Arc::new(Model { epochs: Epochs::new(), link: AtomicUsize::new(0), nodes })
         }
 
-        /// Replaces each of the nodes by the next, and recycles those that no reader can reach.
+        /// Moves the link from node to node, and recycles the nodes that no reader can reach.
         fn write(&self) {
             let mut retired: Vec<(u64, usize)> = Vec::new();
             for next in 1..NODES {
@@ -268,8 +271,8 @@ mod interleavings {
 
     #[test]
     fn a_slot_is_handed_on() {
-        // There are too many interleavings to try all of them; three switches of threads at bad
-        // moments show most defects.
+        // There are too many interleavings to try all. Most defects show with at most three
+        // switches of threads at bad moments.
         let mut builder = loom::model::Builder::new();
         builder.preemption_bound = Some(3);
         builder.check(|| {

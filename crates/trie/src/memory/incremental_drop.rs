@@ -1,4 +1,4 @@
-//! Drops a large trie in steps, so that it does not hold a core for long.
+//! Drops a large trie in steps, so that the drop does not stall a core.
 
 #![allow(unsafe_code)]
 
@@ -17,8 +17,8 @@ impl<C> IncrementalDrop<C> {
         IncrementalDrop { trie }
     }
 
-    /// Returns whether it has readers. Without readers there can be no new ones, because readers
-    /// are cloned from others.
+    /// Returns whether the trie has readers. Without readers there can be no new ones, because
+    /// readers are cloned from others.
     pub fn has_readers(&self) -> bool {
         Arc::strong_count(&self.trie.shared) > 1
     }

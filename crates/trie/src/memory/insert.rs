@@ -1,8 +1,8 @@
 //! Adds a content for a key that has none (paper, section 5.3).
 //!
-//! The new branch is complete before one store makes it visible: in a free link of a sparse or wide
-//! node, or else in the link to a node that had to be replaced. An array node without readers gets
-//! its child in place.
+//! The new branch is complete before one store makes it visible: in an empty link of a sparse,
+//! array or wide node, or else in the link to a node that had to be replaced. An array node without
+//! readers gets its child in place.
 
 #![allow(unsafe_code)]
 
@@ -70,7 +70,7 @@ impl<'a, C> Writer<'a, C> {
                 let is_full = array.count() == array.layout().capacity;
                 if !is_full && !self.shared.epochs.has_readers() {
                     // [`Writer::add_to_array`] copies if there is room; a change that panicked may
-                    // have left some.
+                    // have left some room.
                     self.space.release_room(self.shared);
                     return Ok(());
                 }

@@ -1,18 +1,19 @@
 //! Prefetches the nodes of several keys side by side, before they are looked up.
 //!
 //! A look-up among millions of keys waits for memory at each node, because only the node contains
-//! the pointer to the next one. The look-ups of several keys do not depend on one another: each
-//! takes a step and prefetches its next node, which has arrived when its turn comes again. The only
-//! effect is that later look-ups find their nodes in the processor's cache. (Lineage: S. Chen et
-//! al., "Improving Hash Join Performance through Prefetching", ACM TODS 32(3), 2007.)
+//! the pointer to the next one. The look-ups of several keys do not depend on one another. They
+//! take turns: each makes a step and prefetches its next node, which arrives while the others make
+//! their steps. The only effect is that later look-ups find their nodes in the processor's cache.
+//! (Lineage: S. Chen et al., "Improving Hash Join Performance through Prefetching", ACM TODS 32(3),
+//! 2007.)
 
 use super::{node::Node, pointer::Pointer, trie::InMemoryTrie, view::View};
 
-/// Keys that are prefetched together: some more than the cache lines that a processor fetches at a
-/// time (arbitrary beyond that).
+/// Number of keys that are prefetched together (arbitrary): a little more than the number of cache
+/// lines that a processor fetches at the same time.
 pub const LOOK_AHEAD_KEYS: usize = 16;
 
-/// The most steps of a descent; paths mostly have a fourth of it.
+/// Maximum number of steps of a descent. Most descents take a fourth of that.
 const MAX_STEPS: usize = 64;
 
 /// The state of a descent; it is over if the pointer is none.
@@ -109,7 +110,7 @@ mod tests {
         let keys = [&long[..], b"short"].into_iter().cycle().take(3 * LOOK_AHEAD_KEYS);
         let mut met = Vec::new();
         trie.look_ahead(keys, |number, content| met.push((number, *content)));
-        // The long key is given up on the way.
+        // The look-ahead leaves the long key before its end.
         let expected: Vec<_> = (1..LOOK_AHEAD_KEYS).step_by(2).map(|number| (number, 2)).collect();
         assert_eq!(met, expected);
         InMemoryTrie::<u8>::new().look_ahead([&b"key"[..], b""], |_, _| panic!("there is nothing"));

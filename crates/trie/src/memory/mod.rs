@@ -6,7 +6,7 @@
 //! the 32-bit pointer. Differences from the paper:
 //! - Array and wide nodes, of several blocks side by side, replace split nodes, whose three levels
 //!   of blocks are three accesses to memory one after the other.
-//! - Contents are typed values in blocks of their own (at most 32 bytes), beside the chain that
+//! - Contents are typed values in blocks of their own (at most 32 bytes), next to the chain that
 //!   leads to them.
 //! - The low bits mark the pointer to a content, so that a trie holds 4 GiB.
 //! - Blocks and contents are recycled.
@@ -20,23 +20,25 @@
 //! **Why readers need no locks.** A reader goes from the root by links, each loaded with acquire
 //! order and stored with release order after everything to which it leads; so whatever the reader
 //! reaches is complete. A published node is changed in these ways only, each one store:
-//! 1. a link gets another node or content, or none if a child of an array or wide node is removed;
+//! 1. a link gets another node or content, or none if all keys or a child of an array or wide node
+//!    are removed;
 //! 2. an empty place of an array or wide node gets a child; a place of a sparse node gets one, and
 //!    then the node's word, which makes it visible to readers. Places of a sparse node are used
 //!    once: the node is copied to lose a child, as an array node is to get one.
 //!
-//! Without readers an array node is changed in place, transitions and all.
+//! Without readers an array node is changed in place, transitions included.
 //!
 //! All other bytes stay until the block is recycled. Some are stale: the head of a chain whose tail
 //! a fork has taken over, a content's word after the content is removed. Only pointers that are no
 //! longer linked lead to them.
 //!
-//! A removed unit is recycled when no reader can reach it: `epoch` shows that a reader that pinned
-//! later does not find the way. A reader that was pinned may go on from a retired node to the units
-//! to which it points. Such a unit was in the structure when the node was retired, so it was
-//! retired at the same time or later, or not at all; it has no lesser epoch than the node, and the
-//! pin that keeps the node keeps it. Stale words need the same of their pointers: a pointer to a
-//! stale word was unlinked no later than the unit in the word.
+//! A removed unit is recycled when no reader can reach it; `epoch` explains why a reader that pins
+//! later does not find the unit. A reader that was pinned may continue from a retired node to the
+//! units to which the node points. Such a unit was in the structure when the node was retired, so
+//! it was retired at the same time or later, or not at all; its epoch is not before the node's
+//! epoch, and the pin that keeps the node also keeps the unit. Stale words are safe for the same
+//! reason: every pointer to a stale word was unlinked no later than the unit to which the word
+//! points.
 //!
 //! Chunks are added, never moved, and stand in their table before the first pointer into them is
 //! published.

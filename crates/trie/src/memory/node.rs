@@ -11,8 +11,8 @@
 //! The offset in a chain's pointer is its first byte in use. A prefix embeds a chain in the rest of
 //! its block (from offset 5 on); if byte 04 is FF, the word at 1C–1F points to its node instead.
 //!
-//! Everything that changes once published is a [`Link`] or an atomic word; all other bytes are
-//! written before the block is published, and then stay until it is recycled.
+//! While there are readers, only [`Link`]s and atomic words of a published block change. All other
+//! bytes are written before the block is published, and then stay until it is recycled.
 
 #![allow(unsafe_code)]
 
@@ -87,7 +87,7 @@ pub(crate) enum Inner<'a> {
 }
 
 impl Kind {
-    /// Returns how many blocks a pointer of this type stands for.
+    /// Returns the number of blocks of a node of this type.
     pub(crate) fn blocks(self) -> u32 {
         match self {
             Kind::Wide => WIDE_BLOCKS,

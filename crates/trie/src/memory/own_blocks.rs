@@ -1,6 +1,6 @@
 //! The nodes that a transaction has already copied. No reader sees them, so the transaction changes
-//! them in place: a write of many rows beside a reader copies each node once, and not once for each
-//! row.
+//! them in place. A write of many rows while there is a reader copies each node once, and not once
+//! for each row.
 //!
 //! It is a set of the nodes' first blocks, with open addressing. Nothing is recycled during a
 //! transaction, so a listed block cannot become another node.

@@ -6,13 +6,13 @@ use super::node::{Chain, Inner, Node, Sparse};
 use super::pointer::{Link, Pointer};
 
 /// The node at which the path of a key ends, or leaves the structure. `link` holds the pointer that
-/// a new node is to replace; `depth` is how many bytes of the key lead to the node.
+/// a new node is to replace; `depth` is the number of bytes of the key that lead to the node.
 pub(crate) enum Place<'a> {
     /// The key exists; the link holds its content.
     Existing(&'a Link),
-    /// The trie is empty: the link, which is the root, holds none.
+    /// The trie is empty: the link, which is the root or a transaction's copy of it, holds none.
     Vacant { link: &'a Link, depth: usize },
-    /// The path goes on below a leaf.
+    /// The path continues below a leaf.
     BelowLeaf { link: &'a Link, leaf: Pointer, depth: usize },
     /// The path ends in a chain, or leaves it, after `matched` of its bytes. `content` is the
     /// content of the chain's first node, or none; a content shares the chain's block.
@@ -111,7 +111,7 @@ impl<'a, C> Writer<'a, C> {
     }
 }
 
-/// Returns how many bytes two strings have in common at their beginnings.
+/// Returns the length of the longest common prefix of two strings.
 #[inline]
 pub(crate) fn common_length(left: &[u8], right: &[u8]) -> usize {
     let (left_words, _) = left.as_chunks::<8>();

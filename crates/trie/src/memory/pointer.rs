@@ -2,8 +2,8 @@
 //!
 //! The type in the pointer determines how to read the block, so a block has no header, and a
 //! pointer can name a position inside a chain. Unlike in the paper, the low 5 bits, and not the
-//! sign, mark a pointer to content, and contents are in blocks, too: a trie has 2^27 of them, 4
-//! GiB.
+//! sign, mark a pointer to content, and contents are in blocks, too: a trie has at most 2^27
+//! blocks, 4 GiB.
 
 use std::fmt;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -18,14 +18,14 @@ const RUN_LENGTHS: [u32; 3] = [4, 8, 32];
 /// Free runs of one length.
 #[derive(Clone, Copy)]
 struct Runs {
-    /// The run returned last; each begins with the index of the next one.
+    /// The run that was returned last. Each free run begins with the index of the next one.
     first: u32,
     count: u32,
 }
 
 /// The free units of one arena. Only its writer owns it.
 pub(crate) struct Pool {
-    /// The unit returned last; each free unit begins with the index of the next one.
+    /// The unit that was returned last. Each free unit begins with the index of the next one.
     first_free: u32,
     free: u32,
     /// The free runs of each of the [`RUN_LENGTHS`].
@@ -57,7 +57,7 @@ impl Pool {
         }
     }
 
-    /// Returns how many units can be taken before the arena must grow.
+    /// Returns the number of units that can be taken before the arena must grow.
     fn ready(&self) -> u32 {
         self.free + self.capacity.min(self.limit).saturating_sub(self.next)
     }
@@ -107,7 +107,8 @@ impl Pool {
         self.next - 1
     }
 
-    /// Takes two units side by side, the first of even index, if that costs nothing.
+    /// Takes two units side by side, the first of even index, if they exist and few other units are
+    /// free.
     #[inline]
     pub(crate) fn take_pair<T>(&mut self, arena: &Arena<T>) -> Option<(u32, u32)> {
         let skipped = self.next & 1;

@@ -54,8 +54,8 @@ impl<C> Reader<C> {
         unsafe { self.slot.as_ref() }
     }
 
-    /// Keeps the present content of the trie until the guard is dropped. Costs a fence. Long-lived
-    /// guards keep the writer from recycling.
+    /// Pins the reader: all that it finds in the trie stays valid until the guard is dropped. Costs
+    /// a fence. Long-lived guards keep the writer from recycling.
     pub fn pin(&self) -> Guard<'_, C> {
         let guards = self.guards.get();
         if guards == 0 {
@@ -119,13 +119,14 @@ impl<C> Guard<'_, C> {
         Subtrie::new(self.view(), prefix)
     }
 
-    /// Returns a cursor over the whole trie. It shows no single moment: each node is listed in its
-    /// state when the walk comes to it, or in some state since the beginning of the walk.
+    /// Returns a cursor over the whole trie. It does not show one moment: it lists each node in its
+    /// state when the walk reaches the node, or in an earlier state since the beginning of the
+    /// walk.
     pub fn cursor(&self, direction: Direction) -> MemoryCursor<'_, C> {
         self.cursor_from(&[], direction)
     }
 
-    /// As [`super::InMemoryTrie::cursor_from`].
+    /// Returns the cursor of [`super::InMemoryTrie::cursor_from`]; see [`Self::cursor`].
     pub fn cursor_from(&self, prefix: &[u8], direction: Direction) -> MemoryCursor<'_, C> {
         self.subtrie(prefix).cursor(direction)
     }

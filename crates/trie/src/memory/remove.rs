@@ -1,10 +1,11 @@
 //! Removes contents and branches, together with the nodes that lead nowhere else.
 //!
 //! A removal takes a branch off the lowest node that has something else to lead to, its *anchor*. A
-//! sparse node left with one child becomes part of a chain; an array node shrinks to a sparse one
-//! at [`SHRUNK_ARRAY`] children, and to a shorter one at [`SHRUNK_LONG_ARRAY`]. These numbers are
-//! well below those at which the nodes grow, so that a key that comes and goes does not rebuild the
-//! node each time.
+//! sparse node left with one child becomes part of a chain. An array or wide node becomes a sparse
+//! node at [`SHRUNK_ARRAY`] children, a long array node becomes an array node at
+//! [`SHRUNK_LONG_ARRAY`], and a wide node becomes a long array node at [`SHRUNK_WIDE`]. These
+//! numbers are well below those at which the nodes grow, so that a key that comes and goes does not
+//! rebuild the node each time.
 
 #![allow(unsafe_code)]
 
@@ -23,7 +24,8 @@ const SHRUNK_LONG_ARRAY: usize = 16;
 /// Children at which a wide node becomes a long array node, if there is room for that.
 const SHRUNK_WIDE: usize = 32;
 
-/// Blocks that a removal takes at most: a sparse node, and two chains.
+/// The number of single blocks that are reserved for a removal. It takes at most one: for a sparse
+/// node or a chain.
 pub(crate) const BLOCKS_PER_REMOVAL: usize = 2;
 
 /// The lowest node on the path that stays when the structure below the path is removed. `link`
@@ -47,7 +49,7 @@ struct Above<'a> {
 }
 
 impl Above<'_> {
-    /// Returns how many transitions one block can hold that also holds the content.
+    /// Returns the number of transitions for which one block has room, besides the content.
     fn room(&self) -> usize {
         if self.content.is_none() { CHAIN_LENGTH } else { EMBEDDED_CHAIN_LENGTH }
     }

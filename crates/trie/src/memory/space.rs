@@ -5,8 +5,8 @@
 //! [`RETIRED_PER_EPOCH`] units retired, and each operation frees at most [`FREED_AT_ONCE`] more
 //! units than it has retired itself, so that no backlog makes a single write slow.
 //!
-//! Memory bound: 4 bytes for each retired unit; as many of those as the writer retires while the
-//! longest-pinned reader stays.
+//! Memory bound: 4 bytes for each retired unit. The number of retired units is bounded by the units
+//! that the writer retires while the longest-pinned reader stays.
 
 #![allow(unsafe_code)]
 
@@ -26,9 +26,9 @@ const RETIRED_PER_EPOCH: u32 = 64;
 const FREED_AT_ONCE: u32 = 128;
 
 /// The trie cannot grow, because of its limit (at most 2^27 blocks, 4 GiB) or for lack of memory;
-/// it was not changed.
+/// the failed operation has not changed it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("no block is left for the trie: {used} of 32 bytes are in use")]
+#[error("no block is left for the trie: {used} blocks of 32 bytes are in use")]
 pub struct TrieFull {
     /// Blocks in use.
     pub used: u32,
@@ -51,12 +51,13 @@ pub(crate) struct Space {
     /// A block in the cache line of the content that was taken last, for the chain that will lead
     /// to it. Set only while a content is added for a key that had none.
     beside_content: Option<u32>,
-    /// Blocks for a node of several. Set only while a content is added for a key that had none.
+    /// Blocks for a node that has several. Set only while a content is added for a key that had
+    /// none.
     room: Option<Room>,
     retired: RetiredBlocks,
     retired_since_advance: u32,
     retired_in_operation: u32,
-    /// During a transaction: the value of [`Space::retired_in_operation`] at its begin. Units
+    /// During a transaction: the value of [`Space::retired_in_operation`] when it began. Units
     /// retired since then may still be found, because their replacement is not published yet: the
     /// epoch must not advance.
     deferred_from: Option<u32>,
@@ -84,7 +85,7 @@ impl Space {
         }
     }
 
-    /// Makes sure that so many blocks can be taken, for structure and contents.
+    /// Makes sure that `blocks` blocks can be taken, for structure and contents.
     #[inline]
     pub(crate) fn reserve<C>(&mut self, shared: &Shared<C>, blocks: usize) -> Result<(), TrieFull> {
         let blocks = u32::try_from(blocks).unwrap_or(u32::MAX);
@@ -141,7 +142,7 @@ impl Space {
         }
     }
 
-    /// Takes the blocks of a node of several, side by side.
+    /// Takes blocks side by side for a node that has several.
     pub(crate) fn take_run<C>(&mut self, shared: &Shared<C>, blocks: u32) -> Result<u32, TrieFull> {
         if let Some(run) = self.blocks.take_run(&shared.blocks, blocks) {
             return Ok(run);
@@ -198,7 +199,7 @@ impl Space {
     }
 
     /// Records that a block or content has been taken out of the structure, or will be before the
-    /// operation ends. It keeps its bytes until [`Space::settle`].
+    /// operation ends. The unit keeps its bytes until [`Space::settle`].
     #[inline]
     pub(crate) fn retire<C>(&mut self, shared: &Shared<C>, pointer: Pointer) {
         if pointer.is_leaf() {

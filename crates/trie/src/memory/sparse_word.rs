@@ -91,7 +91,7 @@ impl SparseWord {
         digits | sixth << 15
     }
 
-    /// As [`SparseWord::order`], but the greatest byte's index first.
+    /// Returns the indices as [`SparseWord::order`] does, but the greatest byte's index first.
     pub(crate) const fn reverse_order(self) -> u32 {
         let (mut digits, mut reversed) = (self.order(), 0o777_777);
         while digits & 7 != 7 {

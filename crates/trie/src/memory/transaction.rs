@@ -38,7 +38,8 @@ pub struct Transaction<'a, C> {
     /// Begins with the prefix.
     key: &'a mut Vec<u8>,
     prefix_length: usize,
-    /// The lowest link of the structure on the way to the prefix, and how many bytes lead to it.
+    /// The lowest link of the structure on the way to the prefix, and the number of bytes that lead
+    /// to it.
     published: &'a Link,
     depth: usize,
     /// The new pointer for that link, while there are readers.
@@ -74,7 +75,7 @@ impl<'a, C> Transaction<'a, C> {
         self.subtrie().cursor(direction)
     }
 
-    /// As [`InMemoryTrie::put_with`], for prefix + `suffix`.
+    /// Works like [`InMemoryTrie::put_with`], for prefix + `suffix`.
     ///
     /// # Errors
     /// Fails if the trie is full; earlier changes stay.
@@ -110,8 +111,8 @@ impl<'a, C> Transaction<'a, C> {
         Ok(writer.remove_below(link, key, depth))
     }
 
-    /// Returns a writer for prefix + `suffix`, a link below which it may change everything on the
-    /// key's way, the key, and how many of its bytes lead to the link.
+    /// Returns a writer for prefix + `suffix`, a link below which the writer may change everything
+    /// on the path of the key, the key, and the number of its bytes that lead to the link.
     #[inline]
     fn writer(&mut self, suffix: &[u8]) -> Result<(Writer<'_, C>, &Link, &[u8], usize), TrieFull> {
         self.key.truncate(self.prefix_length);

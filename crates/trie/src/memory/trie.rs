@@ -87,9 +87,9 @@ impl<C> InMemoryTrie<C> {
         InMemoryTrie::with(Shared::new(Some(spare)), 1 << INDEX_BITS)
     }
 
-    /// Sets the function that returns how many bytes a content takes besides its block. `weight`
-    /// must return the same for a content until the content is changed. Has no effect once the trie
-    /// has readers or retired contents. See [`InMemoryTrie::retired_weight`].
+    /// Sets the function that returns the number of bytes that a content takes besides its block.
+    /// `weight` must return the same for a content until the content is changed. Has no effect once
+    /// the trie has readers or retired contents. See [`InMemoryTrie::retired_weight`].
     #[must_use]
     pub fn with_weight(mut self, weight: fn(&C) -> usize) -> InMemoryTrie<C> {
         if let Some(shared) =
@@ -131,8 +131,8 @@ impl<C> InMemoryTrie<C> {
         self.shared.root.get().is_none()
     }
 
-    /// Maps `key` to `content`. Returns whether there was a content before; that one is dropped
-    /// once no reader can hold it.
+    /// Maps `key` to `content`. Returns whether there was a content before; the old content is
+    /// dropped once no reader can reach it.
     ///
     /// # Errors
     /// Fails, without a change, if the trie is full.
@@ -153,7 +153,7 @@ impl<C> InMemoryTrie<C> {
         self.put_with(key, |old| (change(old), ()))
     }
 
-    /// As [`InMemoryTrie::apply`], for a change that has a result.
+    /// Works like [`InMemoryTrie::apply`], for a change that has a result.
     ///
     /// # Errors
     /// Fails, without a change, if the trie is full.
@@ -215,7 +215,7 @@ impl<C> InMemoryTrie<C> {
     /// proportion to the removed part.
     ///
     /// # Errors
-    /// As [`InMemoryTrie::remove`].
+    /// Fails as [`InMemoryTrie::remove`] does.
     pub fn remove_branch(&mut self, prefix: &[u8]) -> Result<bool, TrieFull> {
         self.space.reserve(&self.shared, BLOCKS_PER_REMOVAL)?;
         let removed = self.writer().remove_branch(prefix);
@@ -240,7 +240,7 @@ impl<C> InMemoryTrie<C> {
         self.shared.epochs.has_readers()
     }
 
-    /// Returns a handle for reading on any thread while this writer goes on.
+    /// Returns a handle for reading on any thread while this owner writes.
     pub fn reader(&self) -> Reader<C> {
         Reader::new(&self.shared)
     }
@@ -307,7 +307,7 @@ impl<C> InMemoryTrie<C> {
 }
 
 impl<'a, C> Writer<'a, C> {
-    /// As [`InMemoryTrie::put_with`], for a key whose first `depth` bytes lead to `link`.
+    /// Works like [`InMemoryTrie::put_with`], for a key whose first `depth` bytes lead to `link`.
     #[inline]
     pub(super) fn apply_at<R>(
         &mut self,
@@ -340,7 +340,7 @@ impl<'a, C> Writer<'a, C> {
         Ok(result)
     }
 
-    /// As [`InMemoryTrie::update`], for a key whose first `depth` bytes lead to `link`.
+    /// Works like [`InMemoryTrie::update`], for a key whose first `depth` bytes lead to `link`.
     pub(super) fn update_at<R>(
         &mut self,
         link: &'a Link,

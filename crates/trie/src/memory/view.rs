@@ -59,8 +59,9 @@ impl<'a, C> View<'a, C> {
         }
     }
 
-    /// As [`View::prefetch`], for a known path: prefetches the line of the next child in a wide
-    /// node, and all lines of an array node, which are few.
+    /// Prefetches the part of a node that a look-up of the path `rest` reads: the line of the next
+    /// child in a wide node, all lines of an array node, which are few, or the block of another
+    /// node.
     #[inline]
     pub(crate) fn prefetch_towards(self, pointer: Pointer, rest: &[u8]) {
         if pointer.is_none() {
@@ -68,7 +69,7 @@ impl<'a, C> View<'a, C> {
         }
         match (pointer.kind(), rest.first()) {
             (Kind::Array | Kind::LongArray | Kind::Wide, Some(&byte)) => match self.open(pointer) {
-                // Making these reads nothing of the node.
+                // Opening these nodes reads none of their bytes.
                 Node::Array(array) => array.prefetch(),
                 Node::Wide(wide) => prefetch(std::ptr::from_ref(wide.find(byte)).cast()),
                 _ => {}

@@ -1,8 +1,8 @@
 //! Chains: nodes with one child that follow one another, as in long keys with a common prefix.
 //!
-//! A writer puts such a child directly before its parent, with a distance that fits in half a byte:
-//! two bytes for a node, header and transition. A thousand of them on a page are compared with the
-//! key in one loop, instead of one by one.
+//! A writer puts such a child directly before its parent. The distance then fits in half a byte,
+//! and a node has two bytes: header and transition. A reader compares all nodes of a chain on a
+//! page with the key in one loop, instead of opening one node after another.
 
 use super::layout::PAGE_SIZE;
 
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn links_are_followed_as_far_as_page_and_key_go() {
         let key = b"abcdefgh";
-        // The links go from the end of the page down, the first of them at 4094.
+        // The first link is at offset 4094; each further link lies before the previous one.
         let page = |links: usize| {
             let mut page = vec![0u8; PAGE_SIZE];
             for (index, byte) in key.iter().cycle().take(links).enumerate() {
@@ -59,13 +59,13 @@ mod tests {
         assert_eq!(followed_links(&page(8), at(last - 2), b"bcd"), 3);
         assert_eq!(followed_links(&page(0), at(last), key), 0);
         assert_eq!(followed_links(&page(5), at(last), b""), 0);
-        // An odd offset, and offsets with nothing before or after.
+        // The start is odd, or it has no bytes before or behind it.
         assert_eq!(followed_links(&page(8), at(last + 1), key), 0);
         assert_eq!(followed_links(&page(8), at(last - 1), key), 0);
         assert_eq!(followed_links(&[LINK, b'a'], 0, key), 0);
         assert_eq!(followed_links(&[LINK], 0, key), 0);
         assert_eq!(followed_links(&[], at(last), key), 0);
-        // The whole page: the child of the node at its start is on another one.
+        // The links fill the page. The child of the node at its start is on another page.
         let long: Vec<u8> = key.iter().copied().cycle().take(PAGE_SIZE).collect();
         assert_eq!(followed_links(&page(PAGE_SIZE / 2), at(last), &long), PAGE_SIZE / 2 - 1);
         let mut odd = page(PAGE_SIZE / 2);

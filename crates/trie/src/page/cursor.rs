@@ -1,7 +1,7 @@
 //! Iterates over the payloads of a trie, in both directions, from any key.
 //!
-//! A cursor remembers the path: the key's bytes and, for each node of the path that may be needed
-//! again (more than one child, or a payload), its position and the slot taken.
+//! A cursor records the path: the key's bytes and, for each node of the path that may be needed
+//! again (more than one child, or a payload), its position and the slot that was followed.
 //!
 //! Memory bound: proportional to the key's length, which is at most [`MAX_DEPTH`] bytes. A step
 //! costs at most one way up and one way down.
@@ -17,7 +17,7 @@ use super::walker::Walker;
 ///
 /// **Moves.** A new cursor stands nowhere and has read nothing. [`first`](Cursor::first),
 /// [`last`](Cursor::last) and the `seek_…` functions are legal at any time and begin at the root;
-/// [`next`](Cursor::next) and [`previous`](Cursor::previous) go on from the present key, may
+/// [`next`](Cursor::next) and [`previous`](Cursor::previous) continue from the present key, may
 /// alternate, and return `false` if the cursor stands nowhere. Keys come in the order of their
 /// bytes, a prefix before its extensions.
 ///
@@ -77,7 +77,7 @@ impl<S: PageSource> Cursor<S> {
         self.walker.source()
     }
 
-    /// Returns how many pages were requested so far.
+    /// Returns the number of pages requested so far.
     pub fn pages_touched(&self) -> u64 {
         self.walker.pages_touched()
     }

@@ -107,7 +107,7 @@ mod tests {
     use proptest::collection::btree_map;
     use proptest::prelude::*;
 
-    /// Encodes a node, puts it at its position in an otherwise foreign page, and reads it back.
+    /// Encodes a node, puts it at its position in a page of other bytes, and reads it back.
     fn check(edges: &[Edge], position: u64, payload_bits: u8, payload: &[u8]) -> NodeKind {
         let (kind, body_size) = measure(edges, position, payload_bits != 0);
         let mut bytes = Vec::new();
@@ -168,7 +168,8 @@ mod tests {
         }
         let all: Vec<Edge> = (0..=255).map(|transition| Edge { transition, child: 9 }).collect();
         for position in [300, 5000, 70_000, 1 << 24, 1 << 32] {
-            // Within a page: a full node of 8-byte distances is over 2 KiB.
+            // The node must fit into the page. With 256 distances of 8 bytes, it is longer than 2
+            // KiB.
             let position = position / PAGE_SIZE as u64 * PAGE_SIZE as u64 + 11;
             seen.insert(check(&all, position, 3, b"abc") as u8);
         }
@@ -184,7 +185,7 @@ mod tests {
             position in 1_u64 << 40..1 << 42,
             payload_bits in 0_u8..16,
         ) {
-            // Far enough from the end of the page.
+            // The node begins in the first half of a page, so it fits into the page.
             let position = position & !0xFFF | position & 0x7FF;
             let edges: Vec<Edge> = children
                 .iter()

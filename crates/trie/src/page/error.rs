@@ -49,7 +49,7 @@ pub enum ReadError<E> {
 /// The reason why a key was not added to a trie, or the trie not completed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 pub enum WriteError {
-    /// Keys come in strictly increasing order; this one differs from the previous one at `depth`.
+    /// The key is not above the previous key, from which it first differs at `depth`.
     #[error("key {number} is not above its predecessor (they part at byte {depth})")]
     OutOfOrder {
         /// Number of the key, from 0.

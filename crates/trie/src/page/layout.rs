@@ -119,7 +119,7 @@ impl NodeKind {
         KINDS[(header >> 4) as usize]
     }
 
-    /// Returns how a node of this kind stores its children.
+    /// Returns the form in which a node of this kind stores its children.
     #[inline]
     pub const fn shape(self) -> Shape {
         match self {
@@ -136,7 +136,7 @@ impl NodeKind {
         !matches!(self, SingleNoPayload4 | SingleNoPayload12)
     }
 
-    /// Returns the bits of one distance.
+    /// Returns the number of bits of one distance.
     #[inline]
     pub const fn distance_bits(self) -> usize {
         match self {
@@ -152,8 +152,8 @@ impl NodeKind {
         }
     }
 
-    /// Returns the bytes from the first byte of the node up to its payload. `slots` is the number
-    /// of children of a sparse node and the span of transitions of a dense one.
+    /// Returns the number of bytes from the first byte of the node up to its payload. `slots` is
+    /// the number of children of a sparse node and the span of transitions of a dense one.
     #[inline]
     pub const fn body_size(self, slots: usize) -> usize {
         let distances_size = (slots * self.distance_bits()).div_ceil(8);
@@ -247,7 +247,8 @@ mod tests {
         assert_eq!(single(1 << 40), LongDense);
         assert_eq!(NodeKind::choose(1, 1, 3, true), Single8);
         assert_eq!(NodeKind::choose(1, 1, 300, true), Single16);
-        // Two children far apart are sparse, neighbours are dense; equal sizes are dense.
+        // A node is sparse if its children are far apart. It is dense if its children are
+        // neighbours, or if both kinds have equal sizes.
         assert_eq!(NodeKind::choose(2, 100, 10, false), Sparse8);
         assert_eq!(NodeKind::choose(2, 3, 10, false), Sparse8);
         assert_eq!(NodeKind::choose(2, 2, 10, false), Dense12);

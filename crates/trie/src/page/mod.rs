@@ -1,8 +1,8 @@
 //! The trie on disk: nodes packed into 4 KiB pages, written bottom-up, read in place.
 //!
-//! Invariants of a file: a node with its payload lies within one page; a child lies before its
-//! parent; nothing else gives structure, so that tries follow one another in a file, next to bytes
-//! of other kinds, and a trie is named by the position of its root.
+//! Invariants of a file: a node with its payload lies within one page, and a child lies before its
+//! parent. The file has no other structure. Several tries, and bytes of other kinds, may follow one
+//! another in it; the position of its root identifies a trie.
 //!
 //! Writing ([`PageTrieWriter`]) takes keys in order and needs memory for one path and its pending
 //! branches, not for the keys. Reading ([`Walker`] for look-ups, [`Cursor`] for iteration) takes

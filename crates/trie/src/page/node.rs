@@ -14,8 +14,8 @@ use super::layout::{NodeKind, PAGE_SIZE, Shape};
 pub enum Search {
     /// This slot has a child for the byte.
     Found(usize),
-    /// There is no child for it; slots before this one are smaller, this one and those after it are
-    /// greater.
+    /// There is no child for the byte. The transitions of the slots before this one are less than
+    /// the byte; those of this slot and of later ones are greater.
     Missing(usize),
 }
 
@@ -89,13 +89,13 @@ impl<'page> Node<'page> {
         self.payload_bits() != 0
     }
 
-    /// Returns the bytes from the start of the payload to the end of the page: the format does not
-    /// store where a payload ends, so its owner must know.
+    /// Returns the bytes from the start of the payload to the end of the page. The format does not
+    /// store where a payload ends; the trie's owner must compute it.
     pub fn payload(&self) -> &'page [u8] {
         self.bytes.get(self.body_size..).unwrap_or_default()
     }
 
-    /// Returns the bytes of the node without the payload.
+    /// Returns the length of the node in bytes, without the payload.
     pub fn body_size(&self) -> usize {
         self.body_size
     }
@@ -114,7 +114,7 @@ impl<'page> Node<'page> {
             _ => match self.kind.shape() {
                 Shape::Single => self.byte(1),
                 Shape::Sparse => self.byte(2 + slot),
-                // `Node::at` has checked that it does not overflow.
+                // `Node::at` has checked that the sum does not overflow.
                 _ => self.byte(1).wrapping_add(slot as u8),
             },
         }
@@ -166,7 +166,7 @@ impl<'page> Node<'page> {
     /// Returns the position of the child for `transition`.
     ///
     /// # Errors
-    /// As [`Node::child`].
+    /// Fails as [`Node::child`] does.
     #[inline]
     pub fn child_for(&self, transition: u8) -> Result<Option<u64>, CorruptNode> {
         match self.search(transition) {
@@ -178,7 +178,7 @@ impl<'page> Node<'page> {
     /// Returns slot and position of the last child in a slot before `slot`.
     ///
     /// # Errors
-    /// As [`Node::child`].
+    /// Fails as [`Node::child`] does.
     pub fn child_before(&self, slot: usize) -> Result<Option<(usize, u64)>, CorruptNode> {
         for slot in (0..slot.min(self.slots)).rev() {
             if let Some(child) = self.child(slot)? {
@@ -191,7 +191,7 @@ impl<'page> Node<'page> {
     /// Returns slot and position of the first child in `slot` or one after it.
     ///
     /// # Errors
-    /// As [`Node::child`].
+    /// Fails as [`Node::child`] does.
     pub fn child_from(&self, slot: usize) -> Result<Option<(usize, u64)>, CorruptNode> {
         for slot in slot..self.slots {
             if let Some(child) = self.child(slot)? {

@@ -182,21 +182,21 @@ pub(super) struct ChainSize {
 /// Size of a node that refers to its neighbour in a chain.
 const LINK_SIZE: usize = 2;
 
-/// Returns the size of the lowest node of a chain, `distance` above its child.
+/// Returns the size of the lowest node of a chain, which lies `distance` bytes after its child.
 pub(super) fn chain_foot_size(distance: u64) -> usize {
     let kind = NodeKind::choose(1, 1, distance, false);
     kind.body_size(kind.slots(1, 1))
 }
 
-/// Returns the sizes of a chain of `length` nodes, at least 1, of which the lowest is `distance`
-/// above its child.
+/// Returns the sizes of a chain of `length` nodes, at least 1, of which the lowest lies `distance`
+/// bytes after its child.
 pub(super) fn chain_size(distance: u64, length: usize) -> ChainSize {
     let foot = chain_foot_size(distance);
     let size = foot + LINK_SIZE * (length - 1);
     ChainSize { size, root_size: if length == 1 { foot } else { LINK_SIZE } }
 }
 
-/// Returns how many nodes of a chain fit in `room` bytes.
+/// Returns the number of nodes of a chain that fit in `room` bytes.
 pub(super) fn chain_length_within(room: usize, distance: u64) -> usize {
     match room.checked_sub(chain_foot_size(distance)) {
         Some(rest) => 1 + rest / LINK_SIZE,
@@ -221,8 +221,8 @@ mod tests {
     use super::*;
     use crate::page::Node;
 
-    /// The root's transition '-' leads to a fork over two placed branches, 'c' over a chain "def"
-    /// to a leaf.
+    /// Returns a branch. The root has two transitions: '-' leads to a node whose two children are
+    /// placed branches, and 'c' leads through a chain "def" to a leaf.
     fn branch() -> Pending {
         let mut pending = Pending { bytes: b"\x01LEAFab-cdef".to_vec(), ..Pending::default() };
         pending.pieces = vec![

@@ -16,7 +16,8 @@ use crate::prefetch::prefetch_range;
 pub enum Descent {
     /// It continues in the page with this number.
     Page(u64),
-    /// It ended at this node, which has a payload and lies in the page that was provided last.
+    /// The descent ended at this node, which has a payload and lies in the page that was provided
+    /// last.
     Payload(u64),
     /// There is no answer.
     Nothing,
@@ -33,7 +34,7 @@ pub(super) fn page_of(position: u64) -> u64 {
 /// parents. A useless prefetch costs little, because the lines arrive at the same time.
 const LIKELY_BYTES: (usize, usize) = (320, 128);
 
-/// Bytes prefetched of a node that is known to come next.
+/// Number of bytes that are prefetched of a node that comes next.
 const NODE_BYTES: usize = 128;
 
 /// Prefetches the part of a page that is likely to be read when it is entered at a node.
@@ -65,8 +66,8 @@ impl<'key> PrefixSearch<'key> {
         page_of(self.position)
     }
 
-    /// Returns the next node and how many bytes of the key are left for it: enough to continue
-    /// later.
+    /// Returns the next node, and the number of bytes of the key that are left for it.
+    /// [`Self::new`] continues from there.
     #[inline]
     pub fn place(&self) -> (u64, usize) {
         (self.position, self.rest.len())
@@ -79,7 +80,7 @@ impl<'key> PrefixSearch<'key> {
         prefetch_range(page, offset, (offset + NODE_BYTES).min(page.len()));
     }
 
-    /// Descends as far as `page` reaches, which must be the one with [`PrefixSearch::page_number`].
+    /// Descends as far as `page` reaches, which must be the page [`PrefixSearch::page_number`].
     ///
     /// # Errors
     /// Fails if a node is damaged.
@@ -95,8 +96,8 @@ impl<'key> PrefixSearch<'key> {
         }
     }
 
-    /// Descends by one node, or by a chain of them, on the page with [`PrefixSearch::page_number`];
-    /// the next node may lie on the same page.
+    /// Descends by one node, or by a chain of nodes, on the page [`PrefixSearch::page_number`]. The
+    /// next node may lie on the same page.
     ///
     /// # Errors
     /// Fails if a node is damaged.
@@ -147,7 +148,7 @@ impl<'key> FloorSearch<'key> {
         page_of(self.position)
     }
 
-    /// Continues as far as `page` reaches, which must be the one with [`FloorSearch::page_number`].
+    /// Continues as far as `page` reaches, which must be the page [`FloorSearch::page_number`].
     ///
     /// # Errors
     /// Fails if a node is damaged.

@@ -46,8 +46,8 @@ impl<'file> PageSource for MemoryPages<'file> {
     }
 }
 
-/// Appends the `length` bytes at `position` to `output`, across pages. Returns how many were read:
-/// fewer than `length` if the file ends before. Memory grows with the bytes read, not with
+/// Appends the `length` bytes at `position` to `output`, across pages. Returns the number of bytes
+/// read: fewer than `length` if the file ends before. Memory grows with the bytes read, not with
 /// `length`.
 ///
 /// # Errors

@@ -1,4 +1,4 @@
-//! Single look-ups: from the root down, one page at a time, without a record of the path.
+//! Single look-ups, from the root down. They hold one page at a time, and do not record the path.
 //!
 //! Keys are ordered as byte strings, a prefix before its extensions; in a trie that is pre-order.
 //! An answer is the position of a node with a payload; [`Walker::node`] then reads it from the page
@@ -26,8 +26,8 @@ impl<S: PageSource> Walker<S> {
         Walker { source, page: None, pages_touched: 0 }
     }
 
-    /// Returns how often a page was requested. Staying in a page does not count, returning to one
-    /// does.
+    /// Returns the number of page requests. The walker requests a page when it enters the page,
+    /// also when it returns to it.
     pub fn pages_touched(&self) -> u64 {
         self.pages_touched
     }
@@ -59,7 +59,7 @@ impl<S: PageSource> Walker<S> {
     /// Finds the payload of exactly `key`.
     ///
     /// # Errors
-    /// As [`Walker::node`].
+    /// Fails as [`Walker::node`] does.
     pub async fn exact(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
         let mut position = root;
         for &byte in key {
@@ -75,7 +75,7 @@ impl<S: PageSource> Walker<S> {
     /// prefixes it is the only candidate for `key`.
     ///
     /// # Errors
-    /// As [`Walker::node`].
+    /// Fails as [`Walker::node`] does.
     pub async fn prefix(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
         let mut search = PrefixSearch::new(root, key);
         loop {
@@ -91,7 +91,7 @@ impl<S: PageSource> Walker<S> {
     /// Finds the payload of the greatest stored string that is `key` or below it.
     ///
     /// # Errors
-    /// As [`Walker::node`].
+    /// Fails as [`Walker::node`] does.
     pub async fn floor(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
         let mut search = FloorSearch::new(root, key);
         loop {
@@ -107,7 +107,7 @@ impl<S: PageSource> Walker<S> {
     /// Finds the payload of the smallest stored string that is `key` or above it.
     ///
     /// # Errors
-    /// As [`Walker::node`].
+    /// Fails as [`Walker::node`] does.
     pub async fn ceiling(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
         self.above(root, key, true).await
     }
@@ -115,7 +115,7 @@ impl<S: PageSource> Walker<S> {
     /// Finds the payload of the smallest stored string above `key`.
     ///
     /// # Errors
-    /// As [`Walker::node`].
+    /// Fails as [`Walker::node`] does.
     pub async fn higher(&mut self, root: u64, key: &[u8]) -> Result<Option<u64>, S> {
         self.above(root, key, false).await
     }
@@ -162,7 +162,7 @@ impl<S: PageSource> Walker<S> {
     /// deeper.
     ///
     /// # Errors
-    /// As [`Walker::node`], and if the branch is deeper.
+    /// Fails as [`Walker::node`] does, and if the branch is deeper.
     pub async fn minimum(&mut self, branch: u64) -> Result<u64, S> {
         let mut position = branch;
         for _ in 0..=MAX_DEPTH {
@@ -181,7 +181,7 @@ impl<S: PageSource> Walker<S> {
     /// Finds the last payload at or below the node at `branch`, at most [`MAX_DEPTH`] bytes deeper.
     ///
     /// # Errors
-    /// As [`Walker::node`], and if the branch is deeper.
+    /// Fails as [`Walker::node`] does, and if the branch is deeper.
     pub async fn maximum(&mut self, branch: u64) -> Result<u64, S> {
         let mut position = branch;
         for _ in 0..=MAX_DEPTH {

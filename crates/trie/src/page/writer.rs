@@ -1,16 +1,17 @@
-//! The page-aware writer: keys in increasing order in, packed pages out.
+//! The page-aware writer takes keys in increasing order and writes packed pages.
 //!
-//! Only the path to the last key is open. A node is finished when a key leaves it; if it makes less
-//! than a page together with its pending descendants it stays pending, else its children's branches
-//! are put into the file first, largest first into the rest of the page, so that a branch
-//! shares a page wherever it can. Bytes of a key between two nodes that branch or carry a payload
-//! need no node of their own until they are written, so long shared prefixes cost one comparison.
+//! Only the path to the last key is open. A node is finished when a key leaves it. It stays pending
+//! if it takes less than a page together with its pending descendants. Otherwise the branches of
+//! its children are written first: always the largest branch that fits in the rest of the page, so
+//! that most branches lie within one page. Bytes of a key between two nodes that branch or carry a
+//! payload need no node of their own until they are written, so long shared prefixes cost one
+//! comparison.
 //!
 //! Memory: the last key, and for each open node at most 256 pending branches of less than a page.
 //! It does not grow with the number of keys.
 //!
-//! The rules of packing are those of Cassandra's `IncrementalTrieWriterPageAware`, to come out at
-//! the same size; the representation is not.
+//! The rules of packing are those of Cassandra's `IncrementalTrieWriterPageAware`, so that files
+//! have the same size. The data structures differ.
 
 use super::encode::{Edge, encode, measure};
 use super::error::WriteError;
@@ -361,8 +362,8 @@ impl PageTrieWriter {
         self.scratch.placed = placed;
     }
 
-    /// Puts one branch into the file, unless a fresh page would hold it and the rest of this one
-    /// does not: then it returns the true size as the error.
+    /// Writes one branch to the file. If the branch does not fit in the rest of a page that is
+    /// partly filled, writes nothing and returns the branch's true size as the error.
     fn place_branch(
         &mut self,
         sink: &mut impl Sink,

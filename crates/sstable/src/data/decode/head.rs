@@ -1,5 +1,6 @@
-//! The head of a row or marker: the part before the body, which suffices to place the item and to
-//! step over it. All readers of Data.db read it by [`walk_head`].
+//! The head of a row or marker: the part before the body. It has the item's position and length, so
+//! that a reader can step over the item. All readers of Data.db read heads by [`walk_head`], and
+//! those of static rows by [`walk_static_head`].
 
 use std::cmp::Ordering;
 
@@ -23,13 +24,13 @@ pub(crate) enum HeadKind {
     Marker(BoundKind),
 }
 
-/// The head of a row or marker, without the values of its position. Offsets are those of the bytes
-/// from which it was read.
+/// The head of a row or marker, without the values of its position. Offsets count in the bytes from
+/// which the head was read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) kind: HeadKind,
     pub(crate) flags: u8,
-    /// The extended flags; 0 without [`EXTENSION`].
+    /// The extended flags; 0 without [`EXTENSION`] and for a static row.
     pub(crate) extended: u8,
     /// The offset after the values.
     pub(crate) values_end: usize,
@@ -40,7 +41,7 @@ pub(crate) struct Head {
 }
 
 impl Head {
-    /// Returns an error unless the body ends at `offset`, where its reader stands.
+    /// Returns an error unless the body ends at `offset`, at which its reader stopped.
     #[inline]
     pub(crate) fn check_end(&self, offset: usize) -> Decoded<()> {
         if offset == self.end {
@@ -161,8 +162,8 @@ impl UnfilteredHead {
         }
     }
 
-    /// Compares its position with another one, without owned values. `bytes` are the bytes of the
-    /// head.
+    /// Compares the item's position with another one, without copying values. `bytes` are the bytes
+    /// of the head.
     pub(crate) fn compare(
         &self,
         bytes: &Bytes,

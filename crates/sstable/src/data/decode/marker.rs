@@ -43,7 +43,7 @@ fn read_body(
     Ok(deletions)
 }
 
-/// The item at a place after a partition's head, as far as a reader needs it to step over the item.
+/// The parts of a row or marker that a reader needs to step over it.
 pub(crate) enum Step {
     /// A row that ends at this offset.
     Row(usize),
@@ -53,8 +53,8 @@ pub(crate) enum Step {
     End,
 }
 
-/// Takes the step at `start`, and passes the ranges of the position's values to `each`. A row may
-/// end after the bytes; a marker must lie wholly in them.
+/// Reads the step over the item at `start`, and passes the ranges of the position's values to
+/// `each`. A row may end after the bytes; a marker must lie wholly in them.
 #[inline]
 pub(crate) fn step(
     bytes: &[u8],
@@ -70,7 +70,7 @@ pub(crate) fn step(
     }
     match read_body(bytes, &head, kind, layout) {
         Ok((_, open)) => Ok(Step::Marker(head.end, open, kind)),
-        // All bytes of the marker are here, so more of them would not help.
+        // All bytes of the marker are here, so a longer window would not help.
         Err(malformed) => Err(Malformed::Wrong(malformed.reason())),
     }
 }

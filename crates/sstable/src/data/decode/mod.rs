@@ -1,14 +1,14 @@
 //! Reads partition heads, rows and markers from bytes in memory.
 //!
-//! One walk knows the format: [`walk_head`] reads the head of a row or marker, [`walk_row`] the
-//! body of a row, for one of the visitors; see [`espalier_mutation::encoding::walk`] and
-//! decision 0045.
+//! All readers share one walk over the format: [`walk_head`] reads the head of a row or marker, and
+//! [`walk_row`] passes the body of a row to a visitor; see [`espalier_mutation::encoding::walk`]
+//! and docs/decisions/0045.
 //!
 //! | reader | result |
 //! | --- | --- |
 //! | [`RowDecoder`] | a row as an object, with the reason if it is damaged |
 //! | [`RowRef`] | ranges of a row's cells, to pack, copy, scan or print it |
-//! | [`UniformRow`] | the ranges of a row that a copy takes over |
+//! | [`UniformRow`] | the ranges of a row that a writer copies |
 //! | [`step`] | the end of a row or marker |
 
 mod head;

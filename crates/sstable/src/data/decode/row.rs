@@ -29,8 +29,8 @@ pub(crate) struct RowDecoder {
     wanted_regulars: Wanted,
 }
 
-/// For each column, by its index in the file, whether the reader wants the column's values. `None`
-/// if the reader wants the values of all columns.
+/// A flag for each column of the file, in the file's order: true if the reader wants the column's
+/// values. `None` if the reader wants the values of all columns.
 type Wanted = Option<Box<[bool]>>;
 
 impl RowDecoder {
@@ -60,8 +60,8 @@ impl RowDecoder {
         self.wanted_statics.is_none() && self.wanted_regulars.is_none()
     }
 
-    /// Reads the row of `head`, which was read from `bytes`. The row is empty if all its cells
-    /// belong to dropped columns.
+    /// Reads the row of `head`, which was read from `bytes`. The row may be empty, because cells of
+    /// dropped columns are left out.
     pub(crate) fn read_row(&self, bytes: &Bytes, head: &UnfilteredHead) -> Decoded<Row> {
         let clustering = Clustering { values: to_values(bytes, &head.spans) };
         let columns = (self.layout.regulars.as_slice(), &self.wanted_regulars);
@@ -93,7 +93,7 @@ impl RowDecoder {
 }
 
 /// Walks over the regular columns of the row of `head`, with `input` at the row's body. Succeeds
-/// only if all of the row is there.
+/// only if `input` has all of the row.
 #[inline(always)]
 pub(crate) fn walk_row(
     input: &mut DataInput<'_>,

@@ -1,10 +1,10 @@
 //! A raw row: a row read in place, whose cells are ranges of the bytes, without an object for any
 //! of them.
 //!
-//! It serves readers that go through each row once and keep nothing of it, such as a dump. It
-//! covers the common rows: without an extension, without complex columns and without counters. For
-//! all other rows, and for damaged ones, [`RowRef::read`] has no answer, and the caller uses
-//! [`RowDecoder`](super::RowDecoder), which also gives the reason.
+//! Raw rows serve readers that visit each row once and keep nothing of it, such as a dump. Most
+//! rows can be read so: those without extended flags, without complex columns and without counters.
+//! For all other rows, and for damaged ones, [`RowRef::read`] returns `None`, and the caller uses
+//! [`RowDecoder`](super::RowDecoder), which also returns the reason.
 //!
 //! Memory: 40 bytes for each column of the widest row, reused for the next row.
 
@@ -69,9 +69,9 @@ impl RowRef {
         self.read_columns(bytes, start, layout, usize::MAX)
     }
 
-    /// Reads a row as [`Self::read`] does, but without the cells behind the first `wanted` columns
-    /// of the file, if the row exists whatever its cells: it has a liveness that does not expire,
-    /// and no deletion.
+    /// Reads a row as [`Self::read`] does. If the row exists whatever its cells are (it has a
+    /// liveness that does not expire, and no deletion), leaves out the cells behind the first
+    /// `wanted` columns of the file.
     #[inline]
     pub(crate) fn read_columns(
         &mut self,

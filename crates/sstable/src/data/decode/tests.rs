@@ -1,4 +1,5 @@
-//! Property tests: all visitors of the walk agree about a row, and none of them panics.
+//! Property tests: all readers of a row or marker read the same from the same bytes, and none
+//! panics.
 
 use std::{path::Path, sync::Arc};
 
@@ -75,12 +76,12 @@ impl Random {
     }
 }
 
-/// The columns of a header.
+/// The kinds of columns in a header.
 #[derive(Clone, Copy, Debug)]
 enum Columns {
     Simple,
     Complex,
-    /// 70 of them, so that a subset is a list.
+    /// 70 columns, so that a subset is stored as a list.
     Many,
 }
 
@@ -164,10 +165,11 @@ fn random_marker(random: &mut Random) -> RangeTombstoneMarker {
     RangeTombstoneMarker { position: ClusteringBound { kind, values }, before, after }
 }
 
-/// Where the item begins in the bytes.
+/// The offset at which the item begins.
 const START: usize = 3;
 
-/// Reads the item at [`START`] into an object, with the offset after it.
+/// Reads the item at [`START`]. Returns it with the offset after it, or `None` at the end of the
+/// partition.
 fn decode(bytes: &Bytes, layout: &FileLayout) -> Decoded<Option<(Unfiltered, usize)>> {
     let Some(head) = read_head(&mut DataInput::new(bytes, START), layout)? else { return Ok(None) };
     let unfiltered = match head.head.kind {
@@ -180,7 +182,7 @@ fn decode(bytes: &Bytes, layout: &FileLayout) -> Decoded<Option<(Unfiltered, usi
     Ok(Some((unfiltered, head.head.end)))
 }
 
-/// The cells of a raw row as columns.
+/// Returns the cells of a raw row as columns.
 fn cells_of(view: &RowRef, bytes: &Bytes, layout: &FileLayout) -> Vec<(ColumnId, ColumnData)> {
     let cell = |span: &CellSpan| {
         let value = bytes.slice(span.value.0..span.value.1);
@@ -193,7 +195,7 @@ fn cells_of(view: &RowRef, bytes: &Bytes, layout: &FileLayout) -> Vec<(ColumnId,
     cells
 }
 
-/// Checks that all visitors agree about the item at [`START`], and returns it.
+/// Checks that all readers agree about the item at [`START`], and returns it.
 fn agreed(bytes: &Bytes, layout: &FileLayout) -> Decoded<Option<(Unfiltered, usize)>> {
     let decoded = decode(bytes, layout);
     match (&decoded, step(bytes, START, layout, |_| ())) {
@@ -247,7 +249,8 @@ fn agreed(bytes: &Bytes, layout: &FileLayout) -> Decoded<Option<(Unfiltered, usi
     decoded
 }
 
-/// Appends an item behind [`START`] bytes, and the end of the partition behind it.
+/// Returns [`START`] bytes, the item that `write` appends and the end of the partition, with the
+/// offset after the item.
 fn encoded(write: impl FnOnce(&mut Vec<u8>)) -> (Bytes, usize) {
     let mut bytes = vec![0xA5; START];
     write(&mut bytes);
@@ -256,8 +259,8 @@ fn encoded(write: impl FnOnce(&mut Vec<u8>)) -> (Bytes, usize) {
     (Bytes::from(bytes), end)
 }
 
-/// Returns the layout as a reader has it after the drop of a column, and of one that was added
-/// again.
+/// Returns the layout for a reader whose table has dropped a column, and has dropped another one
+/// and added it again. In one of four cases, a column becomes a counter.
 fn with_drops(mut layout: FileLayout, random: &mut Random) -> FileLayout {
     let count = layout.regulars.len() as u64;
     layout.regulars[random.below(count) as usize].target = None;
@@ -269,9 +272,10 @@ fn with_drops(mut layout: FileLayout, random: &mut Random) -> FileLayout {
     layout
 }
 
-/// Cuts the bytes at each offset, and changes some of them.
+/// Checks that an item that ends too early is an error, and that all readers agree about an item
+/// with changed bytes.
 fn damage(bytes: &Bytes, end: usize, layout: &FileLayout, random: &mut Random) {
-    // All offsets of a short item, some of a long one.
+    // Tries all offsets of a short item, but only some of a long one.
     for cut in (START..end).step_by(1 + (end - START) / 200) {
         assert!(agreed(&bytes.slice(..cut), layout).is_err());
     }

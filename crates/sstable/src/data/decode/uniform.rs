@@ -4,7 +4,7 @@
 //! This node's writer would write a uniform row with the same bytes, except for three numbers. Two
 //! of them depend on the file: the length of the preceding item, and the timestamp, which is stored
 //! as the difference to the file's least timestamp. The third one, the length of the row's body,
-//! includes these two. So a copy takes over the flags, the clustering and all bytes after the
+//! includes these two. So a writer copies the flags, the clustering and all bytes after the
 //! timestamp, and encodes the three numbers again.
 //!
 //! [`UniformRow::read`] returns `None` for any other row, and for a damaged one. The caller then
@@ -76,7 +76,8 @@ pub(crate) enum UniformStep {
     End,
 }
 
-/// Returns whether rows of a file can be uniform: each column maps to a simple column of the table.
+/// Returns whether rows of a file can be uniform: the file has at most [`MAX_COLUMNS`] regular
+/// columns, and each maps to a simple column of the table that was never dropped.
 pub(crate) fn may_have_uniform_rows(layout: &FileLayout) -> bool {
     let is_simple = |column: &FileColumn| {
         let is_whole = column.target.is_some() && column.dropped_time_us == i64::MIN;
@@ -86,8 +87,8 @@ pub(crate) fn may_have_uniform_rows(layout: &FileLayout) -> bool {
 }
 
 impl UniformRow {
-    /// Reads the row that begins at `start`. Returns `None` if it is no uniform row; the caller
-    /// then uses the decoder. The layout must allow uniform rows.
+    /// Reads the uniform row, or the byte that ends the partition, at `start`. Returns `None` if
+    /// neither is there; the caller then uses the decoder. The layout must allow uniform rows.
     #[inline]
     pub(crate) fn read(
         &mut self,
@@ -150,26 +151,26 @@ impl UniformRow {
 }
 
 impl<'a> UniformPlace<'a> {
-    /// The length of the clustering with its headers, in bytes.
+    /// Returns the length of the clustering with its headers, in bytes.
     #[inline]
     pub(crate) fn length(&self) -> usize {
         self.clustering.1 - self.clustering.0
     }
 
-    /// The values, in place.
+    /// Returns the values, in place.
     #[inline]
     pub(crate) fn values(&self) -> UniformValues<'a> {
         let input = DataInput::new(self.bytes, self.clustering.0);
         UniformValues { bytes: self.bytes, input, reader: ClusteringReader::new(self.forms) }
     }
 
-    /// The values, sharing the memory.
+    /// Returns the values, which share the memory of the row.
     pub(crate) fn shared_values(&self) -> impl ExactSizeIterator<Item = Option<Bytes>> + 'a {
         let bytes = self.bytes;
         self.values().map(|value| value.map(|value| bytes.slice_ref(value)))
     }
 
-    /// The value, if there is exactly one and it is neither empty nor null.
+    /// Returns the value, if there is exactly one and it is neither empty nor null.
     #[inline(always)]
     fn only_value(&self) -> Option<&'a [u8]> {
         let [form] = self.forms else { return None };
@@ -182,7 +183,7 @@ impl<'a> UniformPlace<'a> {
         }
     }
 
-    /// Compares the clustering with that of another position in the same table.
+    /// Compares the clustering with the clustering of another position in the same table.
     #[inline]
     pub(crate) fn compare(&self, other: &Self, comparator: &ClusteringComparator) -> Ordering {
         // Usually there is one clustering column.

@@ -36,8 +36,8 @@ pub(crate) struct RowEncoder {
 }
 
 impl RowEncoder {
-    /// Makes an encoder for a layout whose columns all belong to the table, since the header was
-    /// made from it.
+    /// Makes an encoder for a layout whose columns all belong to the table, since the file's header
+    /// was made from the table.
     pub(crate) fn new(layout: FileLayout, family: Family) -> Self {
         let types = &layout.table.comparator().types;
         let forms = types.iter().map(|(column_type, _)| ValueForm::of(column_type));
@@ -90,7 +90,8 @@ impl RowEncoder {
     }
 
     /// Returns whether [`RowEncoder::write_uniform`] copies uniform rows of a file with this layout
-    /// as this encoder would write them: values have the same form, and columns are the same.
+    /// as this encoder would write them. The values must have the same form, and the columns must
+    /// be the same.
     pub(crate) fn has_form_of(&self, layout: &FileLayout) -> bool {
         let columns = self.regulars.columns();
         let is_same = |(mine, theirs): (&FileColumn, &FileColumn)| {
@@ -103,7 +104,7 @@ impl RowEncoder {
             && columns.iter().zip(&layout.regulars).all(is_same)
     }
 
-    /// The forms of the clustering's values.
+    /// Returns the forms of the clustering's values.
     #[inline]
     pub(crate) fn forms(&self) -> &[ValueForm] {
         &self.forms
@@ -154,15 +155,16 @@ impl RowEncoder {
     }
 }
 
-/// Maximum lengths of the start and the rest of a uniform row for a copy of fixed length. The copy
-/// cuts off excess bytes. A copy of variable length would be a call.
+/// Maximum lengths of the start and the rest of a uniform row that [`append_short`] copies. It
+/// always copies these numbers of bytes and then cuts off the excess, because a copy of variable
+/// length would call a function.
 const SHORT_START: usize = 16;
 const SHORT_REST: usize = 128;
 /// Length of the longest start, three numbers of the longest form, and the longest rest.
 const SHORT_ROW: usize = SHORT_START + 3 * vint::MAX_BYTES + SHORT_REST;
 
-/// Appends a uniform row with these numbers, if it is short and does not lie at the end of `bytes`.
-/// Otherwise it does nothing and returns false.
+/// Appends a uniform row with these numbers, if it is short and does not lie near the end of
+/// `bytes`. Otherwise it does nothing and returns false.
 ///
 /// The row is assembled in `out`. If it were assembled elsewhere and then copied, the copy would
 /// load bytes that were just stored in other widths, and the core would wait until those stores are
@@ -201,8 +203,8 @@ fn append_short(bytes: &[u8], row: &UniformRow, numbers: [u64; 3], out: &mut Vec
     true
 }
 
-/// Chooses the forms of a row's deletions. ScyllaDB's files hold both; Cassandra's hold one
-/// ([`RowDeletions::of`]).
+/// Chooses the forms of a row's deletions. ScyllaDB's files hold both an ordinary and a shadowable
+/// deletion; Cassandra's hold one of them ([`RowDeletions::of`]).
 #[inline]
 fn deletions_of(row: &impl RowContent, family: Family) -> RowDeletions {
     let (ordinary, shadowable) = (row.deletion(), row.shadowable_deletion());

@@ -5,9 +5,9 @@
 //! (`flat_page`).
 //!
 //! The summary is a hint. It is checked as far as an answer relies on it: the entries at both ends
-//! of the interval must have the keys that the summary gives. If they have not, or if Summary.db is
-//! missing or damaged, the index rebuilds the summary from Index.db once. Later errors are errors
-//! of Index.db.
+//! of the interval must have the keys of the summary's samples. If they do not have these keys, or
+//! if Summary.db is missing or damaged, the index rebuilds the summary from Index.db once. Later
+//! errors are errors of Index.db.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -192,7 +192,8 @@ impl<F: IndexFile + Clone> BigIndex<F> {
     }
 
     /// Works like [`exact`](Self::exact), and uses only cached pages. `page` returns the page with
-    /// a number, or `None` if it is not cached; the result is `None` then.
+    /// a number, or `None` if it is not cached. The result is `None` if the page is not cached or
+    /// the interval has no flat form.
     #[inline]
     pub(crate) fn exact_cached<'p>(
         &self,

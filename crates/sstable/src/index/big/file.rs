@@ -217,8 +217,8 @@ mod tests {
         page_cache::{PageCache, Part},
     };
 
-    /// The index is written through an append file, and read through a page cache that holds a
-    /// tenth of it.
+    /// Writes an index with an [`AppendFile`], and reads it through a page cache that has room for
+    /// a tenth of it.
     #[test]
     fn an_index_on_disk() {
         espalier_runtime::block_on(async {

@@ -8,10 +8,10 @@
 //! ```
 //!
 //! The page is one allocation for all entries and keys, so it is built, moved and evicted as one
-//! piece. Memory: 16 bytes for each partition besides its key. (In Index.db, an entry takes 6 to 8
-//! bytes besides its key.) A page holds neither promoted indexes nor tokens. A search interpolates
-//! by the token of the wanted key and therefore starts near it. It computes the tokens of only
-//! those few keys that it compares.
+//! piece. Memory: for each partition its key and 16 bytes. (In Index.db, an entry takes its key and
+//! 6 to 8 bytes.) A page holds neither promoted indexes nor tokens. A search interpolates by the
+//! token of the wanted key and therefore starts near it. It computes the tokens of only those few
+//! keys that it compares.
 //!
 //! The idea of dense pages is from ScyllaDB's change "Fix bad performance for densely populated
 //! partition index pages".
@@ -24,9 +24,9 @@ use espalier_types::vint;
 
 const ENTRY_BYTES: usize = 16;
 
-/// Maximum length of a page in bytes. A longer page is not built, because building and freeing it
-/// takes one uninterrupted step and would hold the core. An interval of the usual 128 partitions
-/// takes about 3 KiB.
+/// Maximum length of a page in bytes. A longer page is not built, because building or freeing it
+/// takes one uninterrupted step, which would stall the core. An interval of the usual 128
+/// partitions takes about 3 KiB.
 const MAX_BYTES: usize = 512 * 1024;
 
 /// The content of an entry besides its key.
@@ -117,7 +117,7 @@ pub(crate) struct FlatPage<'page> {
 
 impl<'page> FlatPage<'page> {
     /// Wraps the bytes of a page that [`FlatPageBuilder`] built. Returns `None` for an empty page,
-    /// which stands for an interval that has no flat form.
+    /// which means that the interval has no flat form.
     #[inline]
     pub(crate) fn new(bytes: &'page [u8]) -> Option<Self> {
         let (rest, count) = bytes.split_last_chunk::<4>()?;
@@ -161,9 +161,9 @@ impl<'page> FlatPage<'page> {
         Some(FlatEntry { data_position, position, promoted, next_position })
     }
 
-    /// Searches the index of a key. Tokens are hashes and therefore spread evenly, so the search
-    /// first interpolates the index of the key. Then it searches from there with steps that double,
-    /// and at last by halves.
+    /// Finds the number of the entry with this key. Tokens are hashes and therefore spread evenly,
+    /// so the search first interpolates the number. Then it goes on from that entry with steps that
+    /// double, and ends with a binary search.
     #[inline]
     fn search(&self, key: DecoratedKeyRef<'_>, tokens: (Token, Token)) -> Option<usize> {
         let count = self.entries.len();
@@ -224,7 +224,7 @@ mod tests {
     use super::*;
 
     /// Builds a page of these keys, each with a promoted index of the given length in bytes.
-    /// Returns the end of the page's interval and the entries too.
+    /// Returns the page, the end of its interval, and its entries.
     fn page(keys: &[(DecoratedKey, u64)], start: u64) -> (Bytes, u64, Vec<FlatEntry>) {
         let mut builder = FlatPageBuilder::new(start);
         let (mut position, mut entries) = (start, Vec::new());
@@ -285,8 +285,9 @@ mod tests {
         let mut builder = FlatPageBuilder::new(1000);
         let entry =
             FlatEntry { data_position: 5, position: 1000, promoted: None, next_position: 1006 };
-        // Two bytes for the length, one for the key, one for the position, and two for an empty
-        // promoted index.
+        // The entry has six bytes. An entry of this key without a promoted index has only five: two
+        // for the length of the key, one for the key, one for the position, and one for the length
+        // of the promoted index.
         assert!(!builder.add(b"k", &entry));
         assert!(!builder.add(b"k", &FlatEntry { position: 999, ..entry }));
         assert!(!builder.add(b"k", &FlatEntry { position: 1 << 33, ..entry }));

@@ -44,13 +44,14 @@ impl<E> IndexError<E> {
 }
 
 /// An error of writing an index. The cause is a mistake of the caller, or a value that the format
-/// cannot hold. The failed call writes nothing, and the index must not be continued.
+/// cannot hold. After an error, the caller must add nothing to the index, which may be incomplete.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum IndexWriteError {
     /// The trie's writer rejected a key.
     #[error(transparent)]
     Trie(#[from] WriteError),
-    /// Keys do not come in strictly increasing order, or one is a prefix of the next.
+    /// Keys or positions of blocks do not come in strictly increasing order, or a key is a prefix
+    /// of the next key.
     #[error("key {number} does not come after its predecessor")]
     OutOfOrder {
         /// Number of the key or block, from 0.

@@ -4,10 +4,9 @@
 //! Partitions.db leads from a partition key to its position in Data.db. If the partition is wide,
 //! it leads to the partition's entry in Rows.db. The entry has a trie of its own, which leads from
 //! a clustering position to a block of rows. Keys are byte-comparable and cut short, so a match in
-//! a trie is only a candidate: the reader always compares the real key at the position that the
-//! trie gives.
+//! a trie is only a candidate: the reader always compares the real key at the candidate's position.
 //!
-//! This module knows neither types nor files. Keys come encoded, pages come from a
+//! This module uses neither types nor files: callers encode the keys, pages come from a
 //! [`PageSource`](espalier_trie::page::PageSource), and written bytes go to a
 //! [`Sink`](espalier_trie::page::Sink).
 //!

@@ -23,8 +23,8 @@ impl ForwardRows {
         self.source.look(view).await
     }
 
-    /// Reads the next raw row, as far as it is in memory, with the first `wanted` columns of the
-    /// file; see [`RowRef::read_columns`]. Returns the offset after it.
+    /// Reads the next raw row, if it is in memory, with the first `wanted` columns of the file; see
+    /// [`RowRef::read_columns`]. Returns the offset after the row.
     #[inline]
     pub(in crate::reader) fn view(&self, view: &mut RowRef, wanted: usize) -> Option<usize> {
         self.source.view_columns(view, wanted)
@@ -43,8 +43,8 @@ impl ForwardRows {
         self.source.stream.skip(length as u64);
     }
 
-    /// Returns the key of the next partition and the offset after its head, from the end of this
-    /// one. `None` if the head is not in memory, or holds anything but the key.
+    /// Returns the key of the next partition and the offset after its head, if the reader is at the
+    /// end of this partition and the next head is in memory and holds only the key.
     pub(in crate::reader) fn next_cached_partition(&self) -> Option<(DecoratedKey, usize)> {
         if !self.is_free() {
             return None;
@@ -65,8 +65,8 @@ impl ForwardRows {
         self.is_index_sought = false;
     }
 
-    /// Returns whether the next item can be copied alone: no range deletion is open and no skip
-    /// is under way.
+    /// Returns whether the next item can be copied as it is: no range deletion is open, no skip is
+    /// under way, and the walk has not finished.
     pub(in crate::reader) fn is_free(&self) -> bool {
         self.open.is_live() && self.skip.is_none() && !self.is_finished
     }

@@ -18,7 +18,7 @@ pub(super) struct Place {
     /// The position in Data.db before compression.
     pub(super) position: u64,
     /// True if another partition may begin at the place, since a trie stores only prefixes of keys.
-    /// If not, an index without checksums is wrong.
+    /// If this is false and another partition begins there, the index is damaged.
     pub(super) is_candidate: bool,
     /// Set if the place is not the partition's head.
     pub(super) block: Option<PlaceInBlock>,
@@ -36,7 +36,7 @@ pub(super) struct PlaceInBlock {
 
 impl SSTableReader {
     /// Continues from `step`, and updates it. Returns `Some(None)` if the SSTable lacks the
-    /// partition, and `None` if the cached pages give no answer.
+    /// partition, and `None` if the look-up has to give up.
     #[inline]
     pub(super) fn cached_place<V: AsRef<[u8]>>(
         &self,

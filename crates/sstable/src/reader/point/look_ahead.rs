@@ -1,7 +1,7 @@
 //! Prefetches the pages of several look-ups at once.
 //!
 //! A look-up waits for memory when it enters a page that is not in the processor's cache. Only that
-//! page says which page is next. So the walks of all keys take one step in turn, and each
+//! page says which page is next. So the walks of all keys make one step in turn, and each
 //! prefetches the memory of its next step. The walks have no other effect and count no page as
 //! used. A walk ends at a page that is not in memory or not well-formed.
 
@@ -21,7 +21,8 @@ use crate::{
 /// Bytes at a partition's beginning that a look-up probably reads.
 const LIKELY_BYTES: usize = 128;
 
-/// Maximum steps of a walk. No look-up waits for more; a path among some million keys takes ten.
+/// Maximum number of steps of a walk (arbitrary). A walk in an index of some million keys takes ten
+/// steps.
 const MAX_STEPS: usize = 64;
 
 /// The next step of a walk.

@@ -1,8 +1,9 @@
 //! A look-up of one row that can resume page by page.
 //!
-//! It records how far it got, so that it neither reads earlier pages again nor counts them as used
-//! again. It holds the pages that it was given for its current stage. It reports no errors: the
-//! general read meets the same fault, and reports the file and the position.
+//! It records the step that it reached, so that it neither reads earlier pages again nor counts
+//! them as used again. It keeps the pages that were read for its current stage. It reports only
+//! pages that cannot be read. The general read meets any other fault again, and reports the file
+//! and the position.
 //!
 //! Memory: the pages of one stage, which the caller bounds by its calls of
 //! [`PointLookup::fetch_page`].
@@ -27,7 +28,8 @@ use crate::{
     reader::{Index, SSTableReader},
 };
 
-/// The most doublings of the number of chunks for one read. Other limits bound one read too.
+/// Maximum number of times that the number of chunks of one read is doubled. `DataFile::chunk` has
+/// a limit of its own for one read.
 const MAX_DOUBLED: usize = 8;
 
 /// The progress of a look-up.
@@ -105,8 +107,8 @@ impl PointLookup {
     }
 
     /// Reads the page that the last look-up missed, from disk or by joining another task's read.
-    /// Returns false if no page was missing, or if this function does not handle it. Key and
-    /// clustering must be those of the look-up.
+    /// Returns false if no page was missing, or if the page belongs to none of the files that this
+    /// function reads. Key and clustering must be those of the look-up.
     ///
     /// # Errors
     ///

@@ -1,12 +1,12 @@
 //! Looks up one row by its full key, if all pages that this takes are in memory. The look-up is a
-//! plain function: it waits for nothing, allocates nothing and parses no node, entry or cell into
-//! an object.
+//! plain function: it waits for nothing, allocates nothing once its scratch memory has grown, and
+//! parses no node, entry or cell into an object.
 //!
-//! It has no answer if a page is not cached or the case is rare: static rows, collections, an index
-//! without checksums that needs checking, damaged bytes. [`SSTableReader::read_partition`] then
-//! waits for the pages and reports errors.
+//! It returns no answer if a page is not cached or the case is rare, such as static rows,
+//! collections, an index without checksums that needs checking, and damaged bytes.
+//! [`SSTableReader::read_partition`] then waits for the pages and reports errors.
 //!
-//! Usually a single page is missing. [`PointLookup`] records the page, reads it and holds it. The
+//! Usually a single page is missing. [`PointLookup`] records the page, reads it and keeps it. The
 //! look-up then continues at that page. A row on disk therefore costs one wait for each missing
 //! page, and needs no stream.
 //!
@@ -52,8 +52,8 @@ pub struct PointScratch {
 }
 
 impl PointScratch {
-    /// Returns what the last look-up with an outcome of [`Lookup::Row`] found. `None` if the copy
-    /// of the row is malformed.
+    /// Returns the row and the deletions that the last look-up with an outcome of [`Lookup::Row`]
+    /// found. `None` if the copy of the row is malformed.
     #[inline]
     pub fn found(&self) -> Option<FoundRow<'_>> {
         let PointRow { partition_deletion, range_deletion, has_row } = self.found;
@@ -63,9 +63,10 @@ impl PointScratch {
 }
 
 impl SSTableReader {
-    /// Looks up a row in cached pages and in those that `lookup` holds. If the outcome is a row,
-    /// `scratch` has it. If a page is missing, `lookup` records which. The key must lie in the key
-    /// range ([`SSTableReader::spans`]); `clustering` has a value for each clustering column.
+    /// Looks up a row in cached pages and in those that `lookup` holds. If the outcome is
+    /// [`Lookup::Row`], [`PointScratch::found`] returns the row and the deletions over it. If a
+    /// page is missing, `lookup` records the page. The key must lie in the key range
+    /// ([`SSTableReader::spans`]); `clustering` has a value for each clustering column.
     #[inline]
     pub fn look_up<V: AsRef<[u8]>>(
         &self,
@@ -100,8 +101,8 @@ impl SSTableReader {
         outcome
     }
 
-    /// Returns `Some(None)` if the SSTable lacks the partition, and `None` if the pages give no
-    /// answer.
+    /// Returns `Some(None)` if the SSTable lacks the partition, and `None` if the look-up has to
+    /// give up.
     #[inline]
     fn try_row<V: AsRef<[u8]>>(
         &self,

@@ -45,7 +45,8 @@ impl<'a> Window<'a> {
         if self.is_joined { self.joined } else { self.chunk }
     }
 
-    /// Moves to an offset of the window, which may lie after it.
+    /// Moves to an offset that counts from the window's start and may lie after its end; `None` if
+    /// the chunk there is not cached.
     #[inline]
     pub(super) fn go_to(&mut self, at: usize) -> Option<()> {
         if at < self.bytes().len() {

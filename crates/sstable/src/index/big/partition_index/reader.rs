@@ -1,4 +1,4 @@
-//! This module reads Index.db from entry to entry. It skips promoted indexes without reading them.
+//! This module reads Index.db from entry to entry. It skips promoted indexes without decoding them.
 
 use espalier_mutation::{DecoratedKey, Token};
 
@@ -35,10 +35,10 @@ impl SteppedOver {
     }
 }
 
-/// A cursor over entries, from a given one on. It checks that each entry lies inside the file, and
-/// that its position lies inside Data.db and after the position of the entry before it. It does not
-/// check that keys increase, because that needs tokens, which look-ups avoid to compute (see
-/// [`Entries`]).
+/// A cursor over entries, from a given entry on. It checks that each entry lies inside the file,
+/// and that its position lies inside Data.db and after the position of the entry before it. It does
+/// not check that keys increase, because that would need their tokens, which cost a hash each;
+/// [`Entries`] checks it.
 #[derive(Clone, Debug)]
 pub struct EntryCursor<F> {
     window: Window<F>,
@@ -146,7 +146,7 @@ impl<F: IndexFile> EntryCursor<F> {
         self.window.bytes().get(start..end).unwrap_or_default()
     }
 
-    /// Returns the entry that the cursor stepped over last. The caller gives its token.
+    /// Returns the entry that the cursor stepped over last. `token` is the token of its key.
     pub(in super::super) fn entry(&self, entry: &SteppedOver, token: Token) -> IndexEntry {
         let (start, end) = entry.head.key;
         IndexEntry {

@@ -3,7 +3,7 @@
 //! A block is a sequence of unfiltereds. It ends with the first unfiltered at which it has
 //! `column_index_size` bytes. A partition that fits into one block has no index.
 //!
-//! Memory: the index of one partition, about 50 bytes and two positions for each block. The file
+//! Memory: the index of one partition, up to 35 bytes and two positions for each block. The file
 //! has the length of the index before the index itself, so the builder holds the index until the
 //! partition ends.
 
@@ -111,7 +111,7 @@ impl PromotedIndexBuilder {
         offset.saturating_sub(start) >= self.column_index_size
     }
 
-    /// Adds a whole block. Callers that do not know the blocks use [`Self::begin`] and
+    /// Adds a whole block. Callers that have rows instead of blocks use [`Self::begin`] and
     /// [`Self::end`].
     ///
     /// # Errors
@@ -169,8 +169,8 @@ impl PromotedIndexBuilder {
         self.open = None;
     }
 
-    /// Returns whether a block can end inside this deletion. The newer form cannot hold a deletion
-    /// with a negative timestamp, so no block ends inside one.
+    /// Returns whether a block can end inside this deletion. [`DeletionTimeForm::Unsigned`] cannot
+    /// hold a negative timestamp, so no block ends inside a deletion that has one.
     fn holds(&self, open: DeletionTime) -> bool {
         let is_refused = self.form == DeletionTimeForm::Unsigned;
         !is_refused || open.is_live() || open.marked_for_delete_at >= 0

@@ -30,7 +30,7 @@ pub(super) const PLACE_BYTES: u64 = 4;
 /// Maximum length of the blocks in bytes. Places are signed in Cassandra.
 pub(super) const MAX_BLOCKS_BYTES: usize = i32::MAX as usize;
 
-/// Says if the length of the last block includes the byte that ends the partition.
+/// The rule for the length of the last block: with or without the byte that ends the partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LastBlockLength {
     /// Cassandra's rule: the length includes the byte, unless the last row filled the block.

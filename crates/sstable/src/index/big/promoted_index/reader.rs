@@ -120,7 +120,7 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         self.block_count
     }
 
-    /// Returns Index.db, for errors.
+    /// Returns Index.db.
     pub fn file(&self) -> &F {
         &self.file
     }

@@ -1,8 +1,8 @@
 //! This module reads Summary.db and searches it.
 //!
-//! It keeps the bytes of the file unchanged, and the tokens of all samples beside them, because a
-//! search compares mostly tokens and each token would cost a hash of the key. Invariant: samples
-//! increase in key and in position, and places lie inside the file.
+//! A summary keeps the bytes of the file unchanged. It also keeps the tokens of all samples,
+//! because a search compares mostly tokens, and computing a token costs a hash of the key.
+//! Invariant: samples increase in key and in position, and places lie inside the file.
 
 use bytes::Bytes;
 use espalier_mutation::{KeyBound, Token};
@@ -181,12 +181,12 @@ impl Summary {
         self.sample(index).map(|sample| sample.1)
     }
 
-    /// Returns the key of the first partition, as the file gives it.
+    /// Returns the key of the first partition according to the file.
     pub fn first_key(&self) -> &Bytes {
         &self.first_key
     }
 
-    /// Returns the key of the last partition, as the file gives it.
+    /// Returns the key of the last partition according to the file.
     pub fn last_key(&self) -> &Bytes {
         &self.last_key
     }

@@ -14,7 +14,7 @@ pub(super) const FOOTER_SIZE: usize = 3 * 8;
 /// Maximum length of a serialized partition key in bytes.
 pub(super) const MAX_KEY_SIZE: usize = u16::MAX as usize;
 
-/// The payload bit that is set if a hash byte comes first. The other three bits give the length of
+/// The payload bit that is set if a hash byte comes first. The other three bits are the length of
 /// the position.
 const HASH_BYTE_FLAG: u8 = 8;
 

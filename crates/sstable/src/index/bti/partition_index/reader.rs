@@ -188,8 +188,8 @@ impl<S: PageSource> PartitionCursor<S> {
 
     /// Moves to the first partition at or above a bound, or to the partition before it. A bound is
     /// a decorated key's byte-comparable form, or a token with a terminator. The index may hold
-    /// only a prefix of the key, so the caller must compare the real key. If it is below the bound,
-    /// `next` gives the answer.
+    /// only a prefix of the key, so the caller must compare the real key. If this key is below the
+    /// bound, `next` moves to the wanted partition.
     ///
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
@@ -201,7 +201,8 @@ impl<S: PageSource> PartitionCursor<S> {
     }
 
     /// Moves to the last partition at or below a bound, or to the partition after it. The caller
-    /// must compare the real key. If it is above the bound, `previous` gives the answer.
+    /// must compare the real key. If this key is above the bound, `previous` moves to the wanted
+    /// partition.
     ///
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
@@ -244,7 +245,7 @@ impl<S: PageSource> PartitionCursor<S> {
     }
 
     /// Returns the stored prefix of the current partition's byte-comparable key. If it is long
-    /// enough, bytes 1 to 9 are the token.
+    /// enough, the eight bytes after the first one are the token.
     pub fn prefix(&self) -> &[u8] {
         self.cursor.key()
     }

@@ -1,9 +1,9 @@
 //! This module encodes a partition's deletion in Rows.db. It has the form of `oa` and `da`, also in
 //! `ms` and `mt`.
 //!
-//! The byte `80` stands for a live partition. Otherwise the deletion is the timestamp (be64, its
-//! top bit 0) and the local deletion time (be32). ScyllaDB extends the form by the byte `C0`, after
-//! which the timestamp may be negative.
+//! The byte `80` means that the partition is not deleted. Otherwise the deletion is the timestamp
+//! (be64, its top bit 0) and the local deletion time (be32). ScyllaDB extends the form by the byte
+//! `C0`, after which the timestamp may be negative.
 
 use espalier_mutation::DeletionTime;
 

@@ -10,7 +10,7 @@ use super::deletion_time;
 
 pub(super) const COMPONENT: &str = "Rows.db";
 
-/// The payload bit that is set if a deletion is open. The other three bits give the length of the
+/// The payload bit that is set if a deletion is open. The other three bits are the length of the
 /// offset.
 const OPEN_DELETION_FLAG: u8 = 8;
 
@@ -23,9 +23,9 @@ pub(super) const MAX_ENTRY_TAIL_SIZE: usize = 3 * 9 + 1 + deletion_time::RAW_SIZ
 /// The form of a deletion with a negative timestamp in a version.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NegativeDeletions {
-    /// `da` cannot hold it. Cassandra 5.0.9 writes it and fails to read it.
+    /// `da` cannot store it. Cassandra 5.0.9 writes it and fails to read it.
     Refused,
-    /// `ms` and `mt` hold it by ScyllaDB's extension.
+    /// `ms` and `mt` store it in ScyllaDB's extension.
     Extended,
 }
 
@@ -128,7 +128,7 @@ impl RowIndexEntry {
         deletion_time::write(self.partition_deletion, negative, output)
     }
 
-    /// Decodes the entry at `position`. `bytes` begin with it, or are a part of it.
+    /// Decodes the entry at `position`. `bytes` begin with the entry, and may end before it does.
     pub(super) fn decode(bytes: &[u8], position: u64) -> Result<RowIndexEntry, MalformedIndex> {
         let (key, entry) = RowIndexEntry::decode_parts(bytes, position)?;
         Ok(RowIndexEntry { key: key.to_vec(), ..entry })

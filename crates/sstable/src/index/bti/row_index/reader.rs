@@ -1,8 +1,8 @@
 //! This module reads Rows.db: the block for a position, or blocks in order.
 //!
-//! Callers give positions in byte-comparable form with the terminator of their kind, so that they
-//! compare with separators as byte strings. The block of a position is the block of the greatest
-//! separator that is at or below the position.
+//! Callers pass positions in byte-comparable form with the terminator of their kind, so that
+//! positions and separators compare as byte strings. The block of a position is the block of the
+//! greatest separator that is at or below the position.
 
 use espalier_mutation::DeletionTime;
 use espalier_trie::page::{
@@ -36,7 +36,7 @@ pub struct CachedBlock {
     pub block: BlockStart,
 }
 
-/// Finds the block of a position from cached pages alone, as [`RowIndexReader::open`] and
+/// Finds the block of a position with cached pages only. Does what [`RowIndexReader::open`] and
 /// [`RowIndexReader::floor_block`] do together. `entry` is the position of the partition's entry.
 /// `page` returns a page by its number, or `None` if it is not cached. `buffer` is scratch memory
 /// for the entry.
@@ -83,7 +83,7 @@ pub fn cached_block<'p>(
     }
 }
 
-/// Reads the row index of one partition. It holds the entry and no pages.
+/// A reader of the row index of one partition. It holds the entry and no pages.
 #[derive(Clone, Debug)]
 pub struct RowIndexReader<S> {
     source: S,
@@ -118,8 +118,8 @@ impl<S: PageSource> RowIndexReader<S> {
         &self.source
     }
 
-    /// Returns the start of the block in which `position` would be: all rows before it are below
-    /// `position`. For a position after the last row, the result is the end of the partition.
+    /// Returns the start of the block in which `position` would be: all rows before the block are
+    /// below `position`. For a position after the last row, the result is the end of the partition.
     ///
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
@@ -131,8 +131,8 @@ impl<S: PageSource> RowIndexReader<S> {
         Ok(decode_block(&walker.node(node).await.map_err(&wrap)?)?)
     }
 
-    /// Returns the offset after the block in which `position` would be. All rows from there on are
-    /// above `position`.
+    /// Returns the offset after the block in which `position` would be. All rows from this offset
+    /// on are above `position`.
     ///
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.

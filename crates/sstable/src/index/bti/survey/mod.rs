@@ -6,7 +6,7 @@
 //! file, so a path downwards never returns to a page that it has left. The pages to which it
 //! changes are therefore the distinct pages of the look-up.
 //!
-//! Memory: the path to the current node, and 48 bytes for each page of 4 KiB.
+//! Memory: the path to the current node, and 38 bytes for each page of 4 KiB.
 
 mod tally;
 mod walk;
@@ -128,7 +128,8 @@ async fn survey_rows(file: &CachedFile, position: u64, rows: &mut TrieSurvey) ->
     Ok(())
 }
 
-/// Returns the length of an entry of Rows.db in bytes, in the form that every writer uses.
+/// Returns the length of an entry of Rows.db in bytes, if its partition is not deleted at a
+/// negative timestamp.
 fn entry_length(entry: &RowIndexEntry, position: u64) -> u64 {
     let base = position + 2 + entry.key.len() as u64;
     let deletion = if entry.partition_deletion == DeletionTime::LIVE { 1 } else { 12 };

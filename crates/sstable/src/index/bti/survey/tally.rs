@@ -34,7 +34,8 @@ pub struct PageTally {
     /// Bytes of keys, footers and entries.
     pub other_bytes: u16,
     /// Number of pages that a look-up has read when it reaches this one, itself included. It is 0
-    /// if the page has no node, and the minimum if several tries share the page.
+    /// if the page has no node, and the minimum if nodes of the page are reached by different
+    /// numbers of pages.
     pub level: u16,
 }
 
@@ -53,10 +54,11 @@ pub struct TrieSurvey {
     pub other_bytes: u64,
     /// Pages in the order of the file.
     pub pages: Vec<PageTally>,
-    /// For each depth in bytes of key below the root, the number of nodes with a payload.
+    /// For each depth, which is the number of bytes of key below the root, the number of nodes with
+    /// a payload.
     pub depths: Vec<u64>,
-    /// For each number of pages, the number of nodes with a payload that a look-up reaches by
-    /// reading that many pages.
+    /// For each number of pages, the number of nodes with a payload for which a look-up reads this
+    /// number of pages.
     pub pages_of_look_ups: Vec<u64>,
 }
 
