@@ -1,5 +1,5 @@
 //! This crate has the parts that several commands of the binary share. It splits the memory budget,
-//! and draws SVG. Sizes and durations are parsed by storage, which has settings too.
+//! and draws SVG. The storage crate parses sizes and durations, because its settings have them too.
 
 pub mod memory;
 pub mod svg;

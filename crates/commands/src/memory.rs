@@ -1,15 +1,15 @@
 //! The memory budget: the node's memory and its parts (decision 0011).
 //!
-//! Memtables get half of it, the page cache, which the row cache shares, three eighths, and
-//! requests in flight a tenth. No measurement supports these shares yet. The rest is for memory
-//! that the node does not account for: connections, the schema, prepared statements.
+//! Memtables get half of the budget. The page cache and the row cache share three eighths. Requests
+//! in flight get a tenth. No measurement supports these shares yet. The rest is for memory that the
+//! node does not account for: connections, the schema, prepared statements.
 
 use crate::units::display_size;
 
-/// A smaller budget is refused, because every shard would flush its memtable all the time.
+/// Minimum budget. With a smaller one, every shard would flush its memtable all the time.
 const MIN_BYTES: u64 = 64 << 20;
 
-/// The default's upper limit, because a node on a laptop is a guest.
+/// Upper limit of the default budget, because other programs on a laptop need memory too.
 const DEFAULT_MAX_BYTES: u64 = 4 << 30;
 
 /// The parts of the budget, in bytes.
@@ -17,9 +17,9 @@ const DEFAULT_MAX_BYTES: u64 = 4 << 30;
 pub struct MemoryBudget {
     /// The whole budget.
     pub total: u64,
-    /// The memtables of all shards.
+    /// The bytes of the memtables of all shards.
     pub memtables: u64,
-    /// The SSTable pages in the page caches of all shards.
+    /// The bytes of the page caches and row caches of all shards.
     pub page_cache: u64,
 }
 
@@ -51,7 +51,8 @@ pub enum MemoryError {
 }
 
 impl MemoryBudget {
-    /// Splits `total`. Without it the budget is a quarter of the `available` memory, at most 4 GiB.
+    /// Splits `total`. Without `total`, the budget is a quarter of the `available` memory, at least
+    /// 64 MiB and at most 4 GiB.
     ///
     /// # Errors
     /// Fails if `total` is less than 64 MiB or more than `available`.

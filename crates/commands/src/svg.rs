@@ -1,8 +1,8 @@
-//! Writes SVG drawings of rectangles, lines and text, in one file without scripts or fonts.
+//! This module writes SVG drawings of rectangles, lines and text, without scripts or fonts.
 
 use std::fmt::Write as _;
 
-/// Which part of a text lies at its point: start, middle or end.
+/// The part of a text that lies at its point: start, middle or end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Anchor {
     /// The text begins at the point.

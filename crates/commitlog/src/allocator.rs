@@ -1,9 +1,9 @@
 //! The allocator is the task that creates segments ahead of time and removes segments that are not
 //! needed any more.
 //!
-//! Bound: the segments in use, ready and recyclable together stay within the log's maximum. When
-//! the disk is full, the allocator retries after a pause; until it succeeds, appends that need a
-//! segment fail at once.
+//! Bound: the segments in use, ready and recyclable together stay within the log's maximum. If a
+//! segment cannot be created, for example because the disk is full, the allocator retries after a
+//! pause. Until it succeeds, appends that need a segment fail at once.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -39,8 +39,8 @@ pub(super) async fn run(shared: Rc<Shared>) {
 
 async fn make_ready(shared: &Shared) -> bool {
     let id = shared.next_id();
-    // Recycle the oldest segment first. A restart would read its records, and only as long as the
-    // log knows the segment are its discarded intervals kept.
+    // Recycle the oldest segment first. Until then a restart would read its records, so the log
+    // must keep its discarded intervals (`CommitLog::oldest_on_disk`).
     let recycled = {
         let mut state = shared.state.borrow_mut();
         let recycled = state.recyclable.pop_front();
@@ -91,7 +91,8 @@ async fn remove_obsolete(shared: &Shared) {
         let oldest = shared.state.borrow().obsolete.iter().min().cloned();
         let Some((id, path)) = oldest else { break };
         let removed = shared.file_system.remove_file(&path).await;
-        // Remove it from the list only afterwards: until then a restart would read its records.
+        // Until the file is gone, a restart would read its records, so the segment stays in the
+        // list until here.
         let mut state = shared.state.borrow_mut();
         state.obsolete.retain(|(other, _)| *other != id);
         match removed {

@@ -11,7 +11,8 @@ use super::{CommitLog, CommitLogError, CommitTicket, sync_batch::SyncBatch};
 impl CommitLog {
     /// Returns a ticket that resolves when the records appended so far are acknowledged under
     /// `commitlog_sync`. It is acknowledged at once under `periodic`, and if no record waits. It
-    /// fails as long as only memtables hold the writes of a segment that could not be written.
+    /// fails as long as only memtables hold the writes of a segment that could not be written or
+    /// synced.
     pub fn barrier(&self) -> CommitTicket {
         if self.shared.configuration.sync.period().is_some() {
             return CommitTicket::acknowledged();
@@ -30,9 +31,10 @@ impl CommitLog {
         }
     }
 
-    /// Returns the error of a failed write or sync as long as only memtables hold its records,
-    /// which readers see. A write that follows from such records must not be durable before them.
-    /// Under `periodic` sync there is no such error, because clients accept the loss.
+    /// Returns the error of the last failed write or sync as long as only memtables hold records of
+    /// a damaged segment. Readers see these records, and a write that follows from them must not be
+    /// durable before them. Under `periodic` sync there is no such error, because clients accept
+    /// the loss.
     #[inline]
     pub fn failure_in_memory(&self) -> Option<CommitLogError> {
         let state = self.shared.state.borrow();

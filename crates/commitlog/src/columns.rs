@@ -1,8 +1,8 @@
 //! Column mappings record the meaning of the column ids in a segment.
 //!
-//! Column ids live as long as the process; names live in the schema. A record that names the
-//! columns precedes a segment's first mutation of each table version. A segment can thus be
-//! replayed whatever schema changes followed.
+//! A column id is valid only while the process runs; a column's name is in the schema. In each
+//! segment, a record with the names of the columns therefore precedes the first mutation of each
+//! table version. So a replay can read the segment after any later schema change.
 //!
 //! ```text
 //! body  kind 2, vint mapping number, table id 16 bytes, keyspace, table, vint count, columns
@@ -26,14 +26,15 @@ use super::layout::KIND_COLUMNS;
 /// The record that describes one version of a table.
 #[derive(Clone, Debug)]
 pub struct ColumnMapping {
-    /// Number of the mapping within the log of a shard, unique for the life of the process.
+    /// Number of the mapping within the log of a shard, unique for the life of the process. A
+    /// stored batch numbers its mappings from 0.
     pub number: u32,
     /// The record's body.
     pub body: Bytes,
 }
 
 impl ColumnMapping {
-    /// Describes `table` under a number.
+    /// Encodes the columns of `table` as the mapping with this number.
     pub fn new(number: u32, table: &TableMetadata) -> Self {
         let mut out = vec![KIND_COLUMNS];
         body::put_vint(u64::from(number), &mut out);
@@ -58,18 +59,18 @@ pub struct Translation {
     pub table: TableId,
     /// The current table; `None` if it was dropped.
     pub metadata: Option<Arc<TableMetadata>>,
-    /// The current table with its dropped columns: the replay keeps their cells written after the
-    /// drop.
+    /// The current table with its dropped columns, because the replay keeps cells whose timestamp
+    /// is later than the drop of their column.
     with_dropped: Option<Arc<TableMetadata>>,
     /// Current column id by the id in the segment. Cells of ids that are missing here are
     /// discarded.
     columns: HashMap<ColumnId, ColumnId, foldhash::fast::FixedState>,
-    /// True if every id still has its meaning.
+    /// True if every id still means the same column, and none of these columns was ever dropped.
     is_identity: bool,
 }
 
 impl Translation {
-    /// Decodes a mapping's body behind its kind. Returns the mapping's number too.
+    /// Decodes a mapping's body after the byte of the kind. Returns the mapping's number too.
     ///
     /// # Errors
     ///
@@ -104,17 +105,19 @@ impl Translation {
                         && metadata.as_ref().is_none_or(|t| !t.dropped_columns.contains_key(&name));
                     columns.insert(id, column.id);
                 }
-                // A column of another kind has taken its name.
+                // The table or the column is gone, or a column of another kind has its name.
                 None => is_identity = false,
             }
         }
         Ok((number, Translation { table, metadata, with_dropped, columns, is_identity }))
     }
 
-    /// Replaces a row's column ids by the current ones and removes the cells of dropped columns.
+    /// Replaces a row's column ids by the current ids. Removes the cells of unknown ids, and those
+    /// that the drop of their column covers.
     pub(crate) fn translate(&self, row: &mut Row) {
         if self.is_identity {
-            // A statement was planned before a column was dropped, and written after it.
+            // A statement that was planned before a column was dropped, and written after it, has
+            // cells whose id the mapping lacks.
             row.columns.retain(|(id, _)| self.columns.contains_key(id));
             return;
         }

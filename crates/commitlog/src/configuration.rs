@@ -1,4 +1,4 @@
-//! The settings of a commit log, named as in cassandra.yaml.
+//! The settings of a commit log, with their names in cassandra.yaml.
 
 use std::{path::PathBuf, time::Duration};
 
@@ -44,10 +44,10 @@ impl Default for CommitLogSync {
 /// The reaction to damage found at start (`commit_failure_policy`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ReplayPolicy {
-    /// Refuse to start, and change nothing on disk.
+    /// Refuse to start, and keep the damaged file.
     #[default]
     Stop,
-    /// Skip the rest of the damaged segment, log an error, and start.
+    /// Skip the damaged file or the rest of the damaged segment, log an error, and start.
     Ignore,
 }
 
@@ -67,8 +67,8 @@ pub struct CommitLogConfiguration {
     /// Size of a segment in bytes (`commitlog_segment_size`).
     pub segment_bytes: u32,
     /// Size of all segments of this shard in bytes (`commitlog_total_space`, divided among the
-    /// shards). Beyond it the oldest dirty tables are flushed; 1.5 times the size is never
-    /// exceeded.
+    /// shards). Beyond it the oldest dirty tables are flushed; at 1.5 times the size, but at least
+    /// three segments, writers wait.
     pub total_bytes: u64,
 }
 
@@ -78,7 +78,7 @@ impl CommitLogConfiguration {
         self.segment_bytes as usize / 2
     }
 
-    /// Returns how many segments may exist before writers wait.
+    /// Returns the number of segments in use at which no more are created, so that writers wait.
     pub(crate) fn maximum_segments(&self) -> usize {
         let segments = self.total_bytes / u64::from(self.segment_bytes.max(1));
         (segments + segments / 2).max(3) as usize

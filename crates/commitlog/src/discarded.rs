@@ -2,12 +2,12 @@
 //! SSTable holds these writes any more, because a compaction has purged them all.
 //!
 //! The statistics of an SSTable name the intervals of the commit log that it holds, and a
-//! compaction passes them on to its outputs. A compaction without output adds its intervals to this
+//! compaction copies them to its outputs. A compaction without output adds its intervals to this
 //! file instead. Otherwise a replay could restore a write without the deletion that covers it,
 //! because the segment of the deletion may be removed long before that of the write.
 //!
-//! There is one file for each shard in the log's directory. It is replaced atomically, before the
-//! compaction's inputs are removed:
+//! There is one file for each shard in the log's directory. A compaction replaces the file
+//! atomically, before its inputs are removed. The format:
 //!
 //! ```text
 //! espalier settled 1
@@ -31,8 +31,8 @@ use crate::{
 };
 
 const PREFIX: &str = "settled-";
-/// Intervals kept for each table although the files of their segments are removed: more than can be
-/// on their way to the disk.
+/// Number of intervals kept for each table although the files of their segments are removed,
+/// because a crash may undo the latest removals. It is larger than the number of such removals.
 const KEPT_INTERVALS: usize = 64;
 const FIRST_LINE: &str = "espalier settled 1";
 
@@ -101,8 +101,8 @@ impl DiscardedIntervalsFile {
         }
     }
 
-    /// Loads the files of all shards of all earlier runs, whatever their number was. `policy`
-    /// treats an unreadable file as it treats a damaged segment.
+    /// Loads the files of all shards of all earlier runs, even if these had more shards. Under
+    /// [`ReplayPolicy::Ignore`] a damaged file is logged and skipped.
     ///
     /// # Errors
     ///

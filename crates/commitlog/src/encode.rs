@@ -12,7 +12,7 @@
 //!            a bound has its kind u8 in front
 //! ```
 //!
-//! Rows are packed only here; the memtable copies the packed bytes from the same buffer.
+//! A write packs each row only here; the memtable copies the packed bytes from the same buffer.
 
 use std::ops::Range;
 

@@ -16,11 +16,11 @@ pub enum CommitLogError {
         /// Maximum length, in bytes.
         maximum: usize,
     },
-    /// The commit log could not be written. The write may or may not survive, and later writes fail
-    /// too until the disk works again.
+    /// The commit log could not be written or synced, or has no segment to write to. The write may
+    /// or may not survive, and later writes fail too until the disk works again.
     #[error("the commit log cannot be written: {0}")]
     Write(Arc<FileError>),
-    /// Damage in the commit log that loses acknowledged writes.
+    /// Damage in the commit log that loses acknowledged writes, or a segment of an unknown version.
     #[error("commit log {path} is corrupt at offset {offset}: {reason}")]
     Corrupt {
         /// Path of the segment.

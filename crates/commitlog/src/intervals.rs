@@ -7,12 +7,13 @@ use espalier_mutation::LogPosition;
 const LAST_OFFSET: u32 = i32::MAX as u32;
 
 /// Returns the intervals between two positions of one log; `segments` yields the ids of the log's
-/// segments. There is one interval for each segment: ids of other shards' segments lie between
-/// them, and one interval over all would claim those too.
+/// segments. There is one interval for each segment, because one interval over all of them would
+/// include segments of other shards, whose ids lie between.
 ///
-/// Every interval but the last extends to [`LAST_OFFSET`], wherever its records end. After a failed
-/// write or a crash, whole records may follow the recorded end, and a replay would read them. Their
-/// mutations were in the memtable too, because the log went on in a later segment.
+/// Every interval but the last extends to [`LAST_OFFSET`], wherever the records of its segment end.
+/// After a failed write or a crash, whole records may follow the recorded end, and a replay would
+/// read them. Their mutations were in the memtable too, because the log continued in a later
+/// segment.
 pub fn between(
     segments: impl Iterator<Item = u64>,
     from: LogPosition,
@@ -45,7 +46,7 @@ mod tests {
             (at(9, 0), at(9, 70)),
         ];
         assert_eq!(between(all(), at(5, 600), at(9, 70)), whole);
-        // One after another they stay apart: other logs' segments may be between.
+        // Intervals of successive segments stay apart: segments of other logs may be between.
         assert_eq!(joined_intervals(whole.to_vec(), None, 256), whole);
         assert_eq!(between(all(), at(5, 40), at(5, 40)), []);
         assert_eq!(between(all(), at(5, 40), at(5, 30)), []);

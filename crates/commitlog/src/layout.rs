@@ -8,16 +8,16 @@
 //! record   length u32 of the body, crc32 u32, body
 //! body     kind u8, then
 //!   1 marker    magic u64, durable segment u64, durable offset u32
-//!   2 columns   mapping number, table id, table name, columns        (see `columns`)
+//!   2 columns   mapping number, table id, keyspace, table, columns  (see `columns`)
 //!   3 mutation  partition updates                                   (see `encode`)
 //! ```
 //!
 //! Integers are little-endian. The crc of a record starts from the crc of the segment's id, so that
-//! bytes from the former life of a recycled file never pass as a record.
+//! earlier bytes of a recycled file never pass as a record.
 //!
-//! **Markers.** Every write buffer begins with a marker. It says up to which position the log was
-//! durable when the buffer was handed to the disk. A segment receives its first byte only when its
-//! predecessor's last record is durable, so its first marker says where the predecessor ends. From
+//! **Markers.** Every write buffer begins with a marker: the position up to which the log was
+//! durable when the writer wrote the buffer. A segment receives its first record only when its
+//! predecessor's last record is durable, so its first marker is the end of the predecessor. From
 //! the markers, the replay distinguishes a torn tail (no durable record is missing) from corruption
 //! (a durable record is missing).
 
@@ -134,8 +134,8 @@ pub(crate) fn decode_marker(body: &[u8]) -> Option<LogPosition> {
 pub enum LogKind {
     /// Writes to the tables.
     Data,
-    /// Writes to the tables of `system_schema`, which the replay needs before it can read the
-    /// others.
+    /// Writes to the tables of `system_schema`. The replay reads this log first, because it needs
+    /// the schema to read the other log.
     Schema,
 }
 

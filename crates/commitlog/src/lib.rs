@@ -3,17 +3,18 @@
 //!
 //! Each shard has its own log. A log is a sequence of preallocated segments. Appended records
 //! gather in write buffers, and one sync makes a batch of them durable. A segment is needed until
-//! every memtable that holds a write of it is flushed; then its file is recycled or removed.
+//! every memtable with writes of this segment is flushed; then its file is recycled or removed.
 //!
 //! Invariants: a ticket resolves with success only if its record is durable under `commitlog_sync`;
 //! positions of one log grow with time; a segment receives bytes only after its predecessor's last
 //! record is durable.
 //!
-//! The crate knows mutations and files, and neither tables nor memtables: its user says which
-//! segments hold unflushed writes ([`CommitLog::reclaim`]), and applies the mutations of a replay.
+//! The crate does not depend on memtables: its user reports the oldest segment with unflushed
+//! writes ([`CommitLog::reclaim`]), and applies the mutations of a replay.
 //!
-//! Memory: 8 MiB of records that wait for the disk, a window of 256 KiB for each segment that a
-//! replay reads, and one waker for each waiting write.
+//! Memory of a log: 8 MiB of records that gather and 8 MiB that the writer writes, two buffers of
+//! up to 4 MiB for reuse, and one waker for each waiting write. A replay has a window of 256 KiB,
+//! or of one larger record, for each segment that it reads.
 //!
 //! Lineage: the format is Espalier's own (`layout`, docs/formats/commit-log.md). Segments,
 //! positions and group commit follow Cassandra and ScyllaDB.

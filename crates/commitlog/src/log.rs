@@ -1,6 +1,6 @@
 //! This module implements the log of one shard: appending records and tracking its segments.
 //!
-//! Appending copies a record into the write buffer that goes to the disk next; it never waits. Two
+//! An append copies a record into the write buffer that goes to the disk next, and never waits. Two
 //! tasks do the rest. The writer (`writer`) writes whole buffers to the disk and resolves tickets.
 //! The allocator (`allocator`) keeps one segment ready ahead of time, so that no write waits for
 //! the creation of a file.
@@ -8,11 +8,10 @@
 //! Invariants:
 //! - Positions of one log grow with time.
 //! - A segment receives bytes only after its predecessor's last record is durable (see `layout`).
-//! - A ticket resolves with success only if its record is durable. Under periodic sync it resolves
-//!   at once.
+//! - A ticket resolves with success only if its record is durable; under periodic sync, at once.
 //!
-//! Memory: the bytes of write buffers not yet on disk, at most [`MAX_PENDING_BYTES`] and one
-//! record more.
+//! Memory: the write buffers that gather, at most [`MAX_PENDING_BYTES`] and one record more, and as
+//! many bytes that the writer writes.
 
 use std::{
     cell::RefCell,
@@ -40,11 +39,12 @@ use super::{
 };
 use crate::CommitLogError;
 
-/// Maximum number of lines of one kind in the log of the node in a minute (arbitrary).
+/// Maximum number of lines of one kind that this commit log writes to the log of the node in a
+/// minute (arbitrary).
 const MAX_LINES: u32 = 10;
 
-/// Bytes that may wait for the disk before appending stops (arbitrary: a few sync batches of a busy
-/// shard).
+/// Bytes of gathering records at which an append finds no room (arbitrary: a few sync batches of a
+/// busy shard).
 const MAX_PENDING_BYTES: usize = 8 << 20;
 
 /// The commit log of a shard. A clone is another handle of the same log.
@@ -59,8 +59,8 @@ pub struct CommitLog {
 pub struct CommitLogMetrics {
     pub bytes_appended: u64,
     pub records_appended: u64,
-    /// Sync batches: writes to the disk, each followed by a sync unless `commitlog_sync` is
-    /// periodic and none is due.
+    /// Sync batches that were written. A sync follows each batch, unless `commitlog_sync` is
+    /// periodic and no sync is due.
     pub sync_batches: u64,
     pub failed_sync_batches: u64,
     pub segments_created: u64,
@@ -85,7 +85,7 @@ pub enum AppendError {
     /// There is no room at the moment; [`CommitLog::wait_for_room`] waits until a retry may
     /// succeed.
     NoRoom,
-    /// The append failed, and a retry would fail too.
+    /// The append failed, and an immediate retry would fail too.
     Failed(CommitLogError),
 }
 
@@ -153,7 +153,8 @@ impl CommitLog {
     /// # Errors
     /// [`AppendError::NoRoom`] if too many bytes wait for the disk or no segment is ready.
     /// [`AppendError::Failed`] if the log is closing, the record is larger than
-    /// [`CommitLogConfiguration::maximum_record_bytes`], or no segment can be created.
+    /// [`CommitLogConfiguration::maximum_record_bytes`], the record and its mappings do not fit
+    /// into a segment, or no segment can be created.
     pub fn append(
         &self,
         body: &[u8],
@@ -183,7 +184,7 @@ impl CommitLog {
             _ => self.activate(state)?,
         };
         if !fits(&segment) {
-            // A fresh segment is too small only if the missing mappings take half a segment.
+            // A fresh segment is too small only if the mappings take about half a segment.
             let bytes = needed + mapping_bytes(&segment);
             let maximum = self.shared.configuration.maximum_record_bytes();
             let error = CommitLogError::MutationTooLarge { bytes, maximum };
@@ -255,16 +256,16 @@ impl CommitLog {
         self.shared.room.notified().await;
     }
 
-    /// Waits until [`CommitLog::is_under_pressure`].
+    /// Waits until the log may have come [under pressure](CommitLog::is_under_pressure), or closes.
     pub async fn wait_for_pressure(&self) {
         self.shared.pressure.notified().await;
     }
 
     /// Returns whether tables must be flushed to free segments.
     ///
-    /// This is so if the segments take more than their share of the disk. It is also so if the disk
-    /// failed to write a segment: readers see its writes, and under periodic sync their clients
-    /// have an acknowledgement, so only a flush makes them durable.
+    /// They must if the segments take more than their share of the disk, or if the disk failed to
+    /// write or sync a segment. Readers see the writes of such a segment, and under periodic sync
+    /// clients have an acknowledgement of them, but only a flush makes these writes durable.
     pub fn is_under_pressure(&self) -> bool {
         self.segment_to_give_up().is_some()
     }
@@ -272,8 +273,9 @@ impl CommitLog {
     /// Returns the segment to free next if the log [is under
     /// pressure](CommitLog::is_under_pressure).
     ///
-    /// The scheduler must flush every table with unflushed writes in this segment or before it,
-    /// even if the table's flush waits for a compaction. The segment receives no more records.
+    /// The scheduler must flush every table with unflushed writes in this segment or before it.
+    /// Such a flush may wait for compactions only for a short time. The segment receives no more
+    /// records.
     pub fn segment_to_give_up(&self) -> Option<u64> {
         let state = self.shared.state.borrow();
         let configuration = &self.shared.configuration;
@@ -298,7 +300,8 @@ impl CommitLog {
         oldest.unwrap_or_else(|| self.position().segment)
     }
 
-    /// Returns the position of the next record, or a position before all later records.
+    /// Returns the end of the newest segment in use, or [`LogPosition::NONE`] if there is none. All
+    /// later records are at or behind this position.
     pub fn position(&self) -> LogPosition {
         let state = self.shared.state.borrow();
         match state.active.as_ref().or(state.live.back()) {
@@ -307,8 +310,8 @@ impl CommitLog {
         }
     }
 
-    /// Returns a position behind all records so far and before all later ones, also if no segment
-    /// is in use yet.
+    /// Returns a position behind all records so far and before all later records, even if no
+    /// segment is in use yet.
     pub fn truncation_position(&self) -> LogPosition {
         let state = self.shared.state.borrow();
         if let Some(active) = &state.active {
@@ -335,8 +338,9 @@ impl CommitLog {
         between(state.live.iter().map(|segment| segment.id), from, to)
     }
 
-    /// Frees the segments before the one with id `oldest_needed`. The caller guarantees that all
-    /// their writes are flushed.
+    /// Frees the segments before the one with id `oldest_needed`, up to the first segment that is
+    /// active or that the writer still has to write or sync. The caller guarantees that all writes
+    /// before `oldest_needed` are flushed.
     pub fn reclaim(&self, oldest_needed: u64) {
         let configuration = &self.shared.configuration;
         // Free files are kept for reuse as long as the log stays within its share of the disk.

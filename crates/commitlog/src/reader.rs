@@ -51,7 +51,7 @@ pub(crate) enum Read {
 /// The result of opening a segment.
 pub(crate) enum Opened {
     Segment(SegmentHeader, SegmentReader),
-    /// The file was never in use: it was being created or recycled when the node stopped.
+    /// The file has no needed records: it was being created or recycled when the node stopped.
     Unused,
     /// The header is damaged, but the file has records of this segment.
     Damaged,
@@ -103,8 +103,9 @@ impl SegmentReader {
     /// Returns whether a segment with an unreadable header has records.
     ///
     /// Records fill a segment from its begin. So a segment whose first [`WINDOW_BYTES`] are zeros
-    /// waits for its first use, and its rest is not searched. Otherwise the header is damaged, or the
-    /// whole first sector, with the first marker; later markers then show that there are records.
+    /// waits for its first use, and its rest is not searched. Otherwise the header is damaged, or
+    /// the whole first sector, which also has the first marker. Later markers then show that there
+    /// are records.
     async fn has_records(&mut self) -> Result<bool, FileError> {
         if self.first_marker().await?.is_some() {
             return Ok(true);
@@ -118,7 +119,7 @@ impl SegmentReader {
         &self.path
     }
 
-    /// Offset of the next record.
+    /// Returns the offset of the next record, in bytes.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }

@@ -1,8 +1,8 @@
 //! The replay finds the segments of an earlier run, determines their ends and reads their records.
 //!
-//! The first marker of a segment's successor says where the segment ends. The last segment of a
-//! shard has no successor: its records end where the first one fails, unless a later marker says
-//! that the failed one had been durable.
+//! The first marker of a segment's successor is the end of the segment. The last segment of a shard
+//! has no successor: its records end before the first damaged record. If a later marker shows that
+//! the log had been durable beyond that point, the segment is corrupt.
 
 use std::{collections::BTreeMap, path::PathBuf};
 
@@ -25,7 +25,7 @@ pub struct FoundSegment {
     pub path: PathBuf,
     /// The shard that wrote it.
     pub shard: u32,
-    /// Number of shards of that run.
+    /// Number of shards of the run that wrote it.
     pub shard_count: u32,
     /// Offset in bytes where the segment ends, if its successor says so.
     pub known_end: Option<u32>,
@@ -36,7 +36,8 @@ pub struct FoundSegment {
 pub struct FoundSegments {
     /// Segments that may have records, ordered by id.
     pub segments: Vec<FoundSegment>,
-    /// Files that were never in use; the caller may remove them.
+    /// Files that were being created or recycled when the node stopped, and so have no needed
+    /// records; the caller may remove them.
     pub unused: Vec<PathBuf>,
     /// The greatest id found, also among the unused files.
     pub greatest_id: u64,
@@ -116,8 +117,9 @@ pub async fn find_segments(
 /// Passes each record of a segment to `take`, with its position. Returns the offset where the
 /// segment ends.
 ///
-/// Damage that loses durable records is an error with file and offset, unless `policy` says to skip
-/// them. An error of `take` ends the reading.
+/// Damage that loses durable records is an error with file and offset. Under
+/// [`ReplayPolicy::Ignore`] it is logged, and the segment ends there. An error of `take` ends the
+/// reading.
 ///
 /// # Errors
 ///
@@ -132,8 +134,8 @@ pub async fn read_segment<E: From<CommitLogError>>(
     let Opened::Segment(_, mut reader) = opened.map_err(CommitLogError::from)? else {
         return Ok(HEADER_BYTES as u32);
     };
-    // Records behind the known end were not acknowledged, unless a disk failure came in between
-    // under periodic sync. The replay takes all that are whole.
+    // Clients have no acknowledgement of the records behind the known end, unless a disk failure
+    // under periodic sync ended the segment. The replay reads all of these records that are whole.
     loop {
         match reader.next().await.map_err(CommitLogError::from)? {
             Read::Record { offset, body } => {

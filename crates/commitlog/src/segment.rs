@@ -20,12 +20,12 @@ pub(crate) struct Segment {
     /// The open file; `None` for a segment of an earlier run, which is kept only until its writes
     /// are flushed.
     pub(crate) file: Option<File>,
-    /// Initial value of the checksums of its records.
+    /// Initial value of the checksums of the segment's records.
     pub(crate) seed: u32,
     /// Offset in bytes of the next record.
     pub(crate) end: Cell<u32>,
-    /// True if a failed write has left the tail in an unknown state. Such a segment is never
-    /// recycled.
+    /// True if a failed write or sync has left the tail in an unknown state. Such a segment is
+    /// never recycled.
     pub(crate) is_damaged: Cell<bool>,
     /// Bit set of the numbers of the column mappings that were written to the segment.
     mapped: RefCell<Vec<u64>>,

@@ -29,8 +29,8 @@ pub(super) struct Shared {
     pub(super) state: RefCell<State>,
     /// Notified when there are write buffers to write, or when the log closes.
     pub(super) work: Notify,
-    /// Notified when a segment is ready or write buffers were written, so that writers may retry an
-    /// append that found no room.
+    /// Notified when a segment is ready or cannot be created, when write buffers were written, and
+    /// when the log closes, so that callers retry an append that found no room.
     pub(super) room: Notify,
     /// Notified when a segment is needed or segments became free.
     pub(super) allocator_work: Notify,

@@ -1,8 +1,9 @@
-//! This module lets writes wait for durability: all writes of one sync batch share a [`SyncBatch`].
-//! Writes that are slowed down share further ones, which a timer resolves (the write pace of
+//! This module makes acknowledgements wait for durability: all writes of one sync batch share a
+//! [`SyncBatch`]. Throttled writes also share a batch that a timer resolves (the write pace of
 //! `storage`).
 //!
-//! Memory: one batch for each disk write under way, and one waker for each waiting write.
+//! Memory: for each log, one batch that gathers and one that is written; the batches of throttled
+//! writes; and one waker for each waiting write.
 
 use std::{
     cell::RefCell,
@@ -25,7 +26,7 @@ use crate::CommitLogError;
 /// The ticket resolves after both of these events, in this order:
 /// 1. The write is durable under `commitlog_sync`: under `group` and `batch` after the fdatasync
 ///    that covers its record; under `periodic`, and for tables without `durable_writes`, at once.
-/// 2. its throttling delay has passed, if flushes cannot keep up with writes at the moment.
+/// 2. The throttling delay has passed, if flushes cannot keep up with writes at the moment.
 ///
 /// **Errors.** The ticket resolves with [`CommitLogError::Write`] if the write or the sync of its
 /// batch failed; it does not wait for its delay then. The write stays visible in the memtable and
@@ -37,8 +38,8 @@ use crate::CommitLogError;
 /// woken together. Delays are independent of batches and may delay a ticket behind a later one.
 ///
 /// **Dropping** a ticket, or the future of [`CommitTicket::wait`], is safe at any time. It neither
-/// undoes the write nor affects other tickets; only the outcome is lost. Its waker stays in the
-/// batch until that resolves.
+/// undoes the write nor affects other tickets; only the outcome is lost. The ticket's waker stays
+/// in the batch until the batch resolves.
 ///
 /// **Polling** a ticket again after it has resolved does not panic but has no meaning: it does not
 /// repeat an error and may wait for the delay. A pending ticket may move to another task of the
@@ -49,8 +50,8 @@ use crate::CommitLogError;
 /// pending records first, and the end of throttling ends all delays.
 #[must_use = "the write is not acknowledged before this resolves"]
 pub struct CommitTicket {
-    /// The sync batch that makes the write durable; `None` once it has resolved, or if none is
-    /// needed.
+    /// The sync batch that makes the write durable; `None` once the batch has resolved, or if the
+    /// write needs no batch.
     durable: Option<Rc<SyncBatch>>,
     /// The throttling delay; `None` once it has passed, or if writes are not throttled.
     delay: Option<Rc<SyncBatch>>,
@@ -139,7 +140,8 @@ impl CommitTicket {
         outcome
     }
 
-    /// Polls one batch. Once that has resolved, clears it, so that it is not polled again.
+    /// Polls one batch. Clears `sync_batch` once the batch has resolved, so that it is not polled
+    /// again.
     fn poll_sync_batch(
         sync_batch: &mut Option<Rc<SyncBatch>>,
         slot: &mut Option<usize>,

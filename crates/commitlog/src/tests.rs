@@ -1,5 +1,5 @@
 //! These tests check that mutations survive a round trip through records, and that damaged bytes
-//! are an error.
+//! cause no panic.
 
 use std::sync::Arc;
 
@@ -182,7 +182,7 @@ fn cells_without_a_name_are_discarded() {
     row.columns.push((id, ColumnData::Simple(Cell::live(10, Bytes::from_static(b"v")))));
     update.rows.push(row);
     let dropped = table().rebuild().drop_column("v", 5).build();
-    // A restart gives the id to another column.
+    // After a restart, another column has the id.
     let other = TableBuilder::new("ks", "t", table().id)
         .partition_key("k", CqlType::Blob)
         .clustering("c", CqlType::Blob, false)
@@ -212,8 +212,8 @@ fn columns_are_found_by_name_whatever_became_of_the_table() {
         let (decoded, _) = decode(encode(&mutation).body.into(), &translation).unwrap();
         (decoded.updates[0].rows[0].columns.first().map(|(id, _)| *id), id)
     };
-    // In turn: another column precedes it; it was dropped; it was dropped before the write and
-    // added again; it was dropped after the write and added again.
+    // In turn: other columns precede `v`; `v` was dropped; `v` was dropped before the write and
+    // added again; `v` was dropped after the write and added again.
     let shifted = TableBuilder::new("ks", "t", old.id)
         .partition_key("k", CqlType::Blob)
         .clustering("c", CqlType::Blob, false)

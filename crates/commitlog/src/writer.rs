@@ -3,14 +3,14 @@
 //! It handles one sync batch at a time. It writes all buffers that have gathered, syncs them and
 //! resolves their tickets; meanwhile the next records gather. Under load the batches grow, so that
 //! more writes share the cost of one sync and no artificial window is needed. Under periodic sync,
-//! a sync is due early when many bytes are dirty, because reads wait while the disk syncs
+//! a sync is due early when many bytes are dirty, because reads would wait long for a large sync
 //! ([`TrickleSync`](espalier_runtime::file::TrickleSync)).
 //!
 //! A failed write or sync leaves the tail of its segment in an unknown state (a later sync of the
 //! same file may succeed without the data). The writer therefore never writes that segment again.
-//! All waiting writes fail, and later ones begin in the next segment; its first marker records
-//! where the failed segment ends. Readers see the writes of the segment, and under periodic sync
-//! they were acknowledged already, so the tables with writes in it are flushed.
+//! All waiting writes fail. Later writes begin in the next segment, whose first marker is the end
+//! of the failed segment. Readers see the writes of the failed segment, and under periodic sync
+//! clients have an acknowledgement of them, so the tables with writes in it are flushed.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
@@ -37,8 +37,8 @@ const KEPT_BUFFER_BYTES: usize = 4 << 20;
 /// batch, short compared with the life of a segment).
 const IDLE: Duration = Duration::from_millis(20);
 
-/// Time from which on the log reports a sync as slow (arbitrary: half the time after which a write
-/// fails by default).
+/// Minimum duration of a sync that the log reports as slow (arbitrary: half the time after which a
+/// write fails by default).
 const SLOW_SYNC: Duration = Duration::from_secs(1);
 
 struct Progress {
@@ -46,7 +46,7 @@ struct Progress {
     written: Option<(Rc<Segment>, u32)>,
     /// Bytes that are written and not synced, without closing markers.
     dirty_bytes: u64,
-    /// True if a closing marker follows the last batch.
+    /// True if the last batch needs no closing marker any more.
     is_marked: bool,
     last_sync: time::Instant,
 }
@@ -142,10 +142,11 @@ async fn wait_for_runs(shared: &Shared, progress: &Progress) -> Wake {
     }
 }
 
-/// Returns when the next periodic sync is due if no more records come.
+/// Returns the time at which the next periodic sync is due, or `None` if no byte is dirty or the
+/// sync is not periodic.
 ///
-/// It is one period after the last sync began, so that no written byte stays unsynced for longer
-/// than that.
+/// The time is one period after the last sync began, so that no written byte stays unsynced for
+/// longer than a period.
 fn sync_due(shared: &Shared, progress: &Progress) -> Option<time::Instant> {
     let period = shared.configuration.sync.period()?;
     progress.is_dirty().then(|| progress.last_sync + period)
@@ -297,8 +298,8 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, sync_batch: 
     // Only memtables hold these writes. Readers see them, and under periodic sync their clients
     // have an acknowledgement, so they must be flushed.
     shared.pressure.notify_one();
-    // Under periodic sync, if every sync fails, the log abandons one segment in each period instead
-    // of one in each batch.
+    // A sync is due only after a period again. So if every periodic sync fails, the log abandons
+    // one segment in each period instead of one in each batch.
     progress.last_sync = time::Instant::now();
     let error = CommitLogError::Write(Arc::new(error));
     let (buffers, later) = {

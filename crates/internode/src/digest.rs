@@ -4,7 +4,7 @@
 //! A coordinator compares the digests of its replicas. If they differ, it asks all replicas for
 //! data. So a replica whose digest differs for equal rows makes each read twice as expensive.
 //!
-//! - A deletion counts by its timestamp alone, because the wall clocks of replicas differ.
+//! - Only the timestamp of a deletion counts, because the wall clocks of replicas differ.
 //! - A boolean is a byte that is 0 if it is true.
 //! - A partition without static row counts the empty static row, but no static columns.
 
@@ -21,7 +21,7 @@ use crate::payload::{ColumnList, Partition};
 /// Cassandra's numbers for the two kinds of clusterings that are not bounds.
 const STATIC_CLUSTERING: u8 = 3;
 const CLUSTERING: u8 = 4;
-/// The number of rows among the kinds of a partition's items.
+/// Cassandra's number for the kind of a partition's item that is a row.
 const ROW: u8 = 0;
 
 /// Returns the digest of the partitions of an answer.
@@ -122,7 +122,7 @@ impl ReadDigest {
         self.add_deletion(if is_shadowable { row.shadowable_deletion } else { row.deletion });
         self.add_boolean(is_shadowable);
         self.add_liveness(&row.liveness);
-        // A row orders columns by id, the digest as the header does.
+        // A row has its columns in the order of their ids, the digest in the order of the header.
         let mut present: Vec<_> = row.columns.iter().collect();
         present.sort_by_key(|(id, _)| columns.and_then(|columns| columns.encoded().index(*id)));
         for (id, data) in present {

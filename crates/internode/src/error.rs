@@ -20,7 +20,7 @@ pub enum DecodeError {
          schema not being fully propagated.  Please wait for schema agreement on table creation."
     )]
     UnknownTable(TableId),
-    /// The table has no such column, and has dropped none.
+    /// The table has no column of this name, and has dropped none.
     #[error("Unknown column {column} during deserialization: table {table}")]
     UnknownColumn {
         /// The column, with bytes that are not UTF-8 replaced.

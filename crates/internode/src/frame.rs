@@ -41,9 +41,10 @@ impl MessageReader {
     ///
     /// # Errors
     ///
-    /// Fails if a frame does not match its checksum, if a message is longer than the limit or than
-    /// its frame, or if the first frame of a large message lacks a part of the header. The position
-    /// in the stream is then lost, and the caller must close the connection.
+    /// Fails if a frame does not match its checksum or cannot be decompressed, if a message is
+    /// longer than the limit or than its frames, if another message interrupts a large one, or if
+    /// the first frame of a message lacks a part of the header. The position in the stream is then
+    /// lost, and the caller must close the connection.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>> {
         loop {
             if !self.contained.is_empty() {

@@ -45,7 +45,7 @@ pub enum Framing {
     Unprotected,
     /// LZ4 blocks with checksums.
     Lz4,
-    /// Checksums alone.
+    /// Checksums without compression.
     Crc,
 }
 
@@ -100,8 +100,8 @@ impl Initiate {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes are of another protocol, or of Cassandra before 4.0, or if the checksum
-    /// does not match.
+    /// Fails if the bytes are of another protocol, or of Cassandra before 4.0, if they have an
+    /// unknown framing or form of address, or if the checksum does not match.
     pub fn decode(bytes: &Bytes) -> Result<Option<(Self, usize)>> {
         unless_ended(Self::decode_whole(&mut Input::new(bytes), bytes))
     }

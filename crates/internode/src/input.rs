@@ -26,7 +26,7 @@ impl<'a> Input<'a> {
         self.data.offset()
     }
 
-    /// Returns how many bytes are left.
+    /// Returns the number of bytes that are left.
     pub(crate) fn remaining(&self) -> usize {
         self.bytes.len() - self.data.offset()
     }
@@ -71,7 +71,8 @@ impl<'a> Input<'a> {
         }
     }
 
-    /// Reads a byte that is a boolean. Java takes any byte but 0 for true, but writes 1.
+    /// Reads a byte that is a boolean, and refuses other bytes than 0 and 1, because Java writes
+    /// only these.
     pub(crate) fn boolean(&mut self) -> Result<bool> {
         match self.u8()? {
             0 => Ok(false),

@@ -1,5 +1,5 @@
-//! Cassandra 5.0's protocol between nodes. It makes a node of Espalier a member of a stock ring,
-//! which stores writes and answers reads (docs/ring.md).
+//! Cassandra 5.0's protocol between nodes. It makes a node of Espalier a member of a stock ring.
+//! The member stores writes and answers reads (docs/ring.md).
 //!
 //! | module | content |
 //! | --- | --- |
@@ -16,12 +16,13 @@
 //! no socket and reads no clock.
 //!
 //! Invariants:
-//! - No input panics. Malformed input yields an error that says where it is wrong.
+//! - No input panics. Malformed input yields an error that describes the fault.
 //! - A message of Cassandra that decodes without an error encodes to the same bytes, unless it has
 //!   cells of a dropped column.
-//! - Memory: decoded values share the memory of the message. No length field allocates anything. A
-//!   decoded message may take some 64 bytes for each byte of its own (cells of two bytes are among
-//!   the worst), so [`ring`] decodes only payloads that it serves, and bounds their length.
+//! - Memory: decoded keys and values share the memory of the message. No length field allocates
+//!   anything. A decoded message may take some 64 bytes for each byte of its own (cells of two
+//!   bytes are among the worst), so [`ring`] decodes only payloads that it serves, and bounds their
+//!   length.
 //!
 //! Versions: 12 (Cassandra 4.0, 4.1, and 5.0 in its default compatibility mode) and 13 (5.0 with
 //! `storage_compatibility_mode: NONE`). Sources: Cassandra 5.0.9; decision 0037.

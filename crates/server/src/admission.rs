@@ -3,7 +3,7 @@
 //! Connections are counted for the whole node, because they open and close rarely. Each shard
 //! counts the bytes in flight for itself, against its share of the limits, so that a request
 //! touches no memory that another core writes. A request larger than the whole limit is admitted
-//! when nothing else is in flight: it could never run otherwise.
+//! when nothing else is in flight, because otherwise it could never run.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -14,9 +14,9 @@ use espalier_runtime::net::client_network;
 use espalier_runtime::time::Instant;
 use hashbrown::HashMap;
 
-/// Limits of the connections whose clients have not logged in, of the node and from one network
-/// (see [`client_network`]). Arbitrary: each holds some KiB, with TLS some tens of KiB, for at most
-/// 20 s.
+/// Limits of the connections whose clients have not logged in: for the whole node, and for one
+/// network (see [`client_network`]). Arbitrary: each such connection holds some KiB, with TLS some
+/// tens of KiB, for at most 20 s.
 const MAX_BEFORE_LOGIN: usize = 16 * 1024;
 const MAX_BEFORE_LOGIN_PER_NETWORK: usize = 4 * 1024;
 
@@ -41,7 +41,7 @@ struct OpenConnections {
     by_shard: Vec<usize>,
     by_address: HashMap<IpAddr, usize>,
     before_login: usize,
-    /// The connections before the log-in.
+    /// Number of connections whose clients have not logged in, by network.
     by_network: HashMap<IpAddr, usize>,
 }
 
@@ -64,7 +64,7 @@ impl ConnectionCounter {
     }
 
     /// Admits a connection to `shard`, or to the shard with the fewest connections if `shard` is
-    /// `None`. `awaits_login` says whether its client has to log in.
+    /// `None`. `awaits_login` is true if the client has to log in.
     ///
     /// # Errors
     ///
@@ -140,7 +140,7 @@ impl Drop for ConnectionSlot {
     }
 }
 
-/// Takes one off a count, and forgets the count at zero.
+/// Subtracts one from a count, and removes the count at zero.
 fn take_one(counts: &mut HashMap<IpAddr, usize>, of: IpAddr) {
     if let Some(count) = counts.get_mut(&of) {
         *count -= 1;
@@ -166,8 +166,8 @@ pub(crate) struct AddressAccounts {
 }
 
 impl AddressAccounts {
-    /// Returns the account of `address`. A full map first drops the entries without a holder, so
-    /// that it does not grow with every address ever seen.
+    /// Returns the account of `address`. A full map first drops the accounts that nothing else
+    /// refers to, so that it does not grow with every address ever seen.
     pub fn of(&self, address: IpAddr) -> Rc<Cell<usize>> {
         let mut by_address = self.by_address.borrow_mut();
         if by_address.len() == by_address.capacity() {
@@ -196,7 +196,7 @@ pub(crate) struct InFlight {
     /// timed.
     pub taken_at: Option<Instant>,
     bytes: usize,
-    /// Bytes that count for the address. They differ for a large request, see
+    /// Bytes that count for the address. For a large request they differ from `bytes`, see
     /// [`RequestAdmission::grow`].
     address_bytes: usize,
     total: Rc<Cell<usize>>,
@@ -249,9 +249,9 @@ impl RequestAdmission {
     /// Counts `bytes` for a request that began as unfinished.
     ///
     /// A quarter of each limit stays free, so that a client that never sends the rest of a request
-    /// does not block the small requests of others. A request counts as at most half of a limit,
-    /// so that a request above the limit can arrive while small requests run. A request that needs
-    /// no more than it has already is never refused.
+    /// does not block the small requests of others. A request counts as at most half of a limit, so
+    /// that a request above the limit can arrive while small requests run. A request whose count
+    /// does not grow is never refused.
     ///
     /// # Errors
     ///

@@ -1,19 +1,19 @@
-//! The memory of answers with rows. A request reserves it before it reads the rows, and the
-//! connection holds it until the answer is sent.
+//! This module counts the memory of answers with rows. A request reserves memory before it reads
+//! the rows, and the connection holds the reservation until the answer is sent.
 //!
 //! 1. A request reserves the expected size of its answer ([`AnswerMemory::reserve`]): the size of
 //!    the connection's recent answers, or a page. Requests wait in the order of their arrival.
 //! 2. The read stops at the reservation. A page ends there; for an answer without paging the
 //!    request discards the rows and reads them again with a larger reservation.
-//! 3. The reservation shrinks to the answer ([`Reservation::resize`]) and goes with it into the
-//!    connection's send buffer. It ends when the socket has taken the bytes.
+//! 3. The request changes the reservation to the size of the answer ([`Reservation::resize`]). The
+//!    connection drops the reservation when the socket has taken the bytes.
 //!
 //! Clients that do not read their answers keep their reservations. So that the shard can still
-//! serve all others, a small answer needs no reservation: [`AnswerMemory::probe`] lets a few
-//! requests at a time read up to [`SMALL_ANSWER`].
+//! serve all other clients, a small answer needs no reservation: [`AnswerMemory::probe`] permits a
+//! few requests at the same time to read up to [`SMALL_ANSWER`].
 //!
 //! Each shard has its own account, and its share of the limits of the node and of the client's
-//! address. The account grants an answer larger than a limit when it holds nothing else under that
+//! address. An answer larger than a limit gets its reservation when nothing else counts under that
 //! limit. A read may exceed its reservation by one row, whose size is known only once it is read.
 
 use std::cell::{Cell, RefCell};
@@ -110,8 +110,8 @@ impl AnswerMemory {
             .then(|| self.take(Rc::clone(account), bytes))
     }
 
-    /// Waits until `bytes` fit and reserves them. A caller that drops the future before must call
-    /// [`Self::grant`].
+    /// Waits until `bytes` fit and reserves them. A caller that drops the future before it resolves
+    /// must call [`Self::grant`].
     pub async fn reserve(self: &Rc<Self>, account: &AnswerAccount, bytes: usize) -> Reservation {
         loop {
             if let Some(reservation) = self.try_reserve(account, bytes) {

@@ -38,8 +38,8 @@ pub struct ServerConfig {
     /// `broadcast_rpc_address`: the address of this node that clients read. Without the setting, it
     /// is the address on which the node listens.
     pub broadcast_address: IpAddr,
-    /// True if the node is a member of a Cassandra ring. It coordinates no requests then: it serves
-    /// its own tables alone, and local rows to clients that ask for them.
+    /// True if the node is a member of a Cassandra ring. It then coordinates no requests: it serves
+    /// only its own tables, and local rows to clients that ask for them.
     pub is_ring_member: bool,
     /// `trace_type_query_ttl`, in seconds: the TTL of the rows of traces.
     pub trace_ttl_s: u32,
@@ -48,9 +48,9 @@ pub struct ServerConfig {
 /// The encryption of clients' connections.
 #[derive(Clone, Debug)]
 pub struct ClientEncryption {
-    /// Makes connections encrypted.
+    /// Accepts the encrypted connections.
     pub acceptor: Arc<TlsAcceptor>,
-    /// Says if the clients of the encrypted ports must use TLS.
+    /// Required if the clients of the encrypted ports must use TLS.
     pub handshake: Handshake,
     /// `native_transport_port_ssl`: the address of encrypted connections, if those of
     /// [`ServerConfig::listen`] are plain.
@@ -61,8 +61,9 @@ pub struct ClientEncryption {
 }
 
 impl ServerConfig {
-    /// Returns the defaults for a node with `memory` bytes. Requests in flight get a tenth of them,
-    /// and those of one address a fortieth, which are the shares of the heap in Cassandra.
+    /// Returns the defaults for a node with `memory` bytes. Requests in flight get a tenth of the
+    /// memory, and requests from one address a fortieth. Cassandra gives them the same shares of
+    /// its heap.
     pub fn new(listen: SocketAddr, memory: usize) -> Self {
         Self {
             listen,

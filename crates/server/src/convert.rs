@@ -13,7 +13,7 @@ use crate::protocol::response::{
 };
 use crate::protocol::{Consistency, ProtocolVersion, SchemaChange, SchemaChangeKind, SchemaTarget};
 
-/// The reason of a failed replica, by its code in the protocol.
+/// The protocol's code of a read that fails on a replica because of too many tombstones.
 const READ_TOO_MANY_TOMBSTONES: u16 = 0x0001;
 
 /// Bound values in the form that the CQL crate takes. Most statements have few values, which need

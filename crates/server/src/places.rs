@@ -1,14 +1,16 @@
-//! The places of connections from clients that the node does not know yet: those of the admin API,
-//! and those of peers in their handshake. If all are taken, a new connection takes the place of one
-//! that waits for its client, so that idle connections lock no client out.
+//! [`Places`] limits the connections of clients that the node does not know yet: those of the admin
+//! API, and those of peers during their handshake. If all places are taken, the node closes a
+//! connection that waits for its client and serves the new one, so that idle connections lock no
+//! client out.
 //!
-//! The connection to close is, in this order, one
+//! Among the connections that wait for their client, the node closes, in this order, one
 //!
 //! 1. that has not sent an accepted request,
 //! 2. of the network with the most connections that wait,
 //! 3. that has waited for the longest time.
 //!
-//! A connection whose request the node carries out keeps its place. If all do, the new one waits.
+//! A connection whose request the node carries out keeps its place. If the node carries out a
+//! request of each connection, the new connection waits.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -62,8 +64,8 @@ impl Places {
         Self { free: Semaphore::new(count), taken: RefCell::default() }
     }
 
-    /// Begins to serve a connection from `address`, once there is a place. `serve` makes the future
-    /// that serves it.
+    /// Begins to serve a connection from `address`, once there is a place. `serve` creates the
+    /// future that serves the connection.
     pub async fn begin<F: Future<Output = ()> + 'static>(
         &self,
         address: IpAddr,
@@ -98,7 +100,7 @@ impl Places {
     }
 }
 
-/// Returns the place in the list of the connection to close.
+/// Returns the index in `connections` of the connection to close.
 fn first_to_leave(connections: &[&Waiting]) -> Option<usize> {
     let waits = |connection: &Waiting| connection.since.get().is_some();
     let of_network = |network: IpAddr| {

@@ -33,15 +33,15 @@ use crate::started::Started;
 use crate::traces::Traces;
 
 /// Limit of concurrent requests of one shard that read pages of rows, because each holds up to a
-/// page. It equals the number of threads with which Cassandra serves requests
+/// page. It equals the default number of threads with which Cassandra serves requests
 /// (`native_transport_max_threads`).
 const MAX_ROW_READERS: usize = 128;
 
-/// Minimum limit of the unsent bytes of a shard's clients, however little memory the node has: some
-/// pages.
+/// Lower bound of a shard's limits of unsent bytes and of answers, for a node with little memory:
+/// some pages.
 const MIN_UNSENT_LIMIT: usize = 32 << 20;
 
-/// Minimum limit of the bytes of answers for the clients of one address: some pages.
+/// Lower bound of the limit of answers for the clients of one address: some pages.
 const MIN_ANSWERS_OF_ADDRESS: usize = 16 << 20;
 
 /// Options of the listeners for clients: every shard listens on the same addresses.
@@ -76,7 +76,8 @@ impl SharedState {
     }
 }
 
-/// Returns counters of another part of the node: the name of each, its help text, its number.
+/// A function that returns counters of another part of the node: the name of each, its help text,
+/// its number.
 pub type Counters = Box<dyn Fn() -> Vec<(&'static str, &'static str, u64)>>;
 
 /// One shard's server.
@@ -95,8 +96,8 @@ pub struct ShardServer {
     pub(crate) traces: Traces,
     /// The log lines that clients can cause.
     pub(crate) log_limit: LogLimit,
-    /// Bytes of responses that this shard's clients have not taken yet. Past the limit a client
-    /// must take all its answers before it gets more rows.
+    /// Bytes of responses that this shard's clients have not read yet. Past the limit a client must
+    /// read all its answers before it gets more rows.
     pub(crate) unsent_bytes: Cell<usize>,
     pub(crate) max_unsent_bytes: usize,
     /// Requests that wait as tasks. While their memory exceeds the limit, the shard reads fewer
@@ -176,7 +177,7 @@ impl ShardServer {
     ///
     /// # Errors
     ///
-    /// Fails if the server cannot bind one of the two addresses.
+    /// Fails if the server cannot bind one of the addresses.
     pub fn listen(self: &Rc<Self>) -> io::Result<SocketAddr> {
         let encryption = self.config.encryption.as_ref();
         let plain = TcpListener::bind(self.config.listen, SHARED)?;
@@ -190,9 +191,9 @@ impl ShardServer {
         Ok(address)
     }
 
-    /// Begins to write the audit log, and to serve the admin API and the metrics if the
-    /// configuration has an address for them. Returns that address. The caller does this on one
-    /// shard of the node.
+    /// Begins to write the audit log. If the configuration has an address for the admin API and the
+    /// metrics, begins to serve them and to watch the certificates, and returns that address. The
+    /// caller does this on one shard of the node.
     ///
     /// # Errors
     ///
@@ -312,7 +313,8 @@ impl ShardServer {
         samples
     }
 
-    /// Accepts the connections of one placement. A port is without TLS if another one is for it.
+    /// Accepts the connections of one placement. The plain port offers TLS only if `tls` has no
+    /// port of its own.
     fn accept_plain_and_tls(
         self: &Rc<Self>,
         plain: Option<TcpListener>,

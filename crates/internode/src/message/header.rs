@@ -13,7 +13,7 @@ use crate::{
 /// Maximum number of parameters of a message. Arbitrary; Cassandra 5.0 has fewer than 20 types.
 const MAX_PARAMETERS: u64 = 64;
 
-/// The flags of a message. They keep unknown flags.
+/// The flags of a message. Unknown flags stay set.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MessageFlags(pub u32);
 

@@ -40,12 +40,12 @@ pub enum ParameterKind {
 }
 
 impl Parameter {
-    /// Makes a parameter that is a be32, as the limits of tombstones and of indexes are.
+    /// Makes a parameter that is a be32, as the numbers of tombstones and of indexes are.
     pub fn of_i32(kind: ParameterKind, value: i32) -> Self {
         Self { kind: kind as u32, value: Bytes::copy_from_slice(&value.to_be_bytes()) }
     }
 
-    /// Makes a parameter that is a be64, as the limits of sizes are.
+    /// Makes a parameter that is a be64, as the sizes of reads are.
     pub fn of_i64(kind: ParameterKind, value: i64) -> Self {
         Self { kind: kind as u32, value: Bytes::copy_from_slice(&value.to_be_bytes()) }
     }

@@ -1,8 +1,8 @@
 //! The decisions of an acceptor, without storage and clock.
 //!
-//! Ballots are ordered by their time. Cassandra's coordinators draw them in µs and use the units
-//! of 100 ns for a flag, so two ballots of one µs count as the same time: the later request is
-//! refused, which is always safe. The rows of `system.paxos` have timestamps in µs, too.
+//! Ballots are ordered by their time. Cassandra's coordinators draw the time in µs and use the
+//! units of 100 ns for a flag, so two ballots of one µs count as equally old: the replica refuses
+//! the later request, which is always safe. The rows of `system.paxos` have timestamps in µs, too.
 
 use bytes::Bytes;
 use espalier_types::timeuuid;
@@ -65,7 +65,8 @@ impl AcceptorState {
         self.newest().is_none_or(|newest| is_after(ballot, newest))
     }
 
-    /// Returns whether the acceptor may accept an update: it must not have seen a newer ballot.
+    /// Returns whether the acceptor may accept an update: it must not have seen another ballot that
+    /// is newer or equally old.
     pub fn may_accept(&self, ballot: Uuid) -> bool {
         self.newest().is_none_or(|newest| ballot == newest || is_after(ballot, newest))
     }

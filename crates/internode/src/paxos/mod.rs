@@ -10,8 +10,9 @@
 //! steps, each of which needs a quorum of replicas:
 //!
 //! 1. **Prepare** asks for the promise to accept no older ballot. The answer has the update that
-//!    the replica accepted last and the one that it committed last. The coordinator finishes the
-//!    first and spreads the second, before it reads the row and makes an update of its own.
+//!    the replica accepted last and the update that it committed last. The coordinator finishes the
+//!    accepted update, and sends the committed update to replicas that lack it, before it reads the
+//!    row and makes an update of its own.
 //! 2. **Propose** asks the replica to accept an update.
 //! 3. **Commit** says that a quorum has accepted the update. The replica applies it.
 //!
@@ -19,8 +20,8 @@
 //! 0030): it reads the state, decides and writes, while other requests about the partition wait.
 //! The row and the partition have the same token, so one shard owns both.
 //!
-//! **Durability.** An answer waits for the sync of the commit log. An update and the record of its
-//! commit are one record of the log.
+//! **Durability.** An answer waits for the sync of the commit log, unless it is a refusal. An
+//! update and the record of its commit are one record of the log.
 //!
 //! **Memory.** A request holds its update, and the state of its partition.
 //!
@@ -41,8 +42,8 @@ pub use acceptor::{AcceptorState, NO_BALLOT, Recorded, ballot_micros};
 use acceptor::{is_later, is_twin};
 use record::PaxosTable;
 
-/// Bytes by which the record of a commit may exceed that of its proposal's check: the times of the
-/// cells differ.
+/// Bytes by which the record of a commit may be longer than the record that the proposal has
+/// checked, because the times of the cells differ.
 const COMMIT_SPARE_BYTES: usize = 256;
 
 /// A step of a conditional write, at one replica.
@@ -65,11 +66,11 @@ pub struct PaxosRequest {
 /// The request of a coordinator. Updates are serialised, as in messages.
 #[derive(Clone, Debug)]
 pub enum PaxosStep {
-    /// The promise to accept no older ballot.
+    /// Asks for the promise to accept no older ballot.
     Prepare,
-    /// To accept an update.
+    /// Asks the replica to accept an update.
     Propose(Bytes, Box<PartitionUpdate>),
-    /// To apply an update that a quorum has accepted.
+    /// Asks the replica to apply an update that a quorum has accepted.
     Commit(Bytes, Box<PartitionUpdate>),
 }
 
@@ -85,12 +86,12 @@ pub enum PaxosAnswer {
     },
     /// The promise is refused.
     Refused {
-        /// The ballot that was not older.
+        /// The newest ballot that the replica has seen.
         newest: Uuid,
         /// The update that the replica has committed last.
         committed: Option<Recorded>,
     },
-    /// Whether the update is accepted.
+    /// True if the update is accepted.
     Accepted(bool),
     /// The update is applied.
     Committed,
@@ -100,8 +101,8 @@ pub enum PaxosAnswer {
 ///
 /// # Errors
 ///
-/// Fails if the ballot is no UUID of version 1, if a row of `system.paxos` is damaged, or if
-/// storage fails.
+/// Fails if the ballot is no UUID of version 1, if the table `system.paxos` is missing or its row
+/// is damaged, if the request does not get the turn in time, or if storage fails.
 pub async fn answer(database: &Node, request: PaxosRequest) -> Result<PaxosAnswer, String> {
     let paxos = PaxosTable::of(&database.store().schema())?;
     let timestamp_us = ballot_micros(request.ballot);
@@ -182,7 +183,7 @@ impl Acceptor {
                 (Some(row), PaxosAnswer::Accepted(true))
             }
             PaxosStep::Commit(update, write) => {
-                // The node has no reason not to apply a decided update: its own clock may be wrong.
+                // The node applies a decided update in any case, because its clock may be wrong.
                 applied = Some(*write);
                 let known = self.state(table, &key).await?.committed;
                 (self.commit(table, (ballot, update), times, known), PaxosAnswer::Committed)
@@ -220,8 +221,9 @@ impl Acceptor {
 
     /// Makes the row that records a commit; `None` if the row of the last commit stays.
     ///
-    /// If both have one timestamp, the record of the later ballot stays as a whole. Of two cells
-    /// with one timestamp, the cell that expires later stays.
+    /// If both commits have one timestamp, the record of the later ballot must stay as a whole. Of
+    /// two cells with one timestamp, the cell that expires later stays, so the new cells expire
+    /// after those of the last commit.
     fn commit(
         &self,
         table: TableId,

@@ -2,7 +2,7 @@
 //!
 //! The columns have Cassandra's content, so either system reads the files of the other. The cells
 //! have the ballot's time as their timestamp: of two writes that cross, the one with the newer
-//! ballot stays. A commit also deletes the accepted update, unless that has a newer ballot.
+//! ballot stays. A commit also deletes the accepted update, unless that update has a newer ballot.
 
 use std::sync::Arc;
 
@@ -64,7 +64,7 @@ impl PaxosTable {
         table.map(|table| Self { table }).ok_or_else(|| "there is no table system.paxos".into())
     }
 
-    /// Returns the rows of the turn of a request.
+    /// Returns the rows on which a request takes the turn.
     pub fn turn_rows(&self, table: TableId, key: &DecoratedKey) -> TurnRows {
         let mut rows = TurnRows::new(&self.table, key.borrowed());
         rows.add_row(&self.table, &place(table));

@@ -1,4 +1,4 @@
-//! The columns and cells that a read fetches, and the ones that it returns.
+//! The columns and cells that a read fetches, and the columns and cells that it returns.
 
 use bytes::Bytes;
 use espalier_mutation::schema::{ColumnKind, TableMetadata};
@@ -19,7 +19,7 @@ const HAS_QUERIED: u8 = 0x02;
 const HAS_SUB_SELECTIONS: u8 = 0x04;
 const FETCH_ALL_STATICS: u8 = 0x08;
 
-/// The columns that a read fetches, and the ones that it returns.
+/// The columns that a read fetches, and the columns that it returns.
 ///
 /// A read fetches more columns than it returns, because another column may be the reason why a row
 /// without the returned columns exists.

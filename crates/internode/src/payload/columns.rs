@@ -22,7 +22,7 @@ use crate::{
     output::put_vint_bytes,
 };
 
-/// A list of columns of one kind, as a message gives it.
+/// A list of columns of one kind, as a message has it.
 #[derive(Clone, Debug)]
 pub struct ColumnList {
     names: Arc<[Bytes]>,
@@ -138,7 +138,7 @@ pub(crate) fn named<'t>(table: &'t TableMetadata, name: &[u8]) -> Option<&'t Col
     table.column(std::str::from_utf8(name).ok()?)
 }
 
-/// Returns the error for a name that the table does not know.
+/// Returns the error for a name that no column of the table has.
 pub(crate) fn unknown(table: &TableMetadata, name: &[u8]) -> DecodeError {
     DecodeError::UnknownColumn {
         column: String::from_utf8_lossy(name).into_owned(),

@@ -1,8 +1,8 @@
 //! Gossip: each node's generation, heartbeat and states, exchanged in three messages.
 //!
 //! A node sends SYN with the digests of all endpoints that it knows. Its peer answers with ACK: the
-//! states that the node lacks, and digests of those that the peer lacks. The node sends these in
-//! ACK2.
+//! states that the node lacks, and digests of the endpoints whose states the peer lacks. The node
+//! sends the latter states in ACK2.
 
 use std::net::SocketAddr;
 

@@ -90,7 +90,7 @@ impl Batch {
     /// Returns the serialised mutations, each without its length.
     pub fn parts(&self) -> Vec<Bytes> {
         let mut batch = Input::new(&self.encoded);
-        // The decoder has walked over the same lengths.
+        // The lengths are valid: `decode` has read them, or `of_parts` has written them.
         (0..self.count).map_while(|_| batch.vint_bytes().ok()).collect()
     }
 
@@ -98,7 +98,8 @@ impl Batch {
     ///
     /// # Errors
     ///
-    /// Fails if a mutation does not follow the format, or changes a table that does not exist.
+    /// Fails if a mutation does not follow the format, or changes a table or column that does not
+    /// exist.
     pub fn mutations(&self, tables: &dyn Tables) -> Result<Vec<Mutation>> {
         let mut batch = Input::new(&self.encoded);
         let mut mutations = Vec::new();

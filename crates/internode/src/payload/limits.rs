@@ -16,8 +16,8 @@ use crate::{
 pub struct DataLimits {
     /// The counted rows or groups.
     pub counted: Counted,
-    /// The last partition of the previous page, and how many of its rows or groups the read may
-    /// still return.
+    /// The last partition of the previous page, and the number of its rows or groups that the read
+    /// may still return.
     pub paging: Option<(Bytes, u32)>,
 }
 
@@ -39,7 +39,7 @@ pub enum Counted {
         limit: u32,
         /// `PER PARTITION LIMIT`
         per_partition: u32,
-        /// The maximum number of rows that the read takes.
+        /// The maximum number of rows that the read counts.
         rows: u32,
         /// The rows that make a group.
         grouping: Grouping,
@@ -53,7 +53,7 @@ pub enum Counted {
 pub enum Grouping {
     /// All rows.
     Everything,
-    /// The rows of a partition with equal values in this number of clustering columns.
+    /// The rows of a partition with equal values in this number of leading clustering columns.
     PrimaryKeyPrefix(u32),
 }
 

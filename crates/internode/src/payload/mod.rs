@@ -63,7 +63,7 @@ use crate::{
     output::{put_boolean, put_utf},
 };
 
-/// The tables by which rows are decoded.
+/// The tables whose rows are decoded.
 pub trait Tables {
     /// Returns the table with this id.
     fn table(&self, id: TableId) -> Option<Arc<TableMetadata>>;
@@ -143,8 +143,8 @@ impl Payload {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes do not follow the format, or if the verb's payload is not implemented
-    /// here.
+    /// Fails if the bytes do not follow the format, if they name an unknown table or column, or if
+    /// the verb's payload is not implemented here.
     pub fn decode(
         verb: Verb,
         version: MessagingVersion,

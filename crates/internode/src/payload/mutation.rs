@@ -65,8 +65,8 @@ impl Update {
     ///
     /// # Errors
     ///
-    /// Fails if a range deletion begins twice or does not end, if a value is not of its type, or if
-    /// the cells of a column do not ascend.
+    /// Fails if a range deletion begins twice or does not end, if a key or value is not of its
+    /// type, or if the cells of a column do not ascend.
     pub fn into_update(self) -> Result<PartitionUpdate> {
         let table = &*self.table;
         check_key(table, &self.partition.key)?;
@@ -99,7 +99,7 @@ impl Update {
     }
 }
 
-/// Returns the range that ends at `marker`, if any. `open` is the marker where it began.
+/// Returns the range that ends at `marker`, if any. `open` is the marker at which the range began.
 fn close(
     open: Option<RangeTombstoneMarker>,
     marker: &RangeTombstoneMarker,

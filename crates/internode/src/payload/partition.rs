@@ -9,8 +9,8 @@
 //! ```
 //!
 //! Rows and markers have the body that they have in Data.db, without its lengths
-//! ([`espalier_mutation::encoding`]). A mutation lists its columns by name. An answer gives them as
-//! a subset of the columns that the command fetches.
+//! ([`espalier_mutation::encoding`]). A mutation lists its columns by name. An answer encodes its
+//! columns as a subset of the columns that the command fetches.
 
 use bytes::{BufMut, Bytes};
 use espalier_mutation::{
@@ -99,7 +99,8 @@ impl From<&EncodingStats> for Minima {
 impl Minima {
     fn baselines(self) -> Baselines {
         let Self { timestamp, local_deletion_time, ttl } = self;
-        // Version 12 writes the low 32 bits, too. Its receivers read later seconds as overflowed.
+        // Version 12 writes the low 32 bits, too. Its receivers take seconds of more than 31 bits
+        // for overflowed ones.
         Baselines::new(timestamp, local_deletion_time, ttl, LocalDeletionTimes::Unsigned)
     }
 
@@ -184,7 +185,7 @@ impl Partition {
         }
     }
 
-    /// Appends the partition as [`Self::encode`] does. Yields between rows, and drops them.
+    /// Appends the partition as [`Self::encode`] does. Drops each row, and yields between rows.
     pub(crate) async fn encode_and_yield(
         mut self,
         table: &TableMetadata,

@@ -9,8 +9,8 @@ use crate::{
     output::put_boolean,
 };
 
-/// A ballot with an update. A replica promises it in PREPARE, accepts it in PROPOSE, and applies it
-/// in COMMIT.
+/// A ballot with an update. A replica promises the ballot in PREPARE, accepts the update in
+/// PROPOSE, and applies it in COMMIT.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Commit {
     /// The ballot, a UUID of version 1.
@@ -35,7 +35,8 @@ impl Commit {
 pub struct PrepareResponse {
     /// True if the replica promises to accept no older ballot.
     pub is_promised: bool,
-    /// The update that the replica has accepted last.
+    /// The update that the replica has accepted last; if the replica refuses, the newest ballot
+    /// that it has seen, with an empty update.
     pub in_progress: Commit,
     /// The update that the replica has committed last.
     pub most_recent: Commit,

@@ -18,7 +18,7 @@ pub enum ReadResponse {
     Data {
         /// The digest of the repaired data; empty if the replica does not track it.
         repaired_digest: Bytes,
-        /// True if no unrepaired data or pending repair makes the digest doubtful.
+        /// True if neither unrepaired data nor a pending repair makes the digest doubtful.
         is_conclusive: bool,
         /// The serialised partitions, see [`ReadResponse::partitions`].
         data: Bytes,
@@ -75,7 +75,7 @@ impl ReadResponse {
 
 fn decode_partitions(command: &ReadCommand, data: &Bytes) -> Result<Vec<Partition>> {
     let mut input = Input::new(data);
-    // Formerly whether the read came from Thrift.
+    // In older releases, this byte was 1 in an answer for Thrift.
     if input.boolean()? {
         return Err(DecodeError::Unsupported("an answer for Thrift"));
     }
@@ -93,7 +93,7 @@ pub(crate) struct DataWriter(Vec<u8>);
 
 impl Default for DataWriter {
     fn default() -> Self {
-        // Formerly whether the read came from Thrift.
+        // In older releases, this byte was 1 in an answer for Thrift.
         Self(vec![0])
     }
 }

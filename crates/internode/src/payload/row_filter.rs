@@ -46,7 +46,7 @@ pub enum Expression {
     Custom {
         /// The id of the index.
         index: Uuid,
-        /// The value, which the index understands.
+        /// The value, in a form that only the index defines.
         value: Bytes,
     },
 }
@@ -108,7 +108,7 @@ const USER: u8 = 4;
 
 impl RowFilter {
     pub(crate) fn decode(input: &mut Input<'_>, table: &TableMetadata) -> Result<Self> {
-        // Formerly whether the read came from Thrift.
+        // In older releases, this byte was 1 in a read of Thrift.
         if input.boolean()? {
             return Err(DecodeError::Unsupported("a filter of Thrift"));
         }

@@ -1,7 +1,7 @@
 //! Tests the conditions of a read on columns (`ALLOW FILTERING`) by Cassandra's rules.
 //!
-//! Conditions on the partition key and on static columns hold for a whole partition; the others
-//! hold for a row. If the coordinator merges the rows of several replicas and filters them again,
+//! Conditions on the partition key and on static columns concern a whole partition; the others
+//! concern a row. If the coordinator merges the rows of several replicas and filters them again,
 //! the tombstone of an element meets a condition as the element would, because another replica may
 //! lack the deletion.
 

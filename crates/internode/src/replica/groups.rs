@@ -1,7 +1,7 @@
 //! The limits of `GROUP BY` and of aggregates: groups, groups of each partition, and rows.
 //!
-//! The read counts a group when the next one begins. So it takes the first row of the group beyond
-//! the limit, but leaves this row out of the answer.
+//! The read counts a group when the next group begins. So the read visits the first row of the
+//! group beyond the limit, but leaves this row out of the answer.
 
 use std::sync::Arc;
 
@@ -20,15 +20,16 @@ pub(super) struct GroupLimits {
     counts_statics: bool,
     /// The partition of the previous page's last group, with the clustering of its last row.
     state: Option<(Bytes, Option<Clustering>)>,
-    /// The partition in which the previous page ended, and how many more of its groups may follow.
+    /// The partition in which the previous page ended, and the number of its groups that may
+    /// follow.
     resumed: Option<(Bytes, u32)>,
     boundaries: Boundaries,
     key: Bytes,
     rows: u32,
     groups: u32,
-    /// The number of groups counted in the partition. Negative if the previous page left more than
-    /// the limit allows. Wraps as Cassandra's counter does: a peer may say that a page without a
-    /// limit has left nothing.
+    /// The number of counted groups of the partition, with those of the previous page. Negative if
+    /// `resumed` allows more groups than the limit. Wraps as Cassandra's counter does: a peer may
+    /// say that a page without a limit has left nothing.
     groups_of_partition: i32,
     has_begun_group: bool,
     has_live_static: bool,

@@ -1,7 +1,8 @@
-//! The limits of a read: rows, and rows of each partition.
+//! The limits of a read: of rows, or of groups, in all and in each partition.
 //!
 //! Each live row counts. A partition whose only live row is the static one counts as one row if the
-//! command selects whole partitions. The row that reaches a limit is the last one of the answer.
+//! command selects whole partitions. The row that reaches the limit of rows is the last one of the
+//! answer; the row that reaches the limit of a partition is the last one of that partition.
 
 use bytes::Bytes;
 use espalier_mutation::{Row, schema::TableMetadata};
@@ -107,7 +108,8 @@ pub(super) struct RowLimits {
     now_s: u32,
     counts_statics: bool,
     rows: u32,
-    /// The rows of the partition. Negative if the previous page left more than the limit allows.
+    /// The counted rows of the partition, with those of the previous page. Negative if `resumed`
+    /// allows more rows than `per_partition`.
     rows_of_partition: i64,
     has_live_static: bool,
     is_done: bool,

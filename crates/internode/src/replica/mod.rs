@@ -17,7 +17,7 @@
 //! marker passes these steps, in Cassandra's order:
 //!
 //! 1. `columns` removes the columns that the command does not fetch. A cell that the command
-//!    fetches but does not query loses its value; if the row's liveness is newer, it is removed.
+//!    fetches but does not query loses its value, or is removed if the row's liveness is newer.
 //! 2. `purge` turns expired cells into tombstones, and removes tombstones whose grace period has
 //!    passed at the command's time.
 //! 3. `tombstones` counts the remaining tombstones towards the limit.
@@ -87,7 +87,7 @@ pub struct ReadAnswer {
 /// The reason why a read has no answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ReadFailure {
-    /// The node cannot answer it.
+    /// The node cannot answer the read.
     Refused(FailureReason, String),
     /// The coordinator has given up.
     Expired,

@@ -25,7 +25,7 @@ use crate::payload::{
 /// A read of storage.
 pub(super) struct Part {
     pub read: StorageRead,
-    /// True if the command selects rows; otherwise the answer has the heads of partitions alone.
+    /// True if the command selects rows; otherwise the answer has only the heads of partitions.
     pub has_rows: bool,
 }
 
@@ -60,7 +60,7 @@ fn check_table(table: &TableMetadata) -> Result<(), ReadFailure> {
     Err(ReadFailure::refused(reason))
 }
 
-/// Refuses an index if the conditions alone do not select the same rows.
+/// Refuses an index if the conditions of the command do not select the same rows without it.
 fn check_index(command: &ReadCommand) -> Result<(), ReadFailure> {
     let Some(id) = command.index else { return Ok(()) };
     let unavailable = |text| Err(ReadFailure::Refused(FailureReason::IndexNotAvailable, text));
@@ -83,9 +83,9 @@ fn check_index(command: &ReadCommand) -> Result<(), ReadFailure> {
     Ok(())
 }
 
-/// Returns whether a Cassandra replica answers with the rows that meet any of the conditions: two
-/// columns outside of the primary key have one, or a static column and any other. The cells may be
-/// at different replicas, so the coordinator filters again.
+/// Returns whether a Cassandra replica answers with the rows that meet any of the conditions. It
+/// does so if two columns outside of the primary key have conditions, or if a static column has one
+/// and there is another. The cells may be at different replicas, so the coordinator filters again.
 fn asks_for_union(command: &ReadCommand) -> bool {
     let conditions = &command.filter.expressions;
     let mut mutable: Option<&Bytes> = None;
@@ -118,7 +118,7 @@ fn read(
     filter: &ClusteringFilter,
 ) -> Part {
     let direction = if filter.is_reversed { Direction::Reverse } else { Direction::Forward };
-    // Storage takes the limits as an estimate of the read's length, and does not enforce them.
+    // Storage uses the limits as an estimate of the read's length, and does not enforce them.
     let (rows, rows_per_partition) = match &command.limits.counted {
         Counted::Rows { limit, per_partition, .. } => (*limit, *per_partition),
         Counted::Groups { rows, .. } => (*rows, u32::MAX),
@@ -211,7 +211,8 @@ fn range_parts(command: &ReadCommand, range: &DataRange) -> Result<Vec<Part>, Re
     Ok(parts)
 }
 
-/// Returns the part of the slices behind the last row of the previous page.
+/// Returns the part of the slices behind the last row of the previous page, or from this row on if
+/// `is_included`.
 fn rest_of(
     table: &TableMetadata,
     slices: &ClusteringSlices,

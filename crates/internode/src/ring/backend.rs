@@ -1,4 +1,4 @@
-//! The interface from a member to its node: schema, writes, batches and reads.
+//! The interface from a member to its node: schema, writes, batches, conditional writes and reads.
 
 use std::{future::Future, pin::Pin, sync::Arc};
 
@@ -26,7 +26,7 @@ pub trait Backend {
     /// Makes the node's keyspaces equal to those of the ring. `rows` are all rows of the schema
     /// tables of a peer.
     ///
-    /// Returns the number of tables that the node cannot have in the form that the ring has them.
+    /// Returns the number of tables that the node cannot keep as the ring does.
     fn take_schema(&self, rows: Vec<Mutation>) -> LocalFuture<Result<usize, String>>;
 
     /// Stores a write. The future is ready when the write is synced.
@@ -49,7 +49,7 @@ pub trait Backend {
     /// Removes a batch.
     fn remove_batch(&self, id: Uuid) -> LocalFuture<Result<(), String>>;
 
-    /// Returns the next batches that the node keeps.
+    /// Returns the batches that the node keeps behind a position, or the first ones.
     fn batches(&self, after: Option<ReadPosition>) -> LocalFuture<Result<BatchPage, String>>;
 
     /// Removes all rows of a table.

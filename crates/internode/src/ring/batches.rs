@@ -6,9 +6,9 @@
 //!    node sends each write to all its replicas, and removes the batch once all have acknowledged.
 //!
 //! The node keeps no hints. While a replica of a batch is down, the batch stays, and the node sends
-//! it to that replica once the replica is up (`waiting_batches`). The node gives the batch up when
-//! it is older than the grace period of its tables, because later deletions may be purged by then.
-//! Cassandra does the same.
+//! it to that replica once the replica is up (`waiting_batches`). The node drops a write of a batch
+//! that is older than the grace period of the write's tables, because later deletions may be purged
+//! by then. Cassandra does the same.
 //!
 //! Bounds: one batch at a time is decoded; [`MAX_WRITES`] of its writes are under way.
 
@@ -59,7 +59,7 @@ pub(super) struct BatchLog {
 /// The outcome of the writes of a batch.
 #[derive(Default)]
 struct Sent {
-    /// The replicas that have not taken all.
+    /// The replicas that have not acknowledged all their writes.
     missing: BTreeSet<SocketAddr>,
     /// The missing replicas that did not answer.
     silent: HashSet<SocketAddr>,
@@ -74,11 +74,11 @@ impl RingMember {
         batch: Batch,
         room: Reservation,
     ) -> Result<(), Refusal> {
-        // Until then, it would not count as left over, and could not be removed.
+        // Until its date, the batch would not count as left over, and the node would keep it.
         if batch.created_us > time::now_micros().saturating_add(MAX_AHEAD_US) {
             return Err(Refusal::new("a batch is dated more than an hour ahead"));
         }
-        // The node keeps a batch only if it could finish it.
+        // The node keeps a batch only if it can decode and store all its writes.
         let schema = self.backend.schema();
         for mutation in batch.mutations(&*schema).map_err(Refusal::of)? {
             writes::check(&mutation)?;
@@ -134,8 +134,8 @@ impl RingMember {
         }
     }
 
-    /// Sends the writes of a batch to the replicas that lack it and are up, and removes it if all
-    /// replicas have taken them.
+    /// Sends the writes of a batch to the replicas that lack them and are up. Removes the batch if
+    /// all replicas have acknowledged them.
     async fn finish(self: &Rc<Self>, batch: Batch, silent: &mut HashSet<SocketAddr>) {
         let (id, created_us) = (batch.id, batch.created_us);
         let standing = |replica| self.standing(replica, silent);

@@ -18,7 +18,7 @@ const MAX_WRITE_BYTES: usize = 16 << 20;
 const MAX_COMMAND_BYTES: usize = 1 << 20;
 
 impl RingMember {
-    /// Takes a message of a peer. `room` is the memory that the message has reserved.
+    /// Handles a message of a peer. `room` is the memory that the message has reserved.
     pub(super) fn receive(
         self: &Rc<Self>,
         from: SocketAddr,
@@ -187,7 +187,7 @@ impl RingMember {
         }
     }
 
-    /// Reports a refused request. Tells the peer, too, if it waits for an answer of failure.
+    /// Logs a refused request. Sends a failure to the peer, too, if the peer waits for one.
     pub(super) fn refuse(
         self: &Rc<Self>,
         to: SocketAddr,
@@ -213,7 +213,8 @@ impl RingMember {
 }
 
 /// Returns whether a message of this verb may arrive without room. Cassandra sends such a message
-/// over the connection for urgent messages, or the node has answered it before the next one.
+/// over the connection for urgent messages, or the node is done with its payload before it reads
+/// the next message.
 fn may_be_urgent(verb: Verb) -> bool {
     match verb {
         Verb::GOSSIP_DIGEST_SYN

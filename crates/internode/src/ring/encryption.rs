@@ -13,7 +13,7 @@ use espalier_runtime::net::{
 
 use super::{RingMember, settings::RingEncryption};
 
-/// The two sides of encrypted connections.
+/// The TLS of connections that the node accepts, and of connections that it opens.
 #[derive(Clone, Debug)]
 pub(super) struct Encryption {
     acceptor: Arc<TlsAcceptor>,
@@ -84,7 +84,7 @@ impl RingMember {
     /// Reads the certificates again; later connections use new ones. Returns whether they changed.
     ///
     /// # Errors
-    /// Fails if new certificates cannot be used. Opened connections then keep the old ones.
+    /// Fails if new certificates cannot be used. Connections that the node opens then use the old ones.
     pub async fn reload_certificates(&self) -> Result<bool, TlsError> {
         match &self.encryption {
             Some(encryption) => encryption.reload().await,

@@ -14,7 +14,7 @@ use crate::{
 
 impl RingMember {
     /// Sends a write to the replicas that its header names. They respond to `coordinator`. Each
-    /// message holds the room of the write until it has left.
+    /// message holds the room of the write until the message is sent.
     pub(super) fn forward(
         self: &Rc<Self>,
         coordinator: SocketAddr,

@@ -2,16 +2,19 @@
 //! endpoint, and the messages that it sends after a message or after each second.
 //!
 //! 1. Each second the node raises its heartbeat and sends SYN to a random live endpoint, sometimes
-//!    to an unreachable one, and to a seed unless it has just sent to one.
+//!    to one that is not alive, and to a seed. It leaves out the seed if the live endpoint is one,
+//!    and at least as many endpoints are alive as there are seeds.
 //! 2. A receiver of SYN answers with ACK: the states that the sender lacks, and a request for the
 //!    states that the receiver lacks. The sender answers the request with ACK2.
-//! 3. The node sends ECHO to an endpoint with news. The answer makes the endpoint alive.
-//! 4. An endpoint whose heartbeat stands still for [`MAX_SILENCE`] is down. Cassandra decides by
+//! 3. The node sends ECHO to an endpoint that is not alive and has a new heartbeat. The answer
+//!    makes the endpoint alive.
+//! 4. An endpoint whose heartbeat does not change for [`MAX_SILENCE`] is down. Cassandra decides by
 //!    the distribution of the intervals; with its default settings, that takes about as long.
-//! 5. An endpoint that has left the ring or was removed is never alive again in its generation. The
-//!    node forgets it after [`DEPARTED_LIMIT`]. An endpoint that has no status, or has not ended
-//!    its bootstrap, is forgotten after [`MAX_SILENCE_WITHOUT_STATUS`]. Peers that still know a
-//!    forgotten endpoint may announce it again.
+//! 5. An endpoint is not alive while its status says that it has left the ring, was removed or
+//!    hibernates. The node forgets it after a silence of [`DEPARTED_LIMIT`]. An endpoint that has
+//!    no status, or has not ended its bootstrap, is forgotten after a silence of
+//!    [`MAX_SILENCE_WITHOUT_STATUS`]. Peers that still know a forgotten endpoint may announce it
+//!    again.
 //!
 //! Bound: at most [`MAX_ENDPOINTS`] endpoints, so that SYN fits a small message.
 
@@ -44,7 +47,7 @@ pub const DEPARTED_LIMIT: Duration = Duration::from_secs(3 * 24 * 3600);
 pub const MAX_ENDPOINTS: usize = 1024;
 
 /// The time in seconds by which a generation may be ahead of the clock, as in Cassandra. If the
-/// node took a later generation, no restart of the endpoint could correct it.
+/// node accepted a later generation, no restart of the endpoint could correct it.
 const MAX_GENERATION_AHEAD_S: i32 = 365 * 24 * 3600;
 
 /// The beginnings of the statuses of endpoints that take no part in the ring.
@@ -53,14 +56,14 @@ const DEPARTED: [&str; 4] = ["removing", "removed", "LEFT", "hibernate"];
 /// The partitioner of all tables here.
 pub const PARTITIONER: &str = "org.apache.cassandra.dht.Murmur3Partitioner";
 
-/// Says if an endpoint answers.
+/// The liveness of an endpoint, as this node sees it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Liveness {
     /// Its states are known, but it has not answered an ECHO.
     Unproven,
-    /// It has answered, and its heartbeat goes on.
+    /// It has answered, and its heartbeat keeps changing.
     Alive,
-    /// Its heartbeat stands still, or it has announced its shutdown.
+    /// Its heartbeat has not changed for long, it has announced its shutdown, or it has departed.
     Down,
 }
 
@@ -73,7 +76,7 @@ pub struct Endpoint {
     pub heartbeat: i32,
     /// Its states.
     pub states: BTreeMap<ApplicationState, VersionedValue>,
-    /// Says if it answers.
+    /// Its liveness.
     pub liveness: Liveness,
     /// The time of its last new heartbeat, on the clock of [`Gossiper::tick`].
     heard_at: Duration,
@@ -102,7 +105,8 @@ impl Endpoint {
         status.split(',').next().unwrap_or_default()
     }
 
-    /// Returns whether the endpoint has left the ring or was removed from it.
+    /// Returns whether the endpoint takes no part in the ring: it has left, is or was removed, or
+    /// hibernates.
     pub fn has_departed(&self) -> bool {
         is_departed(self.status())
     }
@@ -137,7 +141,7 @@ pub struct Outgoing {
 pub enum GossipEvent {
     /// The endpoint answers.
     Up(SocketAddr),
-    /// The endpoint does not answer.
+    /// The endpoint is down: see [`Liveness::Down`].
     Down(SocketAddr),
     /// States of the endpoint have changed.
     Changed(SocketAddr),
@@ -156,8 +160,8 @@ pub struct Gossiper {
 }
 
 impl Gossiper {
-    /// Makes the state of a node that knows no other node. `generation` is the time of its start in
-    /// seconds; each start has a greater one than the start before.
+    /// Creates the state of a node that knows no other node. `generation` is the time of the node's
+    /// start in seconds; each start has a greater one than the start before.
     pub fn new(
         own: SocketAddr,
         cluster: impl Into<String>,
@@ -203,7 +207,7 @@ impl Gossiper {
         own.and_then(|own| own.newer_than(-1)).unwrap_or_default()
     }
 
-    /// Takes the changes since the last call.
+    /// Returns the changes since the last call.
     pub fn take_events(&mut self) -> Vec<GossipEvent> {
         std::mem::take(&mut self.events)
     }
@@ -278,7 +282,7 @@ impl Gossiper {
         });
     }
 
-    /// Returns whether the node may learn of this endpoint.
+    /// Returns whether the node may add this endpoint, or has it already.
     fn has_place_for(&self, endpoint: &SocketAddr) -> bool {
         self.endpoints.len() < MAX_ENDPOINTS || self.endpoints.contains_key(endpoint)
     }
@@ -386,7 +390,7 @@ impl Gossiper {
     ) -> Vec<Outgoing> {
         let mut probes = Vec::new();
         for (address, state) in states {
-            // A peer's state of this node is a copy of its own.
+            // What a peer sends about this node is a copy of this node's own state.
             if address == self.own || !self.has_place_for(&address) {
                 continue;
             }
@@ -407,7 +411,7 @@ impl Gossiper {
         probes
     }
 
-    /// Takes a state. Returns whether the endpoint has a new heartbeat.
+    /// Applies a state of an endpoint. Returns whether the endpoint has a new heartbeat.
     fn take_state(&mut self, address: SocketAddr, state: EndpointState, now: Duration) -> bool {
         let EndpointState { generation, heartbeat, states } = state;
         let known = self.endpoints.entry(address).or_insert_with(|| Endpoint::new(generation, now));
@@ -443,7 +447,7 @@ impl Gossiper {
     }
 }
 
-/// Returns whether a status is that of an endpoint that has left the ring or was removed.
+/// Returns whether a status is that of an endpoint that takes no part in the ring.
 pub(super) fn is_departed(status: &str) -> bool {
     DEPARTED.contains(&status.split(',').next().unwrap_or_default())
 }

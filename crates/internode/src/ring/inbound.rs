@@ -1,8 +1,9 @@
 //! Accepts connections from peers: after the handshake, only the peer sends.
 //!
-//! A connection that has not finished its handshake has one of [`MAX_HANDSHAKES`] places, and a new
-//! one takes the place of the oldest of the largest network. It counts as one of a peer afterwards.
-//! So machines without a certificate cannot use up the connections of the peers.
+//! A connection that has not finished its handshake has one of [`MAX_HANDSHAKES`] places. If all
+//! are taken, a new connection replaces the oldest one of the network with the most connections.
+//! After the handshake a connection counts as one of a peer. So machines without a certificate
+//! cannot use up the connections of the peers.
 
 use std::{
     cell::RefCell, collections::HashMap, io, net::SocketAddr, rc::Rc, sync::Arc, time::Duration,
@@ -25,7 +26,7 @@ use crate::{
     message::Message,
 };
 
-/// Time for the handshake. Arbitrary; it has one round trip.
+/// Time for the handshake, with that of TLS. Arbitrary; they have few round trips.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
@@ -41,7 +42,7 @@ const MAX_HANDSHAKES: usize = 128;
 /// Limits of the connections from peers. Arbitrary; each peer opens three connections.
 const LIMITS: ConnectionLimits = ConnectionLimits { total: Some(1024), per_address: Some(32) };
 
-/// The end of a connection.
+/// The reason why a connection has ended.
 #[derive(Debug, thiserror::Error)]
 enum Closed {
     #[error("{0}")]
@@ -57,7 +58,8 @@ enum Closed {
 }
 
 impl Closed {
-    /// Returns the kind of the line in the log: a flood of one kind does not hide the others.
+    /// Returns the kind of the line in the log, so that a flood of one kind does not hide the
+    /// others.
     fn kind(&self) -> &'static str {
         match self {
             Self::Io(_) => "a peer's connection ended",

@@ -42,9 +42,9 @@ use crate::{
     payload::{ApplicationState, Payload},
 };
 
-/// The period of gossip. Peers expect this one.
+/// The period of gossip. Peers expect this period.
 const GOSSIP_PERIOD: Duration = Duration::from_secs(1);
-/// Time that a stopping member gives its shutdown messages to leave.
+/// Time for which a stopping member waits until its shutdown messages are sent.
 const SHUTDOWN_PAUSE: Duration = Duration::from_millis(500);
 
 /// Maximum number of peers with queues. Arbitrary: the endpoints of gossip, and as many others.
@@ -59,7 +59,7 @@ pub enum StartError {
     /// Its certificates cannot be used.
     #[error(transparent)]
     Tls(#[from] TlsError),
-    /// Its place in the ring is not free, or no seed answers.
+    /// The node cannot join the ring.
     #[error(transparent)]
     Join(JoinError),
 }
@@ -84,7 +84,7 @@ pub struct RingMember {
     pub(super) requests: Requests,
     pub(super) batch_log: BatchLog,
     pub(super) inbound: InboundConnections,
-    /// The tokens of all nodes, until gossip may have changed them.
+    /// The cached tokens of all nodes; `None` once gossip may have changed them.
     pub(super) token_ring: RefCell<Option<Rc<TokenRing>>>,
     peers: RefCell<HashMap<SocketAddr, Peer>>,
     tasks: RefCell<Vec<JoinHandle<()>>>,
@@ -98,8 +98,8 @@ impl RingMember {
     ///
     /// # Errors
     ///
-    /// Fails if the kernel refuses to listen on the address, if the certificates cannot be used, if
-    /// no seed answers, or if another node of the ring has the address or a token.
+    /// Fails if the kernel refuses to listen on the address, if the certificates cannot be used, or
+    /// if the node cannot join the ring (see [`JoinError`]).
     pub async fn start(
         settings: RingSettings,
         local: LocalView,
@@ -237,7 +237,7 @@ impl RingMember {
     }
 
     /// Returns whether the node sends to an address: that of a seed, an endpoint of gossip, or a
-    /// node with an open connection. A hostile peer could invent others.
+    /// node with an open connection. A hostile peer could invent other addresses.
     fn is_peer(&self, address: SocketAddr) -> bool {
         self.settings.seeds.contains(&address)
             || self.gossiper.borrow().endpoints().contains_key(&address)

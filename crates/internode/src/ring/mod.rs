@@ -7,6 +7,7 @@
 //! | `shadow` | the query to the seeds before the node takes its place |
 //! | [`member`] | the tasks of a member, which run on one shard |
 //! | `inbound`, `outbound` | connections from a peer, and to a peer |
+//! | `encryption` | TLS of these connections |
 //! | `dispatch` | the answer to each message |
 //! | `schema` | the schema of the ring |
 //! | `writes` | writes, hints and truncations |
@@ -17,6 +18,7 @@
 //! | [`replicas`] | the replicas of a partition |
 //! | `reads` | answers to reads |
 //! | `room` | the memory of messages in work |
+//! | `metrics` | counts of messages, requests and connections |
 //! | `backend` | the interface from a member to its node |
 //!
 //! A request that a member does not understand or cannot carry out counts in [`RingMetrics`], and

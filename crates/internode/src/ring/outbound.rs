@@ -33,7 +33,7 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 const LARGE_BYTES: usize = 64 << 10;
 /// Bytes that a payload may take besides its data.
 const PAYLOAD_OVERHEAD_BYTES: usize = 64;
-/// Maximum number of large messages that wait. Arbitrary; answers have a budget besides.
+/// Maximum number of large messages that wait. Arbitrary; answers also have a budget of bytes.
 const LARGE_QUEUE_LENGTH: usize = 256;
 /// Time for writing a message. A peer that takes longer does not read.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
@@ -297,7 +297,7 @@ impl Link {
         }
     }
 
-    /// Returns the data centre of the peer, as far as gossip has told it.
+    /// Returns the data centre of the peer; `None` if gossip has not announced it.
     fn data_center(&self) -> Option<String> {
         let gossiper = self.member.gossiper.borrow();
         let peer = gossiper.endpoints().get(&self.address)?;

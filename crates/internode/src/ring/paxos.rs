@@ -60,9 +60,10 @@ impl RingMember {
         Ok(())
     }
 
-    /// Refuses a partition of which this node is no replica, as Cassandra does: two coordinators
-    /// with different views of the ring must not find quorums without a common replica. While the
-    /// ring changes, the node may be a future replica, and takes all.
+    /// Refuses a partition of which this node is no replica, as Cassandra does, because two
+    /// coordinators with different views of the ring must not find quorums without a common
+    /// replica. If the replicas are unknown, for example while the ring changes, this node may be a
+    /// future replica, and refuses no partition.
     fn check_replica(&self, keyspace: &str, key: &DecoratedKey) -> Result<(), Refusal> {
         match self.replicas_of_key(keyspace, key) {
             Some(replicas) if !replicas.contains(&self.settings.broadcast) => {
@@ -72,15 +73,15 @@ impl RingMember {
         }
     }
 
-    /// Makes the message of an answer. It waits in its encoded form, because decoded updates take
-    /// many times its bytes, and holds these bytes.
+    /// Creates the message of an answer. The message waits in its encoded form, because decoded
+    /// updates take many times as many bytes, and holds the bytes of the updates in the budget.
     fn response(&self, id: u64, answer: PaxosAnswer, nothing: Update) -> Result<Queued, Refusal> {
         let mut bytes = self.reads.budget.answer();
         bytes.set(shown_bytes(&answer)).map_err(Refusal::new)?;
         let schema = self.backend.schema();
         let (verb, payload) = response_of(answer, nothing, &schema).map_err(Refusal::of)?;
         let mut encoded = Vec::new();
-        // The versions of the messages do not differ here.
+        // All versions of the messages encode these payloads in the same way.
         payload.encode(MessagingVersion::V13, &mut encoded).map_err(Refusal::new)?;
         Ok(Queued::new(id, verb, Payload::Encoded(encoded)).holding(bytes))
     }
@@ -96,7 +97,7 @@ fn shown_bytes(answer: &PaxosAnswer) -> usize {
     shown.into_iter().flatten().map(|recorded| recorded.update.len()).sum()
 }
 
-/// Returns the empty update of the partition of another.
+/// Returns an empty update of the same partition.
 fn without_content(update: &Update) -> Update {
     let partition =
         Partition { key: update.partition.key.clone(), is_reversed: false, content: None };

@@ -1,6 +1,6 @@
 //! Answers to reads of the ring.
 //!
-//! Each read waits for its turn, reads from storage, and sends the complete answer. The node drops
+//! Each read waits for a permit, reads from storage, and sends the complete answer. The node drops
 //! a read if its coordinator has given up.
 //!
 //! Bounds: [`MAX_READS`] reads run at the same time, [`MAX_WAITING`] wait; the answers have a
@@ -29,7 +29,7 @@ const MAX_WAITING: usize = 4096;
 /// Maximum time of a read. Arbitrary; by default, Cassandra's coordinators give up after 5 to 10 s.
 const MAX_READ_TIME: Duration = Duration::from_secs(60);
 
-/// The reads of a member in work.
+/// The reads that a member is answering.
 pub(super) struct Reads {
     turns: Semaphore,
     waiting: Cell<usize>,
@@ -44,7 +44,7 @@ impl Default for Reads {
 }
 
 impl RingMember {
-    /// Answers a read when it is done.
+    /// Starts a read, and answers it once its rows are read.
     pub(super) fn read(
         self: &Rc<Self>,
         to: SocketAddr,

@@ -1,9 +1,9 @@
 //! Finds the replicas of a partition by the tokens that gossip has announced.
 //!
 //! The node needs them to finish batches of failed coordinators, to forward hints, and to refuse
-//! conditional writes to partitions of which it is no replica. It knows
-//! the rules of SimpleStrategy and NetworkTopologyStrategy; other strategies, and data centres with
-//! transient replicas, have unknown replicas. While a node joins, leaves or moves, all replicas are
+//! conditional writes to partitions of which it is no replica. This module implements the rules of
+//! SimpleStrategy and NetworkTopologyStrategy. The replicas of other strategies, and of keyspaces
+//! with transient replicas, are unknown. While a node joins, leaves or moves, all replicas are
 //! unknown, because writes then belong to future replicas, too, which this node does not compute.
 
 use std::{
@@ -39,7 +39,7 @@ pub struct TokenRing {
 }
 
 impl TokenRing {
-    /// Takes the members that gossip knows, whether they are up or down.
+    /// Returns the tokens of the members that gossip knows, whether they are up or down.
     pub fn of(gossiper: &Gossiper) -> Self {
         let mut ring = Self::default();
         for (address, endpoint) in gossiper.endpoints() {
@@ -47,7 +47,8 @@ impl TokenRing {
             let tokens = match (endpoint.status(), tokens) {
                 ("LEFT" | "removed", _) | ("", None) => continue,
                 ("NORMAL" | "shutdown", Some(tokens)) => tokens,
-                // It joins, leaves, moves or is being removed, or has announced no status yet.
+                // The node joins, leaves, moves, hibernates or is being removed, or has announced
+                // only one of its status and its tokens.
                 _ => {
                     ring.is_changing = true;
                     continue;
@@ -68,7 +69,8 @@ impl TokenRing {
         self.owners.extend(tokens.iter().map(|token| (*token, index)));
     }
 
-    /// Returns the replicas of a token; `None` if the strategy is unknown or the ring is changing.
+    /// Returns the replicas of a token; `None` if the strategy or its options are unknown, or if
+    /// the ring is changing.
     pub fn replicas(
         &self,
         token: Token,
@@ -135,8 +137,8 @@ impl RingMember {
         replicas.filter(|replicas| !replicas.is_empty())
     }
 
-    /// Returns the nodes by their tokens, as gossip told them at most a period of gossip ago. To
-    /// compute them for each request would cost a search tree of all tokens of the ring.
+    /// Returns the nodes by their tokens, at most a period of gossip old. They are cached, because
+    /// each request would otherwise build a search tree of all tokens of the ring.
     fn tokens(&self) -> Rc<TokenRing> {
         let mut known = self.token_ring.borrow_mut();
         Rc::clone(known.get_or_insert_with(|| Rc::new(TokenRing::of(&self.gossiper.borrow()))))
@@ -216,7 +218,7 @@ mod tests {
                 ("replication_factor", count),
             ]
         };
-        // A node owns its token and those before it, back to the next node's.
+        // A node owns its token and the tokens before it, back to the token of another node.
         assert_eq!(replicas(&ring, 10, &simple("1")), Some(vec![2]));
         assert_eq!(replicas(&ring, 11, &simple("2")), Some(vec![3, 1]));
         assert_eq!(replicas(&ring, 31, &simple("2")), Some(vec![1, 2]));

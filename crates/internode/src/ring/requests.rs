@@ -16,11 +16,11 @@ const ANSWER_LIMIT: Duration = Duration::from_secs(2);
 /// The answer to a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
-    /// The peer has carried it out.
+    /// The peer has carried out the request.
     Done,
-    /// The peer has refused it.
+    /// The peer has refused the request.
     Refused,
-    /// The peer has not answered.
+    /// The peer has not answered in time.
     None,
 }
 
@@ -50,7 +50,7 @@ impl RingMember {
         }
     }
 
-    /// Takes the answer to a request, if one waits for it.
+    /// Passes an answer to the request that waits for it, if there is one.
     pub(super) fn on_answer(&self, from: SocketAddr, id: u64, is_done: bool) {
         let mut waiting = self.requests.0.borrow_mut();
         if waiting.get(&id).is_some_and(|(to, _)| *to == from)

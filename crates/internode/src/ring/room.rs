@@ -1,12 +1,13 @@
 //! Bounds the memory of messages that have arrived and whose work is not done.
 //!
 //! A message reserves its bytes when its length is known, and releases them when its work is done:
-//! a write after its sync, others at once. The node does not read a connection without room. A
-//! message that is larger than the whole room waits until no other message has room.
+//! a write after its sync, a forwarded write after it is sent, a read when its rows are read, other
+//! messages at once. The node does not read a connection without room. A message that is larger
+//! than the whole room waits until no other message has room.
 //!
 //! Messages on connections for urgent messages reserve nothing, so that gossip continues while
-//! writes wait. They are small. The member refuses such a message if its work would not end at
-//! once.
+//! writes wait. They are small. The member refuses such a message if its payload would stay in
+//! memory until later work is done.
 
 use std::{fmt, rc::Rc};
 

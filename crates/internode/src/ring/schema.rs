@@ -1,10 +1,11 @@
 //! Pulls the schema of the ring from a peer, makes it the node's own, and announces it.
 //!
-//! 1. A peer announces the version of its schema by gossip, or pushes a change of it.
+//! 1. A live peer announces another version of its schema by gossip.
 //! 2. The member pulls all rows of the schema tables from that peer.
 //! 3. The node makes the keyspaces its own. If it has all tables as the ring has them, the member
 //!    announces the version that the peer had announced before the pull. The pulled rows are of
-//!    that version or of a later one. The peer announces a later one, too, which causes a new pull.
+//!    that version or of a later one. The peer announces a later version, too, which causes a new
+//!    pull.
 //!
 //! One pull is under way at a time.
 
@@ -27,7 +28,8 @@ const PULL_LIMIT: Duration = Duration::from_secs(10);
 pub(super) struct RingSchema {
     /// The version that the member announces.
     taken: Option<Uuid>,
-    /// The last version that the node pulled but could not take. The member does not pull it again.
+    /// The last version that the node pulled but could not make its own. The member does not pull
+    /// it again until a peer pushes a change.
     failed: Option<Uuid>,
     /// The pull under way.
     pull: Option<Pull>,
@@ -84,7 +86,8 @@ impl RingMember {
         self.send(from, message);
     }
 
-    /// Takes a pushed change as a sign that the peer has another schema.
+    /// Permits another pull of a version that failed, because a pushed change means that the peer
+    /// has another schema.
     pub(super) fn on_schema_push(&self) {
         self.schema.borrow_mut().failed = None;
     }
@@ -94,7 +97,7 @@ impl RingMember {
         self.schema.borrow().pull.as_ref().is_some_and(|pull| pull.from == peer)
     }
 
-    /// Takes the rows of a pull.
+    /// Makes the rows of a pull the node's schema.
     pub(super) fn on_schema(
         self: &Rc<Self>,
         from: SocketAddr,

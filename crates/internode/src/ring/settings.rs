@@ -23,7 +23,7 @@ pub struct RingSettings {
     pub broadcast: SocketAddr,
     /// The seeds of `seed_provider`.
     pub seeds: Vec<SocketAddr>,
-    /// `initial_token`, one or several. None if the tokens are those of the node's files.
+    /// `initial_token`, one or several. Empty if the tokens are those of the node's files.
     pub tokens: Vec<Token>,
     /// The data centre.
     pub data_center: String,
@@ -38,14 +38,14 @@ pub struct RingSettings {
     pub version: MessagingVersion,
 }
 
-/// The peers to which a node sends frames of LZ4. Each end of a ring's link decides for what it
-/// sends.
+/// The peers to which a node sends frames of LZ4. Each node decides for the connections that it
+/// opens.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Compression {
     /// `none`
     #[default]
     None,
-    /// `dc`: those of other data centres.
+    /// `dc`: the peers of other data centres.
     BetweenDataCenters,
     /// `all`
     All,
@@ -57,9 +57,9 @@ pub struct RingEncryption {
     /// Files and choices of TLS. The node shows its certificate on the connections that it opens
     /// and on those that it accepts. With `is_opened`, it needs a truststore.
     pub options: TlsOptions,
-    /// Says if the connections that the node opens have TLS.
+    /// True if the connections that the node opens have TLS.
     pub is_opened: bool,
-    /// Says if the connections that the node accepts must have TLS.
+    /// Required if the connections that the node accepts must have TLS.
     pub handshake: Handshake,
     /// `require_endpoint_verification`: the certificate of a peer must name its address, whichever
     /// of the two opens the connection.

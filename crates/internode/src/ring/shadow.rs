@@ -130,8 +130,8 @@ impl RingMember {
         Err(JoinError::NoSeed(MAX_QUESTIONS, reason))
     }
 
-    /// Takes a message before the node has taken its place. The node takes the answer of a seed,
-    /// and refuses all requests.
+    /// Handles a message before the node has taken its place. The node keeps the answer of a seed,
+    /// and ignores other messages. It refuses a request whose sender waits for a failure.
     pub(super) fn receive_before_joining(
         self: &Rc<Self>,
         from: SocketAddr,
@@ -170,8 +170,8 @@ pub(super) fn question(cluster: &str) -> GossipSyn {
 /// knows this node with the same tokens, if it does. Returns the generation in which the ring knows
 /// this node.
 ///
-/// A node that has left the ring or was removed has given up its place; a node that is down has
-/// not.
+/// A node that has left the ring, was removed or hibernates has given up its place; a node that is
+/// down has not.
 pub(super) fn check(
     states: &[(SocketAddr, EndpointState)],
     own: SocketAddr,

@@ -1,8 +1,8 @@
 //! The replicas for which left-over batches wait.
 //!
-//! A batch that some replicas have taken is not sent to them again, and a batch whose other
-//! replicas are all down is not decoded at all. So a dead replica costs the batches of the others
-//! nothing. The list is in memory alone: after a restart, each batch goes to all its replicas.
+//! A batch is not sent again to replicas that have acknowledged it, and a batch whose other
+//! replicas are all down is not even decoded. So batches that wait for a dead replica do not delay
+//! other batches. The list is only in memory: after a restart, each batch goes to all its replicas.
 //!
 //! Memory: an entry of some 100 bytes for each batch that waits.
 
@@ -23,9 +23,10 @@ pub(super) struct WaitingBatches {
 
 #[derive(Debug)]
 struct Waiting {
-    /// The replicas that have not taken the batch.
+    /// The replicas that have not acknowledged the batch.
     replicas: BTreeSet<SocketAddr>,
-    /// When all writes of the batch have outlived their grace, in µs since 1970.
+    /// The time at which all writes of the batch are older than their grace period, in µs since
+    /// 1970.
     until_us: i64,
     /// The last round that has seen the batch.
     seen: u64,
@@ -36,7 +37,7 @@ struct Waiting {
 pub(super) enum Due {
     /// The writes go to all their replicas.
     All,
-    /// The writes go to these of their replicas; the others have taken them.
+    /// The writes go only to these replicas; the others have acknowledged them.
     Only(BTreeSet<SocketAddr>),
     /// There is nothing to do.
     Nothing,
@@ -52,7 +53,7 @@ pub(super) enum Standing {
 }
 
 impl WaitingBatches {
-    /// Returns the part of a batch to do at a time.
+    /// Returns the part of a batch to do at `now_us`.
     pub fn due(&mut self, id: Uuid, now_us: i64, standing: impl Fn(SocketAddr) -> Standing) -> Due {
         let round = self.round;
         let Some(waiting) = self.batches.get_mut(&id) else { return Due::All };
@@ -78,8 +79,8 @@ impl WaitingBatches {
         self.batches.remove(&id);
     }
 
-    /// Ends a round over the batch log, and forgets the batches that it has not seen: they were
-    /// removed while the node sent them.
+    /// Ends a round over the batch log, and forgets the batches that the round has not seen: they
+    /// were removed while the node sent them.
     pub fn end_round(&mut self) {
         self.batches.retain(|_, waiting| waiting.seen == self.round);
         self.round += 1;

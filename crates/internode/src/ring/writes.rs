@@ -31,8 +31,8 @@ impl RingMember {
     /// Stores a write that a coordinator has kept for this node.
     ///
     /// If the hint is older than the grace period of its tables, the node acknowledges it but does
-    /// not store it, as in Cassandra, because later deletions may be purged. The node does the same
-    /// with its changes of tables that were truncated later.
+    /// not store it, as in Cassandra, because later deletions may be purged. The node also does not
+    /// store the hint's changes of tables that were truncated later.
     ///
     /// If this node is no longer a replica of the hint, the node sends the hint to the replicas.
     pub(super) fn store_hint(

@@ -1,4 +1,4 @@
-//! Reads and sets by ScyllaDB's paths whether compactions of a table start by themselves.
+//! Reads and sets, under ScyllaDB's paths, whether compactions of a table start by themselves.
 
 use espalier_storage::Node;
 
@@ -8,8 +8,8 @@ use super::{
     routes::unanswered,
 };
 
-/// Answers `POST`, which enables them, and `DELETE
-/// /storage_service/auto_compaction/KEYSPACE?cf=TABLES`, which disables them.
+/// Answers `POST` and `DELETE /storage_service/auto_compaction/KEYSPACE?cf=TABLES`. POST enables
+/// automatic compactions of the tables, and DELETE disables them.
 pub(super) async fn of_keyspace(
     database: &Node,
     request: &HttpRequest,

@@ -56,7 +56,7 @@ fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> 
         from_text(&column.column_type, text).map_err(|error| format!("{}: {error}", column.name))
     });
     let values: Vec<_> = values.collect::<Result<_, _>>()?;
-    // One of several values may be empty.
+    // A key of one value must not be empty. One of several values may be empty.
     if let ([value], [column]) = (values.as_slice(), columns)
         && value.is_empty()
     {
@@ -71,7 +71,7 @@ fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> 
     }))
 }
 
-/// The answer.
+/// The body of the answer.
 #[derive(Serialize)]
 struct Explained {
     state: &'static str,

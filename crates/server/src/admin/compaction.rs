@@ -1,4 +1,4 @@
-//! Compactions by ScyllaDB's paths.
+//! Answers the requests about compactions, under ScyllaDB's paths.
 
 use std::{path::PathBuf, rc::Rc};
 
@@ -144,8 +144,9 @@ async fn compact(database: &Node, keyspace: &str, request: &HttpRequest) -> Http
     outcome(compacted.await)
 }
 
-/// Parses Cassandra's parameters of a token range: after `startToken`, up to and with `endToken`. A
-/// missing one is the end of the ring.
+/// Parses Cassandra's parameters of a token range: after `startToken`, up to and with `endToken`.
+/// Without `startToken` the range begins at the smallest token, without `endToken` it ends at the
+/// largest.
 fn range(request: &HttpRequest) -> Result<Option<TokenRange>, String> {
     let token = |name: &str, otherwise: i64| match request.parameter(name) {
         None => Ok(otherwise),

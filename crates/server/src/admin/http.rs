@@ -1,7 +1,7 @@
-//! The part of HTTP/1.1 that an admin API needs: one request after the other on a connection,
-//! bodies that are skipped, answers with a length. Sans-IO.
+//! This module implements, without I/O, the part of HTTP/1.1 that an admin API needs: one request
+//! after the other on a connection, bodies that are skipped, answers with a length.
 //!
-//! httparse splits the head. This module decides which methods, paths and bodies are served.
+//! httparse splits the head. This module decides which heads and bodies are accepted.
 //!
 //! Memory: a head of at most [`MAX_HEAD`] bytes and a body of at most [`MAX_BODY`] bytes, which the
 //! caller buffers with the request. Source: RFC 9112.
@@ -25,28 +25,28 @@ const MAX_BODY: usize = 64 * 1024;
 /// A request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HttpRequest {
-    /// The method in upper case, as sent.
+    /// The method, as sent.
     pub method: String,
     /// The segments of the path, percent-decoded.
     pub path: Vec<String>,
     /// The parameters of the query, percent-decoded, in the order in which they were sent.
     pub query: Vec<(String, String)>,
-    /// Headers that tell where the request comes from.
+    /// The headers by which the API admits or refuses the request.
     pub source: Source,
-    /// True if the connection stays open.
+    /// True if the connection stays open after the answer.
     pub keep_alive: bool,
     /// Bytes of head and body together; the caller consumes this many.
     pub length: usize,
 }
 
-/// The headers that tell where a request comes from; `None` if a header is missing.
+/// The headers by which the API admits or refuses a request; `None` if a header is missing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Source {
     /// `Host`: the name by which the client knows the node.
     pub host: Option<String>,
     /// `Origin`: the web page that sent the request.
     pub origin: Option<String>,
-    /// `Sec-Fetch-Site`: how that page relates to the node, by the browser.
+    /// `Sec-Fetch-Site`: the relation of that page to the node, as the browser reports it.
     pub fetch_site: Option<String>,
     /// `Authorization`.
     pub authorization: Option<String>,
@@ -180,7 +180,7 @@ impl HttpResponse {
         Self::written(serde_json::to_vec(value))
     }
 
-    /// Creates an answer with status 200 and JSON that was written; an error if it was not.
+    /// Creates an answer with status 200 and written JSON, or an error if writing failed.
     pub fn written(json: serde_json::Result<Vec<u8>>) -> Self {
         match json {
             Ok(body) => Self { status: 200, content_type: JSON, body },
@@ -206,7 +206,8 @@ impl HttpResponse {
         Self { status: code, content_type: JSON, body }
     }
 
-    /// Returns the body if the node failed; `None` if it did not, or if the request was wrong.
+    /// Returns the body if the node failed (status 500); `None` if the request succeeded or was
+    /// refused.
     pub fn failure(&self) -> Option<Cow<'_, str>> {
         (self.status == 500).then(|| String::from_utf8_lossy(&self.body))
     }

@@ -1,10 +1,10 @@
-//! Writes JSON of the admin API that serde_json cannot write.
+//! Writes JSON for the admin API in forms that serde_json does not offer.
 
 use espalier_runtime::maybe_yield;
 use serde::{Serialize, Serializer as _, ser::SerializeSeq as _};
 use serde_json::Value;
 
-/// An entry of a map, in ScyllaDB's form of maps: a list of these.
+/// An entry of a map. ScyllaDB's API writes a map as a list of such entries.
 #[derive(Serialize)]
 pub(super) struct Pair<K, V> {
     pub(super) key: K,

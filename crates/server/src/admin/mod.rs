@@ -1,7 +1,7 @@
 //! The admin API: HTTP with ScyllaDB's paths, and the metrics for Prometheus.
 //!
-//! It listens on the loopback address. At another one it requires a token or a client certificate;
-//! see `access`.
+//! It listens on the loopback address by default. At another address it requires a token or a
+//! client certificate; see `access`.
 
 mod access;
 mod audit;

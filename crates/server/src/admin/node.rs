@@ -1,5 +1,5 @@
-//! Describes the node by the paths that ScyllaDB has for a ring of nodes: this node is the whole
-//! ring.
+//! Describes the node under the paths that ScyllaDB has for a ring of nodes. This node reports
+//! itself as the whole ring.
 
 use std::rc::Rc;
 

@@ -1,10 +1,11 @@
-//! Checks the parameters of requests that change something. An unknown parameter is refused: a
-//! mistyped name would widen the request to all tables, or to all snapshots.
+//! Checks the parameters of requests that change something. An unknown parameter is refused,
+//! because a mistyped name would widen the request to all tables, or to all snapshots.
 
 use super::http::HttpRequest;
 
-/// Returns the parameters that a path takes: first ours, then the parameters that ScyllaDB's tools
-/// may send and that have no effect here. Returns `None` if the path changes nothing.
+/// Returns the parameters that a path has, and those that ScyllaDB's tools may send and that have
+/// no effect here. Returns `None` if the path changes nothing, or if it checks its parameters
+/// itself (the audit log).
 fn known(path: &[&str]) -> Option<&'static [&'static str]> {
     match path {
         ["storage_service", "keyspace_flush", _] => Some(&["cf"]),
@@ -82,7 +83,7 @@ fn empty_one(request: &HttpRequest) -> Option<&str> {
 /// Checks the parameters of a request. The error describes the first fault.
 pub(super) fn check(request: &HttpRequest) -> Result<(), String> {
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
-    // A scrub and an upgrade change files, although they are requested with GET.
+    // A scrub and an upgrade change files, although GET may request them.
     let is_change = matches!(request.method.as_str(), "POST" | "DELETE")
         || matches!(
             path.as_slice(),
@@ -135,7 +136,8 @@ fn check_flags(request: &HttpRequest) -> Result<(), String> {
     }
 }
 
-/// Returns whether a request with this path and another method changes something.
+/// Returns whether a request with this path, and with a method other than GET, has known
+/// parameters.
 pub(super) fn is_known(path: &[&str]) -> bool {
     known(path).is_some()
 }

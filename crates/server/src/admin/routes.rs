@@ -1,5 +1,5 @@
-//! Routes each request of the admin API by its method and path. Names and results are the same as
-//! in ScyllaDB's API, so that ScyllaDB's tools and tests work.
+//! Routes each request of the admin API by its method and path. Paths of ScyllaDB's API have the
+//! same names and results as there, so that ScyllaDB's tools and tests work.
 
 use std::rc::Rc;
 
@@ -32,7 +32,7 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
             | ["system", "uptime_ms"]
             | ["cache_service", "metrics", ..]),
         ) => super::node::answer(server, path).await,
-        // ScyllaDB empties its caches by this path, and its tests use it.
+        // ScyllaDB empties its caches under this path, and its tests use it.
         ("POST", ["lsa", "compact"]) => {
             database.forget_cached_rows().await;
             HttpResponse::done()
@@ -129,7 +129,7 @@ async fn column_family(
     }
 }
 
-/// Answers a request with an unknown path, or with a method that its path does not take.
+/// Answers a request with an unknown path, or with a method that its path does not have.
 pub(super) fn unanswered(method: &str, path: &[&str]) -> HttpResponse {
     match method {
         "GET" if super::parameters::is_known(path) => {
@@ -140,7 +140,7 @@ pub(super) fn unanswered(method: &str, path: &[&str]) -> HttpResponse {
     }
 }
 
-/// Answers whether the certificates' files have changed since the node read them last.
+/// Reads the certificates' files again. Answers whether they have changed since the last time.
 async fn reload_certificates(server: &ShardServer) -> HttpResponse {
     let all = server.certificates.borrow().clone();
     if all.is_empty() {
@@ -184,7 +184,7 @@ fn node_state(server: &ShardServer, what: &str) -> HttpResponse {
     }
 }
 
-/// Sets the share of requests that all shards trace by chance.
+/// Sets, on all shards, the share of requests that are traced by chance.
 async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
     let probability: Option<f64> = given.and_then(|text| text.parse().ok());
     let Some(probability) = probability.filter(|number| (0.0..=1.0).contains(number)) else {
@@ -213,7 +213,7 @@ fn cleanup(server: &ShardServer, request: &HttpRequest, keyspace: &str) -> HttpR
 }
 
 fn not_found() -> HttpResponse {
-    // Each path that is answered above is listed here by hand.
+    // This list is written by hand: add each new path.
     const MESSAGE: &str = "Not found. KS is a keyspace; \
         cf=TABLE,TABLE limits most requests to some of its tables. \
         Metrics: GET /metrics. \
@@ -253,7 +253,7 @@ fn not_found() -> HttpResponse {
         tokens_endpoint, ownership, ownership/KS, generation_number, nodes/joining, nodes/leaving, \
         nodes/moving, native_transport, rpc_server, is_starting, operation_mode, release_version \
         or schema_version, view_build_statuses/KS/VIEW; GET /gossiper/endpoint/live and down; GET /snitch/datacenter and rack; \
-        GET /system/uptime_ms.";
+        GET /system/uptime_ms; POST /storage_service/reload_ssl_certificates.";
     HttpResponse::error(404, MESSAGE)
 }
 
@@ -302,7 +302,8 @@ async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> Ht
     flush_each(database, wanted).await
 }
 
-/// Flushes whole keyspaces, or tables of them. After a failure the rest is flushed all the same.
+/// Flushes whole keyspaces, or tables of them. After a failure the others are flushed all the same,
+/// unless the node shuts down.
 async fn flush_each(database: &Node, wanted: Vec<(&str, Option<&str>)>) -> HttpResponse {
     let mut failure = FirstFailure::none();
     for (keyspace, table) in wanted {
@@ -313,8 +314,8 @@ async fn flush_each(database: &Node, wanted: Vec<(&str, Option<&str>)>) -> HttpR
     outcome(failure.into_result())
 }
 
-/// Imports SSTables by ScyllaDB's path; the parameter `path` is our own, as in Cassandra's
-/// `nodetool import`.
+/// Imports SSTables under ScyllaDB's path. The parameter `path` is our own; Cassandra's `nodetool
+/// import` has such a directory too.
 async fn import(
     server: &ShardServer,
     keyspace: &str,

@@ -1,4 +1,4 @@
-//! Scrubs by ScyllaDB's path, which check or rewrite files that may be damaged.
+//! Answers requests for scrubs, which check or rewrite files that may be damaged.
 
 use espalier_storage::{Node, ScrubMode, ScrubReport};
 use serde::Serialize;
@@ -22,7 +22,7 @@ struct Counts {
     left_out_partitions: u64,
 }
 
-/// Answers `GET /storage_service/keyspace_scrub/KEYSPACE`.
+/// Answers `GET` and `POST /storage_service/keyspace_scrub/KEYSPACE`.
 pub(super) async fn scrub(database: &Node, keyspace: &str, request: &HttpRequest) -> HttpResponse {
     let mode = match mode(request).and_then(|mode| check_quarantine(request).map(|()| mode)) {
         Ok(mode) => mode,

@@ -1,8 +1,8 @@
-//! The listener and the connections of the admin API. One shard has it; a request that concerns all
-//! shards is sent to them.
+//! The listener and the connections of the admin API. One shard has the listener, and passes a
+//! request that concerns all shards to them.
 //!
 //! Memory: at most [`MAX_CONNECTIONS`] connections, each with the buffer of one request and one
-//! answer. At the limit, `places` closes an idle one.
+//! answer. At the limit, `places` closes an idle connection.
 
 use std::io;
 use std::net::SocketAddr;
@@ -28,8 +28,8 @@ const MAX_CONNECTIONS: usize = 64;
 /// Arbitrary; clients of CQL have as much time to log in.
 const FIRST_REQUEST_LIMIT: Duration = Duration::from_secs(10);
 
-/// Time in which a further request must arrive as a whole, and in which the client must take an
-/// answer; after it the connection is closed. Arbitrary.
+/// Time in which a further request must arrive as a whole, and in which the client must read an
+/// answer; after this time the node closes the connection. Arbitrary.
 const REQUEST_LIMIT: Duration = Duration::from_secs(60);
 
 /// Pause after a failed accept, which happens when the kernel has no descriptor or memory for
@@ -126,7 +126,7 @@ async fn serve(
                     return answer(stream, &refusal, false).await;
                 }
                 let response = connection.carry_out(routes::answer(server, &request)).await;
-                // The client may have gone meanwhile, so the log has the failure too.
+                // The client may have disconnected, so the log gets the failure too.
                 if let Some(reason) = response.failure()
                     && let Some(left_out) = server.log_limit.due("failed admin request")
                 {

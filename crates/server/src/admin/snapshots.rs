@@ -1,4 +1,4 @@
-//! Snapshots by ScyllaDB's paths, and restores from them.
+//! Answers requests about snapshots, restores from snapshots, and orphaned directories.
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 

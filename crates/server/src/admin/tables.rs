@@ -1,4 +1,4 @@
-//! Statistics of tables, by the names of ScyllaDB's metrics.
+//! Answers requests for statistics of tables, under the names of ScyllaDB's metrics.
 
 use std::collections::HashMap;
 
@@ -13,7 +13,7 @@ use super::{
     json::{long_list, number},
 };
 
-/// Takes a metric from the numbers of a table.
+/// A function that returns a metric from the numbers of a table.
 type Metric = fn(&Numbers) -> Value;
 
 /// The metrics of each table. Reads, writes and tombstones are not counted by table.
@@ -48,7 +48,7 @@ struct Numbers {
     snapshots_bytes: u64,
 }
 
-/// The names of the table, and all metrics.
+/// Serializes the names of the table, and all metrics.
 impl Serialize for Numbers {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let mut map = serializer.serialize_map(None)?;

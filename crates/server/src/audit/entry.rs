@@ -1,5 +1,5 @@
-//! Formats one entry of the audit log as a line of JSON. Its fields have the names that they have
-//! in Cassandra's entries.
+//! Formats one entry of the audit log as a line of JSON. The line's fields have the names that they
+//! have in Cassandra's entries.
 
 use std::net::IpAddr;
 
@@ -7,7 +7,7 @@ use espalier_cql::audit::{AuditCategory, AuditedStatement, only};
 use espalier_cql::auth::obfuscate;
 use serde::Serialize;
 
-/// Maximum bytes of a statement in an entry; the entry cuts the rest. Arbitrary.
+/// Maximum bytes of a statement in an entry; the rest is cut off. Arbitrary.
 const MAX_OPERATION_BYTES: usize = 64 << 10;
 
 /// An entry.
@@ -31,7 +31,7 @@ pub(crate) struct AuditEntry<'e> {
     /// The id that the entries of one batch share.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<&'e str>,
-    /// The keyspaces of the statement's objects. The line has the name if there is one.
+    /// The keyspaces of the statement's objects. The line names the keyspace if there is only one.
     #[serde(rename = "ks", serialize_with = "one", skip_serializing_if = "has_not_one")]
     pub keyspaces: &'e [String],
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -39,10 +39,10 @@ pub(crate) struct AuditEntry<'e> {
     /// The number of statements of a batch with this text, if there are several.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<usize>,
-    /// True if the request failed. The option `excluded_keyspaces` does not hold for failures.
+    /// True if the request failed. The option `excluded_keyspaces` does not apply to failures.
     #[serde(skip)]
     pub has_failed: bool,
-    /// The statement without passwords, and the error if it failed.
+    /// The statement without passwords, and the error if the request failed.
     pub operation: String,
 }
 

@@ -1,13 +1,14 @@
-//! The audit log: statements and log-ins, as JSON lines in files or in the log of the node.
+//! The audit log records statements and log-ins, as JSON lines in files or in the log of the node.
 //!
-//! 1. If the log is on, [`AuditedRequest::begin`] takes the texts of a request before the server
-//!    executes it.
-//! 2. [`AuditedRequest::end`] makes the entries of the outcome, drops the entries that the options
-//!    exclude, and puts the others into the queue.
+//! 1. If the audit log is on, [`AuditedRequest::begin`] copies the texts of a request before the
+//!    server executes it.
+//! 2. [`AuditedRequest::end`] creates the entries of the outcome, drops the entries that the
+//!    options exclude, and adds the others to the queue, or to the log of the node.
 //! 3. A task of one shard writes the queue to files every [`INTERVAL`].
 //!
-//! While the log is off, a request costs one load. Memory: at most `max_queue_weight` bytes wait.
-//! At this limit, requests wait for the writer, or the log drops their entries (`block`).
+//! While the audit log is off, it costs each request one load. Memory: at most `max_queue_weight`
+//! bytes wait, and as many are being written. At this limit, requests wait for the writer, or the
+//! audit log drops their entries (`block`).
 
 mod entry;
 mod options;
@@ -29,7 +30,8 @@ pub(crate) use request::{AuditedRequest, log_login};
 use crate::shard::ShardServer;
 use writer::Writer;
 
-/// Time between two writes of the queue. Arbitrary: a crash of the process loses that much.
+/// Time between two writes of the queue. Arbitrary: a crash of the process loses the entries of
+/// this time.
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// The audit log of a node; all shards share it.
@@ -136,7 +138,8 @@ impl AuditLog {
         .detach();
     }
 
-    /// Returns whether the writer has nothing to do. If so, the writer no longer counts as running.
+    /// Returns whether the audit log is off and the queue is empty. If so, the writer no longer
+    /// counts as running.
     fn may_stop_writing(&self) -> bool {
         let mut queue = self.queue();
         queue.has_writer = self.is_on() || !queue.lines.is_empty();
@@ -151,7 +154,7 @@ impl AuditLog {
     async fn write(&self, server: &ShardServer, writer: &mut Writer, last_failure: &mut String) {
         let (lines, dropped) = {
             let mut queue = self.queue();
-            // The next line has the entries for which none is due now.
+            // If no log line is due now, a later line counts these entries too.
             let is_due = queue.dropped > 0 && server.log_limit.is_due("dropped audit entries");
             let dropped = if is_due { std::mem::take(&mut queue.dropped) } else { 0 };
             (std::mem::take(&mut queue.lines), dropped)

@@ -1,4 +1,4 @@
-//! The options of the audit log: those of Cassandra's `audit_logging_options`.
+//! The options of the audit log have the names of Cassandra's `audit_logging_options`.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -55,7 +55,8 @@ pub enum RollCycle {
     Daily,
 }
 
-/// The names whose entries the log takes. It excludes a name that is both included and excluded.
+/// The names whose entries the audit log records. A name that is both included and excluded is
+/// excluded.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Selection {
     /// The included names; all if empty.
@@ -82,8 +83,8 @@ impl AuditOptions {
         }
     }
 
-    /// Sets an option by its name in `audit_logging_options`, and returns whether there is one.
-    /// `nodetool enableauditlog` has the same names.
+    /// Sets an option by its name in `audit_logging_options`. Returns false if there is no such
+    /// option, and for `audit_logs_dir`, which only the settings file has.
     ///
     /// # Errors
     /// Fails with the reason if the value is not allowed.
@@ -141,7 +142,7 @@ impl AuditOptions {
         ]
     }
 
-    /// Returns whether the log takes an entry: the options select one of its keyspaces, its
+    /// Returns whether the audit log records an entry: the options select one of its keyspaces, its
     /// category and its user. A missing keyspace or user is in no set of names.
     pub(super) fn takes(&self, entry: &AuditEntry<'_>) -> bool {
         let takes = |keyspace: Option<&str>| {
@@ -213,7 +214,7 @@ impl RollCycle {
         }
     }
 
-    /// Returns the time from one file to the next. Files begin at its multiples, in UTC.
+    /// Returns the length of a cycle. Cycles begin at multiples of this time, in UTC.
     pub(super) fn period(self) -> Duration {
         Duration::from_secs(match self {
             Self::Minutely => 60,

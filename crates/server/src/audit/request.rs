@@ -1,5 +1,5 @@
-//! Makes the entries of a request as Cassandra does: one for each statement, before them one for a
-//! whole batch, and a single entry for a failure.
+//! Creates the entries of a request as Cassandra does: one for each statement, in front of them one
+//! for a whole batch, and a single entry for a failure.
 //!
 //! A batch may execute one prepared statement many times. Cassandra writes the text each time, so
 //! that a small request may write gigabytes. Here the statement has one entry, with a count.
@@ -61,7 +61,7 @@ impl Statement {
         Self { text: known.map_or(Text::Unknown, Text::Prepared), count: 1 }
     }
 
-    /// Returns the statements of a batch. A prepared statement comes once.
+    /// Returns the statements of a batch. A prepared statement occurs once in the list.
     fn of_batch(connection: &Connection, batch: &Batch<'_>) -> Vec<Self> {
         let mut statements: Vec<Self> = Vec::new();
         let mut indexes: HashMap<&[u8], usize> = HashMap::new();
@@ -88,8 +88,8 @@ impl Statement {
         }
     }
 
-    /// Describes the statement in the keyspace of its preparation; if that has none, in that of the
-    /// request.
+    /// Describes the statement. Its default keyspace is that of its preparation, or else that of
+    /// the request.
     fn describe(&self, request: Option<&str>) -> Option<AuditedStatement> {
         let keyspace = match &self.text {
             Text::Prepared(prepared) => prepared.keyspace.as_deref().or(request),
@@ -100,8 +100,8 @@ impl Statement {
 }
 
 impl AuditedRequest {
-    /// Takes the texts of a request. Returns `None` if the log is off or has no entries for such
-    /// requests.
+    /// Copies the texts of a request. Returns `None` if the audit log is off or has no entries for
+    /// such requests.
     pub fn begin(connection: &Connection, request: &Request<'_>) -> Option<Box<Self>> {
         if !connection.server.audit.is_on() {
             return None;

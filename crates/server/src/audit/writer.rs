@@ -16,7 +16,7 @@ use super::AuditOptions;
 const PREFIX: &str = "audit-";
 const SUFFIX: &str = ".jsonl";
 
-/// Minimum size in bytes at which a file ends before its cycle. Arbitrary.
+/// Minimum size in bytes at which a file ends before its cycle ends. Arbitrary.
 const MIN_FILE_BYTES: u64 = 64 << 10;
 
 /// The open file.
@@ -34,10 +34,11 @@ struct Open {
 }
 
 impl Writer {
-    /// Appends whole lines. Begins a new file first if it is time for one.
+    /// Appends whole lines. Begins a new file first if one is due, and then removes old files.
     ///
     /// # Errors
-    /// Fails with an I/O error; the lines may have been written in part.
+    /// Fails if a file cannot be created, written or removed; the lines may have been written in
+    /// part, or not at all.
     pub async fn append(
         &mut self,
         files: &FileSystem,

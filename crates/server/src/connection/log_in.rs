@@ -1,10 +1,10 @@
 //! The log-in of a connection: AUTHENTICATE, AUTH_RESPONSE with a token of SASL PLAIN,
 //! AUTH_SUCCESS.
 //!
-//! A client that has not logged in holds little: its messages are short ([`MAX_LOGIN_BYTES`]), it
-//! has [`LOGIN_TIME`] from the beginning of the connection, reads and writes included, it may send
-//! [`MAX_MESSAGES_BEFORE_LOGIN`] messages, and it may fail [`MAX_FAILURES`] times. The node has a
-//! limited number of such connections (see [`crate::admission`]).
+//! The node limits a client that has not logged in: each message has at most [`MAX_LOGIN_BYTES`],
+//! and the client must log in within [`LOGIN_TIME`] from the beginning of the connection, with at
+//! most [`MAX_MESSAGES_BEFORE_LOGIN`] messages and fewer than [`MAX_FAILURES`] failures. The node
+//! has a limited number of such connections (see [`crate::admission`]).
 
 use std::pin::Pin;
 use std::rc::Rc;
@@ -20,8 +20,8 @@ use crate::convert::{Levels, error_response};
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 use crate::protocol::{Envelope, Request, Response, ResponseExtras};
 
-/// The class of the authenticator, by which drivers choose their way to log in. They know no
-/// transitional one.
+/// Returns the class of the authenticator, by which drivers choose their way to log in. Drivers
+/// have no way for a transitional authenticator, so it is reported as PasswordAuthenticator.
 fn class_name(authenticator: Authenticator) -> &'static str {
     match authenticator {
         Authenticator::MutualTls => "org.apache.cassandra.auth.MutualTlsAuthenticator",
@@ -64,8 +64,8 @@ impl Connection {
         requires_login && self.client.borrow().login.is_none()
     }
 
-    /// Serves the connection for [`LOGIN_TIME`]. Returns whether it goes on: the client has logged
-    /// in, and `serving` has not ended.
+    /// Serves the connection for [`LOGIN_TIME`]. Returns true if the connection continues, because
+    /// the client has logged in and `serving` has not ended.
     pub(super) async fn in_login_time(&self, serving: Pin<&mut impl Future<Output = ()>>) -> bool {
         if time::timeout(LOGIN_TIME, serving).await.is_ok() {
             return false;

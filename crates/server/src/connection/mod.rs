@@ -7,11 +7,14 @@
 //! socket is free, together with the answers of the other tasks ([`Connection::flush`]); so there
 //! is no writer task.
 //!
-//! Memory per connection, besides requests in flight (see [`crate::admission`]; the reader takes up
-//! to sixteen of them out of its buffer at a time): a receive buffer, which grows only with bytes
-//! that have arrived, to at most one frame; a send buffer; and at most [`MAX_WAITING_REQUESTS`]
-//! tasks. Once the send buffer holds [`MAX_UNSENT`] bytes, the reader stops reading until the
-//! buffer drains, and the requests read no rows (see [`room`]).
+//! Memory of a connection, besides requests in flight (see [`crate::admission`]):
+//!
+//! - A receive buffer. It grows only with bytes that have arrived, to at most one frame. The reader
+//!   takes up to sixteen requests out of it before it serves them.
+//! - A send buffer. Once it holds more than [`MAX_UNSENT`] bytes, the reader stops reading until
+//!   the buffer drains, and the requests read no rows (see [`room`]).
+//! - At most [`MAX_TASKS`] tasks, and about [`MAX_WAITING_REQUESTS`] tasks and acknowledgements
+//!   together.
 
 mod inline;
 mod log_in;
@@ -97,7 +100,7 @@ pub(crate) struct Connection {
     waiting_requests: Cell<usize>,
     /// Waiting requests that are tasks.
     tasks: Cell<usize>,
-    /// Notified when a condition has changed for which the reader may wait.
+    /// Notified when a condition for which the reader may wait has changed.
     eased: Notify,
     /// Notified after each write, and when the connection closes.
     sent: Notify,
@@ -108,12 +111,12 @@ pub(crate) struct Connection {
     /// Expected size of the next answer with rows, in bytes, from recent answers; 0 before the
     /// first.
     expected_answer: Cell<usize>,
-    /// True if the last answer was read without a reservation and was too large to be kept.
+    /// True if the last answer exceeded its reservation, or was too large to be kept without one.
     probe_failed: Cell<bool>,
     /// Reserved memory of the answers in `send`.
     held: RefCell<Option<Reservation>>,
-    /// Requests that have to wait. Together they have one slice of the event loop, like each other
-    /// connection.
+    /// Requests that have to wait. Together they get one slice of the event loop, as the requests
+    /// of each other connection do.
     requests: TaskGroup,
     slot: ConnectionSlot,
     _pass: GatePass,
@@ -225,7 +228,7 @@ impl Connection {
     /// Closes the connection: a read under way ends, and unsent bytes are dropped.
     pub fn close(&self) {
         self.broken.set(true);
-        // Requests under way must not keep answers that no client will take.
+        // Requests under way must not keep answers that no client will read.
         drop(self.send.borrow_mut().take());
         self.held.take();
         self.record_unsent();
@@ -259,8 +262,9 @@ impl Connection {
         self.server.unsent_bytes.set(others + unsent);
     }
 
-    /// Returns whether the client must read its unsent answers before it gets more rows: at more
-    /// than [`MAX_UNSENT`], or at one byte while all clients of the shard exceed the shard's limit.
+    /// Returns whether the client must read its unsent answers before it gets more rows. It must if
+    /// they have more than [`MAX_UNSENT`] bytes, or any bytes while the unsent answers of all
+    /// clients together exceed the shard's limit.
     pub fn is_behind(&self) -> bool {
         let is_strained = self.server.unsent_bytes.get() > self.server.max_unsent_bytes;
         let allowed = if is_strained { 0 } else { MAX_UNSENT };
@@ -365,7 +369,7 @@ impl Connection {
         if bytes > self.server.max_task_bytes { MIN_TASKS } else { MAX_TASKS }
     }
 
-    /// Holds the reader back while too many of its requests wait as tasks.
+    /// Makes the reader wait while too many of its requests wait as tasks.
     async fn wait_for_tasks(&self) {
         if self.tasks.get() < self.max_tasks() {
             return;
@@ -376,7 +380,7 @@ impl Connection {
         }
     }
 
-    /// Continues a request that has to wait as a task.
+    /// Spawns a task that continues a request that has to wait.
     async fn spawn(self: &Rc<Self>, request: impl Future<Output = ()> + 'static) {
         self.begin_waiting();
         let task = CountedTask::new(self);

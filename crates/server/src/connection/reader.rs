@@ -23,13 +23,13 @@ use crate::protocol::{
 };
 use crate::traces::TraceChoice;
 
-/// Minimum and maximum space for a read, in bytes. An idle connection holds the minimum. Above the
-/// maximum, fewer system calls bring no gain. Arbitrary.
+/// Minimum and maximum space for a read, in bytes. A connection with little traffic holds the
+/// minimum. Above the maximum, fewer system calls bring no gain. Arbitrary.
 const MIN_READ_BYTES: usize = 4 * 1024;
 const MAX_READ_BYTES: usize = 64 * 1024;
 
 /// Maximum growth of the receive buffer for one read, in bytes. The buffer grows by no more than it
-/// holds, or by `read_bytes`, so a header alone reserves little.
+/// holds, or by `read_bytes`, so the header of a large frame reserves little.
 const MAX_GROWTH: usize = 1024 * 1024;
 
 /// Bytes of an unfinished envelope that are not counted as in flight. Arbitrary: a thousand
@@ -86,7 +86,8 @@ pub(super) enum Next {
     Close,
 }
 
-/// Reads frames and starts a request for each, a future made by `serve`.
+/// Reads frames and starts the request of each. A request that is not served at once becomes a
+/// future, which `serve` creates.
 pub(super) struct Reader<S, F> {
     connection: Rc<Connection>,
     serve: S,

@@ -4,11 +4,12 @@
 //! - A client that does not read its answers gets no more rows: its requests wait here without a
 //!   time limit. Each of them takes [`super::WAITING_TASK_BYTES`], so the reader of the connection
 //!   limits their number.
-//! - A connection reads at most [`MAX_ROW_READERS`] answers at the same time. An answer takes one
-//!   of these permits for each [`BYTES_OF_READER`], so that few large answers are read at a time.
-//! - A request reserves memory before it reads (see [`crate::answers`]). When memory is full, a
-//!   small answer needs no reservation; a larger one waits for [`PATIENCE`], then the node refuses
-//!   it.
+//! - A connection reads at most [`MAX_ROW_READERS`] answers at the same time. A read takes one of
+//!   these permits for each [`BYTES_OF_READER`] of the expected answer, so that only few large
+//!   answers are read at the same time.
+//! - A request reserves memory before it reads (see [`crate::answers`]). When memory is full, the
+//!   request waits. After [`PATIENCE`] the node refuses it. A request whose answer may be small can
+//!   read without a reservation, but only a few such requests read at the same time.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -22,19 +23,19 @@ use super::{Connection, MAX_ROW_READERS};
 use crate::answers::{PAGE_BYTES, Reservation, SMALL_ANSWER};
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 
-/// Expected bytes of an answer for each permit that it takes. So all answers that a connection
-/// reads at the same time have about a page together.
+/// Expected bytes of an answer for each permit that its read takes. So all answers that a
+/// connection reads at the same time have about the bytes of a page together.
 const BYTES_OF_READER: usize = PAGE_BYTES / MAX_ROW_READERS;
 
 /// Minimum number of the connection's permits that a read takes while the shard has no permit free,
-/// so that at most four reads of a connection wait for one. Arbitrary.
+/// so that at most four reads of a connection wait for a permit of the shard. Arbitrary.
 const PLACES_IN_QUEUE: usize = MAX_ROW_READERS / 4;
 
 /// Bytes that an aggregate over all rows reserves for the rows that it reads at a time (arbitrary).
 const AGGREGATE_BYTES: usize = 1 << 20;
 
-/// Time for which a request waits for memory before the client gets OVERLOADED: Cassandra's
-/// `read_request_timeout`.
+/// Time for which a request waits for memory before the client gets OVERLOADED: the default of
+/// Cassandra's `read_request_timeout`.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// The memory that an answer may take.

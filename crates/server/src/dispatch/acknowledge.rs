@@ -44,8 +44,8 @@ struct Acknowledgement {
 }
 
 impl Connection {
-    /// Answers a request once the ticket of its write resolves: with Void, or with the row of an
-    /// applied conditional write.
+    /// Answers a request once the ticket of its write resolves: with Void, with the row of an
+    /// applied conditional write, or with an error.
     pub(super) fn acknowledge_later(
         self: &Rc<Self>,
         header: Header,

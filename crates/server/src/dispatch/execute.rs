@@ -49,8 +49,8 @@ pub(crate) fn serve_now(
     None
 }
 
-/// Maximum body, in bytes, of a request that is looked ahead. For a longer one, looking at its
-/// values twice would cost more than it gains.
+/// Maximum body, in bytes, of a request for which the node prefetches memory. For a longer body, it
+/// would cost more to decode the values twice than the prefetch gains.
 const MAX_AHEAD_BODY: usize = 4 * 1024;
 
 /// Prefetches the memory that a batch of EXECUTEs will touch.
@@ -62,8 +62,8 @@ pub(crate) fn look_ahead<'a>(
     let executes = envelopes.into_iter().filter(|envelope| {
         envelope.header.opcode == Opcode::Execute && envelope.body.len() <= MAX_AHEAD_BODY
     });
-    // Wrong requests, and statements without a plan on this shard, are left to the serving of each
-    // request.
+    // The look-ahead skips wrong requests, and statements without a plan on this shard. Each is
+    // handled when it is served.
     let statements: SmallVec<[_; 16]> = executes
         .filter_map(|envelope| {
             let Ok(Request::Execute(execute)) = Request::decode(envelope) else { return None };
@@ -85,7 +85,7 @@ enum Tried {
     Answered(RequestKind),
     /// The write is applied, and its client gets an answer once it is durable.
     Written(PendingWrite),
-    /// The statement has to wait: nothing was done.
+    /// The statement has to wait: it wrote nothing and has no answer.
     MustWait,
 }
 
@@ -141,12 +141,12 @@ pub(super) async fn serve_execute(
     execute: Execute<'_>,
 ) -> Result<(), ErrorResponse> {
     connection.server.metrics.requests_execute.increment();
-    // An untraced request was tried by `serve_now`.
+    // `serve_now` has tried an untraced request, unless the audit log is on.
     if trace::is_on() {
         match try_execute(connection, header, &execute)? {
             Tried::Answered(_) => return Ok(()),
             Tried::Written(PendingWrite { ticket, levels, applied }) => {
-                // In a box: nearly all requests are untraced, and their futures need no space.
+                // Boxed, so that the futures of untraced requests, nearly all requests, stay small.
                 let outcome = Box::pin(ticket.wait()).await;
                 return acknowledge(connection, header, levels, applied, outcome);
             }
@@ -171,8 +171,8 @@ fn columns_of<'a>(execute: &Execute<'a>, prepared: &cql::Prepared) -> Columns<'a
     if prepared.is_conditional() {
         return Columns::Unprepared { skip: false };
     }
-    // Before version 5 the request does not say which columns the client knows: once they have
-    // changed, each answer describes them.
+    // Before version 5 the request does not say which columns the client knows. So once the columns
+    // have changed, each answer describes them.
     let knows = execute.result_metadata_id.is_some() || !prepared.result_changed;
     let skip = execute.parameters.skip_metadata && knows;
     Columns::Prepared { skip, known_id: execute.result_metadata_id }

@@ -7,8 +7,8 @@ use crate::connection::Connection;
 use crate::metrics::RequestKind;
 use crate::protocol::Request;
 
-/// Returns the histogram that counts a request; `None` if the request neither reads nor writes rows
-/// of tables.
+/// Returns the kind under which a request's latency is counted; `None` if the request neither reads
+/// nor writes rows of tables, or names an unknown prepared statement.
 pub(super) fn kind_of(connection: &Connection, request: &Request<'_>) -> Option<RequestKind> {
     match request {
         Request::Query(query) => kind_of_statement(query.text),

@@ -1,9 +1,10 @@
 //! The dispatch serves one request of a connection that is past STARTUP: from its envelope to its
 //! response in the send buffer.
 //!
-//! EXECUTE is first tried without a future ([`serve_now`]); the connection's [`acknowledge`] queue
-//! answers a write that is applied but not yet durable. Every other request is a future, which is
-//! polled once before it becomes a task.
+//! An EXECUTE that is neither traced nor audited is first tried without a future ([`serve_now`]).
+//! The connection's [`acknowledge`] queue answers such a write once it is durable. Every other
+//! request, and an EXECUTE that has to wait, is a future, which is polled once before it becomes a
+//! task.
 
 pub(crate) mod acknowledge;
 mod execute;
@@ -36,7 +37,7 @@ use kind::{kind_of, may_return_rows};
 use read::execute_with_room;
 use respond::{Columns, finish};
 
-/// Serves the request of `envelope`. Its bytes count as in flight until it is done.
+/// Serves the request of `envelope`. The request's bytes count as in flight until it is done.
 pub(crate) async fn serve_request(
     connection: Rc<Connection>,
     envelope: Envelope,
@@ -130,7 +131,7 @@ async fn serve_query(
     };
     let consistency = query.parameters.consistency;
     let levels = Levels::of(&query.parameters);
-    // A plan is much larger than its text, so only a few may wait for their client.
+    // A plan is much larger than its text, so only a few plans may wait until their client reads.
     let _place =
         if may_return_rows(query.text) { Some(connection.place_for_query().await) } else { None };
     let processor = &connection.server.processor;

@@ -10,8 +10,8 @@ use crate::protocol::response::{ErrorDetail, ErrorResponse};
 
 /// Executes `prepared`. A read of a user's table waits for memory first; if that is not enough, the
 /// read runs again with more. Reads of the node's own tables, which drivers need to connect,
-/// reserve nothing and wait only until their client has taken its answers. Other statements do not
-/// wait.
+/// reserve nothing and wait only until their client has read its answers. Other statements start at
+/// once.
 pub(super) async fn execute_with_room(
     connection: &Rc<Connection>,
     prepared: &Arc<cql::Prepared>,
@@ -28,7 +28,7 @@ pub(super) async fn execute_with_room(
     let mut least = 0;
     loop {
         if let Some(warnings) = options.warnings {
-            // An execution that is repeated with more memory warns again.
+            // Drop the warnings of an earlier attempt, because this one warns again.
             warnings.take();
         }
         let room = connection.room_for_rows(least, prepared.returns_one_row()).await?;

@@ -17,12 +17,12 @@ use crate::protocol::{Event, Header, ProtocolVersion, Response, ResponseExtras};
 pub(super) enum Columns<'a> {
     /// The statement was sent as text.
     Unprepared {
-        /// The client needs no columns.
+        /// True if the client needs no columns.
         skip: bool,
     },
     /// The statement was prepared.
     Prepared {
-        /// The client knows the columns from PREPARE.
+        /// True if the client knows the columns from PREPARE and needs none.
         skip: bool,
         /// Version 5: the id of the columns that the client knows.
         known_id: Option<&'a [u8]>,

@@ -1,9 +1,10 @@
 //! Refuses requests that a member of a Cassandra ring cannot serve.
 //!
 //! A member does not coordinate requests, because it would acknowledge a write that no other
-//! replica has, and read the rows of one replica. Such requests fail with IS_BOOTSTRAPPING; then
-//! drivers try the next node. A member serves its own tables, because drivers read them to connect.
-//! It also serves SELECT at consistency NODE_LOCAL, which asks for the rows of this replica.
+//! replica has, and read the rows of only one replica. Such requests fail with IS_BOOTSTRAPPING;
+//! then drivers try the next node. A member serves its own tables, because drivers read them to
+//! connect. It also serves SELECT at consistency NODE_LOCAL, which asks for the rows of this
+//! replica.
 
 use espalier_cql as cql;
 
@@ -11,7 +12,7 @@ use crate::connection::Connection;
 use crate::protocol::Consistency;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 
-/// Cassandra's text, and our reason.
+/// The text of the error: Cassandra's, then our reason.
 const REFUSAL: &str = "Cannot read from a bootstrapping node: this node is a member of a ring but \
                        coordinates no requests; send them to a Cassandra node";
 

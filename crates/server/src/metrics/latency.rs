@@ -5,8 +5,8 @@
 //! group in [`GROUPS_PER_SAMPLE`] on average is chosen at random, before it is known how long its
 //! requests will take. So a request that has to wait is as likely to be timed as one that is
 //! answered at once, and the percentiles are those of all requests that are not refused at once.
-//! (If all waiting requests were timed, but few of the others, a miss in a hundred would be the
-//! median.)
+//! (If all waiting requests but few others were timed, the latency of a cache miss would be the
+//! median, even if only one request in a hundred is a miss.)
 //!
 //! The first group is always timed, so that a fresh node shows that the histograms work.
 //!
@@ -47,14 +47,14 @@ pub(crate) struct RequestLatencies {
 }
 
 impl RequestLatencies {
-    /// Returns the time if a group of requests, which is being taken out of a receive buffer, is to
-    /// be timed.
+    /// Returns the present time if the group of requests that the reader takes out of the receive
+    /// buffer now is to be timed.
     #[inline]
     pub fn begin(&self) -> Option<Instant> {
         match self.groups_left.get() {
             0 => {
-                // At random: clients that send requests in a fixed order would otherwise be sampled
-                // always at the same place of it.
+                // The number is random, because requests that clients send in a fixed order would
+                // otherwise always be sampled at the same point of that order.
                 self.groups_left.set(random::below(2 * GROUPS_PER_SAMPLE - 1));
                 Some(Instant::now())
             }

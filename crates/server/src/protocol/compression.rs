@@ -1,5 +1,5 @@
-//! Compression of bodies before version 5. LZ4 bodies begin with their plain length (be32); the
-//! Snappy format includes it.
+//! Compression of bodies before version 5, and LZ4 blocks for the segments of version 5. LZ4 bodies
+//! begin with their plain length (be32); the Snappy format includes it.
 //!
 //! Memory: a body that claims to be larger than the frame limit is refused before anything is
 //! allocated for it.
@@ -15,7 +15,7 @@ const MIN_COMPRESSED_BODY: usize = 512;
 /// The compression that a client requests under `COMPRESSION` in STARTUP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Compression {
-    /// `lz4`, the only one of version 5.
+    /// `lz4`, the only compression of version 5.
     Lz4,
     /// `snappy`, only before version 5.
     Snappy,

@@ -10,8 +10,8 @@
 //!
 //! Memory: the decoder gathers at most one envelope of `max_frame_size` bytes (a version 5 envelope
 //! that is spread over segments). An envelope that claims more is skipped as it arrives, and
-//! refused once its last byte has arrived: a driver that is still sending when the answer comes
-//! takes the connection for busy.
+//! refused once its last byte has arrived, because a driver that is still sending when the answer
+//! comes takes the connection for busy.
 
 use bytes::{Buf, Bytes, BytesMut};
 
@@ -92,8 +92,8 @@ impl Decoder {
         self.max_frame_size = max_frame_size;
     }
 
-    /// Switches to the version and compression of the accepted STARTUP. Version 5 knows LZ4 only;
-    /// the caller has refused anything else.
+    /// Switches to the version and compression of the accepted STARTUP. Version 5 has only LZ4; the
+    /// caller has refused any other compression.
     pub fn start(&mut self, version: ProtocolVersion, compression: Option<Compression>) {
         self.version = Some(version);
         self.framing = match version {
@@ -127,9 +127,9 @@ impl Decoder {
     }
 
     /// Returns whether [`Self::next`] returned `None` only so that the caller can count the bytes
-    /// of an unfinished envelope. The caller must then call it again, without more bytes.
-    /// Compressed segments in one small read may otherwise become many megabytes that nothing has
-    /// counted.
+    /// of an unfinished envelope. The caller must then call [`Self::next`] again, without more
+    /// bytes. Compressed segments in one small read may otherwise become many megabytes that
+    /// nothing has counted.
     pub fn is_paused(&self) -> bool {
         self.paused
     }
@@ -161,8 +161,8 @@ impl Decoder {
     }
 
     /// Refuses the envelope that has arrived in part: frees its bytes, skips the rest as it
-    /// arrives, and then fails with `error`. Returns whether it refused: without a header there is
-    /// no request to refuse yet, and less than a segment in memory.
+    /// arrives, and then fails with `error`. Returns false if the header has not arrived: then
+    /// there is no request to refuse yet, and less than a segment in memory.
     pub fn refuse_unfinished(&mut self, buffer: &mut BytesMut, error: DecodeError) -> bool {
         let held = match &mut self.framing {
             Framing::Envelopes { .. } => buffer,

@@ -4,7 +4,7 @@ use super::header::StreamId;
 use super::opcode::Opcode;
 use super::response::{ErrorDetail, ErrorResponse};
 
-/// The reason why bytes are not a request. Each names the field that is wrong.
+/// The reason why bytes are not a request. An error in a field names the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DecodeError {
     /// The node does not support this version. Drivers look for this text.

@@ -115,8 +115,8 @@ pub struct SchemaChange {
 
 impl SchemaChange {
     /// Appends the change. It follows the kind in the body of RESULT, and the type in the body of
-    /// EVENT. Version 3 knows neither functions nor aggregates; it reports a change of their
-    /// keyspace instead.
+    /// EVENT. Version 3 has neither functions nor aggregates; in their place it reports a change of
+    /// their keyspace.
     pub(super) fn encode(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
         let is_function =
             matches!(self.target, SchemaTarget::Function(..) | SchemaTarget::Aggregate(..));

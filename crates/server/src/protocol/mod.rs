@@ -8,10 +8,9 @@
 //! | messages | [`request`] | [`response`] |
 //!
 //! Invariants:
-//! - No input panics. Malformed input yields an error that names its field and maps to an ERROR
-//!   response.
-//! - A request borrows from the buffer that it was received in: no value and no string is copied or
-//!   allocated.
+//! - No input panics. Malformed input yields an error that names the wrong field, if there is one,
+//!   and maps to an ERROR response.
+//! - A request borrows from the body of its envelope: decoding copies no value and no string.
 //! - Memory: a decoder holds at most one envelope of `max_frame_size` bytes besides the caller's
 //!   buffer, and no length field makes it allocate more than that.
 //!

@@ -17,7 +17,7 @@ pub enum ProtocolVersion {
     /// Version 3, for old drivers: version 4 without unset values, warnings, custom payloads, the
     /// partition key's positions in PREPARE, and some types and errors.
     V3 = 3,
-    /// Version 4: envelopes alone, each body compressed or not.
+    /// Version 4: envelopes without segments, each body compressed or not.
     V4 = 4,
     /// Version 5: envelopes travel in checksummed segments once STARTUP is answered.
     V5 = 5,

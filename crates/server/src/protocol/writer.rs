@@ -7,8 +7,8 @@ pub(super) trait WireWrite {
     fn put_u16(&mut self, value: u16);
     fn put_u32(&mut self, value: u32);
     fn put_i32(&mut self, value: i32);
-    /// Appends a [string]. A longer one than 65535 bytes, which only an error message can be, is
-    /// cut at a character.
+    /// Appends a [string]. A text of more than 65535 bytes, which only an error message can have,
+    /// is cut at a character.
     fn put_string(&mut self, value: &str);
     /// Appends [bytes], `None` for null.
     fn put_bytes(&mut self, value: Option<&[u8]>);

@@ -1,9 +1,9 @@
-//! Tracing of requests: which requests are traced, how much of a trace is kept, and how it reaches
-//! `system_traces`.
+//! This module chooses the requests that are traced, bounds the memory of their traces, and writes
+//! the traces to `system_traces`.
 //!
 //! A request is traced if its client asks for it, by a flag of the protocol (cqlsh's `TRACING ON`),
-//! or by chance (`POST /storage_service/trace_probability`). While the request is served its
-//! [`Trace`] is entered, and the code that serves it adds events ([`espalier_runtime::trace`]). The
+//! or by chance (`POST /storage_service/trace_probability`). While the node serves the request, its
+//! [`Trace`] is entered, and the code that runs adds events ([`espalier_runtime::trace`]). The
 //! answer carries the trace's id if the client asked; a task of the shard writes the rows after the
 //! answer, so that no client waits for them.
 //!
@@ -26,7 +26,7 @@ use crate::protocol::{Flags, Header, Opcode, Request};
 /// Limit of the traces of one shard that wait to be written.
 const MAX_QUEUED: usize = 256;
 
-/// Says if a request is traced, and why.
+/// The decision whether a request is traced, with the reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum TraceChoice {
     No,

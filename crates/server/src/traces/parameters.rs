@@ -80,8 +80,8 @@ pub(super) fn describe(
     (name, parameters.entries)
 }
 
-/// Returns whether the table of a bind marker has masks. A marker may be of an element or of
-/// several columns, so a mask hides all values of its table.
+/// Returns whether the table of a bind marker has masks. A marker may belong to an element of a
+/// column, or to several columns, so one mask hides all values of the table.
 fn has_masks(connection: &Connection, marker: &BindColumn) -> bool {
     connection.server.processor.database().store().with_schema(|schema| {
         schema.table(&marker.keyspace, &marker.table).is_some_and(|table| table.has_masks())

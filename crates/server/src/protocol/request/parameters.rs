@@ -1,5 +1,5 @@
-//! The `<query_parameters>` that QUERY and EXECUTE share. Except for the values, the fields have
-//! the order of the flags' bits.
+//! The `<query_parameters>` that QUERY and EXECUTE share. The fields have the order of the flags'
+//! bits, except that `NAMED_VALUES` only adds names to the values.
 
 use bytes::Bytes;
 
@@ -32,7 +32,7 @@ pub struct QueryParameters<'a> {
     pub page_size: Option<i32>,
     /// The position at which the previous page ended.
     pub paging_state: Option<&'a [u8]>,
-    /// The parameters after the values and pages, which BATCH has too.
+    /// The parameters after the paging state. BATCH has them, too.
     pub tail: ParametersTail<'a>,
 }
 

@@ -1,5 +1,5 @@
-//! Bound values: positions in the body of the request, eight bytes for each value, in a small
-//! vector.
+//! Bound values are kept as positions in the body of the request: eight bytes for each value, in a
+//! small vector.
 
 use std::ops::Range;
 

@@ -29,8 +29,8 @@ pub struct EncodedColumns {
 }
 
 impl EncodedColumns {
-    /// Encodes `columns` for `version`. The result depends on it, because older versions lack some
-    /// types.
+    /// Encodes `columns` for `version`. The bytes depend on the version, because older versions
+    /// lack some types.
     pub fn new<'a>(
         version: ProtocolVersion,
         columns: impl IntoIterator<Item = ColumnSpec<'a>, IntoIter: Clone>,

@@ -93,7 +93,7 @@ pub enum ErrorDetail {
     Unauthorized,
     /// 0x2200: the statement parses but cannot be executed.
     Invalid,
-    /// 0x2300: a configuration forbids it.
+    /// 0x2300: the configuration forbids the statement.
     Config,
     /// 0x2400; `table` is empty if the keyspace exists.
     AlreadyExists { keyspace: String, table: String },
@@ -114,7 +114,7 @@ impl ErrorDetail {
             Self::Truncate => 0x1003,
             Self::WriteTimeout { .. } => 0x1100,
             Self::ReadTimeout { .. } => 0x1200,
-            // Version 3 knows neither failures of replicas nor those of functions.
+            // Version 3 has no code for failures of replicas or of functions.
             Self::ReadFailure { .. } if version < ProtocolVersion::V4 => 0x1200,
             Self::ReadFailure { .. } => 0x1300,
             Self::FunctionFailure { .. } if version < ProtocolVersion::V4 => 0x2200,

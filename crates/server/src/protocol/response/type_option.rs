@@ -8,7 +8,7 @@ use super::super::writer::WireWrite;
 const CUSTOM: u16 = 0x0000;
 
 /// Appends the [option] of `cql_type`. A type without a number in `version` is sent as CUSTOM with
-/// the name of its marshal class, as in Cassandra: drivers know those names.
+/// the name of its marshal class, as in Cassandra, because drivers understand these names.
 pub(super) fn encode(version: ProtocolVersion, cql_type: &CqlType, out: &mut Vec<u8>) {
     let simple = match cql_type {
         CqlType::Ascii => 0x0001,
