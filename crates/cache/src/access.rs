@@ -1,4 +1,4 @@
-//! A read's access to the cache: under which ticket, and whether it may add.
+//! A read's access to the cache: its ticket, and its right to add data.
 
 use std::{borrow::Cow, cell::Cell, rc::Rc};
 
@@ -28,7 +28,8 @@ pub struct ScanAccess {
 }
 
 impl CacheAccess {
-    /// Returns the access of a scan, which `adds` the partitions that it reads or does not.
+    /// Returns the access of a scan. `adds` says that the scan may add the partitions that it
+    /// reads.
     pub fn of_scan(&self, adds: bool) -> Self {
         let scan = Some(ScanAccess { adds, has_missed: Rc::default() });
         Self { scan, ..self.clone() }

@@ -24,13 +24,13 @@ const CONTINUOUS: u8 = 1;
 const ROW: u8 = 2;
 /// The bytes begin with a deletion.
 const DELETION: u8 = 4;
-/// The entry was used since it was added. A header that cannot be evicted takes the flag from the
-/// entry behind it; a row that a flush adds takes the flag from its header.
+/// The entry was used again after it was added. A header that cannot be evicted takes the flag from
+/// the entry behind it; a row that a flush adds takes the flag from its header.
 const REUSED: u8 = 8;
 /// The entry is a partition's header: it holds the partition's deletion, and its static row if
 /// there is one.
 const HEADER: u8 = 16;
-/// The entry stands for a whole partition: it holds the partition's only row, or says that the
+/// The entry represents a whole partition: it holds the partition's only row, or says that the
 /// partition has no row.
 const ONLY: u8 = 32;
 /// The entry belongs to no partition: it marks an end of a continuous range of partitions.
@@ -162,7 +162,7 @@ impl Entry {
         Self { used_at: Cell::new(0), flags: Cell::new(flags), data }
     }
 
-    /// Prefetches a row's bytes that are not in the entry into the processor's caches.
+    /// Prefetches into the processor's caches the bytes of a row that are not in the entry.
     pub(super) fn prefetch(&self) {
         if let Data::Heap { bytes, .. } = &self.data {
             prefetch_range(bytes, 0, bytes.len().min(LIKELY_BYTES));
@@ -184,7 +184,7 @@ impl Entry {
         Self::new(HEADER, deletion, static_row)
     }
 
-    /// Creates the entry of a partition that has at most one row; `None` if it has none.
+    /// Creates the entry of a partition that has at most one row. `row` is `None` if it has none.
     pub(super) fn only(row: Option<&[u8]>) -> Self {
         let flags = ONLY | if row.is_some() { ROW } else { 0 };
         Self::new(flags, DeletionTime::LIVE, row.unwrap_or_default())
@@ -272,7 +272,7 @@ impl Entry {
         self.flags.get() & (HEADER | ONLY | FENCE) != 0
     }
 
-    /// Returns whether the entry stands for a partition.
+    /// Returns whether the entry represents a partition.
     pub(super) fn is_partition(&self) -> bool {
         self.flags.get() & (HEADER | ONLY) != 0
     }

@@ -2,8 +2,8 @@
 //! meets.
 //!
 //! An eviction step passes a bounded number of entries, so its cost does not depend on the size of
-//! a partition. Rule 8: an evicted row leaves the range before the next entry not continuous;
-//! nothing else changes.
+//! a partition. Rule 8 of docs/cache.md: an evicted row leaves the range before the next entry not
+//! continuous; nothing else changes.
 
 use espalier_runtime::{maybe_yield, shard, spawn_local};
 use espalier_trie::cursor::Direction;
@@ -218,7 +218,7 @@ mod tests {
     use super::*;
 
     /// Headers used once cannot be evicted before their rows. If the rows were used again, the hand
-    /// must not look for these headers alone.
+    /// must not look only for these headers.
     #[test]
     fn headers_take_after_their_rows() {
         let budget = MemtableBudget::new(1 << 20, 1 << 20);

@@ -1,9 +1,10 @@
 //! The ghost list remembers rows that were evicted lately, by hashes of their keys.
 //!
-//! Memory: 2 bytes for each [`BYTES_OF_A_PLACE`] bytes that rows may take, allocated as evictions
-//! fill the list.
+//! Memory: 2 to 4 bytes for each [`BYTES_OF_A_PLACE`] bytes that rows may take, allocated as
+//! evictions fill the list.
 
-/// The ghost list has one slot for each 96 bytes of the cache, which is the memory of a small row.
+/// The ghost list has at least one slot for each 96 bytes of the cache, which is the memory of a
+/// small row. The number of slots is a power of two.
 const BYTES_OF_A_PLACE: usize = 96;
 /// Slots are allocated in parts of 4 KiB when they are needed. In one allocation, the first evicted
 /// rows would each touch a huge page, and each of these takes milliseconds where the host of a

@@ -17,11 +17,12 @@
 //! | `access`, `view` | a read's access to the cache, and its narrow view of the table |
 //! | `dead` | removes rows that hold only purgeable tombstones |
 //! | `single_row` | partitions that consist of one row |
+//! | `place` | positions in a partition |
 //! | `populate` | adds rows and ranges |
 //! | `update` | applies a flushed memtable |
 //! | `explain` | reports the cached part of a partition to the operator |
 //! | `eviction_ages`, `evict` | choose and evict entries when memory is short |
-//! | `ghost_list`, `memory_split` | moves memory between rows and pages |
+//! | `ghost_list`, `memory_split` | move memory between rows and pages |
 //!
 //! The crate knows SSTables and the form of rows in memtables. It sees a table only through
 //! [`CacheView`], and memtables only when a flush applies one.
@@ -96,7 +97,8 @@ pub struct RowCacheMetrics {
     pub partition_evictions: u64,
     /// Rows of flushed memtables that were merged into a cached row.
     pub row_merges: u64,
-    /// Rows removed because a deletion covers them or their table was forgotten.
+    /// Rows removed because a deletion covers them, because they had only purgeable tombstones, or
+    /// because their table was forgotten.
     pub row_removals: u64,
     /// Insertions that were refused for lack of memory.
     pub refusals: u64,
@@ -213,8 +215,8 @@ impl RowCache {
         }
     }
 
-    /// Changes the limit and evicts the excess at once. A limit of 0 evicts everything, but does
-    /// not turn off a cache that is on.
+    /// Changes the limit and evicts the excess at once. A limit of 0 evicts everything, and turns
+    /// the cache off for tables that are created or altered later.
     pub fn set_limit(&self, limit_bytes: usize) {
         let mut inner = self.0.borrow_mut();
         inner.limit_bytes = limit_bytes.min(MAX_BYTES);

@@ -68,8 +68,8 @@ impl TableCache {
         }
     }
 
-    /// Prefetches the memory that look-ups of these rows will read into the processor's caches.
-    /// `rows` gives their paths with the table's number in front. Calls `met` with the index of
+    /// Prefetches into the processor's caches the memory that look-ups of these rows will read.
+    /// `rows` yields their paths with the table's number in front. Calls `met` with the index of
     /// each row that has an entry.
     pub fn look_ahead<'path>(
         &self,

@@ -1,5 +1,5 @@
-//! The split of memory between rows and pages (rule 13): the border moves towards the side that
-//! evicts too early.
+//! The split of memory between rows and pages (rule 13 of docs/cache.md): the border moves towards
+//! the side that evicts too early.
 //!
 //! Rows and pages have separate eviction orders, because a row is found by its position and a page
 //! is shared by many rows. Each side keeps a ghost list of its latest evictions, about as many as

@@ -2,9 +2,9 @@
 //! files, and the rows read there are added to the cache.
 //!
 //! The stream reads from memory without yielding, some fragments at a time. If these are not all,
-//! it takes a snapshot of the partition, so that it shows one state from first to last (rule 9). It
-//! reads the files of the view with which it was opened. It adds the rows of a gap to the cache as
-//! long as its ticket is valid (rule 4).
+//! it takes a snapshot of the partition, so that it shows one state from first to last (rule 9 of
+//! docs/cache.md). It reads the files of the view with which it was opened. It adds the rows of a
+//! gap to the cache as long as its ticket is valid (rule 4).
 //!
 //! Memory: the buffer holds at most [`MAX_FILL`] fragments, and a deletion before the last one.
 //! Its values and clusterings exceed [`MAX_FILL_BYTES`] by at most one row, whether or not the
@@ -224,7 +224,7 @@ impl<V: CacheView> CachedPartition<V> {
         self.next_fill = (wanted * 4).min(MAX_FILL);
         self.filled_bytes = 0;
         let before = self.buffer.len();
-        // Positions between rows, which return nothing, count as well.
+        // Positions between rows, which add no fragment, count as well.
         let mut steps = MAX_FILL;
         while !self.is_filled(wanted) && steps > 0 && self.gap.is_none() && !self.is_done() {
             let mut range = match self.range.take() {
@@ -268,7 +268,7 @@ impl<V: CacheView> CachedPartition<V> {
         self.slices_done += 1;
     }
 
-    /// Returns a marker at the position reached if the deletion in force changes there.
+    /// Buffers a marker at the position reached if the deletion in force changes there.
     pub(super) fn trace_deletion(
         &mut self,
         range: &mut Range,
@@ -286,8 +286,8 @@ impl<V: CacheView> CachedPartition<V> {
         Ok(())
     }
 
-    /// Walks the cached entries on. Returns `true` at the end of the slice, `false` at a gap or
-    /// when the buffer is full.
+    /// Continues the walk over the cached entries. Returns `true` at the end of the slice, `false`
+    /// at a gap or when the buffer is full.
     fn walk_slice<'a>(
         &mut self,
         partition: Subtrie<'a, Entry>,
@@ -351,7 +351,7 @@ impl<V: CacheView> CachedPartition<V> {
         Ok((entry.deletion(), row))
     }
 
-    /// Returns the row at a cached position, which becomes the position reached.
+    /// Buffers the row at a cached position, if there is one. `place` becomes the position reached.
     pub(super) fn give_continuous(
         &mut self,
         range: &mut Range,
@@ -359,8 +359,8 @@ impl<V: CacheView> CachedPartition<V> {
         (deletion, row): (DeletionTime, Option<Row>),
     ) -> Result<(), CacheError> {
         if let Some(row) = row {
-            // As far as the cache knows, the deletion applies to the row alone, so the marker
-            // stands directly before the row.
+            // As far as the cache knows, the deletion applies only to the row, so the marker is
+            // directly before the row.
             if range.open != deletion {
                 range.at = match self.view.direction() {
                     Direction::Forward => super::place::before(&place),
@@ -421,8 +421,8 @@ impl<V: CacheView> UnfilteredStream for CachedPartition<V> {
     }
 
     fn maximum_timestamp(&self) -> i64 {
-        // SSTables are sorted by descending maximum timestamp, and the cache has no data that no
-        // SSTable has.
+        // SSTables are sorted by descending maximum timestamp, and all data of the cache is from
+        // SSTables.
         self.view.maximum_timestamp()
     }
 

@@ -1,11 +1,11 @@
-//! Continuous ranges of partitions: ranges in which each partition that the files have has an entry
-//! (rule 15).
+//! Continuous ranges of partitions: ranges in which each partition of the files has an entry (rule
+//! 15 of docs/cache.md).
 //!
 //! The entries of partitions form a sequence in ring order. Such an entry is a header or, in a
-//! table whose partitions are one row, the entry of that row. It is continuous if the files have no
-//! partition between the previous entry of the sequence and this one. The first entry is continuous
-//! if the files have no partition before it. A fence is an entry of the sequence where a range does
-//! not end at a partition: at a token, or behind all partitions.
+//! table whose partitions are one row, the entry of that row. The entry is continuous if the files
+//! have no partition between the previous entry of the sequence and this one. The first entry is
+//! continuous if the files have no partition before it. A fence is an entry of the sequence where a
+//! range does not end at a partition: at a token, or behind all partitions.
 
 use std::collections::VecDeque;
 
@@ -153,8 +153,9 @@ impl TableCache {
         Ok(ContinuousRange { partitions, end, passed })
     }
 
-    /// Returns the entry at which a range begins, or directly behind which it begins, if there is
-    /// one. The path is without the table's number, and empty at the table's beginning.
+    /// Returns the path of the entry at which a range begins, or directly behind which it begins,
+    /// if there is one. Adds a fence if the range begins at a token. The path is without the
+    /// table's number, and empty at the table's beginning.
     pub(super) fn reach(&self, number: u32, start: &KeyBound) -> Option<Vec<u8>> {
         let mut inner = self.cache.0.borrow_mut();
         let KeyBound::AfterKey(key) = start else { return inner.put_fence(number, start, false) };

@@ -1,5 +1,5 @@
-//! Places: positions in a partition, encoded as paths. A row's values end with the byte 38, a
-//! bound's with 20 (before the row) or 60 (behind it).
+//! Places: positions in a partition, encoded as paths. A row's values end with the byte 38
+//! (hexadecimal), a bound's with 20 (before the row) or 60 (behind it).
 
 use espalier_mutation::{
     Direction,

@@ -2,7 +2,7 @@
 //! within the partition with the path `prefix`.
 //!
 //! Every addition must be true of the files of the present epoch. Callers check their ticket first.
-//! An entry that exists is not replaced (rule 5), because it may be newer.
+//! An entry that exists is not replaced (rule 5 of docs/cache.md), because it may be newer.
 
 use std::borrow::Cow;
 
@@ -174,7 +174,7 @@ impl Inner {
     }
 
     /// Records that nothing lies between two positions, under `deletion`; the positions themselves
-    /// may have rows. Both have entries afterwards if there is room. Works a part at a time and
+    /// may have rows. Both have entries afterwards if there is room. Each call handles a part and
     /// returns the position reached; the caller continues there as long as the files have nothing
     /// between the positions. Returns `None` if all is done, or if there is no room.
     fn add_some_of_range(

@@ -1,5 +1,5 @@
-//! Adds the partitions that a scan of the files reads to the cache, and marks the range between two
-//! of them as continuous (rule 15).
+//! Adds to the cache the partitions that a scan of the files reads, and marks the range between two
+//! of them as continuous (rule 15 of docs/cache.md).
 //!
 //! Only scans of small tables add partitions. A scan of a large table would evict entries that are
 //! read more often (rule 16).
@@ -70,8 +70,8 @@ impl ScanFill {
         Some(Self { access: access.clone(), range: range.clone(), reached, left_bytes })
     }
 
-    /// Merges the streams of all files of the next partition into one that adds the fragments it
-    /// returns.
+    /// Merges the streams that the files have of the next partition into one stream, which adds to
+    /// the cache the fragments that it returns.
     ///
     /// # Errors
     ///
@@ -168,7 +168,7 @@ pub struct FilledPartition<S> {
     prefix: Vec<u8>,
     /// The position up to which all fragments were added.
     at: Vec<u8>,
-    /// The deletion in force behind it.
+    /// The deletion in force behind `at`.
     open: DeletionTime,
     is_learning: bool,
     left_bytes: Rc<Cell<usize>>,

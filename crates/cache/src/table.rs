@@ -1,11 +1,12 @@
 //! A table's part of the cache.
 //!
 //! **Number.** All keys of the table begin with its number. To forget the table, the cache gives it
-//! another number: entries under the old number are no longer found, and are removed in steps (rule
-//! 10).
+//! another number: entries under the old number are no longer found, and are removed in steps
+//! (docs/cache.md, rule 10).
 //!
-//! **Epoch.** It changes when the table gets files with data that it did not have in files before.
-//! A read of files adds to the cache only as long as the epoch in which it began lasts (rule 4).
+//! **Epoch.** It changes when the data in the table's files changes other than by a flush of its
+//! memtables. A read of files adds to the cache only as long as the epoch in which it began lasts
+//! (rule 4).
 
 use std::cell::{Cell, RefCell};
 
@@ -70,7 +71,8 @@ impl TableCache {
         Ticket { number: self.number.get(), epoch: self.epoch.get() }
     }
 
-    /// Returns whether a read with this ticket sees the same files as the cache.
+    /// Returns whether the cache has neither begun an epoch nor forgotten the table since it gave
+    /// the ticket.
     #[inline]
     pub fn is_valid(&self, ticket: Ticket) -> bool {
         self.ticket() == ticket

@@ -22,7 +22,7 @@ pub trait CacheView {
     /// Returns the direction of the read.
     fn direction(&self) -> Direction;
 
-    /// Returns how many rows the read takes of a partition if all are visible.
+    /// Returns the number of rows that the read takes of a partition if all are visible.
     fn wanted_rows(&self) -> usize;
 
     /// Opens the streams of all files that may hold something of the slices of a partition.

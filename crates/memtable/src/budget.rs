@@ -94,7 +94,7 @@ impl MemtableBudget {
         spawn_local(spawn_blocking(make)).detach();
     }
 
-    /// Returns the pool of chunks that freed memtables have left to the next ones.
+    /// Returns the pool of free chunks for the next memtables.
     pub fn chunk_pool(&self) -> &Arc<ChunkPool> {
         &self.shared.chunk_pool
     }

@@ -47,8 +47,8 @@ pub struct MemtableFactory {
 }
 
 impl MemtableFactory {
-    /// Makes the memtables of a core from the kinds in `configurations`. They take their memory
-    /// from `budget`.
+    /// Creates the factory of a core, with the kinds in `configurations`. Its memtables take their
+    /// memory from `budget`.
     pub fn new(
         context: ShardContext,
         configurations: MemtableConfigurations,

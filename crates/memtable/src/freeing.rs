@@ -40,8 +40,8 @@ impl Extent {
     }
 }
 
-/// Drops a structure without contents to free on their own, on a helper thread: unmapping its
-/// chunks may take a millisecond each.
+/// Drops a structure on a helper thread, because unmapping its chunks may take a millisecond each.
+/// The structure has no contents that must be freed in steps.
 pub(super) fn free_elsewhere<T: Send + 'static>(structure: T) {
     if shard::loop_report().is_some() {
         spawn_local(spawn_blocking(move || drop(structure))).detach();

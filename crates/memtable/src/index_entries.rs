@@ -1,4 +1,4 @@
-//! The entries of a memtable: a trie for each index of the table.
+//! The index entries of a memtable: a trie, or a list of vectors, for each index of the table.
 //!
 //! A write adds entries and removes none, so that it need not read the row. The tries belong to the
 //! shard alone and have no readers on other threads. Their memory counts as that of the memtable.
@@ -38,12 +38,12 @@ pub struct IndexPortion {
     pub is_last: bool,
 }
 
-/// Numbers of indexes.
+/// The number of a memtable's indexes, and whether they list terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexCounts {
-    /// All indexes.
+    /// The number of indexes.
     pub all: usize,
-    /// True if one of them lists the terms of texts: many entries for a value.
+    /// True if an index lists the terms of texts, so that a value has many entries.
     pub has_terms: bool,
 }
 
@@ -206,7 +206,7 @@ impl MemtableIndexes {
         IndexCounts { all: self.names.len(), has_terms }
     }
 
-    /// Returns about how many bytes the entries of an update have.
+    /// Returns the approximate number of bytes of an update's entries.
     pub(crate) fn entry_bytes(&mut self, table: &TableMetadata, update: &PartitionUpdate) -> usize {
         let Self { tries, vectors, form, entry, .. } = self;
         let (key, mut bytes) = (update.key.borrowed(), 0_usize);
@@ -232,7 +232,7 @@ impl MemtableIndexes {
         bytes
     }
 
-    /// Returns the bytes of memory of all tries.
+    /// Returns the bytes of memory of all tries and vectors.
     pub(crate) fn memory_bytes(&self) -> usize {
         let bytes = |trie: &Trie| trie.entries.allocated_bytes() + trie.entries.record_bytes();
         let vectors: usize = self.vectors.iter().map(MemtableVectors::memory_bytes).sum();
@@ -270,8 +270,8 @@ impl MemtableIndexes {
         self.vectors.iter().find(|vectors| vectors.name == name)
     }
 
-    /// Collects entries from the first one that is not below `from`: up to `most`, and those that
-    /// begin with `start` alone.
+    /// Collects at most `most` entries that begin with `start`, from the first one that is not
+    /// below `from`.
     pub(crate) fn entries_from(
         &self,
         name: &str,

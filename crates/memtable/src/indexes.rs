@@ -68,8 +68,8 @@ impl Memtable {
         self.indexes.as_ref().is_some_and(|indexes| indexes.borrow().has(name, signature))
     }
 
-    /// Collects entries of an index, from the first one that is not below `from`: up to `most`, not
-    /// many bytes, and those that begin with `start` alone.
+    /// Returns entries of an index in order, from the first one that is not below `from`, while
+    /// they begin with `start`: at most `most` entries, and about 64 KiB.
     pub fn index_entries(
         &self,
         name: &str,
@@ -82,8 +82,8 @@ impl Memtable {
         }
     }
 
-    /// Calls `visit` with the entries of all indexes, if there are any. The caller must not wait
-    /// meanwhile.
+    /// Calls `visit` with the entries of all indexes, if there are any. `visit` must not write to
+    /// this memtable, because it borrows the indexes.
     pub fn with_indexes<R>(&self, visit: impl FnOnce(&MemtableIndexes) -> R) -> Option<R> {
         self.indexes.as_ref().map(|indexes| visit(&indexes.borrow()))
     }

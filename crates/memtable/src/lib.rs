@@ -14,13 +14,13 @@
 //! next step.
 //!
 //! **Isolation.** A write to one partition is applied without yielding, so a reader that reads
-//! without yielding sees all of it or nothing. A reader that comes back for more has a snapshot of
-//! the partition: while a snapshot exists, writes go to copies of the nodes on their paths, and
-//! become visible by one store (`memory::Transaction`).
+//! without yielding sees all of it or nothing. A reader that yields and then reads more has a
+//! snapshot of the partition: while a snapshot exists, writes go to copies of the nodes on their
+//! paths, and become visible by one store (`memory::Transaction`).
 //!
-//! **Memory bound.** [`Memtable::memory_bytes`] is exactly the memory of trie and contents; the
-//! shard's budget (`MemtableBudget`) is checked before each write. Contents that were overwritten
-//! while a reader had a snapshot count until they are freed.
+//! **Memory bound.** [`Memtable::memory_bytes`] is exactly the memory of structure, contents and
+//! index entries; the shard's budget (`MemtableBudget`) is checked before each write. Contents that
+//! were overwritten while a reader had a snapshot count until they are freed.
 
 mod budget;
 mod buffers;
@@ -205,7 +205,7 @@ impl Memtable {
         }));
     }
 
-    /// Reports to the budget by how much the memtable has grown or shrunk.
+    /// Reports to the budget the bytes by which the memtable has grown or shrunk.
     #[inline]
     fn settle(&self) {
         let bytes = self.memory_bytes();

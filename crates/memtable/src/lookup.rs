@@ -101,7 +101,7 @@ impl Memtable {
         self.store.borrow().looks_ahead()
     }
 
-    /// Prefetches the memory that look-ups of these rows will read. `rows` gives their paths.
+    /// Prefetches the memory that look-ups of these rows will read. `rows` yields their paths.
     pub fn look_ahead<'path>(&self, rows: impl IntoIterator<Item = &'path [u8]>) {
         self.store.borrow().look_ahead(rows, |content| {
             if let Content::Heap(bytes) = content {

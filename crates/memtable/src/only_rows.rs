@@ -1,9 +1,9 @@
 //! Reads memtables of tables in which a partition is one row, some partitions at a time. The flush,
 //! which writes all of them, uses it.
 //!
-//! A walk that seeks each partition anew and makes objects of it costs three times as much as its
-//! row. Here some dozens of partitions follow one seek, and their rows are copied into one buffer,
-//! so that the cache misses of fetching them overlap.
+//! A walk that seeks each partition anew and makes objects of it costs three times as much as the
+//! work on the row. Here some dozens of partitions follow one seek, and their rows are copied into
+//! one buffer, so that the cache misses of fetching them overlap.
 
 use espalier_mutation::{DecoratedKey, KeyBound, path};
 use espalier_trie::{cursor::Direction, prefetch::prefetch_range};

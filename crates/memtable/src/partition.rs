@@ -2,7 +2,7 @@
 //!
 //! Two walks, over the rows and over the deletion branch, are merged by comparing paths. The stream
 //! reads some fragments at a time without yielding, so that an ordinary read looks at the trie
-//! once; if it has to come back it takes a snapshot. Memory: at most [`MAX_FILL`] fragments and
+//! once; if it has to read again, it takes a snapshot. Memory: at most [`MAX_FILL`] fragments and
 //! [`MAX_FILL_BYTES`], but one row at least.
 
 use std::{collections::VecDeque, rc::Rc, sync::Arc};
@@ -25,7 +25,7 @@ use super::{
 };
 use crate::MemtableError;
 
-/// The fragments that are read at first if the number of wanted rows is unknown, and after a skip.
+/// The number of fragments that are read at first after a skip.
 const FIRST_FILL: usize = 16;
 const MIN_FILL: usize = 4;
 const MAX_FILL: usize = 256;
@@ -52,7 +52,8 @@ pub struct MemtablePartition {
     pub(super) range: Option<Range>,
     /// The partition as it was at the first fill, if that did not read all of it.
     snapshot: Option<StoreSnapshot>,
-    /// True if the memtable had any boundary then, and any tombstone run.
+    /// True if the memtable had any boundary at the opening. `has_runs` says this of tombstone
+    /// runs.
     has_boundaries: bool,
     has_runs: bool,
     run: NextTombstoneRun,
@@ -231,8 +232,8 @@ impl MemtablePartition {
         self.buffer.push_back(Unfiltered::Marker(marker));
     }
 
-    /// Reads on in a slice. Returns `true` at its end, and `false` when the buffer has `wanted`
-    /// fragments or too many bytes.
+    /// Continues the walk in a slice. Returns `true` at its end, and `false` when the buffer has
+    /// `wanted` fragments or too many bytes.
     fn walk_slice(
         &mut self,
         view: &View<'_>,
@@ -344,7 +345,7 @@ impl UnfilteredStream for MemtablePartition {
     }
 }
 
-/// Returns a stored bound. Its kind only gives the side.
+/// Returns a stored bound. Only the side of its kind is meaningful.
 fn bound(
     table: &TableMetadata,
     bound_path: &[u8],

@@ -25,14 +25,15 @@ const AT_ONCE: usize = 32;
 /// Bytes of a row that are prefetched.
 const PREFETCHED_BYTES: usize = 128;
 
-/// The place at which a walk over rows stands.
+/// The reason why a walk over rows has returned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowsWalked {
-    /// The walk took as many rows as it may at a time.
+    /// The walk has read the maximum number of rows of one call.
     More,
     /// The caller wanted no more.
     Stopped,
-    /// A fragment comes that is no row, or that the walk does not handle: the stream continues.
+    /// The next fragment is no row, or the walk does not handle it; the caller continues with the
+    /// stream.
     Other,
     /// The partition is at its end.
     End,
@@ -95,7 +96,8 @@ impl MemtablePartition {
     /// nothing of it.
     ///
     /// Unlike [`Self::open`], it reads no rows yet. The first walk shows the state at its own
-    /// moment, and later ones show the same state; the caller must not wait in between.
+    /// moment, and later walks show the same state. The caller must not wait between this call and
+    /// the first walk.
     ///
     /// # Errors
     ///

@@ -6,7 +6,8 @@ use espalier_mutation::{
     schema::ColumnId,
 };
 
-/// The minima and columns of all writes, including overwritten ones.
+/// The minima, the maximum and the columns of all writes, including overwritten ones, and counts of
+/// the contents.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemtableStatistics {
     /// The least write timestamp in µs; `i64::MAX` if there is none.

@@ -1,4 +1,4 @@
-//! Tests of a memtable's counts, and of how much of it a read looks at without yielding.
+//! Tests of a memtable's counts, and of the amount that a read examines without yielding.
 
 use std::{rc::Rc, sync::Arc};
 

@@ -14,7 +14,7 @@ pub(super) struct NextTombstoneRun {
     run: Option<Option<Run>>,
     /// True if the row that was read last is in the run.
     is_in: bool,
-    /// The number of fragments read before the run that the stream has not returned yet.
+    /// The number of fragments before the run that were read and not returned yet.
     fragments_before: usize,
 }
 

@@ -4,15 +4,17 @@
 //! row would then walk all tombstones. So a partition has a branch of runs, which maps the path of
 //! a run's first row (or of a bound) to the path of its last one. A read that comes into a run may
 //! seek past it (`UnfilteredStream::empty_until`). Whether a row is dead does not depend on the
-//! clock: a dead row has only tombstones, or is under a range deletion that is newer than
-//! everything the memtable held.
+//! clock: a dead row has only tombstones, or is under a deletion that is at least as new as
+//! everything that the memtable held.
 //!
-//! **Invariants.** No row in a run, bounds included, is visible to a reader of this memtable alone.
-//! Runs do not overlap. A run is a hint: there may be dead rows outside of runs, and if the trie is
-//! full there will be. A run is split before a row in it becomes live, in the same transaction.
+//! **Invariants.** No row in a run, bounds included, is visible to a reader that reads only this
+//! memtable. Runs do not overlap. A run is a hint: there may be dead rows outside of runs, and if
+//! the trie is full there will be. A run is split before a row in it becomes live, in the same
+//! transaction.
 //!
 //! **Memory bound.** One key for each run, which has at least two adjacent dead rows. Cost: a write
-//! of a tombstone takes three more seeks, any other write one, if its partition has runs.
+//! of a tombstone takes up to four more seeks. Any other write takes one more, if the memtable has
+//! ever had a run.
 
 use espalier_mutation::{Direction, PackedRow, path};
 

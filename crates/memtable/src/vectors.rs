@@ -22,8 +22,8 @@ impl MemtableVectors {
         Self { name: name.into(), column, options, vectors, places }
     }
 
-    /// Adds a vector and the place of its row. Leaves out one that cannot be indexed, as zero for
-    /// cosine.
+    /// Adds a vector and the place of its row. Leaves out a vector that cannot be indexed, such as
+    /// the zero vector with cosine similarity.
     pub(super) fn add(&mut self, place: &[u8], vector: &[u8]) {
         if self.options.is_indexable(vector) {
             self.vectors.push(floats(vector));

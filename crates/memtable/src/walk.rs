@@ -51,14 +51,14 @@ impl<'a> View<'a> {
     }
 }
 
-/// The entry at which a walk stands.
+/// The entry at the position of a walk.
 #[derive(Clone, Copy)]
 pub(super) enum At<'a> {
     Row(&'a Content),
     Boundary(&'a Boundary),
 }
 
-/// A walk that stands at an entry, or at the end.
+/// A walk whose position is an entry, or the end.
 pub(super) struct Walk<'a> {
     /// `None` if there is nothing to walk over.
     entries: Option<Entries<'a>>,

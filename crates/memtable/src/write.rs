@@ -26,9 +26,9 @@ struct Change {
 }
 
 impl Memtable {
-    /// Applies an update. `packed` returns the packed form of the static row, if there is one, and
-    /// of the rows, which are counted together. It never yields: readers of this shard see all of
-    /// the update or nothing.
+    /// Applies an update. `packed` returns the packed form of a row by its number. The static row,
+    /// if there is one, comes before the other rows. This never yields: readers of this shard see
+    /// all of the update or nothing.
     ///
     /// # Errors
     ///
@@ -235,7 +235,7 @@ impl Memtable {
         Ok(())
     }
 
-    /// Writes the only row of the partition with the path in `path`, which is changed.
+    /// Writes the only row of the partition whose path is in `path`. Changes `path`.
     #[inline]
     fn put_single_row(
         &self,

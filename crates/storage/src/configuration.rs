@@ -74,7 +74,7 @@ pub struct StorageConfiguration {
     pub view_build_page_rows: usize,
     /// Pages between two records of a build's progress (arbitrary); tests reduce it.
     pub view_build_record_pages: u64,
-    /// How long statements wait.
+    /// The longest waits of statements.
     pub timeouts: Timeouts,
 }
 
@@ -92,8 +92,8 @@ pub struct VectorSearchLimits {
 pub struct NearestLimits {
     /// If other indexes find at most this many rows, the statement compares them all (arbitrary).
     pub few_rows: usize,
-    /// Maximum rows that the statement asks an index on vectors for (arbitrary). Then it compares
-    /// all rows.
+    /// Maximum rows that the statement asks an index on vectors for (arbitrary). If they do not
+    /// suffice, the statement compares all rows.
     pub max_candidates: usize,
 }
 
@@ -174,14 +174,14 @@ impl StorageConfiguration {
     }
 
     /// Returns the bytes of a partition from which on SSTables of a version have a row index for
-    /// it, if `column_index_size` is not set. It is a page, which a look-up of a row reads as a
-    /// whole.
+    /// it: with a trie index and without `column_index_size` a page, which a look-up of a row reads
+    /// as a whole; otherwise 0.
     pub fn first_block_size(&self, features: &VersionFeatures) -> u32 {
         let is_ours_to_choose = features.has_trie_index() && self.column_index_bytes.is_none();
         if is_ours_to_choose { 4096 } else { 0 }
     }
 
-    /// Returns the directory for the files of a table that has none yet.
+    /// Returns the directory of a table's files.
     pub(crate) fn directory_of(&self, table: &TableMetadata) -> PathBuf {
         self.data_directory.join(&table.keyspace).join(table.directory_name())
     }

@@ -84,7 +84,7 @@ pub enum StorageError {
          {reason}; read its rows, and write them again"
     )]
     BatchGivenUp {
-        /// The last refusal of a shard.
+        /// The last refusal of a shard, or that the batch is too old.
         reason: String,
     },
     /// A statement has not got its turn in time. Nothing was read or written on the rows.
@@ -155,7 +155,7 @@ pub enum StorageError {
         /// Id of the process, if the lock's file names it.
         holder: Option<u32>,
     },
-    /// A snapshot cannot be taken, found or removed.
+    /// A snapshot cannot be taken, found, restored or removed.
     #[error("{0}")]
     Snapshot(String),
     /// A rejected change to tables that the node starts from.
@@ -181,7 +181,7 @@ pub enum StorageError {
         .0.display()
     )]
     BusySSTable(PathBuf),
-    /// No directory of a dropped table has this path.
+    /// No orphan has this path.
     #[error("{} is not among the directories without a table", .0.display())]
     UnknownOrphan(PathBuf),
     /// A compaction was stopped by request, by another compaction of its files, or because its

@@ -12,7 +12,8 @@ pub struct StorageMetrics {
     pub reads: u64,
     /// Number of reads, of rows and ranges, that secondary indexes answered.
     pub index_reads: u64,
-    /// Number of index entries that searches for ranges of values have passed.
+    /// Number of index entries that searches for ranges of values have read, and of vectors in
+    /// memtables that searches for near vectors have compared.
     pub index_entries_passed: u64,
     /// Components of secondary indexes that are left out because of damage.
     pub damaged_indexes: u64,
@@ -20,7 +21,8 @@ pub struct StorageMetrics {
     pub failed_index_builds: u64,
     /// Mutations that the last start replayed from the commit log.
     pub replayed: u64,
-    /// Replayed updates that were skipped: in SSTables already, truncated, or of dropped tables.
+    /// Updates that the replay skipped: in SSTables already, purged, truncated, or of dropped or
+    /// unreadable tables.
     pub replay_skipped: u64,
     pub flushes: u64,
     pub failed_flushes: u64,
@@ -30,7 +32,7 @@ pub struct StorageMetrics {
     pub delayed_flushes: u64,
     /// Total time of these waits, in µs.
     pub flush_delay_us: u64,
-    /// Writes that waited because flushes could not keep up.
+    /// Writes whose acknowledgement was delayed because flushes could not keep up.
     pub slowed_writes: u64,
     pub compactions: u64,
     pub failed_compactions: u64,
@@ -51,9 +53,10 @@ pub struct StorageMetrics {
     pub sstables: u64,
     /// Ranges of tables without a visible row that the empty-range caches hold.
     pub empty_ranges: u64,
-    /// Number of reads that skipped such a range.
+    /// Number of times that a read skipped such a range.
     pub empty_range_skips: u64,
-    /// Pages and chunks of SSTables that look-ups found in the page cache; range scans bypass it.
+    /// Pages and chunks of SSTables that look-ups and short scans found in the page cache. Most
+    /// long scans bypass it.
     pub page_cache_hits: u64,
     /// Pages and chunks that had to be read.
     pub page_cache_misses: u64,

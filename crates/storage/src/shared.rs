@@ -29,7 +29,7 @@ pub struct SharedStorage {
     /// is begun, not on hot paths.
     generations: Mutex<HashMap<TableId, u64>>,
     host_id: OnceLock<Uuid>,
-    /// The time of its creation, in µs since 1970.
+    /// The time at which this state was created, in µs since 1970.
     started_us: i64,
     /// Names and values of the node's settings, for `system_views.settings`. Only readers and
     /// changes of settings take the lock.

@@ -36,7 +36,7 @@ impl TurnDeadline {
         Self { wait, at: Some(self.at.map_or(at, |earlier| earlier.min(at))), ..self }
     }
 
-    /// Waits for `turn` until the deadline. `reason` says in the error why the turn did not come.
+    /// Waits for `turn` until the deadline. `reason` is the cause that a timeout error gives.
     pub(crate) async fn limit<F: Future>(
         self,
         turn: F,

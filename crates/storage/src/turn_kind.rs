@@ -1,4 +1,4 @@
-//! Says which setting limits the wait of a statement for its turn.
+//! The kinds of statements that wait for a turn, and the setting that limits the wait of each kind.
 
 /// The kind of a statement that takes a turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -8,10 +8,11 @@
 //! Writes that read nothing take no turn: they may come between the read and the write of a turn,
 //! as in Cassandra.
 //!
-//! **Keys.** The key of a row is a 64-bit hash of its path in the memtable; equal clusterings have
-//! equal paths. Two rows with the same hash exclude each other needlessly, which costs only time.
-//! The hash has a random seed, so that clients cannot choose such rows. A turn on a row also shares
-//! the key of the partition, so that a turn on all rows of a partition excludes it.
+//! **Keys.** The key of a row is a 64-bit hash of the table's id and the row's path in the
+//! memtable. Equal clusterings have equal paths. Two rows with the same hash exclude each other
+//! needlessly, which costs only time. The hash has a random seed, so that clients cannot choose
+//! such rows. A turn on a row also shares the key of the partition, so that a turn on all rows of a
+//! partition excludes it.
 //!
 //! **Deadlock.** A turn takes its keys in ascending order of hashes, and it takes all of them
 //! before it waits for anything else. The order is the same for all turns of the shard. The number
@@ -65,7 +66,7 @@ impl TurnRows {
         Self { partition, keys }
     }
 
-    /// Creates a turn on all rows of a table with materialized views.
+    /// Creates the list of all rows of a table with materialized views.
     pub(crate) fn of_table(table: TableId) -> Self {
         let partition = table.0.as_bytes().to_vec();
         let keys = SmallVec::from_elem((hash(&partition), ALL_UNITS), 1);
@@ -107,8 +108,8 @@ impl TurnRows {
     }
 
     /// Splits the list into one list for each key. A statement that only waits until turns have
-    /// ended takes one after the other, so that no turn waits for this statement while it waits for
-    /// another turn.
+    /// ended takes the lists one after the other, so that it never holds one turn while it waits
+    /// for another.
     pub fn into_single_keys(self) -> impl Iterator<Item = TurnRows> {
         self.into_keys().into_iter().map(TurnRows::of_key)
     }
@@ -161,13 +162,14 @@ pub struct Turns {
 #[must_use = "a dropped turn has ended"]
 pub struct Turn {
     turns: Turns,
-    /// The held keys. The drop takes a permit out before it looks its key up again.
+    /// The held keys. The drop releases the permit of a key before it checks whether the key is
+    /// still in use.
     held: SmallVec<[(u64, Option<Permit>); 4]>,
 }
 
 impl Turns {
-    /// Waits for a turn on rows of a partition that this shard owns. Dropping the future leaves the
-    /// queues.
+    /// Waits for a turn on rows of a partition that this shard owns. If the future is dropped, the
+    /// turn leaves the queues.
     pub async fn take(&self, rows: TurnRows) -> Turn {
         let mut turn = Turn { turns: self.clone(), held: SmallVec::new() };
         for (key, units) in rows.into_keys() {
@@ -176,8 +178,8 @@ impl Turns {
                 let mut keys = self.keys.borrow_mut();
                 keys.entry(key).or_insert_with(|| Semaphore::new(ALL_UNITS)).clone()
             };
-            // The list has the key during the wait, so that the last turn that knows the key
-            // removes its semaphore.
+            // The key is in the list during the wait, so that a turn whose wait is given up also
+            // removes the semaphore if no other turn uses it.
             turn.held.push((key, None));
             if trace::is_on() && semaphore.available() < units {
                 trace_event!("Waiting for the turn of another statement on the same row");

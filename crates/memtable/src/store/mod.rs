@@ -79,7 +79,8 @@ impl Store {
         }
     }
 
-    /// Returns the part with the keys that begin with `path`, which is a partition's or longer.
+    /// Returns the part with the keys that begin with `path`. `path` begins with the path of a
+    /// partition.
     #[inline]
     fn part(&self, path: &[u8]) -> &Single {
         match self {
@@ -115,7 +116,7 @@ impl Store {
         matches!(self, Self::Single(Single::Trie(_)))
     }
 
-    /// Prefetches the memory that look-ups of these keys will read into the processor's caches.
+    /// Prefetches into the processor's caches the memory that look-ups of these keys will read.
     /// Calls `met` with each content found.
     pub(super) fn look_ahead<'key>(
         &self,
@@ -138,7 +139,7 @@ impl Store {
         self.part_mut(key).put_with(key, change)
     }
 
-    /// Begins changes below the path of a partition that readers see all at once.
+    /// Begins changes below the path of a partition. Readers see all of these changes at once.
     #[inline]
     pub(super) fn transaction(&mut self, prefix: &[u8]) -> StorePartition<'_> {
         self.part_mut(prefix).transaction(prefix)

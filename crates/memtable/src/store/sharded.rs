@@ -32,8 +32,8 @@ impl PartMap {
         let length = given.len().min(token.len());
         token[..length].copy_from_slice(&given[..length]);
         let token = (u64::from_be_bytes(token) ^ (1 << 63)) as i64;
-        // Tokens of other cores come here if one core has all of a table, as the first one has the
-        // schema.
+        // Tokens of other cores come here if one core has a whole table, as the first core has the
+        // schema tables.
         let index = shard_of_token(token, self.total).saturating_sub(self.first);
         index.min(self.parts - 1)
     }

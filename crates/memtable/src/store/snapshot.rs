@@ -4,8 +4,9 @@ use espalier_trie::memory::Snapshot;
 
 use super::{super::content::Content, PartitionView, Store, skip_list::SnapshotVersion};
 
-/// The keys with some prefix and their contents at the moment when the snapshot was taken. It stays
-/// so as long as they are changed by transactions below the same prefix.
+/// The keys with some prefix and their contents at the moment when the snapshot was taken. The
+/// snapshot does not change, provided that writes to these keys are transactions below the same
+/// prefix.
 pub(crate) enum StoreSnapshot {
     Trie(Snapshot<Content>),
     /// The version, and the prefix.

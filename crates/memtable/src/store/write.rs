@@ -16,7 +16,7 @@ pub(crate) enum StorePartition<'a> {
 }
 
 /// Changes of a skip list. They are visible at once, but there is no reader before this is dropped,
-/// because it borrows the list mutably.
+/// because this borrows the list mutably.
 pub(crate) struct ListPartition<'a> {
     list: &'a mut SkipList,
     /// The path, which begins with the prefix. It is the list's buffer.
@@ -64,8 +64,8 @@ impl StorePartition<'_> {
         self.put_with(suffix, |old| (content, old.is_some()))
     }
 
-    /// Removes the content of prefix + `suffix`. Returns whether that was done: a trie cannot
-    /// remove the only key with the prefix this way.
+    /// Removes the content of prefix + `suffix`. Returns `false` if nothing was removed: the key
+    /// has no content, or it is the only key with the prefix, which a trie cannot remove this way.
     pub(crate) fn remove(&mut self, suffix: &[u8]) -> Result<bool, StoreFull> {
         match self {
             Self::Trie(transaction) => Ok(transaction.remove(suffix)?),

@@ -2,7 +2,7 @@
 //!
 //! A reader sees the old files or the new ones. Reads under way keep the old ones, which are
 //! unlinked but open. The files are exchanged on disk first (see [`Transaction`]), then in the
-//! table's view. A failure before that leaves everything as it was.
+//! table's view. A failure before the exchange on disk leaves everything as it was.
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -48,7 +48,8 @@ pub(super) async fn run(
     let merged = merge(context, running, level, split, task.scrub.as_deref()).await?;
     let Some(merged) = merged else { return Ok(Outcome::Stopped) };
     let Merged { written, transaction, discarded, partitions } = merged;
-    // An abort keeps its turn until the outputs are removed.
+    // The permit to exchange files. An abort after a failed commit keeps it until the outputs are
+    // removed.
     let _turn;
     let aborted = 'abort: {
         if !discarded.is_empty()
@@ -125,7 +126,7 @@ impl Task<'_> {
     }
 
     /// Returns the other shards. A file is split only if it has partitions of another shard, so a
-    /// store alone splits none.
+    /// store that is used alone splits none.
     fn peers(&self) -> Result<&dyn Peers, StorageError> {
         self.store.peers().ok_or(StorageError::ShuttingDown)
     }

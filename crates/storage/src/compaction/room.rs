@@ -6,15 +6,15 @@ use uuid::Uuid;
 use super::{backlog::running, scheduler::RESERVED_BYTES};
 use crate::{ShardStore, StorageError, table::Table};
 
-/// Returns the free bytes of a table's disk, less the bytes that running compactions will still
-/// write there.
+/// Returns the free bytes of a table's disk, less `RESERVED_BYTES` and less the bytes that all
+/// running compactions will still write there.
 pub(crate) async fn bytes_for_compactions(store: &ShardStore, table: &Table) -> u64 {
     bytes_without(store, table, None).await
 }
 
 /// Returns the free bytes of a table's disk, less `RESERVED_BYTES` and less the bytes that running
-/// compactions will still write there. With `before`, only the compactions that began before this
-/// one count.
+/// compactions will still write there. With `before`, only the compactions that began before the
+/// compaction with this id count.
 async fn bytes_without(store: &ShardStore, table: &Table, before: Option<Uuid>) -> u64 {
     let device = device_of(store, table).await;
     let directory = match store.file_system.exists(&table.home.directory).await {
@@ -37,7 +37,7 @@ async fn bytes_without(store: &ShardStore, table: &Table, before: Option<Uuid>) 
 }
 
 /// Returns the bytes that the running compactions of this shard will still write to a disk. With
-/// `before`, only the compactions that began before this one count.
+/// `before`, only the compactions that began before the compaction with this id count.
 pub(crate) async fn reserved_bytes(store: &ShardStore, device: u64, before: Option<Uuid>) -> u64 {
     let mut bytes = 0;
     for (table, running) in running(store) {
@@ -56,8 +56,8 @@ pub(crate) async fn device_of(store: &ShardStore, table: &Table) -> u64 {
     table.home.device(&store.file_system, &store.configuration.data_directory).await
 }
 
-/// Checks that the table's disk has room for a compaction that has its files already, besides the
-/// compactions that started before it.
+/// Checks that the table's disk has room for a compaction that has claimed its inputs, in addition
+/// to the compactions that began before it. If so, marks it with [`Running::set_has_room`].
 pub(crate) async fn check_room(
     store: &ShardStore,
     table: &Table,

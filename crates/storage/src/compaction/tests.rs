@@ -11,8 +11,9 @@ use uuid::Uuid;
 
 use crate::test_database::{create, open, table};
 
-/// The compaction makes a tombstone of the expired cell, with the second of its write. The header
-/// must have a minimum that is not above it, as Cassandra's verifier demands.
+/// The compaction turns the expired cell into a tombstone, whose deletion time is the second in
+/// which the cell was written. The header must have a minimum that is not above this time, as
+/// Cassandra's verifier demands.
 #[test]
 fn the_header_covers_tombstones_of_expired_cells() {
     const TTL: u32 = 100;

@@ -1,5 +1,5 @@
-//! Shows the empty ranges to a read of one partition, as they were when its sources were opened, so
-//! that the read shows one state.
+//! Shows a read of one partition the empty ranges as they were when the read opened its sources, so
+//! that the read sees one state.
 
 use std::rc::Rc;
 
@@ -20,7 +20,8 @@ struct KnownInPartition {
 
 impl EmptyRangeAccess {
     /// Returns the ranges for a read of a partition that opens its sources at the same moment, and
-    /// the number of live writes so far, if the sources show all of them.
+    /// the number of live writes so far. Returns `None` for both if the sources do not show all
+    /// writes.
     #[inline]
     pub(super) fn at_opening(
         &self,

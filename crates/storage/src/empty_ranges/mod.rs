@@ -2,9 +2,9 @@
 //! comes into such a range skips to its end.
 //!
 //! A queue whose items were all consumed, or a table whose rows were all deleted, is full of
-//! tombstones in memtables and of the rows they cover in files. To walk them takes a second for
-//! each million, and each read of the first row would walk all of them. So a read that has walked a
-//! run of them records the range (decision 0024).
+//! tombstones in memtables and of the rows they cover in files. A walk takes a second for each
+//! million of these, and each read of the first row would walk all of them. So a read that has
+//! walked a run of dead rows records the range (docs/decisions/0024-empty-ranges.md).
 //!
 //! | module | what it does |
 //! | --- | --- |
@@ -22,9 +22,10 @@
 //! undone truncation, other columns) clears the cache.
 //!
 //! **Recording.** A read sees the table as of the moment when it took its view, and other writes go
-//! on meanwhile. So while any recorder is active, the cache notes all rows written, and cuts their
-//! positions out of the range that is recorded in the end. The row that ends the range may be
-//! deleted meanwhile, too. So if there were deletions, the range is queued for another walk.
+//! on meanwhile. So while any recorder is active, the cache notes all live rows that are written,
+//! and cuts their positions out of the range that is recorded in the end. The row that ends the
+//! range may be deleted meanwhile, too. So if there were deletions, the range is queued for another
+//! walk.
 //!
 //! **Memory bound.** For each table and shard, [`MAX_RANGES`](ranges::MAX_RANGES) ranges and
 //! [`MAX_RECORDED`] noted rows, of two keys each. The queue is twice as long as the list of ranges;
@@ -62,7 +63,8 @@ use crate::read::ReadPosition;
 /// of these recorders are dropped.
 const MAX_RECORDED: usize = 1024;
 
-/// Rows deleted after which the beginnings of their partition and of the table are queued.
+/// At each multiple of this number of deletions in a table, the beginnings of the table and of the
+/// partition of the last deletion are queued.
 const DELETIONS_BEFORE_LOOK: u64 = 8192;
 
 /// The empty ranges of a table on a shard.
@@ -73,7 +75,7 @@ pub(crate) struct EmptyRanges {
     live_writes: Cell<u64>,
     /// The number of deletions so far.
     deletions: Cell<u64>,
-    /// The number of times that a read passed over a range.
+    /// The number of times that a read skipped a range.
     passes: Cell<u64>,
     /// The number of pages that ended among dead rows.
     cut_pages: Cell<u64>,
@@ -83,7 +85,7 @@ pub(crate) struct EmptyRanges {
     is_idle: Cell<bool>,
     /// The number of times that data came in another way than by a write.
     changes: Cell<u64>,
-    /// The number of memtables that have taken writes so far.
+    /// The number of times that a new memtable has begun to take writes.
     memtables: Cell<u64>,
     inner: RefCell<Inner>,
 }
@@ -96,7 +98,7 @@ struct Inner {
     /// Rows written while recorders are active: their number among `live_writes`, and the places
     /// around them.
     noted: Vec<(u64, Place, Place)>,
-    /// A recorder that began before this many live writes has missed some of them.
+    /// A recorder that began before the live write with this number has missed live writes.
     lost_before: u64,
     queue: Queue,
 }
@@ -128,7 +130,8 @@ impl EmptyRangeAccess {
     }
 
     /// Records that a page of the read ended among dead rows. The client will ask for the next page
-    /// at once, so the prefetcher walks ahead if its queue is empty, and does not rest.
+    /// at once, so the end of the page is queued if the queue is empty, and the prefetcher does not
+    /// rest.
     pub(crate) fn record_cut_page(&self, table: &TableMetadata, end: &ReadPosition) {
         let ranges = &self.ranges;
         ranges.cut_pages.set(ranges.cut_pages.get() + 1);
@@ -184,13 +187,12 @@ impl EmptyRanges {
         self.settle();
     }
 
-    /// Returns the number of memtables that have taken writes, and of all writes of rows and
-    /// deletions.
+    /// Returns the number of memtable switches, and the number of all writes of rows and deletions.
     pub(crate) fn written(&self) -> (u64, u64) {
         (self.memtables.get(), self.live_writes.get() + self.deletions.get())
     }
 
-    /// Returns the number of ranges, and how often reads passed over one.
+    /// Returns the number of ranges, and the number of times that reads skipped one.
     pub(crate) fn counts(&self) -> (usize, u64) {
         (self.inner.borrow().ranges.len(), self.passes.get())
     }
@@ -286,8 +288,8 @@ impl EmptyRanges {
         }
     }
 
-    /// Records an update that is about to be applied. `packed` returns the packed form of the
-    /// static row, if there is one, and of the rows, which are counted together.
+    /// Records an update that is about to be applied. `packed` returns the packed form of a row by
+    /// its number. The static row, if there is one, comes before the other rows.
     pub(crate) fn record_update<'p>(
         &self,
         table: &TableMetadata,
@@ -375,8 +377,8 @@ impl EmptyRanges {
         }
     }
 
-    /// Queues the walk that continues from a place reached at second `now_s`. It starts at the
-    /// beginning of the range that ends there, so that the ranges are joined, or at the place
+    /// Queues the walk that continues from a place reached at second `now_s`. The walk starts at
+    /// the beginning of the range that ends there, so that the ranges are joined, or at the place
     /// itself if that range was lost.
     fn queue_from(&self, at: Place, now_s: u32) {
         let start = self.inner.borrow().ranges.start_of_end_at(&at, now_s);

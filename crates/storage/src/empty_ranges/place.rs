@@ -1,5 +1,5 @@
-//! Places: positions among all rows of a table. A place is a memtable's path of a partition,
-//! followed by that of a row or a bound in it.
+//! Places: positions among all rows of a table. A place is the path of a partition, as a memtable's
+//! trie has it, followed by the path of a row or a bound in the partition.
 
 use std::{cmp::Ordering, rc::Rc};
 
@@ -112,8 +112,8 @@ impl Place {
             .flatten()
     }
 
-    /// Returns the partition that the place lies within, with some of it possibly in front, and the
-    /// path there. `None` if the place lies between partitions.
+    /// Returns the partition that the place lies in or directly in front of, and the path within
+    /// the partition. `None` if the place is behind a partition or at a bound of tokens.
     pub(crate) fn split(&self) -> Result<Option<(DecoratedKey, &[u8])>, StorageError> {
         let (partition, rest) = self.path.split_at(self.partition_bytes);
         if partition.is_empty() || rest == [path::BEHIND] {

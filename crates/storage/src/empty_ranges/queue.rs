@@ -48,7 +48,8 @@ impl Queue {
         Some(next)
     }
 
-    /// Counts a deleted row of the partition. Returns whether the partition should be looked at.
+    /// Counts a deleted row of the partition. Returns whether the partition should be scanned for
+    /// empty ranges.
     pub(super) fn is_much_deleted(&mut self, partition: &[u8]) -> bool {
         let Some((_, token)) = partition.split_first() else { return false };
         let Some(token) = token.first_chunk::<8>() else { return false };

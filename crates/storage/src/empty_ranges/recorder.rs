@@ -1,5 +1,5 @@
-//! The recorder is all that a read knows of empty ranges: it shows the known ones, and notes the
-//! start and the end of each run of dead rows that the read meets. It may be off.
+//! The recorder is a read's access to the empty-range cache: it returns the known ranges, and
+//! records each run of dead rows that the read meets. It may be off.
 //!
 //! Usually visible rows follow one another, and then the recorder costs one comparison a row:
 //! places are built only after a fragment was dropped.
@@ -35,8 +35,8 @@ pub(crate) struct EmptyRangeRecorder<'a> {
     is_within: bool,
     /// True if live writes are noted for this recorder.
     is_registered: bool,
-    /// Set if the recorder missed live writes of the present run. It then records nothing in the
-    /// present partition.
+    /// Set if the recorder missed live writes of the present run. The recorder then records nothing
+    /// in the present partition.
     is_blind: bool,
     /// Set if nothing more can be recorded.
     is_over: bool,
@@ -149,8 +149,8 @@ impl<'a> EmptyRangeRecorder<'a> {
         self.access?.beyond(bound, self.command.now_s)
     }
 
-    /// Enters the next partition; nothing lies between the previous one and it. The caller opens
-    /// the sources of the partition at the same moment, without a wait in between.
+    /// Enters the next partition. There is no partition between the previous one and this one. The
+    /// caller opens the sources of the partition at the same moment, without a wait in between.
     #[inline]
     pub(crate) fn enter(&mut self, key: &DecoratedKey) {
         let live_writes = self.open(key);
@@ -170,7 +170,7 @@ impl<'a> EmptyRangeRecorder<'a> {
         }
     }
 
-    /// Passes a known range with this weight.
+    /// Counts a known range that the read has skipped, with this weight, in the present run.
     pub(crate) fn pass_range(&mut self, weight: u64) {
         if matches!(self.start, Start::At(_)) {
             self.count(weight);
@@ -204,8 +204,8 @@ impl<'a> EmptyRangeRecorder<'a> {
         if self.is_over || self.is_registered || self.dropped < ranges.min_dropped {
             return;
         }
-        // No live write since the start of the run was noted. So the run is dropped if there were
-        // any.
+        // Live writes since the start of the run were not noted, so the run is dropped if there
+        // were any.
         if self.since != ranges.live_writes.get() {
             self.start = Start::Unknown;
             self.dropped = 0;
@@ -232,7 +232,7 @@ impl<'a> EmptyRangeRecorder<'a> {
         self.dropped > 0
     }
 
-    /// Passes a visible row, before which nothing was dropped.
+    /// Records a visible row before which nothing was dropped.
     #[inline]
     pub(crate) fn pass_row(&mut self) {
         self.begin_run(Start::Row);

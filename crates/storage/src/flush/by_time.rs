@@ -16,12 +16,12 @@ pub(super) const TICK: Duration = Duration::from_secs(1);
 /// shorter).
 const REST: Duration = Duration::from_secs(30);
 
-/// Tracks since when a table's memtable is dirty, and since when it is idle.
+/// The times at which a table's memtable became dirty and idle, as the checks have seen them.
 #[derive(Default)]
 pub(crate) struct FlushClock {
-    /// Number of the memtable, and since when it holds data.
+    /// Number of the memtable, and the time of the first check at which it held data.
     dirty: Cell<Option<(u64, Instant)>>,
-    /// Number of writes, and since when it has not changed.
+    /// Number of writes, and the time of the first check at which it had this value.
     written: Cell<Option<(u64, Instant)>>,
 }
 

@@ -1,15 +1,16 @@
 //! The write pace throttles writes to the rate at which flushes free memory.
 //!
-//! A write is applied at once and acknowledged later. While a flush is under way, acknowledgements
-//! leave the shard at a rate at which memory lasts until the flush is done. Clients wait for some
-//! acknowledgements before they send more, so they write at that rate. Only the acknowledgement
-//! waits; a throttled write therefore costs the core as much as any other. Acknowledgements of two
-//! milliseconds leave together.
+//! A write is applied at once and acknowledged later. While a flush is wanted or under way,
+//! acknowledgements leave the shard at a rate at which memory lasts until the flush is done.
+//! Clients wait for some acknowledgements before they send more, so they write at that rate. Only
+//! the acknowledgement waits; a throttled write therefore costs the core as much as any other.
+//! Acknowledgements of two milliseconds leave together.
 //!
 //! The rate is the geometric mean of two rates: bytes that flushes free per second, and free room
-//! divided by the time until the flush is done. It never exceeds the second rate. With the mean,
-//! each flush has as much to write as the flush before, however much the first one had. Memory that
-//! is being freed counts as free for throttling, but not against the limit of the memtables.
+//! divided by the time until the flush is done. The result exceeds the second rate only if the
+//! second rate is below [`MIN_PART`] of the first one. With the mean, each flush has as much to
+//! write as the flush before, however much the first one had. Memory that is being freed causes no
+//! throttling, but it counts against the limit of the memtables until it is freed.
 //!
 //! Memory: a [`SyncBatch`] for each [`STEP`] of the longest delay, and the waiting writes, whose
 //! number their senders bound.
@@ -59,8 +60,8 @@ pub(crate) struct WritePace {
     is_over: Cell<bool>,
 }
 
-/// Growth of memtables and of the log since some moment: how much memory a byte of the log stands
-/// for.
+/// Growth of the memtables and of the log since some moment. The ratio of the two converts bytes of
+/// the log into bytes of memory.
 #[derive(Clone, Copy)]
 struct Growth {
     grown_then: f64,
@@ -120,7 +121,7 @@ impl WritePace {
             return None;
         }
         let cost = Duration::from_secs_f64(self.seconds_per_byte.get()? * logged_bytes);
-        // A debt is bounded, and an unused allowance is not saved.
+        // The delay is bounded, and time without writes gives no credit to later writes.
         let paid_until = (self.paid_until.get().max(now) + cost).min(now + MAX_LENGTH);
         self.paid_until.set(paid_until);
         if paid_until.since(now) < STEP {
@@ -160,7 +161,7 @@ impl WritePace {
         Some(mean.max(least) / self.bytes_per_logged(budget))
     }
 
-    /// Returns how many bytes of memory a byte of the log has stood for lately.
+    /// Returns the recent growth of the memtables in bytes for each byte of the log.
     fn bytes_per_logged(&self, budget: &MemtableBudget) -> f64 {
         let mut growth = self.growth.get();
         let grown = budget.grown_bytes() as f64 - growth.grown_then;

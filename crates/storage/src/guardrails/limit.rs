@@ -37,7 +37,7 @@ pub enum Side {
 /// One row of the table of limits.
 #[derive(Debug)]
 pub struct Definition {
-    /// The name in messages. Messages without one do not begin with `Guardrail`.
+    /// The name in messages. If it is empty, messages do not begin with `Guardrail`.
     pub name: &'static str,
     /// The settings with the thresholds for a warning and for a refusal; empty if there is none.
     pub settings: (&'static str, &'static str),
@@ -140,7 +140,7 @@ impl Limit {
         &DEFINITIONS[self as usize]
     }
 
-    /// Returns a threshold in the unit of the values: those of ages become µs since 1970.
+    /// Returns a threshold in the unit of the values. Thresholds of ages become µs since 1970.
     pub(super) fn absolute(self, threshold: i64, now_us: impl FnOnce() -> i64) -> i64 {
         match (self.definition().unit, self.definition().side) {
             (Unit::Age, Side::Above) => now_us().saturating_add(threshold),
@@ -186,7 +186,8 @@ pub(super) fn decorate(name: &str, text: String, reason: &str) -> String {
     format!("Guardrail {name} violated: {text}{end}{reason}")
 }
 
-/// Returns a row of a limit on numbers without defaults; the others change some fields of it.
+/// Returns the row of a limit on numbers without defaults. Rows of other limits change some fields
+/// of it.
 const fn count(
     name: &'static str,
     settings: (&'static str, &'static str),

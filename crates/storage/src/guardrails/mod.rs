@@ -4,12 +4,12 @@
 //!
 //! The tables in [`limit`], [`feature`] and [`names`] hold names, defaults and texts. Statements
 //! consult [`Guardrails`], which all shards share; `nodetool setguardrailsconfig` changes it while
-//! the node runs. Threads read the values without locks, and see a change some time after it was
-//! made.
+//! the node runs. Threads read thresholds and switches without a lock, and see a change some time
+//! after it was made; a read-write lock protects the sets.
 //!
 //! Prepared reads and writes of single rows ask [`Guardrails::guards_reads`] and
-//! [`Guardrails::guards_writes`] only: a load each. If a guardrail of theirs is on, they take the
-//! general path, which checks it.
+//! [`Guardrails::guards_writes`] only: a load each. If a guardrail that concerns them is on, they
+//! take the general path, which checks the guardrail.
 
 mod feature;
 mod limit;

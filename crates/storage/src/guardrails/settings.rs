@@ -140,7 +140,7 @@ impl Guardrails {
         }
         let definition = limit.definition();
         let (is_wrong, order) = match (definition.unit, definition.side) {
-            // Both ages reach further from the present the later they are violated.
+            // Both ages are distances from the present, so a greater one is violated later.
             (Unit::Age, _) | (_, Side::Above) => (warn > fail, "lower"),
             (_, Side::Below) => (warn < fail, "greater"),
         };

@@ -26,7 +26,7 @@ const INTERVAL: Duration = Duration::from_secs(30);
 /// The pause after a failure that concerns a whole table.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 
-/// The minimum pause before the task tries an SSTable again. It gives other tasks time.
+/// The minimum pause before the task tries an SSTable again. The pause gives other tasks time.
 const MIN_PAUSE: Duration = Duration::from_millis(100);
 
 /// Builds missing entries until the store closes.
@@ -78,8 +78,8 @@ async fn build_indexes(store: &Rc<ShardStore>, table: &Rc<Table>) -> Result<(), 
     let missing = unindexed(table);
     table.indexes.failures.retain(&missing);
     let now = time::Instant::now();
-    // Another shard may lead for a file that several share. It wakes this one when the file is
-    // split.
+    // If several shards share a file, another shard may be the one that splits it. That shard wakes
+    // this one afterwards.
     let may_try = |sstable: &&Rc<SSTable>| {
         may_take(store, table, sstable) && table.indexes.failures.may_try(sstable, now)
     };
@@ -118,7 +118,8 @@ async fn build_indexes(store: &Rc<ShardStore>, table: &Rc<Table>) -> Result<(), 
         }
     }
     if has_built && let Some(peers) = store.peers() {
-        // A file that several shards share was split, so that they may be done, too.
+        // A file that several shards share may have been split, so that other shards may be done
+        // now, too.
         peers.wake_index_builds().await;
     }
     if unindexed(table).is_empty() {

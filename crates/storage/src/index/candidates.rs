@@ -5,8 +5,9 @@
 //! values is a [`Union`]. A search for a range of values ([`RangeSearch`]) or for near vectors
 //! ([`NearestPlaces`]) has to sort the places.
 //!
-//! A search for several values seeks in turns: if one term lacks a place, the other term seeks to
-//! the next place of the first. So the entries of the rarest value bound the number of seeks.
+//! A search with several terms seeks in turns: if another term lacks the place of the first term,
+//! the first term seeks to the next place of the other. So the entries of the rarest value bound
+//! the number of seeks.
 
 use std::rc::Rc;
 
@@ -27,10 +28,10 @@ use crate::{ReadCommand, StorageError, table::TableView};
 /// costs a seek, so the read of a search with more streams reads its whole target.
 const MAX_STREAMS: usize = 1024;
 
-/// Maximum number of places that the read takes at a time.
+/// Maximum number of places in a batch that the read takes at once.
 const PLACES_AT_ONCE: usize = 256;
 
-/// Maximum bytes of the places that the read takes at a time (arbitrary).
+/// Maximum bytes of such a batch (arbitrary).
 const MAX_PLACES_BYTES: usize = 256 << 10;
 
 /// Number of places that the read takes first, because a page of few rows needs no more.
@@ -78,17 +79,17 @@ pub(super) enum Found {
 
 /// The position of a term after a seek to a place.
 enum Met {
-    /// The term has the place, or cannot tell.
+    /// The term has the place, or may have it.
     Here,
-    /// The term lacks the place, and stands at its next one.
+    /// The term lacks the place, and has moved to its next place.
     Behind,
     /// The term has no further places.
     AtEnd,
 }
 
 impl Candidates {
-    /// Opens the sources of a term. Returns `None` if a source has no entries of the index, or if
-    /// the search is for too many values.
+    /// Opens the sources of a term. Returns `None` if the table lacks the index, if a source has no
+    /// entries of the index, or if the search is for too many values.
     pub(super) fn open(view: &TableView, command: &ReadCommand, term: &IndexTerm) -> Option<Self> {
         let (table, bypass_cache) = (&*command.table, command.bypass_cache);
         let index = table.index(&term.index)?;
@@ -155,7 +156,7 @@ impl Candidates {
                 Found::Places(places.next(from, end, *bypass_cache).await?)
             }
             Kind::Found(found) => {
-                // The earlier read has asked the others.
+                // The earlier read has checked these places against the other terms.
                 let behind = found.partition_point(|place| place.as_slice() < from);
                 let is_before_end = |place: &&Vec<u8>| end.is_none_or(|end| place.as_slice() < end);
                 let rest = found.iter().skip(behind).take_while(is_before_end);
@@ -196,7 +197,7 @@ impl Candidates {
         })
     }
 
-    /// Returns the place of a search for values.
+    /// Returns the present place of a search for single values.
     fn place(&self) -> Option<&[u8]> {
         match &self.kind {
             Kind::OneOf { union, .. } => union.place(),
@@ -214,7 +215,7 @@ impl Candidates {
         matches!(self.kind, Kind::Nearest { .. } | Kind::Found(_))
     }
 
-    /// Returns the rows that a search for near vectors has left out.
+    /// Returns the bound of the rows that a search for near vectors has left out.
     pub(super) fn nearest_bound(&self) -> Option<NearestBound> {
         match &self.kind {
             Kind::Nearest { places, .. } => places.bound(),
@@ -232,7 +233,8 @@ impl Candidates {
         &self.term
     }
 
-    /// Returns the number of entries that the search has passed.
+    /// Returns the number of entries that a search for a range has read, or of vectors in memtables
+    /// that a search for near vectors has compared.
     pub(super) fn passed_entries(&self) -> u64 {
         match &self.kind {
             Kind::OneOf { .. } | Kind::Found(_) => 0,
@@ -272,8 +274,8 @@ impl Candidates {
     }
 }
 
-/// Returns up to `most` places of the first term that the others may have, too. Their kind is
-/// `listed`.
+/// Returns up to `most` places of the first term that the others may have, too. `listed` is the
+/// kind of these places.
 async fn common_places(
     (first, listed): (&mut Union, Listed),
     others: &mut [Candidates],

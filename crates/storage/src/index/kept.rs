@@ -1,9 +1,9 @@
 //! Collects the least places of a pass over a range.
 //!
-//! Places lie one behind the other in one piece of memory. Every now and then they are sorted, and
+//! Places lie one behind the other in one piece of memory. From time to time they are sorted, and
 //! those beyond the wanted number are left out. So a place costs no allocation.
 //!
-//! Memory: twice [`MAX_KEPT_BYTES`], or 64 places if these are longer.
+//! Memory: two buffers of up to twice [`MAX_KEPT_BYTES`] each, or of 64 places if these are longer.
 
 use super::candidates::FIRST_PLACES;
 
@@ -12,10 +12,10 @@ pub(super) const MAX_KEPT_BYTES: usize = 4 << 20;
 /// Bytes of memory of a place besides its own, an estimate.
 const PLACE_BYTES: usize = 48;
 /// New places after which they are sorted (arbitrary): a sort of so many takes about 200 µs, and
-/// the core is not yielded meanwhile.
+/// the sort does not yield the core.
 const MAX_NEW_PLACES: usize = 4096;
 
-/// The first places that a pass has met so far.
+/// The least places that a pass has read so far.
 pub(super) struct Kept {
     most: usize,
     places: Vec<Place>,
@@ -80,7 +80,7 @@ impl Kept {
         self.places.iter().map(|place| &self.bytes[place.start..][..place.length])
     }
 
-    /// Returns about how many bytes of memory the places take.
+    /// Returns the approximate number of bytes of memory that the places take.
     pub(super) fn memory_bytes(&self) -> usize {
         self.bytes.len() + PLACE_BYTES * self.places.len()
     }

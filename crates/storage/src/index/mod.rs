@@ -1,11 +1,13 @@
-//! Secondary indexes: tries of (value, primary key) beside each memtable and each SSTable.
+//! Secondary indexes: each memtable and each SSTable has a trie of (value, primary key) for each
+//! index.
 //!
 //! | module | contents |
 //! | --- | --- |
 //! | `entry` | the bytes of an entry |
 //! | `component`, `vector_component` | the entries of an SSTable, which a flush writes |
 //! | `search` | the terms that a read looks up |
-//! | `source`, `candidates` | cursors over the entries, and their union in the order of the table |
+//! | `source`, `union` | cursors over the entries, and their union in the order of the table |
+//! | `candidates` | the places of one term |
 //! | `range`, `kept` | the places of a range of values, sorted in passes |
 //! | `nearest` | a search for the most similar vectors |
 //! | `read` | a read of the rows that the entries name |

@@ -65,10 +65,10 @@ struct Nearest {
     error: f32,
 }
 
-/// The component of an SSTable.
+/// An SSTable whose component is searched.
 pub(super) struct SearchedFile {
     sstable: Rc<SSTable>,
-    /// The error that a read of the component met.
+    /// The error of a failed read of the component.
     failure: Option<StorageError>,
 }
 
@@ -80,8 +80,8 @@ enum Found {
 }
 
 impl NearestPlaces {
-    /// Opens the vectors of an index in all memtables and SSTables. Returns `None` if one of them
-    /// has none.
+    /// Opens the vectors of an index in all memtables and SSTables. Returns `None` if a memtable or
+    /// SSTable has none, or if the query has another dimension.
     pub(super) fn open(
         view: &TableView,
         table: &Arc<TableMetadata>,

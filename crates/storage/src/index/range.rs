@@ -41,7 +41,8 @@ const UNEVENNESS: u64 = 2;
 /// Maximum number of ranges that a view remembers.
 const MAX_COSTLY_RANGES: usize = 64;
 
-/// The searches for ranges that cost more than a scan. A table remembers them while its files stay.
+/// The searches for ranges that cost more than a scan. A table remembers them until its memtable is
+/// switched or its SSTables change.
 #[derive(Default)]
 pub(crate) struct CostlyRanges(RefCell<VecDeque<(IndexTerm, u64)>>);
 
@@ -88,9 +89,9 @@ struct Pass {
 }
 
 impl Pass {
-    /// Returns whether a scan of a table of `table_rows` rows would meet `rows` rows of the range
-    /// before the pass ends. The estimate assumes that the rows of the range are spread evenly over
-    /// the table, because the table is in the order of tokens.
+    /// Returns whether the pass has already taken longer than a scan of the table would take to
+    /// meet `rows` rows of the range. The estimate assumes that the rows of the range are spread
+    /// evenly over the table, because the table is in the order of tokens.
     fn is_slower_than_scan(&self, rows: usize, table_rows: u64) -> bool {
         let rows_of_scan = table_rows.saturating_mul(rows as u64) / self.wanted.max(1);
         self.passed / ENTRIES_PER_ROW > rows_of_scan.saturating_mul(UNEVENNESS)
@@ -147,8 +148,8 @@ impl RangeSearch {
         rows_of_passes.saturating_add(rows_of_look_ups) > self.table_rows
     }
 
-    /// Passes the range, and returns the first places from `from` to `end`, for a read that wants
-    /// `rows` more rows.
+    /// Makes a pass over the range, and returns the first places from `from` to `end`, for a read
+    /// that wants `rows` more rows.
     pub(super) async fn next(
         &mut self,
         from: &[u8],
@@ -157,7 +158,7 @@ impl RangeSearch {
     ) -> Result<Found, StorageError> {
         let most = self.most.unwrap_or(rows.max(FIRST_PLACES));
         self.most = Some(most.saturating_mul(GROWTH));
-        // Look-ups of more places alone would cost more than a scan.
+        // Beyond this number of places, the look-ups by themselves would cost more than a scan.
         let most_wanted = (self.table_rows / ROWS_PER_LOOK_UP).saturating_add(most as u64);
         let mut kept = Kept::new(most);
         self.pass = Pass::default();

@@ -23,8 +23,8 @@ use crate::{
 /// The outcome of a read by indexes.
 pub(crate) enum Indexed {
     Answered(ReadResult),
-    /// The caller must read the whole target, because a source has no entries, some entries are
-    /// damaged, or the search would cost more.
+    /// The caller must read the whole target, because the command is in reverse order, a source has
+    /// no entries, some entries are damaged, or the search would cost more.
     Scan {
         /// The number of entries that the search has read in vain.
         passed_entries: u64,
@@ -53,7 +53,7 @@ pub(crate) async fn read_indexed(
         let Some(opened) = opened else { return Ok(Indexed::SCAN) };
         terms.push(opened);
     }
-    // The walk prefers near vectors, then single values to ranges, and rows to partitions.
+    // The walk prefers near vectors to single values, these to ranges, and then rows to partitions.
     terms.sort_by_key(|term| {
         (!term.is_of_vectors(), !term.is_of_values(), term.listed() == Listed::Partitions)
     });
@@ -278,7 +278,7 @@ impl IndexedRead<'_> {
         Ok(self.result.next.is_some())
     }
 
-    /// Returns how many rows of a partition this page and earlier pages have returned.
+    /// Returns the number of rows of a partition that this page and earlier pages have returned.
     fn rows_of(&self, key: &DecoratedKey) -> usize {
         let earlier = self.command.resume.as_ref().filter(|position| position.key == *key);
         let earlier = earlier.map_or(0, |position| position.rows_of_partition);

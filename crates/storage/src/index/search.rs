@@ -9,8 +9,8 @@ use espalier_sstable::VectorLimits;
 /// it returns, because entries may be stale.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexSearch {
-    /// The terms, at least one. The read walks the first term that lists single values; other terms
-    /// may narrow it.
+    /// The terms, at least one. The read walks one term: a search for near vectors if there is one,
+    /// else single values, else a range. The other terms may narrow it.
     pub terms: Vec<IndexTerm>,
 }
 
@@ -54,13 +54,13 @@ pub enum IndexValues {
 /// Places of rows or partitions that a search has found, in order.
 pub type FoundPlaces = Arc<[Vec<u8>]>;
 
-/// The rows that a search for near vectors has left out.
+/// A bound on the similarity of the rows that a search for near vectors has left out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NearestBound {
     /// The greatest similarity of these rows, as the index knows it.
     pub similarity: f32,
-    /// The greatest likely error of the similarities that the index knows; 0 if it has compared
-    /// the vectors themselves.
+    /// The greatest likely error of the similarities that the index knows; 0 if the search has
+    /// compared the vectors themselves.
     pub error: f32,
 }
 

@@ -7,9 +7,9 @@ use espalier_sstable::{EntryCursor, SSTable, SSTableError};
 
 use crate::{StorageError, table::TableView};
 
-/// Maximum number of entries in a portion, the entries that a source copies from a memtable at a
-/// time. Each portion costs one descent. The first has one entry, and each further one twice as
-/// many.
+/// Maximum number of entries in a portion. A source copies a portion at once from a memtable. Each
+/// portion costs one descent. The first portion has one entry, and each further portion twice as
+/// many as the one before.
 const MAX_ENTRIES_AT_ONCE: usize = 32;
 
 /// A source of entries in ascending order.
@@ -47,12 +47,12 @@ pub(super) struct FileEntries {
     cursor: EntryCursor,
     is_there: bool,
     sstable: Rc<SSTable>,
-    /// The error that a read of the component met.
+    /// The error of a failed read of the component.
     failure: Option<StorageError>,
 }
 
 impl FileEntries {
-    /// Takes the result of a move of the cursor.
+    /// Stores the result of a move of the cursor.
     fn arrive(&mut self, moved: Result<bool, SSTableError>) -> Result<(), StorageError> {
         let moved = moved.map_err(StorageError::from);
         self.is_there = moved.inspect_err(|error| self.failure = Some(error.clone()))?;

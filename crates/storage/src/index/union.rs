@@ -1,8 +1,8 @@
 //! Unites the places of some values of an index in the order of the table.
 //!
-//! Each source has the entries of one value in this order, and is one stream for each value. A
-//! binary heap keeps the streams in order. A union moves only forward, and a seek moves only the
-//! streams that are before its place.
+//! Each source has the entries of a value in this order. There is a stream for each source and
+//! value. A binary heap keeps the streams in order. A union moves only forward, and a seek moves
+//! only the streams that are before its place.
 
 use std::{cmp::Ordering, rc::Rc};
 

@@ -43,7 +43,7 @@ pub(super) fn entry(table: &TableMetadata, key: &DecoratedKey, content: Bytes) -
     update
 }
 
-/// Returns whether a row holds a batch of another node, which has a version.
+/// Returns whether a row holds a batch of another node. Only such a row has a version.
 pub(super) fn is_of_ring(table: &TableMetadata, row: &Row) -> bool {
     table.column("version").is_some_and(|column| row.column(column.id).is_some())
 }
@@ -69,8 +69,8 @@ pub(super) fn encode(mutation: &Mutation, schema: &Schema) -> Result<Bytes, Stor
     Ok(content.into())
 }
 
-/// Decodes a stored batch. Returns false with it if it also writes to a table that the node cannot
-/// read: such writes are left out.
+/// Decodes a stored batch. Leaves out writes to tables that the node cannot read; the flag is false
+/// if there are any.
 pub(super) fn decode(content: Bytes, schema: &Schema) -> Result<(Mutation, bool), BodyError> {
     let mut reader = BodyReader::new(content);
     let mut translations = HashMap::new();

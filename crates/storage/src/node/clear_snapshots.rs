@@ -26,7 +26,7 @@ impl Wanted {
 
 impl Snapshots<'_> {
     /// Removes snapshots: of one name or all, in some keyspaces or all, of some tables or all. The
-    /// remains of a dropped table go with its last snapshot.
+    /// remains of a dropped table are removed with its last snapshot.
     ///
     /// # Errors
     ///
@@ -42,8 +42,8 @@ impl Snapshots<'_> {
         let (tag, keyspaces, tables) = (tag.map(str::to_owned), owned(keyspaces), owned(tables));
         self.node
             .on_shard(0, move |node| async move {
-                // No snapshot is being taken, restored or imported meanwhile, and no table's
-                // directory is being created.
+                // Under this lock, no snapshot is taken, restored or imported, and no table's
+                // directory is created.
                 let _lock = node.inner.schema_lock.acquire(1).await;
                 Snapshots::of(&node).clear_in_turn(&Wanted { tag, keyspaces, tables }).await
             })

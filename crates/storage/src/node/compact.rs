@@ -1,4 +1,4 @@
-//! Compactions on demand: of all files, of the files that meet a token range, of files by name.
+//! Compactions on demand: of all files, of the files that overlap a token range, of files by name.
 
 use std::path::PathBuf;
 
@@ -51,8 +51,8 @@ impl Node {
 }
 
 impl<'n> Compactions<'n> {
-    /// Compacts a keyspace, or one table of it, on all shards into one sorted run each. With
-    /// `with_memtables`, memtables are flushed first. Compactions under way are stopped.
+    /// Compacts each table of a keyspace, or one table of it, into one sorted run on each shard.
+    /// With `with_memtables`, memtables are flushed first. Compactions under way are stopped.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Control and progress of compactions: stopping and enabling them, and how far they are behind.
+//! Stops and enables compactions, and reports running and pending ones.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -31,7 +31,7 @@ impl Node {
             async move {
                 let mut failure = FirstFailure::none();
                 for id in ids {
-                    // The table was dropped meanwhile, or belongs to another shard alone.
+                    // The table was dropped meanwhile, or only another shard has it.
                     if let Ok(table) = node.store().tables.get(id) {
                         failure.keep(work(node.clone(), table).await)?;
                     }
@@ -44,9 +44,9 @@ impl Node {
 }
 
 impl<'n> Compactions<'n> {
-    /// Rewrites each SSTable of a keyspace, or of one table of it. With `only_others`, only
-    /// SSTables of another version than the current one. A file that cannot be read does
-    /// not keep the others from being rewritten.
+    /// Rewrites each SSTable of a keyspace, or of one table of it. With `only_others`, rewrites
+    /// only SSTables of another version than the current one. A file that cannot be read does not
+    /// keep the others from being rewritten.
     ///
     /// # Errors
     ///
@@ -109,7 +109,7 @@ impl<'n> Compactions<'n> {
 
     /// Enables or disables automatic compactions of a keyspace, or of some tables of it. The
     /// setting holds until the node stops or the table's `compaction` is altered. Running
-    /// compactions go on.
+    /// compactions continue.
     ///
     /// # Errors
     ///
@@ -157,7 +157,7 @@ impl<'n> Compactions<'n> {
     }
 
     /// Performs compactions on request for the tables on all shards, as [`Node::for_tables`] does.
-    /// They end if they are asked to stop after the requests `seen`.
+    /// The compactions end if a stop is requested after the requests `seen`.
     pub(super) async fn perform(
         self,
         ids: Vec<TableId>,

@@ -29,7 +29,7 @@ pub struct PastCompaction {
     pub keyspace: String,
     /// Table.
     pub table: String,
-    /// Time when it finished, in ms since 1970.
+    /// Time at which the compaction finished, in ms since 1970.
     pub compacted_at_ms: i64,
     /// Bytes of Data.db read, as stored.
     pub bytes_in: i64,

@@ -2,8 +2,9 @@
 //! its rows, so that no update is lost. Source: docs/formats/data.md.
 //!
 //! The new state is written, not the change, so replaying it is harmless. The clock of a share is
-//! the node's clock in µs, or the last clock plus one if that is greater. It is not the write
-//! timestamp: clients choose that, and the greatest one would leave no later clock.
+//! the node's clock in µs, or the last clock plus one if that is greater. The clock is not the
+//! write timestamp, because clients choose the timestamp, and the greatest timestamp would leave no
+//! later clock.
 
 use std::sync::Arc;
 
@@ -85,7 +86,8 @@ impl CounterUpdates<'_> {
             if let Some(row) = &mut update.static_row {
                 add_row(row, old_static.as_ref(), host, clock_us)?;
             }
-            // The new count says no more than the writes before it.
+            // A crash that keeps this write and loses earlier ones does no harm, because the new
+            // count contains their changes.
             let mutation = Mutation { updates: vec![update] };
             self.node.write_in_turn(&mutation, turn, LogCheck::None).await?
         };
@@ -116,7 +118,7 @@ impl CounterUpdates<'_> {
             return Ok(None);
         }
         let table = self.node.store().tables.get(update.table)?.metadata();
-        // A read returns it with the first row of the partition, or alone.
+        // A read returns the static row with the first row of the partition, or alone.
         let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
         let present = self.present(table, update, ClusteringSlices::all(), limits).await?;
         Ok(present.into_iter().next().and_then(|partition| partition.static_row))

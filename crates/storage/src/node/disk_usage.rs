@@ -1,4 +1,4 @@
-//! How full the disk with the data is.
+//! The used share of the disk with the data.
 
 use super::Node;
 use crate::StorageError;

@@ -1,8 +1,8 @@
 //! Removal of a dropped table.
 //!
-//! The schema has lost the table before. A crash at any point here leaves at worst a directory with
-//! a mark that its table was dropped, which the next start removes. Readers under way keep their
-//! files open.
+//! The schema has lost the table before. A crash before the directory is marked as dropped leaves
+//! an orphan (`orphans`). A later crash leaves a marked directory, which the next start removes.
+//! Readers under way keep their files open.
 
 use espalier_mutation::{
     LogPosition,
@@ -49,7 +49,7 @@ impl SchemaChanges<'_> {
         }
     }
 
-    /// Removes a table from this shard, after a flush of it that may be under way.
+    /// Waits for a flush of a table that may be under way, and removes the table from this shard.
     async fn forget_table(self, id: TableId) {
         let Ok(table) = self.node.store().tables.get(id) else { return };
         table.set_dropped();

@@ -28,8 +28,7 @@ impl Node {
         let outcomes = self.on_all_shards(move |node| {
             let ids = ids.clone();
             async move {
-                // The tables that were dropped meanwhile, or belong to another shard alone, are
-                // left out.
+                // Tables that were dropped meanwhile, or that only another shard has, are left out.
                 let store = node.store();
                 let tables = ids.into_iter().filter_map(|id| store.tables.get(id).ok()).collect();
                 flush_tables(store, tables).await

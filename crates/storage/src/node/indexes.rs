@@ -59,8 +59,8 @@ pub(super) async fn forget_dropped_indexes(node: &Node, old: &Schema, new: &Sche
     }
 }
 
-/// Records the indexes of a table in `system."IndexInfo"` once all shards have built them. The
-/// first shard does it; each other one wakes it when its own part is built.
+/// Records the indexes of a table in `system."IndexInfo"` once all shards have built them. Shard 0
+/// writes the record; each other shard wakes shard 0 when its own part is built.
 pub(super) async fn record_built_indexes(
     node: &Node,
     table: &Rc<Table>,

@@ -37,14 +37,14 @@ const TABLE: (&str, &str) = ("system", "batches");
 /// Pause before the failed parts of a batch are retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Number of retries after which a batch is given up that a shard refuses for good (arbitrary).
-/// Several, because another shard may have failed for a reason that passes.
+/// Number of successive retries that a shard refuses for good, after which the batch is given up
+/// (arbitrary). Several, because another shard may have failed for a reason that passes.
 const MAX_REFUSED_RETRIES: u32 = 10;
 
 /// Minimum age at which an unfinished batch is given up (arbitrary). Without it, each crash would
 /// leave halves of batches in tables with `gc_grace_seconds = 0`. In such a table, a retry could
 /// bring back data if, within this time, a later deletion arrives, is flushed and is purged while
-/// its shard still refuses the older writes. That is not expected.
+/// its shard still refuses the older writes. Such a sequence of events is not expected.
 const MIN_GRACE: Duration = Duration::from_secs(3600);
 
 /// Maximum bytes of retried batches on a shard (arbitrary). The shard refuses logged batches beyond
@@ -162,7 +162,8 @@ impl<'n> Batches<'n> {
         let bytes = content.len();
         let entry = entry(&table, &key, content);
         if let Err(error) = self.node.apply(Mutation { updates: vec![entry] }).await {
-            // The entry may be in the log, and would apply weeks later a batch that was refused.
+            // The entry may be in the log. If it stayed there, a start weeks later would apply a
+            // batch that was refused.
             if let StorageError::CommitLog(CommitLogError::Write(_)) = error {
                 self.remove_entry(&table, key, i64::MIN).await;
             }
@@ -219,7 +220,7 @@ impl<'n> Batches<'n> {
             return self.node.apply_complete(mutation.clone()).await;
         };
         if self.node.apply_complete(mutation.clone()).await.is_ok() {
-            // A task of its own: the caller's turns end before the entry is gone.
+            // A separate task removes the entry, so that the caller's turns can end before that.
             let node = self.node.clone();
             let remove =
                 async move { Batches::of(&node).remove_entry(&table, key, i64::MIN).await };
@@ -237,9 +238,9 @@ impl<'n> Batches<'n> {
         Unfinished { node: self.node.clone(), bytes }
     }
 
-    /// Retries a stored batch until it is applied, or until a shard has refused it for good several
-    /// times. `is_complete` says that the caller holds turns, and that the mutation has its view
-    /// updates.
+    /// Retries a stored batch until it is applied, until it is too old, or until a shard has
+    /// refused it for good several times. `is_complete` says that the caller holds turns, and that
+    /// the mutation has its view updates.
     ///
     /// # Errors
     /// The node shuts down, or the batch is given up.
@@ -293,7 +294,7 @@ impl<'n> Batches<'n> {
     }
 
     /// Removes the writes to tables that were truncated after them, and all writes if later
-    /// deletions may have been forgotten.
+    /// deletions may have been purged.
     async fn drop_truncated_and_expired(
         self,
         mutation: &mut Mutation,
@@ -358,7 +359,7 @@ impl<'n> Batches<'n> {
         let all = ReadTarget::Range(KeyRange::full());
         let command = ReadCommand::of_all(table.clone(), all, now_s);
         'batches: for partition in self.node.read(command).await?.partitions {
-            // The member of a ring finishes the batches of its peers.
+            // The members of that node's ring finish its batches.
             if partition.rows.iter().any(|row| is_of_ring(table, row)) {
                 continue;
             }
@@ -389,7 +390,7 @@ impl<'n> Batches<'n> {
                         );
                         continue 'batches;
                     }
-                    // A table with views reads rows before it writes them.
+                    // A write to a table with views reads rows first.
                     Err(error) if is_damage(&error) => {
                         tracing::error!(
                             %error,
@@ -416,7 +417,7 @@ impl<'n> Batches<'n> {
     }
 }
 
-/// Returns whether a shard refuses a write whenever it is asked.
+/// Returns whether a retry of the write would fail in the same way.
 fn is_refusal(error: &StorageError) -> bool {
     matches!(
         error,
@@ -433,7 +434,7 @@ fn is_damage(error: &StorageError) -> bool {
     )
 }
 
-/// Returns when a batch was stored, in µs since 1970, from its id.
+/// Returns the time at which a batch was stored, in µs since 1970, from the batch's id.
 fn created_us(key: &DecoratedKey) -> Option<i64> {
     micros_of(&Uuid::from_slice(&key.key).ok()?)
 }

@@ -1,19 +1,21 @@
 //! The node: the handle to the storage engine that `cql` and `server` hold, one for each shard. It
 //! routes calls between the shards' stores ([`crate::ShardStore`]).
 //!
-//! The work of several shards together is grouped into types of one idea each ([`Snapshots`],
-//! [`Compactions`] and others). They are handles to the node, made where they are used.
+//! The work of several shards together is grouped into types by topic ([`Snapshots`],
+//! [`Compactions`] and others). They are handles to the node, created where they are used.
 //!
 //! | module | what it does |
 //! | --- | --- |
 //! | `open`, `replay`, `shutdown` | start and end |
 //! | `routing`, `registry` | calls to other shards |
-//! | `peers` | what the background work of a store asks of the other shards |
+//! | `peers` | calls of a store's background work to the other shards |
 //! | `write`, `logged_batch`, `batch_rows` | writes of several shards |
 //! | `turns`, `turn_calls`, `counters` | writes that read rows first |
 //! | `read`, `visit` | reads on this shard and over all of them |
 //! | `views` | materialized views |
 //! | `virtual_tables`, `table_statistics` | the node's state as tables |
+//! | `disk_usage` | the used share of the disk |
+//! | `system_keyspaces` | the system keyspaces in the schema tables |
 //! | `row_cache` | maintenance of the row caches |
 //! | `flush`, `compact`, `scrub` | flushes, compactions and scrubs on demand |
 //! | `compaction`, `throughput` | stopping, enabling, reporting compactions |
@@ -98,7 +100,8 @@ struct Inner {
     /// result.
     opened: Event,
     open_outcome: RefCell<Result<(), StorageError>>,
-    /// On shard 0: held by the schema change under way.
+    /// On shard 0: held by a schema change, a truncation, or work on the files of tables, such as a
+    /// snapshot, one at a time.
     schema_lock: Semaphore,
     /// Plans and builds of materialized views.
     views: ViewWork,

@@ -1,6 +1,6 @@
 //! Orphans: directories of tables that the schema does not have. The removal of such a directory
-//! failed, or an operator put it there. A start reports orphans, but removes none: they may be the
-//! last copy of some data.
+//! failed or never began because of a crash, or an operator put it there. A start reports orphans,
+//! but removes none: they may be the last copy of some data.
 
 use std::path::PathBuf;
 
@@ -53,8 +53,8 @@ impl Node {
 }
 
 impl<'n> Orphans<'n> {
-    /// Returns the orphans. A dropped table's directory that holds only snapshots or backups is not
-    /// one; it is listed with the snapshots.
+    /// Returns the orphans. A dropped table's directory that holds only snapshots or backups is no
+    /// orphan; it is listed with the snapshots.
     ///
     /// # Errors
     ///
@@ -62,7 +62,7 @@ impl<'n> Orphans<'n> {
     pub async fn list(self) -> Result<Vec<Orphan>, StorageError> {
         self.node
             .on_shard(0, |node| async move {
-                // No table is created or dropped meanwhile.
+                // Under this lock, no table is created or dropped.
                 let _lock = node.inner.schema_lock.acquire(1).await;
                 Orphans::of(&node).find_orphans().await
             })

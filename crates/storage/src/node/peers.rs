@@ -17,7 +17,7 @@ use crate::{
     table::Table,
 };
 
-/// The node of a store. It does not keep the node alive: the node owns the store.
+/// The node of a store. The reference is weak, because the node owns the store.
 pub(super) struct NodePeers(Weak<Inner>);
 
 impl NodePeers {

@@ -1,4 +1,4 @@
-//! Replay of the commit log at start, with writes that other shards own now.
+//! Replay of the commit log at start, including writes that other shards own now.
 
 use espalier_commitlog::FoundSegment;
 use espalier_mutation::{Mutation, schema::Schema};
@@ -15,7 +15,8 @@ const BATCH: usize = 256;
 
 impl Start<'_> {
     /// Replays segments on this shard. Writes that another shard owns are sent there. That happens
-    /// only if the number of shards has changed, and then no SSTable refers to the old segments.
+    /// only if the number of shards has changed. Then the SSTables of the replayed writes do not
+    /// name the old segments, which the start removes after a flush.
     pub(super) async fn replay_here(
         self,
         segments: Vec<FoundSegment>,

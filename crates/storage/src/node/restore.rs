@@ -46,7 +46,7 @@ impl<'n> Snapshots<'n> {
         name: String,
         tag: &str,
     ) -> Result<Imported, StorageError> {
-        // No DROP, ALTER, TRUNCATE or removal of a snapshot runs meanwhile.
+        // Under this lock, no DROP, ALTER, TRUNCATE or removal of a snapshot runs.
         let _lock = self.node.inner.schema_lock.acquire(1).await;
         let Some(metadata) = self.node.store().schema().table(&keyspace, &name).cloned() else {
             return Err(StorageError::UnknownTableName { keyspace, table: name });

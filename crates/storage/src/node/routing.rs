@@ -8,7 +8,7 @@ use espalier_runtime::submit_to;
 use super::{Node, registry};
 
 impl Node {
-    /// Splits a mutation by owner. An empty mutation has no parts.
+    /// Splits a mutation by owner. If the node has several shards, an empty mutation has no parts.
     pub(super) fn split_by_shard(&self, mutation: Mutation) -> Vec<(usize, Mutation)> {
         let store = self.store();
         let owner = |update: &PartitionUpdate| {

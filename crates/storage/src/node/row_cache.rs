@@ -1,4 +1,4 @@
-//! Explains and drops what the caches of all shards hold.
+//! Explains and drops the contents of the caches of all shards.
 
 use std::sync::Arc;
 

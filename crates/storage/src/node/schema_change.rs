@@ -146,8 +146,8 @@ impl SchemaChanges<'_> {
     }
 }
 
-/// The right to change the schema. It is released even if the caller is dropped in the middle of
-/// a change.
+/// The right to change the schema. The right is released even if the caller is dropped in the
+/// middle of a change.
 struct SchemaLock(Option<Node>);
 
 impl SchemaLock {

@@ -18,9 +18,9 @@ impl<'n> Compactions<'n> {
     ///
     /// # Errors
     ///
-    /// Fails if a table is needed for a start, if the snapshot fails, or with the first failure of
-    /// a file. With `Abort` no file follows the first failure; with the other modes the failure is
-    /// returned at the end.
+    /// Fails if the scrub may leave out data and a table is needed for a start, if the snapshot
+    /// fails, or with the first failure of a file. With `Abort`, a shard ends at its first failure;
+    /// with the other modes, it returns the failure at the end.
     pub fn scrub(
         self,
         tables: Vec<SnapshotTable>,
@@ -47,7 +47,7 @@ impl<'n> Compactions<'n> {
                 async move {
                     let (mut report, mut failure) = (ScrubReport::default(), FirstFailure::none());
                     for id in ids {
-                        // The table was dropped meanwhile, or belongs to another shard alone.
+                        // The table was dropped meanwhile, or only another shard has it.
                         let Ok(table) = node.store().tables.get(id) else { continue };
                         match seen.requests(&node, &table).scrub_all(mode).await {
                             Ok(more) => report.add(more),

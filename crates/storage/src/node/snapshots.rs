@@ -1,6 +1,6 @@
 //! Snapshots: hard links to a table's files in `snapshots/<tag>` below its directory, with
-//! `schema.cql` and `manifest.json`, as in Cassandra and ScyllaDB. Each shard links its files, and
-//! no compaction exchanges files meanwhile.
+//! `schema.cql` and `manifest.json`, as in Cassandra and ScyllaDB. Each shard links its files,
+//! while its own compactions exchange none.
 
 use std::{
     collections::HashMap,
@@ -39,8 +39,8 @@ const LINK_ATTEMPTS: u32 = 16;
 pub struct SnapshotTable {
     /// Id of the table.
     pub id: TableId,
-    /// Writes the CQL statements that create the table. Called when no ALTER can run until the
-    /// files are linked, because the statements must fit the files.
+    /// Writes the CQL statements that create the table. Called under the lock under which the files
+    /// are linked, so that no ALTER runs in between: the statements must fit the files.
     pub describe: fn(&Schema, &TableMetadata) -> String,
 }
 
@@ -303,9 +303,9 @@ impl<'n> Snapshots<'n> {
         Ok(entries.iter().any(|entry| entry.name == SNAPSHOTS && entry.is_link))
     }
 
-    /// Returns the details of a snapshot; files may come and go meanwhile. `copies` has the number
-    /// of the table's snapshots that have a file of a name. Such files are the same file, since no
-    /// two files of a table have one name.
+    /// Returns the details of a snapshot; files may come and go meanwhile. For each file name,
+    /// `copies` has the number of the table's snapshots with a file of this name. Such files are
+    /// the same file, since no two files of a table have one name.
     async fn details_of(
         self,
         table: &NamedDirectory,

@@ -13,8 +13,8 @@ impl Compactions<'_> {
         self.node.store().compactions.throughput.bytes_per_second()
     }
 
-    /// Changes the limit on all shards, also for running compactions; 0 means no limit. It is not
-    /// persisted: the next start reads the settings again.
+    /// Changes the limit on all shards, also for running compactions; 0 means no limit. The new
+    /// limit is not persisted: the next start reads the settings again.
     pub async fn set_throughput(self, mebibytes_per_second: u64) {
         let bytes = mebibytes_per_second.saturating_mul(MEBIBYTE);
         self.node

@@ -1,9 +1,10 @@
 //! Truncation: removes everything written to a table before it, also after a crash.
 //!
-//! 1. All shards hold off flushes of the table and note their position in the commit log.
-//! 2. All shards set the table's memtables and SSTables aside.
+//! 1. All shards hold off flushes and compactions of the table.
+//! 2. All shards set the table's memtables and SSTables aside, and note their position in the
+//!    commit log.
 //! 3. A truncation record is made durable. A failure up to here restores the table.
-//! 4. The files set aside are removed. Then the record forgets their generation numbers, so that
+//! 4. The files set aside are removed. Then the record forgets their numbers and names, so that
 //!    files that an operator copies into the directory later are not taken for truncated ones.
 
 use std::path::Path;
@@ -50,7 +51,7 @@ impl Node {
         })
     }
 
-    /// Returns when a table was truncated last, in µs since 1970.
+    /// Returns the time of a table's last truncation, in µs since 1970.
     ///
     /// # Errors
     ///
@@ -153,8 +154,8 @@ impl Truncation<'_> {
         }
     }
 
-    /// Sets the table's data aside. Returns its position in the commit log and the names of the
-    /// SSTables with UUIDs as ids, which have no order.
+    /// Sets the table's data aside. Returns the shard's position in the commit log, and the names
+    /// of the SSTables whose ids are UUIDs, because such ids have no order.
     fn begin_truncation(self, id: TableId) -> (LogPosition, Vec<String>) {
         let Ok(table) = self.node.store().tables.get(id) else {
             return (LogPosition::NONE, Vec::new());

@@ -24,8 +24,8 @@ pub(super) const MAX_TURN_CALLS: usize = 512;
 /// The reason in the error of a statement whose call has not begun at its deadline.
 const CROWD: &str = "Too many statements of its shard waited for rows of other shards";
 
-/// The right to call other shards and to wait for turns there. Without a permit, the statement is
-/// one of this shard alone.
+/// The right to call other shards and to wait for turns there. Without a permit, the statement
+/// calls no other shard.
 #[must_use = "a call that waits for turns runs in `until_answered`"]
 pub struct TurnCall {
     permit: Option<Permit>,
@@ -44,9 +44,9 @@ impl Node {
         if shards.iter().all(|shard| *shard == self.store().routing.context.index) {
             return Ok(TurnCall { permit: None });
         }
-        // A transaction calls from shard to shard. It takes one unit for each shard. So the
-        // transactions of all shards together make at most as many calls between two shards as one
-        // shard may make.
+        // A transaction calls from shard to shard, and takes one unit for each shard of the node.
+        // So the transactions of all shards together make at most as many calls between two shards
+        // as one shard may make.
         let units = if shards.len() == 1 { 1 } else { self.store().routing.context.count };
         let permit = self.inner.turn_calls.acquire(units.min(MAX_TURN_CALLS));
         Ok(TurnCall { permit: Some(deadline.limit(permit, CROWD).await?) })

@@ -7,9 +7,9 @@ use crate::{
 };
 
 impl Node {
-    /// Shows a visitor all that the partitions of a command hold, in ring order, until it wants no
-    /// more. The visitor goes to the shards that own the partitions, one after the other, and
-    /// comes back in the end.
+    /// Shows a visitor all that the partitions of a command hold, in ring order, until the visitor
+    /// wants no more. The read sends the visitor to the shards that own the partitions, one after
+    /// the other, and returns the visitor in the end.
     ///
     /// # Errors
     ///

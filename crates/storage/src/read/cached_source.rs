@@ -54,8 +54,8 @@ impl CacheView for ReadView {
     }
 
     fn maximum_timestamp(&self) -> i64 {
-        // SSTables are sorted by descending maximum timestamp, and the cache has no data that no
-        // SSTable has.
+        // SSTables are sorted by descending maximum timestamp, and all data of the cache is from
+        // SSTables.
         self.view.sstables.first().map_or(i64::MAX, |newest| newest.maximum_timestamp())
     }
 
@@ -72,7 +72,8 @@ impl CacheView for ReadView {
     }
 }
 
-/// Opens the SSTables' content of a partition, from the row cache as far as it is continuous there.
+/// Opens the SSTables' content of a partition. The row cache serves the parts that are continuous
+/// there; the rest comes from the files.
 pub(super) async fn cached_source(
     access: &CacheAccess,
     view: &Rc<TableView>,

@@ -29,14 +29,15 @@ pub struct ReadCommand {
     pub limits: ReadLimits,
     /// The position where an earlier read stopped.
     pub resume: Option<ReadPosition>,
-    /// The conditions on indexed columns. The read may use the indexes to skip rows without it;
-    /// it may return others, too.
+    /// The conditions on indexed columns. The read may use the indexes to skip rows that do not
+    /// meet the conditions, but it may also return such rows.
     pub search: Option<Arc<IndexSearch>>,
-    /// True if the read leaves caches unchanged: it uses cached data, but neither counts as an
-    /// access nor adds anything.
+    /// True if the read leaves caches unchanged: it uses neither the row cache nor the empty-range
+    /// cache, and it uses cached pages without counting as an access or adding pages.
     pub bypass_cache: bool,
     /// The values to return in [`ReadResult::flat`], in place of [`ReadResult::partitions`]. They
-    /// belong to selected columns. A read with a [`Self::search`] returns objects.
+    /// belong to selected columns. A read with a [`Self::search`] ignores this field and fills
+    /// [`ReadResult::partitions`].
     pub flat: Option<Arc<FlatColumns>>,
 }
 
@@ -61,15 +62,14 @@ impl ReadCommand {
         }
     }
 
-    /// Returns whether a range read goes through the page cache, as look-ups do, and not around it,
-    /// as scans do. A short read returns few rows, and later reads are likely to need the same
-    /// pages.
+    /// Returns whether a range read is short. A short read uses the page cache, as look-ups do,
+    /// because it returns few rows, and later reads are likely to need the same pages.
     pub(crate) fn is_short(&self) -> bool {
         self.limits.rows <= SHORT_ROWS
     }
 
-    /// Returns whether a range read goes around the row cache: a long scan of flat rows, to which
-    /// the rows of files cost less than those of the cache.
+    /// Returns whether a range read goes around the row cache. A long scan of flat rows does so,
+    /// because it reads a row of a file at a lower cost than a cached row.
     pub(crate) fn scans_files(&self) -> bool {
         self.flat.is_some() && !self.is_short()
     }
@@ -112,13 +112,13 @@ pub struct ReadLimits {
     pub rows_per_partition: usize,
     /// Maximum bytes of values and keys. The row that reaches the limit is the last one.
     pub bytes: usize,
-    /// Maximum dead fragments that the read drops before it stops at the next opportunity. Counted
-    /// from the last returned row, the limit is a tenth of this once the read has taken
-    /// [`LONG_WALK`], and a hundredth after twice that time. Within a covered partition the read
-    /// checks the limit every few hundred fragments.
+    /// Maximum dead fragments that the read drops before it stops at the next opportunity. For the
+    /// fragments behind the last returned row, the limit is a tenth of this once the read has spent
+    /// [`LONG_WALK`] on them, and a hundredth after twice that time. Within a partition, the merge
+    /// checks the limit at least once for each 256 dropped fragments.
     pub tombstones: usize,
     /// A read that has dropped dead fragments stops at the next multiple of this many rows, so that
-    /// the caller can count them for each such window.
+    /// the caller can count the dropped fragments of each such window.
     pub window_rows: usize,
 }
 
@@ -165,10 +165,11 @@ pub struct ReadResult {
     pub dropped: u64,
     /// True if secondary indexes answered, rather than a read of the whole target.
     pub used_index: bool,
-    /// Number of index entries that searches for ranges of values have passed.
+    /// Number of index entries that searches for ranges of values have read, and of vectors in
+    /// memtables that searches for near vectors have compared.
     pub passed_entries: u64,
-    /// The rows that a search for near vectors has left out; `None` if it has left out none, or an
-    /// earlier read has searched.
+    /// The bound of the rows that a search for near vectors has left out. `None` if the search has
+    /// left out no row, or if an earlier read has done the search.
     pub nearest_bound: Option<NearestBound>,
     /// The places of a search for near vectors behind [`Self::next`], for the next read.
     pub nearest_places: Option<FoundPlaces>,
@@ -198,7 +199,7 @@ impl ReadResult {
         rows.sum::<usize>() + self.flat.ends.len()
     }
 
-    /// Returns the key of the last partition with a row.
+    /// Returns the key of the last partition of the result.
     pub fn last_key(&self) -> Option<&DecoratedKey> {
         let last = self.partitions.last().map(|partition| &partition.key);
         self.flat.partitions.last().map(|partition| &partition.key).or(last)

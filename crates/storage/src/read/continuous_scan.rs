@@ -1,8 +1,9 @@
-//! Scans of partitions that are served from memory as far as the range of partitions is continuous
-//! (rule 15), merged with the memtables.
+//! Scans the partitions of a range in the row cache, as far as the range is continuous there (rule
+//! 15 of docs/cache.md), and merges them with those of the memtables.
 //!
-//! The sequence of partitions has no snapshot: each step reads the present state, which is true of
-//! the view's files as long as the ticket is valid. Each single partition shows one state.
+//! The sequence of partitions has no snapshot: each step reads the present state of the cache,
+//! which agrees with the view's files as long as the ticket is valid. Each single partition shows
+//! one state.
 
 use std::rc::Rc;
 
@@ -21,7 +22,7 @@ pub(crate) struct ContinuousScan<'a> {
     view: &'a Rc<TableView>,
     command: &'a ReadCommand,
     range: KeyRange,
-    /// The bound up to which the scan has come.
+    /// The bound that the scan has reached.
     at: KeyBound,
     continuous_range: ContinuousRange,
     /// The memtables' next key, if it was looked up and not returned yet.
@@ -65,7 +66,7 @@ impl<'a> ContinuousScan<'a> {
         &self.at
     }
 
-    /// Moves the scan on to a later bound.
+    /// Moves the scan forward to a later bound.
     pub(crate) fn skip_to(&mut self, bound: KeyBound) {
         self.at = bound;
         self.continuous_range = ContinuousRange::to_be_read();
@@ -78,8 +79,9 @@ impl<'a> ContinuousScan<'a> {
         recorder: &mut EmptyRangeRecorder<'_>,
     ) -> Result<ContinuousStep, StorageError> {
         let CacheAccess { cache, ticket, scan } = &self.access;
-        // After a partition had to be read from the files on its own, the scan reads the files: it
-        // would cost more to read the partitions that follow one by one.
+        // After a look-up of one partition had to read the files, the caller scans the files for
+        // the rest of the range, because look-ups of the following partitions one by one would cost
+        // more.
         let has_missed = scan.as_ref().is_some_and(|scan| scan.has_missed.get());
         while self.continuous_range.partitions.is_empty()
             && self.continuous_range.end == ContinuousEnd::More

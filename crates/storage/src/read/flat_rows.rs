@@ -1,8 +1,8 @@
 //! The rows of a scan in flat form: one buffer holds the values of all rows.
 //!
 //! A scan of many rows makes no object of a row. It appends the values that the reader asked for,
-//! each as the native protocol encodes it, so that a reader may copy them into its answer. Another
-//! shard can get them as they are.
+//! each as the native protocol encodes it, so that the reader can copy the values into its answer.
+//! One shard sends the values to another in the same form.
 //!
 //! Memory bound: the limits of the read, and the values of one row.
 
@@ -14,7 +14,7 @@ use espalier_types::collection::write_value;
 pub struct FlatColumns {
     clustering: usize,
     regular: Box<[ColumnId]>,
-    /// The regular columns and their indexes there, in the order of the columns.
+    /// Each regular column with its index in `regular`, in the order of the columns.
     slots: Box<[(ColumnId, usize)]>,
 }
 
@@ -22,7 +22,7 @@ pub struct FlatColumns {
 const FEW: usize = 8;
 
 impl FlatColumns {
-    /// Makes the list. `clustering` is the number of clustering columns whose values come first:
+    /// Creates the list. `clustering` is the number of clustering columns whose values come first:
     /// all of the table or none. No regular column is a counter or has several cells.
     pub fn new(clustering: usize, regular: impl Into<Box<[ColumnId]>>) -> Self {
         let regular = regular.into();
@@ -31,13 +31,13 @@ impl FlatColumns {
         Self { clustering, regular, slots }
     }
 
-    /// The number of clustering columns whose values come first.
+    /// Returns the number of clustering columns whose values come first.
     #[inline]
     pub fn clustering(&self) -> usize {
         self.clustering
     }
 
-    /// The regular columns.
+    /// Returns the regular columns.
     #[inline]
     pub fn regular(&self) -> &[ColumnId] {
         &self.regular
@@ -59,8 +59,8 @@ impl FlatColumns {
         self.slots.get(found).map(|(_, slot)| *slot)
     }
 
-    /// Puts the value of a cell into its place among the values of the regular columns, if it has
-    /// one.
+    /// Stores the value of a cell among the values of the regular columns, if its column is one of
+    /// them.
     #[inline]
     pub(crate) fn put<'r>(&self, id: ColumnId, value: &'r [u8], values: &mut [Option<&'r [u8]>]) {
         if let Some(place) = self.slot_of(id).and_then(|slot| values.get_mut(slot)) {

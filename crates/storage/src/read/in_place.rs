@@ -2,9 +2,9 @@
 //! flat rows without becoming objects, and rows that are not visible leave nothing.
 //!
 //! The walk in place covers the rows up to the first one that it does not handle: a marker of a
-//! range deletion, a row of a file with several cells in a column, or rows behind so many invisible
-//! ones that a leap is worth it. The merge reads the rest, as it reads partitions of several
-//! sources. Traced reads are merged, too, because the trace counts fragments.
+//! range deletion, a row of a file with several cells in a column, or a row behind [`MAX_DROPPED`]
+//! invisible rows. The merge reads the rest, as it reads partitions of several sources. Traced
+//! reads are merged, too, because the trace counts fragments.
 //!
 //! Memory bound: that of the merge.
 
@@ -48,7 +48,7 @@ pub(super) async fn read_in_place(
     recorder: &mut EmptyRangeRecorder<'_>,
     result: &mut ReadResult,
 ) -> Result<Option<ReadPosition>, StorageError> {
-    // An earlier page may have returned all rows of the partition that this read may have.
+    // Earlier pages may have returned all rows that the limit for one partition allows.
     if resumed.rows_of_partition < command.limits.rows_per_partition
         && let [source] = sources.as_mut_slice()
         && let Some(columns) = &command.flat
@@ -89,7 +89,8 @@ fn deletion_in_place(source: &Source<'_>) -> Option<DeletionTime> {
     (is_possible && !deletion.deletes(source.maximum_timestamp())).then_some(deletion)
 }
 
-/// Returns the header with its deletion applied, if it has a static row.
+/// Returns the source's header, with the partition deletion applied to the static row; `None`
+/// without a static row.
 fn source_header(command: &ReadCommand, source: &Source<'_>) -> Option<PartitionHeader> {
     let header = source.header();
     header.static_row.as_ref()?;
@@ -100,7 +101,7 @@ fn source_header(command: &ReadCommand, source: &Source<'_>) -> Option<Partition
 enum End {
     /// The partition is at its end.
     Partition,
-    /// The partition has no more rows for this read.
+    /// The limit of rows of one partition was reached.
     RowsPerPartition,
     /// A limit over all partitions was reached behind this row.
     Limit(Clustering),

@@ -75,13 +75,14 @@ impl Remaining {
     }
 
     /// Ends the walk over dead rows at a returned row, before which `more` fragments were dropped.
-    /// Only dead rows at the end of a page can end it early.
+    /// A page can end early only among dead rows at its end.
     fn end_walk(&mut self, more: u64) {
         self.dropped_before_walk = self.dropped + more;
         self.walk_began = None;
     }
 
-    /// Takes a returned row, before which `dropped` fragments were dropped.
+    /// Subtracts a returned row. `dropped` fragments were dropped before this row and are not
+    /// counted in `self.dropped` yet.
     #[inline]
     pub(super) fn take_row(&mut self, bytes: usize, dropped: u64) {
         self.rows -= 1;
@@ -96,16 +97,16 @@ impl Remaining {
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// Takes the parts of a partition besides its rows. A page counts them where the partition
-    /// ends.
+    /// Subtracts the bytes of a partition's key and static row. A page counts them at the end of
+    /// the partition.
     fn take_partition(&mut self, key: &DecoratedKey, static_row: Option<&Row>) {
         let bytes = size_of::<FlatPartition>() + key.key.len();
         let bytes = bytes + static_row.map_or(0, Row::page_bytes);
         self.bytes = self.bytes.saturating_sub(bytes);
     }
 
-    /// Returns the number of dropped fragments at which the merge next checks the tombstone limit;
-    /// `so_far` were dropped.
+    /// Returns the number of dropped fragments at which the merge next checks the tombstone limit.
+    /// In this partition, `so_far` were dropped.
     fn drops_to_look(&self, so_far: u64) -> u64 {
         self.max_dropped.map_or(u64::MAX, |most| {
             so_far + DROPS_BETWEEN_LOOKS.min(most.saturating_sub(self.dropped + so_far))
@@ -117,13 +118,14 @@ impl Remaining {
     }
 }
 
-/// The state of a partition that an earlier read has started.
+/// The state of a partition of which an earlier page, or the walk in place, has read a part.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Resumed {
-    /// An earlier page returned rows, so a static row alone does not count as a row again.
+    /// True if rows of the partition were returned before, so that a static row alone does not
+    /// count as a row.
     pub(crate) has_rows: bool,
     pub(crate) rows_of_partition: usize,
-    /// This read has taken the beginning of the partition, with its static row, in place.
+    /// True if the walk in place has read the beginning of the partition, with its static row.
     pub(crate) is_begun: bool,
 }
 
@@ -177,13 +179,13 @@ pub(crate) async fn read_partition(
     Ok(stopped)
 }
 
-/// A partition of which a read has taken all rows that it takes.
+/// A partition from which a read takes no more rows.
 pub(super) struct Ended {
     /// Rows that this read returns.
     pub(super) rows: usize,
     /// Dropped fragments that `remaining` does not count yet.
     pub(super) dropped: u64,
-    /// The position of a limit over all partitions.
+    /// The position at which a limit over all partitions was reached.
     pub(super) stopped: Option<ReadPosition>,
     pub(super) is_at_end: bool,
 }
@@ -202,7 +204,7 @@ impl Ended {
         remaining: &mut Remaining,
         recorder: &mut EmptyRangeRecorder<'_>,
     ) -> (bool, Option<ReadPosition>) {
-        // A partition without a result counts as a dropped fragment, too.
+        // A partition without a result counts as at least one dropped fragment.
         let is_nothing =
             self.rows == 0 && static_row.is_none() && !(resumed.is_begun && resumed.has_rows);
         if let Some(ReadPosition { clustering: Some(last), .. }) = &self.stopped {
@@ -221,9 +223,8 @@ impl Ended {
             }
             return (true, self.stopped);
         }
-        // A partition with static content only counts as a row, if the command selects the whole
-        // partition, and only at the partition's end. A read that resumes behind a dead row covers
-        // only a part of the partition.
+        // A partition with only static content counts as a row if the command selects the whole
+        // partition, and only at the partition's end, because a later page may still find a row.
         let is_counted = command.slices.is_all() && !resumed.has_rows && self.stopped.is_none();
         let Some(static_row) = static_row.filter(|_| is_counted) else {
             return (false, self.stopped);

@@ -42,8 +42,8 @@ enum Dead {
     Rest,
 }
 
-/// Scans in place add the pages of tables to the page cache whose files take at most this part of
-/// it. Arbitrary.
+/// A long scan of flat rows adds pages to the page cache only if the files of the table are no
+/// larger than the page cache divided by this number. Arbitrary.
 const KEPT_PART: u64 = 4;
 
 fn fits_page_cache(view: &TableView) -> bool {
@@ -59,7 +59,7 @@ pub(super) async fn read_range(
     remaining: Remaining,
 ) -> Result<ReadResult, StorageError> {
     let TableAccess { view, cache, empty } = access;
-    // Long scans leave the page cache unchanged, unless the table is small.
+    // Long scans leave the page cache unchanged, unless they return flat rows of a small table.
     let may_use_cache = command.is_short() || command.scans_files() && fits_page_cache(view);
     let bypass_cache = command.bypass_cache || !may_use_cache;
     let command = &ReadCommand { bypass_cache, ..command.clone() };
@@ -108,7 +108,8 @@ impl RangeRead<'_> {
         Ok(())
     }
 
-    /// Reads the rest of a partition from a scan of it, as the partitions behind it.
+    /// Reads the rest of a partition with a scan of the files, as [`Self::read_files`] reads the
+    /// partitions behind it.
     async fn finish_in_place(&mut self, position: &ReadPosition) -> Result<(), StorageError> {
         let Self { view, command, empty, remaining, result, .. } = self;
         let Some(slices) = slices_behind(command, position) else { return Ok(()) };
@@ -220,8 +221,8 @@ impl RangeRead<'_> {
     fn pass_empty(&mut self, at: &KeyBound, range: &KeyRange) -> Result<Dead, StorageError> {
         let Some((place, weight)) = self.recorder.beyond(at) else { return Ok(Dead::Nothing) };
         let next = if place >= Place::end(&range.end) { None } else { place.key_bound()? };
-        // An empty range that ends within the next partition does not skip it; the partition is
-        // read with the range's end as its start.
+        // An empty range that ends within the next partition does not skip the partition; the read
+        // of the partition begins at the end of the empty range.
         if next.as_ref() == Some(at) {
             return Ok(Dead::Nothing);
         }
@@ -251,7 +252,7 @@ impl RangeRead<'_> {
         Ok(self.end_partition(key).await)
     }
 
-    /// Passes a partition that has no visible content; returns `true` if a limit is reached.
+    /// Skips a partition that has no visible content; returns `true` if a limit is reached.
     async fn pass_covered(&mut self, key: &DecoratedKey) -> bool {
         self.recorder.pass_empty(1, key, None);
         self.recorder.leave(true);

@@ -1,12 +1,12 @@
 //! Scans the partitions of a range over all sources at once.
 //!
-//! Each SSTable has a scan, which stands at a partition. The memtables are searched for the next
+//! Each SSTable has a scan, whose position is a partition. The memtables are searched for the next
 //! key at each step. The lowest key of all sources is next, and the caller merges the sources that
 //! have this key.
 //!
-//! Memory bound: one scan for each SSTable, which reads up to 256 KiB ahead. Unless the statement
-//! bypasses the cache, a scan begins as a short one, which takes pages from the page cache and adds
-//! them there.
+//! Memory bound: one scan for each SSTable, which reads up to 256 KiB ahead. Unless `bypass_cache`
+//! is set, as for most long reads, a scan begins as a short one, which reads pages through the page
+//! cache.
 
 use std::rc::Rc;
 
@@ -31,7 +31,7 @@ pub(crate) struct RangeScan<'a> {
     command: &'a ReadCommand,
     range: KeyRange,
     scans: Vec<Scan>,
-    /// The partition that was returned last. Scans that stand there advance in the next step.
+    /// The partition that was returned last. Scans at this partition advance in the next step.
     last: Option<DecoratedKey>,
     /// The memtables' content of their next partition.
     in_memory: Option<NextInMemory>,
@@ -157,8 +157,8 @@ impl<'a> RangeScan<'a> {
         Ok(None)
     }
 
-    /// Opens the partition that [`Self::next_partition`] returned last. It does not wait before it
-    /// opens the memtables.
+    /// Opens the partition that [`Self::next_partition`] returned last. The scan does not wait
+    /// before it opens the memtables.
     pub(crate) async fn open(
         &mut self,
         key: &DecoratedKey,

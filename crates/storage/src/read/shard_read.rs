@@ -36,11 +36,11 @@ pub(crate) struct TableAccess<'a> {
     pub(crate) empty: Option<&'a EmptyRangeAccess>,
 }
 
-/// Reads a table. `own` is the range of partitions that this shard owns, because SSTables may hold
-/// others.
+/// Reads a table. `own` is the range of partitions that this shard owns. A read of a range skips
+/// all others, which SSTables may hold.
 ///
-/// The future is boxed, because it is deep and large, and would make those of all callers large,
-/// too. This also compiles it here, and not again in each program that reads.
+/// The future is boxed, because it is deep and large, and would make the futures of all callers
+/// large, too. The box also has the future compiled here, and not again in each program that reads.
 pub(crate) fn read_on_shard<'a>(
     access: TableAccess<'a>,
     command: &'a ReadCommand,
@@ -159,7 +159,8 @@ fn bound_behind(row: &Clustering, direction: Direction) -> ClusteringBound {
     ClusteringBound { kind, values: row.values.clone() }
 }
 
-/// Opens the streams that may hold something of a partition, newest first.
+/// Opens the streams that may hold something of a partition: those of the memtables, then those of
+/// the SSTables in descending order of their maximum timestamp.
 pub(crate) async fn sources_of(
     view: &TableView,
     command: &ReadCommand,
@@ -186,7 +187,8 @@ pub(super) fn is_all_covered(view: &TableView, memtables: &[Source<'_>]) -> bool
     is_covered
 }
 
-/// Opens the streams of the SSTables. `strongest` is a deletion over the partition from elsewhere.
+/// Opens the streams of the SSTables. `strongest` is the strongest partition deletion in the
+/// memtables, or `LIVE`.
 pub(crate) async fn file_sources(
     view: &TableView,
     command: &ReadCommand,
@@ -221,7 +223,7 @@ pub(crate) async fn file_sources(
     Ok(sources)
 }
 
-/// Returns whether each source is a trace event. A scan has too many sources for that.
+/// Returns whether the trace has an event for each source. A scan has too many sources for that.
 fn is_traced_in_detail(command: &ReadCommand) -> bool {
     trace::is_on() && matches!(command.target, ReadTarget::Partition(_))
 }
@@ -265,7 +267,7 @@ pub(crate) fn memtable_sources(
     Ok(sources)
 }
 
-/// Intersects two ranges; `own` is bounded by tokens or unbounded.
+/// Returns the intersection of two ranges. `own` is bounded by tokens or unbounded.
 pub(super) fn intersection(range: &KeyRange, own: &KeyRange) -> KeyRange {
     let start = match (range.start.token(), own.start.token()) {
         (None, _) => &own.start,

@@ -1,9 +1,11 @@
-//! Reads one row: the sources are read from new to old until no older one can change the result.
+//! Reads one row: the memtables first, then the SSTables from new to old, until no remaining one
+//! can change the result.
 //!
-//! SSTables are sorted by descending maximum timestamp. The remaining ones are not opened once the
-//! row is known to exist and every requested column has a cell newer than everything in them.
-//! Cassandra has the same condition for queries by names. If a multi-cell column is requested,
-//! everything is read. Counters are not read this way.
+//! SSTables are sorted by descending maximum timestamp. The read does not open the remaining
+//! SSTables if a deletion covers them, or if the row exists and every requested column has a cell
+//! newer than everything in them. If the row exists only by a cell, every regular column of the
+//! table needs such a cell. A column with several cells never counts as newer. Cassandra has a
+//! similar condition for queries by names. Counters are not read this way.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -46,7 +48,7 @@ pub(super) fn only_row(command: &ReadCommand, slices: &ClusteringSlices) -> Opti
     (is_row && !wants_static).then(|| Clustering { values: slice.start.values.clone() })
 }
 
-/// The content of the row that was found so far.
+/// The content of the row that the read has found so far.
 struct Collected<'a> {
     table: &'a TableMetadata,
     command: &'a ReadCommand,
@@ -139,7 +141,7 @@ impl Collected<'_> {
         Ok(())
     }
 
-    /// Returns the strongest deletion over the row that was found so far. Older data and older
+    /// Returns the strongest deletion over the row among those found so far. Older data and older
     /// deletions cannot change the result, so they need not be read.
     fn deletion(&self) -> DeletionTime {
         let above = self.partition_deletion.max(self.range_deletion);

@@ -66,7 +66,7 @@ impl UnfilteredStream for Source<'_> {
         maybe_yield().await;
         let next = match self {
             Self::Memtable(partition) => partition.next().await?,
-            // It yields by itself.
+            // The file's stream yields by itself.
             Self::File(partition) => return partition.next().await,
             // Its fragments are counted where they are read from files.
             Self::Cached(partition) => return partition.next().await,

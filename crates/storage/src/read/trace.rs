@@ -159,8 +159,8 @@ pub(crate) enum RowSource {
     Files,
 }
 
-/// Traces the sources of a look-up of one row. A look-up that goes on after the read of a page
-/// has reported them.
+/// Traces the sources of a look-up of one row. A look-up that resumes after the read of a page has
+/// already traced them.
 #[cold]
 pub(crate) fn trace_row_lookup(
     table: &TableMetadata,
@@ -181,7 +181,7 @@ pub(crate) fn trace_row_lookup(
     }
 }
 
-/// Traces the row that a look-up found; `None` means that its source has nothing of the partition.
+/// Traces the row that a look-up found; `None` means that the source has nothing of the partition.
 #[cold]
 pub(crate) fn trace_found_row(source: RowSource, found: Option<&FoundRow<'_>>) {
     let deletion = found.map(|found| found.partition_deletion);

@@ -1,7 +1,7 @@
 //! The host id identifies this node. The first start creates it in a file of the data directory.
 //!
-//! Recovery needs it before the replay, because it determines which SSTables refer to this node's
-//! commit log.
+//! Recovery needs the host id before the replay, because the id determines which SSTables refer to
+//! this node's commit log.
 
 use std::path::Path;
 

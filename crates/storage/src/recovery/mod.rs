@@ -1,16 +1,18 @@
 //! Recovery replays the commit log of an earlier run of the node.
 //!
-//! Each shard replays the segments that the same shard wrote in the earlier run. If the shard count
-//! is the same, the writes go to the shard's own memtables, and the old segments stay until
-//! ordinary flushes make them unneeded, so that a restart writes nothing. If the shard count has
-//! changed, each write goes to the shard that owns it now, everything is flushed, and the old
-//! segments are removed.
+//! Each shard replays the segments that the shard of its number wrote in the earlier run. The
+//! segments of shards that no longer exist are shared out. If the shard count is the same, the
+//! writes go to the shard's own memtables, and the old segments stay until ordinary flushes make
+//! them unneeded, so that a restart writes nothing. If the shard count has changed, each write goes
+//! to the shard that owns it now, everything is flushed, and the old segments are removed.
 //!
 //! Recovery skips four kinds of writes: writes in an SSTable of this node, whose statistics name
 //! intervals of the commit log; writes that compactions have purged; writes before a truncation;
-//! and writes to dropped tables. Replaying a write twice is harmless as long as the deletions that
-//! cover it exist. Once compactions have purged these deletions, the write would reappear for good.
-//! So each SSTable names its intervals of the log, even if it was flushed during the replay.
+//! and writes to tables that were dropped or that this node cannot read. Replaying a write twice is
+//! harmless as long as the deletions that cover it exist. Once compactions have purged these
+//! deletions, the write would reappear for good. So each SSTable names its intervals of the log,
+//! even if it was flushed during the replay. If the shard count has changed, such an SSTable names
+//! none, because no compaction starts before the old segments are removed.
 
 mod host_id;
 mod schema;
@@ -87,11 +89,11 @@ pub(crate) struct ReplaySummary {
     pub(crate) segments: Vec<(u64, PathBuf, u32)>,
     pub(crate) mutations: u64,
     /// Number of updates that were skipped: they were in SSTables, purged or truncated, or their
-    /// table was dropped.
+    /// table was dropped or cannot be read.
     pub(crate) skipped: u64,
     /// Segments that hold writes of tables that this node cannot read.
     pub(crate) unreadable: Vec<PathBuf>,
-    /// A table with writes in the segments that the schema lacks.
+    /// A table that the segments describe and the schema lacks, if there is one.
     pub(crate) unknown: Option<TableId>,
 }
 
@@ -166,7 +168,7 @@ pub async fn read_segments(
     Ok(replayed.mutations)
 }
 
-/// Decodes a record. Calls `missing` with a table that it describes and the schema lacks.
+/// Decodes a record. Calls `missing` with a table that the record describes and the schema lacks.
 fn decode(
     body: Bytes,
     schema: &Schema,

@@ -1,4 +1,4 @@
-//! Tells whether the commit log of a Cassandra node has writes that no SSTable has.
+//! Checks whether the commit log of a Cassandra node has writes that no SSTable has.
 //!
 //! A segment has a header, then sections. Each section begins with the position of the next one and
 //! a checksum, and holds entries: length, checksum, a mutation, checksum. A mutation begins with
@@ -26,7 +26,7 @@ const MARKER: usize = 8;
 /// Checks that each segment has writes of `system` at most.
 ///
 /// # Errors
-/// Fails if a segment has others, or cannot be understood.
+/// Fails if a segment has other writes, or cannot be understood.
 pub(super) async fn check_drained(
     file_system: &FileSystem,
     directory: &Path,
@@ -53,8 +53,9 @@ pub(super) async fn check_drained(
     Ok(())
 }
 
-/// Returns whether a segment has no writes but those of the tables `system`. A segment that cannot
-/// be understood, also one that is compressed or encrypted, has others.
+/// Returns whether a segment has no writes but those of the tables `system`. If a segment has
+/// sections that cannot be understood, such as compressed or encrypted ones, they count as other
+/// writes.
 fn is_drained(segment: &[u8], system: &BTreeSet<Uuid>) -> bool {
     let is_empty = |bytes: &[u8]| bytes.iter().all(|byte| *byte == 0);
     if is_empty(segment) {

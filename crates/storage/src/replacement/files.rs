@@ -1,4 +1,4 @@
-//! The SSTables of a Cassandra node: which there are, and their second names.
+//! Lists the SSTables of a Cassandra node, and links or copies them.
 
 use std::path::{Path, PathBuf};
 
@@ -26,7 +26,7 @@ pub(super) struct SourceTable {
     pub sstables: Vec<Descriptor>,
 }
 
-/// The amount of what was taken.
+/// The numbers of tables, SSTables and bytes that were taken.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Taken {
     pub tables: usize,
@@ -84,7 +84,8 @@ async fn sstables(
     Ok(listing.sealed.into_iter().filter(|sealed| !dead.contains(sealed)).collect())
 }
 
-/// Gives the SSTables of all tables that this node takes second names below `into`.
+/// Links the SSTables of all tables that this node takes to names below `into`. Copies SSTables
+/// that are on another disk.
 pub(super) async fn take(
     file_system: &FileSystem,
     directories: &[PathBuf],
@@ -111,8 +112,8 @@ pub(super) async fn take(
     Ok(taken)
 }
 
-/// Returns whether the node takes a table: those of users, and of the system's those that say what
-/// the node is, what tables it has, and what it has promised.
+/// Returns whether the node takes a table: the tables of users, the schema tables, `system.local`
+/// (the node's identity) and `system.paxos` (the node's promises).
 fn is_taken(table: &SourceTable) -> bool {
     match table.keyspace.as_str() {
         SCHEMA_KEYSPACE => true,

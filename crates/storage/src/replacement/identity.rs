@@ -22,7 +22,7 @@ const CACHE_BYTES: usize = 1 << 20;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Identity {
     pub host_id: Uuid,
-    /// The second of the node's last start.
+    /// The time of the node's last start, in seconds since 1970; 0 if unknown.
     pub generation: i32,
     /// The number of the node's tokens.
     pub tokens: usize,
@@ -31,7 +31,7 @@ pub(super) struct Identity {
 }
 
 impl Identity {
-    /// Reads the identity. Returns `None` if there is no such table or row.
+    /// Reads the identity. Returns `None` if `system.local` has no row, or the row has no host id.
     pub async fn read(
         file_system: &FileSystem,
         directories: &[PathBuf],

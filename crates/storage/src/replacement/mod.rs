@@ -23,8 +23,8 @@ use futures_util::future::LocalBoxFuture;
 use crate::{DIRECTORY_LOCK, StorageError, recovery::save_host_id};
 use identity::Identity;
 
-/// Marks a data directory that was taken from a Cassandra node. It has the generation in which that
-/// node ran last.
+/// Marks a data directory that was taken from a Cassandra node. The file has the generation in
+/// which that node ran last.
 const MARKER: &str = "replaced";
 /// The suffix of the directory while it is made.
 const UNFINISHED: &str = "taken";
@@ -40,7 +40,7 @@ pub struct ReplacedNode {
     pub cluster_name: String,
 }
 
-/// Makes the data directory `into` of the files of a Cassandra node, unless an earlier start has
+/// Makes the data directory `into` from the files of a Cassandra node, unless an earlier start has
 /// done so.
 ///
 /// # Errors
@@ -106,7 +106,7 @@ async fn is_empty(file_system: &FileSystem, directory: &Path) -> Result<bool, St
 }
 
 /// Checks that an existing data directory was taken from the Cassandra node, and that the node has
-/// not run since. Its files may be gone.
+/// not run since. The Cassandra node's own files may be gone.
 async fn check_taken(
     file_system: &FileSystem,
     into: &Path,

@@ -1,7 +1,7 @@
 //! Opens the store of a shard that is used alone.
 //!
-//! 1. Refuse a schema that needs a node, and a directory that a node has used. Nothing on disk has
-//!    changed until then.
+//! 1. Refuse a schema that needs a node, and a directory that a node has used. Up to here, nothing
+//!    on disk changes.
 //! 2. Lock the directories.
 //! 3. Find segments of the commit log and the directories of tables; finish what a crash
 //!    interrupted.
@@ -47,7 +47,7 @@ impl ShardStore {
     /// belong to this store. On the real file system it locks them.
     ///
     /// The caller must call [`ShardStore::close`] at the end. Without it, the background tasks keep
-    /// the store, its memory and its locks until the process ends, and go on writing files.
+    /// the store, its memory and its locks until the process ends, and continue to write files.
     ///
     /// A store alone lacks all that a [`crate::Node`] adds: materialized views, counters,
     /// statements that read rows before they write them, logged batches, schema changes (also drops
@@ -94,8 +94,8 @@ fn check_schema(schema: &Schema) -> Result<(), StorageError> {
 }
 
 /// Returns an error if a node has used the directories. Its log has writes of tables that the
-/// caller's schema may lack. Until its first flush, only the log of the schema shows that it is a
-/// node's.
+/// caller's schema may lack. Until the node's first flush, only the log of the schema shows that a
+/// node has used them.
 async fn refuse_node(
     file_system: &FileSystem,
     configuration: &StorageConfiguration,

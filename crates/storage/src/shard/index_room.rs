@@ -9,12 +9,12 @@ use espalier_mutation::{ColumnRef, MAX_FORM_BYTES, PartitionUpdate, Row, RowCont
 use super::ShardStore;
 use crate::{StorageError, table::Table};
 
-/// Entries of a mutation may take this many times the size of a segment of the commit log, which is
-/// twice the largest mutation (arbitrary).
+/// Maximum size of a mutation's index entries, in segments of the commit log (arbitrary). A segment
+/// is twice as large as the largest mutation.
 const SEGMENTS: usize = 2;
 
-/// Checks that the entries of a mutation's updates, each with its table, take no more than a
-/// part of the memory for memtables.
+/// Checks that the entries of a mutation's updates, each with its table, take no more than
+/// [`SEGMENTS`] segments of the commit log, and no more than half of the memory for memtables.
 #[inline]
 pub(crate) fn check_index_entries<'a>(
     store: &ShardStore,
@@ -28,7 +28,8 @@ pub(crate) fn check_index_entries<'a>(
     if indexed.peek().is_none() {
         return Ok(());
     }
-    // Nearly all writes need far less, which shows without a look at their values.
+    // For nearly all writes, a rough upper limit, which needs no look at their values, is below
+    // this.
     let of_log = store.configuration.commitlog_segment_bytes as usize * SEGMENTS;
     let max_bytes = of_log.min(store.memtables.budget.limit_bytes() / 2);
     let bounds = indexed.clone();
@@ -60,7 +61,8 @@ pub(crate) fn check_index_entries<'a>(
 fn entries_at_most(update: &PartitionUpdate, has_terms: bool) -> usize {
     /// Escapes double a key at most.
     const ESCAPED: usize = 2;
-    /// A letter becomes three at most, and each begins a suffix; and a term has a letter.
+    /// A change of case makes at most three letters of one, each of which begins a suffix. Besides,
+    /// each term has at least one letter.
     const ENTRIES_PER_BYTE: usize = 4;
     let rows = update.static_row.iter().chain(&update.rows);
     let of_row = |row: &Row| {

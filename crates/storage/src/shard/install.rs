@@ -15,8 +15,8 @@ use crate::{
     table::{Table, TableDirectory},
 };
 
-/// Maximum number of tables whose SSTables are opened at once on a shard; most of it waits for the
-/// disk.
+/// Maximum number of tables whose SSTables are opened at once on a shard; most of this work waits
+/// for the disk.
 const OPENED_AT_ONCE: usize = 32;
 
 /// The SSTables of each table, as a start found them.
@@ -32,8 +32,8 @@ pub(crate) struct FoundTable {
 }
 
 impl ShardStore {
-    /// Installs a schema snapshot: creates new tables, opening the SSTables that `found` has of
-    /// them, and alters changed ones. Dropped tables stay.
+    /// Installs a schema snapshot: creates new tables, with the SSTables that `found` lists for
+    /// them, and alters changed tables. Dropped tables stay.
     pub(crate) async fn install(
         &self,
         schema: &Arc<Schema>,

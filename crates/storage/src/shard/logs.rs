@@ -76,8 +76,9 @@ impl Logs {
         first: LogPosition,
         last: LogPosition,
     ) -> Vec<(LogPosition, LogPosition)> {
-        // During the replay the shard has no active log. A file without the intervals of the old
-        // log would cause another replay, after deletions and purges that happened since.
+        // During the replay the shard has no active log. An SSTable without the intervals of the
+        // old log would let the next start replay its writes again, although deletions of these
+        // writes may have been purged since.
         match self.of_table(table) {
             Some(log) => log.intervals(first, last),
             None => {

@@ -1,10 +1,10 @@
-//! Look-ahead: prefetches the memory that look-ups or writes of several rows will need, for all of
-//! them side by side.
+//! Look-ahead: prefetches the memory that look-ups or writes of several rows will need, for all
+//! rows side by side.
 //!
 //! A connection mostly has more than one request to answer at a time. A look-up among millions of
-//! rows waits for memory ten or twenty times, each time for the address of the next step. Nothing
-//! here gives an answer or changes one: a row that was prefetched is looked up as any other, only
-//! sooner.
+//! rows waits for memory ten or twenty times, each time for the address of the next step.
+//! Look-ahead changes no answer: a row whose memory was prefetched is looked up as any other, only
+//! faster.
 
 use super::ShardStore;
 use crate::table::Table;
@@ -17,8 +17,8 @@ use std::{cell::RefMut, ops::Range, rc::Rc};
 /// processor's cache. Builds with assertions always look ahead, so that tests do.
 const WORTHWHILE_BYTES: u64 = if cfg!(debug_assertions) { 1 } else { 1 << 20 };
 
-/// Maximum SSTables of a table that look-ahead inspects. With more, a look-up waits for other
-/// things.
+/// Maximum SSTables of a table that look-ahead inspects. With more, memory is not what a look-up
+/// mostly waits for.
 const MAX_SSTABLES: usize = 8;
 
 /// Maximum bytes of a key that look-ahead takes; preparing the path of a longer one would take
@@ -73,8 +73,8 @@ impl LookAhead<'_> {
         files.take(MAX_SSTABLES).sum::<u64>() >= WORTHWHILE_BYTES
     }
 
-    /// Adds a row; returns false if there is no room for more. `clustering` has a value for each
-    /// clustering column.
+    /// Adds a row, unless another shard owns it or its key is too long. Returns false if there is
+    /// no room for more rows. `clustering` has a value for each clustering column.
     pub fn add<V: AsRef<[u8]>>(
         &mut self,
         table: &TableMetadata,

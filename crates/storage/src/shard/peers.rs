@@ -16,7 +16,7 @@ use crate::{StorageError, table::Table};
 /// The rest of the node, for the background work of one shard.
 pub(crate) trait Peers {
     /// Returns the bytes that the running compactions of all shards will still write to a disk.
-    /// With `before`, only the compactions that began before this one count.
+    /// With `before`, only the compactions that began before the compaction with this id count.
     fn reserved_bytes(&self, device: u64, before: Option<Uuid>) -> LocalBoxFuture<'_, u64>;
 
     /// Opens the parts of a split file, each on the shards that own some of it.

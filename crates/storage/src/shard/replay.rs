@@ -31,7 +31,7 @@ const FLUSH_LOOK: Duration = Duration::from_millis(500);
 const UNREADABLE: &str = "unreadable";
 
 /// Returns which parts of the commit log the SSTables of some tables hold, and the truncations of
-/// these tables. Makes later segments have greater ids.
+/// these tables. Gives later segments greater ids than any of these.
 pub(crate) async fn recover_tables(
     store: &ShardStore,
     found: &FoundTables,
@@ -113,8 +113,8 @@ async fn keep_unreadable(store: &ShardStore, segments: &[PathBuf]) -> Result<(),
     Ok(())
 }
 
-/// Applies a write to memtables without logging it. `position` is its position in the log, if
-/// that segment is kept.
+/// Applies a write to memtables without logging it. `position` is its position in the log, if the
+/// log keeps the segment.
 pub(crate) async fn apply_replayed(
     store: &ShardStore,
     mutation: &Mutation,

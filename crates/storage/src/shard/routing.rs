@@ -38,8 +38,8 @@ impl Routing {
         self.context.count == 1 || self.owner(table, token) == self.context.index
     }
 
-    /// Returns whether this shard owns all partitions that a mutation writes to. Those of unknown
-    /// tables count as its own: the write refuses them.
+    /// Returns whether this shard owns all partitions that a mutation writes to. Partitions of
+    /// unknown tables count as owned, because the write then refuses the mutation.
     pub(crate) fn owns_all(&self, schema: &Schema, mutation: &Mutation) -> bool {
         self.context.count == 1
             || mutation.updates.iter().all(|update| {

@@ -1,11 +1,12 @@
 //! The look-up of one row by its full key, on the shard that owns the row.
 //!
-//! A look-up is an object that is polled. A poll waits for nothing and allocates nothing. It asks
+//! A look-up is an object that is polled. A poll waits for nothing and allocates nothing. It
+//! searches
 //!
 //! 1. the only memtable that has the partition, if no SSTable can hold the partition;
 //! 2. the row cache, if no memtable has the partition;
-//! 3. the cached pages of the SSTables, of which only one may have the partition. It adds the row
-//!    to the row cache.
+//! 3. the cached pages of the SSTables, of which only one may have the partition. The poll adds the
+//!    row to the row cache.
 //!
 //! All reads of one row use it. A request that may not wait polls it once. A request that may wait
 //! reads each missing page and polls again, on the table as it is then; on another shard it does
@@ -34,7 +35,7 @@ const FEW_FILTERS: usize = 2;
 
 /// The look-up of a row; [`Lookup`] is the contract of its outcomes.
 ///
-/// It holds the pages that it has read for its current stage.
+/// The look-up keeps the pages that it has read for its current stage.
 pub struct RowLookup<'a, V> {
     table: &'a TableMetadata,
     key: DecoratedKeyRef<'a>,
@@ -127,10 +128,11 @@ impl<'a, V: AsRef<[u8]>> RowLookup<'a, V> {
             let hash = self.files.hash_of(key);
             let in_range = view.sstables.iter().filter(|sstable| sstable.spans(key));
             // A single SSTable is searched without its filter: its index answers as well, and
-            // mostly has the row. The events of a trace tell of the filter.
+            // mostly has the row. A traced look-up asks the filter, because the trace reports the
+            // filter's answer.
             let is_only = !self.bypasses_cache && !is_traced && in_range.clone().nth(1).is_none();
-            // The filters of a large table are in no processor cache; asked one after the other,
-            // each would be waited for.
+            // The filters of a large table are in no processor cache. Without the prefetch, the
+            // look-up would wait for each filter in turn.
             if in_range.clone().nth(FEW_FILTERS).is_some() {
                 in_range.clone().for_each(|sstable| sstable.look_ahead_in_filter(hash));
             }
@@ -141,8 +143,8 @@ impl<'a, V: AsRef<[u8]>> RowLookup<'a, V> {
                     let mut memtables = view.memtables().filter(|memtable| !memtable.is_empty());
                     memtables.any(|memtable| memtable.has(key, &mut path))
                 };
-                // A caller that waited, or that is on another shard, may have an older version of
-                // the table.
+                // A caller that waited, or a request from another shard, may have an older version
+                // of the table.
                 if self.bypasses_cache || !stored.has_version_of(table) || is_in_memtable() {
                     return Lookup::Unknown;
                 }
@@ -219,7 +221,7 @@ impl<'a, V: AsRef<[u8]>> RowLookup<'a, V> {
     }
 
     /// Looks for the row in SSTables of which only one may have something of the partition;
-    /// otherwise the row needs a merge. A row is in `scratch` then.
+    /// otherwise the row needs a merge. If the outcome is a row, `scratch` has the row.
     fn look_in_files<'s>(
         &mut self,
         sstables: impl Iterator<Item = &'s Rc<SSTable>>,

@@ -62,7 +62,7 @@ impl Tables {
         table.sstable_features(self.default_features)
     }
 
-    /// Returns whether the table lives on shard 0 alone.
+    /// Returns whether the whole table is on shard 0.
     pub(crate) fn is_on_first_shard(&self, id: TableId) -> bool {
         let schema = self.schema.borrow();
         schema.table_by_id(id).is_some_and(|table| table.keyspace == SCHEMA_KEYSPACE)

@@ -62,9 +62,9 @@ impl ShardStore {
         Ok(self.logs.get(self.tables.is_on_first_shard(table.id))?.barrier())
     }
 
-    /// Checks that the log of a table holds all writes that readers see. After a failed sync, only
-    /// memtables hold some of them until they are flushed, and a crash could keep a write that
-    /// follows from these and lose them. The result holds until the next await.
+    /// Checks that the log of a table holds all writes that readers see. After a failed sync, some
+    /// of these writes are only in memtables until a flush. A crash could lose them and keep a
+    /// later write that depends on them. The result holds until the next await.
     ///
     /// # Errors
     /// The error of the failed sync; the node shuts down.
@@ -78,8 +78,8 @@ impl ShardStore {
     }
 }
 
-/// Returns whether the commit log has the writes to a table. It lacks those of a keyspace without
-/// durable writes.
+/// Returns whether the commit log has the writes to a table. The log lacks the writes to a keyspace
+/// without durable writes.
 fn is_logged(store: &ShardStore, table: &TableMetadata) -> bool {
     store.tables.get(table.id).is_ok_and(|table| table.is_durable())
 }

@@ -55,8 +55,9 @@ pub(crate) enum Completeness {
 pub enum LogCheck {
     /// The write may follow a failed sync.
     None,
-    /// The write follows from rows that its statement has read. It is refused while only memtables
-    /// hold writes whose sync has failed, because a crash could keep it and lose those rows.
+    /// The write follows from rows that its statement has read. The write is refused while only
+    /// memtables hold writes whose sync has failed, because a crash could keep this write and lose
+    /// those rows.
     Intact,
 }
 
@@ -74,8 +75,9 @@ impl WriteError {
 }
 
 impl ShardStore {
-    /// Writes without waiting. Returns `None` if another shard owns some partition or if there is
-    /// no room at the moment. The ticket resolves when the write is acknowledged.
+    /// Writes without waiting. Returns `None` if another shard owns some partition, if a table has
+    /// views, if a column is newer than this shard's version of the table, or if there is no room
+    /// at the moment. The ticket resolves when the write is acknowledged.
     ///
     /// # Errors
     ///
@@ -100,8 +102,8 @@ impl ShardStore {
     /// # Errors
     ///
     /// Fails if a table is unknown, if another shard owns some partition, if an update cannot be
-    /// stored, if the log or the memtables have no room within the write timeout, if the commit log
-    /// fails, or if the store closes.
+    /// stored, if the write timeout ends before the log and the memtables have room or before this
+    /// shard has a column of the mutation, if the commit log fails, or if the store closes.
     pub async fn apply(&self, mutation: &Mutation) -> Result<(), StorageError> {
         if !self.routing.owns_all(&self.tables.schema.borrow(), mutation) {
             return Err(StorageError::NotSupported("a write of a partition of another shard"));
@@ -125,7 +127,7 @@ impl ShardStore {
     }
 
     /// Writes on this shard, waiting for room but not for durability. Returns `None` if a table has
-    /// a view and the mutation lacks the updates of it.
+    /// a view and the mutation lacks the view's updates.
     pub(crate) async fn write_if(
         &self,
         mutation: &Mutation,
@@ -193,7 +195,7 @@ impl ShardStore {
     /// Writes one row without waiting, as [`ShardStore::try_apply`] does with a mutation of one
     /// row, but from borrowed values. `clustering` has a value for each clustering column.
     ///
-    /// Returns `None` if another shard owns the partition, or if there is no room at the moment.
+    /// Returns `None` in the same cases.
     ///
     /// # Errors
     ///
@@ -305,7 +307,7 @@ impl<'s> Writer<'s> {
         ticket.with_delay(delay)
     }
 
-    /// Returns the tables of a mutation that each can store its update.
+    /// Returns the table of each update, if each table can store its update.
     fn tables_to_write(self, mutation: &Mutation) -> Result<SmallVec<[Rc<Table>; 2]>, WriteError> {
         let mut tables: SmallVec<[Rc<Table>; 2]> = SmallVec::new();
         for update in &mutation.updates {

@@ -311,7 +311,8 @@ fn with_version(mut table: TableMetadata, version: u64) -> TableMetadata {
     table
 }
 
-/// Reads the rows of a schema table with clusterings that begin with the names of table and column.
+/// Reads the rows of a schema table whose clusterings begin with the name of a table and that of a
+/// column, an index or a condition.
 fn by_table<T>(
     schema_table: &'static str,
     rows: &[(String, Row)],
@@ -377,8 +378,8 @@ fn read_dropped(
     })
 }
 
-/// Reads a secondary index; `None` if it is not one that this node has: a custom one of several
-/// columns, or none.
+/// Reads a secondary index; `None` if this node does not support the index, such as a custom index
+/// of several columns or of no column.
 fn read_index(
     fields: &Fields<'_>,
     name: &str,

@@ -1,7 +1,7 @@
 //! Definitions of the system tables.
 //!
-//! A definition is one line for each table: name, then columns as `name type`, marked `pk`, `ck`
-//! (`desc`) or unmarked.
+//! A definition has the name of a table and its columns. A column is `name type`, and then `pk`,
+//! `ck` or nothing.
 
 use std::{
     collections::BTreeMap,

@@ -76,7 +76,7 @@ pub(crate) fn address(address: IpAddr) -> Vec<u8> {
     }
 }
 
-/// Returns the write of the whole row, for each start.
+/// Returns the write of the whole row, for a start that changes it.
 pub fn local_update(node: &LocalNode, timestamp: i64, now_s: u32) -> PartitionUpdate {
     let table = table(SYSTEM_KEYSPACE, "local");
     // A set is in the order of its elements as text.

@@ -4,12 +4,12 @@
 //! `system_schema` holds the whole schema as rows. A schema change is a write to it
 //! ([`schema_mutation`]), and a start reads it back ([`read_schema`]). `system.local` describes the
 //! node. These are ordinary tables, logged, flushed and read like any other. Only their own
-//! definitions ([`keyspaces`]) are compiled in; the rows for them in the schema tables are for
-//! clients alone.
+//! definitions ([`keyspaces`]) are compiled in; the rows for them in the schema tables are only for
+//! clients.
 //!
 //! The tables of two keyspaces are virtual ([`is_virtual`]): they have no files, and
-//! `system_virtual_schema` describes them. Each read also computes `system.size_estimates` and
-//! `system.table_estimates` ([`is_made_when_read`]).
+//! `system_virtual_schema` describes them. The rows of `system.size_estimates` and
+//! `system.table_estimates` are also computed when they are read ([`is_made_when_read`]).
 //!
 //! Source: the schema of Cassandra 5.0 as `DESCRIBE FULL SCHEMA` prints it; `column_constraints`
 //! and `annotations` follow Cassandra 6.

@@ -45,8 +45,8 @@ pub struct TraceWriter {
     ttl_s: u32,
     timestamp_us: i64,
     now_s: u32,
-    /// Ticks (100 ns since 1582-10-15) of the last event. They ascend, so that each event has its
-    /// own.
+    /// Ticks (100 ns since 1582-10-15) of the last event. Each event has greater ticks than the
+    /// event before.
     ticks: u64,
 }
 

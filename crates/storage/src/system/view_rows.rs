@@ -70,7 +70,8 @@ pub(super) fn read_definition(
     })
 }
 
-/// Checks that a view has only columns of its base table, and its whole primary key.
+/// Checks that a view has only columns of its base table, and the whole primary key of the base
+/// table in its own.
 ///
 /// # Errors
 /// Returns a text that names the column.

@@ -1,7 +1,7 @@
 //! This module finds the directories of tables: `data/<keyspace>/<table>-<id>/da-<n>-bti-*.db`,
 //! laid out as Cassandra does.
 //!
-//! At start it removes SSTables that a crash has left incomplete (those with TemporaryTOC.txt). It
+//! At start it removes SSTables with TemporaryTOC.txt, which a crash has left unfinished. It
 //! ignores the directories below (`snapshots`, `backups`).
 
 use std::path::{Path, PathBuf};
@@ -32,7 +32,8 @@ pub(crate) struct TableDirectory {
     pub(crate) path: PathBuf,
 }
 
-/// Finds the directories of all tables below the data directory. Removes those of dropped tables.
+/// Finds the directories of all tables below the data directory. Removes the directories of dropped
+/// tables.
 pub(crate) async fn find_tables(
     file_system: &FileSystem,
     data_directory: &Path,
@@ -84,8 +85,8 @@ pub(crate) struct FoundSSTables {
     pub(crate) incomplete: Vec<Descriptor>,
 }
 
-/// Finds the SSTables in a table's directory. Removes SSTables that a crash has left incomplete,
-/// and ignores files with other names.
+/// Finds the SSTables in a table's directory. Removes SSTables with TemporaryTOC.txt, which a crash
+/// has left unfinished, and ignores files with other names.
 pub(crate) async fn find_sstables(
     file_system: &FileSystem,
     directory: &Path,
@@ -100,8 +101,8 @@ pub(crate) async fn find_sstables(
 }
 
 /// Removes the directory of a dropped table. Snapshots and backups stay, because an operator has
-/// requested them; so do their directory and its marker then. The marker goes last, so that a crash
-/// leaves a directory that is still marked.
+/// requested them; then the table's directory and its marker stay, too. The marker is removed last,
+/// so that a crash leaves a directory that is still marked.
 pub(crate) async fn remove_dropped_directory(
     file_system: &FileSystem,
     directory: &Path,

@@ -164,7 +164,7 @@ impl Table {
         self.version.own_sstable_features.get().unwrap_or(default)
     }
 
-    /// Borrows the current version. The caller must not yield meanwhile.
+    /// Borrows the current version. The caller must not yield while it holds the borrow.
     #[inline]
     pub(crate) fn borrow_metadata(&self) -> std::cell::Ref<'_, Arc<TableMetadata>> {
         self.version.metadata.borrow()
@@ -191,8 +191,9 @@ impl Table {
             *self.compaction_strategy.borrow_mut() = Rc::new(strategy_of(&metadata));
         }
         let has_same_rows = self.borrow_metadata().has_rows_of(&metadata);
-        // The caches hold nothing of a tombstone that could be purged. If it counts again, a write
-        // older than it must meet it, so the cached rows cannot be kept.
+        // The row cache drops tombstones that can be purged. With a longer grace time, such a
+        // tombstone counts again and must cover older writes that arrive later, so the cached rows
+        // cannot be kept.
         let are_tombstones_younger =
             metadata.options.gc_grace_seconds > self.borrow_metadata().options.gc_grace_seconds;
         self.cache.alter(&metadata, has_same_rows && !are_tombstones_younger);
@@ -215,7 +216,7 @@ impl Table {
         self.view.borrow().clone()
     }
 
-    /// Borrows the snapshot. The caller must not yield meanwhile.
+    /// Borrows the snapshot. The caller must not yield while it holds the borrow.
     #[inline]
     pub(crate) fn borrow_view(&self) -> std::cell::Ref<'_, Rc<TableView>> {
         self.view.borrow()

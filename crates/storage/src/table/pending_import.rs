@@ -1,8 +1,8 @@
 //! A pending import holds the files that an import has opened on this shard, until all shards have
 //! opened theirs.
 //!
-//! The files are in no view before that. Otherwise the first compaction could remove them before
-//! another shard has opened them.
+//! The files are in no view before that. Otherwise the first compaction could remove the files
+//! before another shard has opened them.
 
 use std::rc::Rc;
 

@@ -25,7 +25,7 @@ use crate::StorageError;
 pub(crate) const FILE_NAME: &str = "truncated";
 const FIRST_LINE: &str = "espalier truncation 1";
 
-/// The time and the log positions of a table's truncation.
+/// The time of a table's truncation, and the log positions and SSTables that it covers.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TruncationRecord {
     /// Time of the truncation in µs since 1970; logged batches recorded until then are dead. 0 if

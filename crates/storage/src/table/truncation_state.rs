@@ -42,8 +42,8 @@ impl Table {
         self.cache.forget();
     }
 
-    /// Discards the data that was set aside (`is_done`) and returns the SSTables to remove; or
-    /// restores the data.
+    /// If `is_done`, discards the data that was set aside and returns the SSTables to remove.
+    /// Otherwise restores the data and returns nothing.
     pub(crate) fn end_truncation(&self, is_done: bool) -> Vec<Descriptor> {
         let TruncationState { flush_permit, pause, memtables, sstables } =
             std::mem::take(&mut *self.truncation_state.borrow_mut());

@@ -33,8 +33,7 @@ impl TableView {
         std::iter::once(&self.memtable).chain(self.flushing.iter())
     }
 
-    /// Returns the first partition behind `bound` and within `range` of which a memtable holds
-    /// data.
+    /// Returns the first partition behind `bound` and within `range` that a memtable has.
     pub(crate) fn next_in_memory(
         &self,
         bound: &KeyBound,
@@ -63,7 +62,7 @@ impl TableView {
         holders.map(|memtable| memtable.minimum_timestamp()).min()
     }
 
-    /// Returns about how many rows the memtables and SSTables have, each version counted.
+    /// Returns the approximate number of row versions in the memtables and SSTables.
     pub(crate) fn rows(&self) -> u64 {
         let in_memory = self.memtables().map(|memtable| memtable.statistics().rows);
         let stored =

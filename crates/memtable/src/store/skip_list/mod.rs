@@ -6,11 +6,11 @@
 //! this shard reaches the list, so it has a collector of its own, pinned by a permanent guard: a
 //! read costs no pin, and can borrow contents for as long as nothing is written.
 //!
-//! **Snapshots** have a version number; contents that are changed while there are any are kept
+//! **Snapshots** have a version number. Contents that are replaced while snapshots exist are kept
 //! beside the list (`history`).
 //!
 //! **Memory.** [`SkipList::used_bytes`] and its like count a node as its fixed part and two links.
-//! It is the mean of the list's tower heights, which have one more link with probability ½; the
+//! Two links are the mean height of a tower, which has one more link with probability ½. The
 //! allocator's rounding is not counted. A key of more than [`key::INLINE_BYTES`] has its bytes
 //! besides. A removed node waits for the collector, among at most some hundreds.
 //!

@@ -17,8 +17,8 @@ use crate::{
     test_database::{create, open, table},
 };
 
-/// Opens a node with a table `k blob PRIMARY KEY, v blob`. Returns an empty update of a
-/// partition of it as well.
+/// Opens a node with a table `k blob PRIMARY KEY, v blob`. Also returns an empty update of one of
+/// the table's partitions.
 async fn with_an_update(file_system: FileSystem) -> (Node, Arc<TableMetadata>, PartitionUpdate) {
     let node = open(file_system).await;
     let metadata = TableBuilder::new("ks", "narrow", TableId(Uuid::from_u128(0xa1)))

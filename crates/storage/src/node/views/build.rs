@@ -1,9 +1,9 @@
 //! The background task that builds views over the rows that their base tables have.
 //!
 //! 1. Each shard reads its rows of the base table, page by page. For each row it takes a turn,
-//!    reads the row again, and gives the view's row the right content. Writes continue meanwhile;
-//!    they take turns on the same rows. A shard records the token that it has reached, and
-//!    continues there after a restart.
+//!    reads the row again, and writes the right content to the view's row. Writes continue
+//!    meanwhile; they take turns on the same rows. A shard records the token that it has reached,
+//!    and continues there after a restart.
 //! 2. A view that was built before may hold rows without a base row, after an import, a restore, or
 //!    a truncation that stopped half-way. Then each shard also reads its rows of the view, and
 //!    deletes the rows that do not follow from their base rows.
@@ -144,8 +144,8 @@ impl ViewBuilds<'_> {
         }
         let (keyspace, name) = (&view.keyspace, &view.name);
         tracing::info!(keyspace, view = name, "building a materialized view");
-        // A write that began before the view existed may store no view row. It holds a turn. The
-        // scan must see its base row.
+        // A write that began before the view existed may store no view row, so the scan must see
+        // its base row. Such a write holds a turn.
         let ended =
             self.node.on_all_shards(|node| async move { node.store().turns.wait_for_all().await });
         ended.await;

@@ -71,8 +71,8 @@ impl StoredRows {
 }
 
 impl Views<'_> {
-    /// Returns the changes of the views of a table that follow from a write to one of its
-    /// partitions, which this shard owns. The caller holds a turn on the rows.
+    /// Returns the changes that a write to a partition of a table makes in the table's views. This
+    /// shard owns the partition. The caller holds a turn on the rows.
     pub(super) async fn view_changes(
         self,
         plans: &[Rc<ViewPlan>],
@@ -115,7 +115,7 @@ impl Views<'_> {
         Ok(changes)
     }
 
-    /// Returns the rows that the views must have for base rows, as changes of an empty view.
+    /// Returns the rows that a view must have for the base rows at the places of `rows`.
     pub(super) async fn whole_view_rows(
         self,
         plan: &Rc<ViewPlan>,
@@ -200,7 +200,7 @@ pub(super) fn partition_values(
     })
 }
 
-/// Returns the rows that a write may change.
+/// Returns the slices of the rows that a write may change.
 pub(super) fn written_slices(base: &TableMetadata, update: &PartitionUpdate) -> ClusteringSlices {
     if !update.deletion.is_live() {
         return ClusteringSlices::all();

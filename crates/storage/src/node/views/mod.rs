@@ -5,11 +5,12 @@
 //!
 //! 1. `change` reads the rows as they are stored, tombstones included, and merges the write into a
 //!    copy. So it knows each row before and after the write.
-//! 2. `plan` makes a view row from each of the two. It has exactly the content that the view's
-//!    SELECT shows of the base row, and expires with the base row.
+//! 2. `plan` makes a view row from each of the two. A view row has exactly the content that the
+//!    view's SELECT shows of the base row, and expires with the base row.
 //! 3. `change` compares the two view rows, and adds, changes or deletes the view's row.
 //! 4. The stored view row may hold timestamps that the write does not exceed. Then `outcome` reads
-//!    it, and raises timestamps of the write, so that the row gets the content of step 2.
+//!    the stored row, and raises timestamps of the write, so that the row gets the content of step
+//!    2.
 //! 5. `write` writes the base row and the view rows. If one shard owns them, they are one record of
 //!    the commit log; otherwise they are a batch that all shards apply, or none.
 //!

@@ -119,7 +119,7 @@ struct Place<'v> {
 }
 
 impl Place<'_> {
-    /// Returns the stored row merged with a change of it.
+    /// Returns the stored row merged with a change.
     async fn merged(&self, change: &Row) -> Result<Option<Row>, StorageError> {
         let Self { stored, table, key, now_s } = *self;
         let command = command_of(table, key, change, now_s);
@@ -139,8 +139,8 @@ impl Place<'_> {
         Ok(found)
     }
 
-    /// Returns whether the stored row, merged with a change of it, is the wanted row. Timestamps
-    /// may differ.
+    /// Returns whether the stored row, merged with a change, is the wanted row. Timestamps may
+    /// differ.
     async fn has_outcome(&self, change: &Row, wanted: &Row) -> Result<bool, StorageError> {
         let Some(mut found) = self.merged(change).await? else { return Ok(false) };
         let exists = keep_live(&mut found, self.table, &ColumnSelection::All, self.now_s);
@@ -259,7 +259,7 @@ async fn newest_stored(
     Ok(newest)
 }
 
-/// Returns whether a change has a cell of each column of a view, and none of them is a collection.
+/// Returns whether a change has a cell of each column of a view, and no column is a collection.
 fn has_all_columns(table: &TableMetadata, change: &Row) -> bool {
     let columns = table.regular_columns();
     columns.len() == change.columns.len() && columns.iter().all(|column| !column.is_complex())
@@ -325,9 +325,9 @@ fn cells_raised_to(mut row: Row, later_us: i64) -> Row {
     row
 }
 
-/// Returns the row of a view with tombstones of all columns and elements that it lacks. They have
-/// the timestamp `newest`. An element that the tombstone of its column would delete gets a later
-/// timestamp.
+/// Returns the row of a view with tombstones of all columns and elements that it lacks. The
+/// tombstones have the timestamp `newest`. An element that the tombstone of its column would delete
+/// gets a later timestamp.
 fn with_tombstones(table: &TableMetadata, mut row: Row, newest: i64, now_s: u32) -> Row {
     let deletion = DeletionTime::new(newest, now_s);
     for column in table.regular_columns() {

@@ -179,8 +179,8 @@ impl ViewPlan {
         (!key.is_empty() && key.len() <= MAX_KEY_BYTES).then(|| DecoratedKey::new(key))
     }
 
-    /// Returns a liveness that lets the view's row exist as long as the base row. It leaves out the
-    /// columns that the view has itself.
+    /// Returns a liveness that lets the view's row exist as long as the base row. Columns that the
+    /// view has itself do not count.
     fn liveness_of(&self, row: &Row, now_s: u32) -> Liveness {
         let mut made = if row.liveness.is_live(now_s) { row.liveness } else { Liveness::NONE };
         let mut extend = |cell: &Cell| {
@@ -240,7 +240,7 @@ impl ViewPlan {
             .then(|| format!("a clustering of {clustering} bytes in the materialized view {name}"))
     }
 
-    /// Returns the partition key values and the clustering of the base row of a view's row.
+    /// Returns the partition key and the clustering of the base row of a view's row.
     pub(crate) fn base_place(
         &self,
         partition: &[Bytes],
@@ -282,8 +282,8 @@ fn has_cell(row: &Row) -> bool {
     })
 }
 
-/// Returns the live part of a column. It expires no later than `key`, the base row's cell in the
-/// view's key, because the view has no row without that cell.
+/// Returns the live part of a column. This part expires no later than `key`, the base row's cell in
+/// the view's key, because the view has no row without that cell.
 fn live_data(data: &ColumnData, key: Option<&Cell>, now_s: u32) -> Option<ColumnData> {
     match data {
         ColumnData::Simple(cell) => live_cell(cell, key, now_s).map(ColumnData::Simple),

@@ -7,9 +7,9 @@
 //!
 //! The tables identify a view by its name. The records of a dropped view must not count for a later
 //! view of the same name, so CREATE removes them before the new view exists. A loss of power may
-//! bring removed records back (`commitlog_sync: periodic`), so the node ignores records that are
-//! older than the view's id. Only shard 0 writes records, so that later records have later
-//! timestamps.
+//! bring removed records back (`commitlog_sync: periodic`), so the node ignores records of progress
+//! and of built views that are older than the view's id. Only shard 0 writes records, so that later
+//! records have later timestamps.
 
 use std::sync::Arc;
 

@@ -1,8 +1,9 @@
 //! Truncates a table together with its views.
 //!
 //! Writes to the table share a key of the turns. The truncation takes this key exclusively on all
-//! shards, so that no write has stored its base row but not its view rows. It marks the views as
-//! stale before it empties them: if the node stops half-way, the next start builds them again.
+//! shards, so that no write has stored its base row but not its view rows. The truncation marks the
+//! views as stale before it empties them: if the node stops half-way, the next start builds the
+//! views again.
 
 use std::sync::Arc;
 
@@ -30,7 +31,7 @@ impl Views<'_> {
         truncated
     }
 
-    /// Takes the turn on a whole table on this shard and all later ones, then truncates tables.
+    /// Takes the turn on a whole table on `shard` and all later shards, then truncates tables.
     fn alone_on(
         self,
         shard: usize,

@@ -78,7 +78,7 @@ impl<'n> Views<'n> {
         }
     }
 
-    /// Returns the rows of base tables that a mutation may change; `None` if there are none.
+    /// Returns the rows of tables with views that a mutation may change; `None` if there are none.
     fn turn_rows(self, mutation: &Mutation) -> Result<Option<TurnRows>, StorageError> {
         let mut all: Option<TurnRows> = None;
         for update in &mutation.updates {
@@ -140,8 +140,8 @@ impl<'n> Views<'n> {
         }
     }
 
-    /// Returns a mutation with its view updates, which follow its own updates. The caller holds
-    /// turns on the rows.
+    /// Returns a mutation with its own updates first and its view updates behind them. The caller
+    /// holds turns on the rows.
     ///
     /// # Errors
     /// A view cannot have a row, a view's row has the greatest timestamp, or a read fails.

@@ -114,8 +114,8 @@ impl<'a> VirtualRows<'a> {
     }
 
     async fn into_memtable(self) -> Result<Rc<Memtable>, StorageError> {
-        // Flushes cannot make room in this memtable, and it should not cause any: it has a budget
-        // of its own.
+        // Flushes cannot make room in this memtable, and it must not cause flushes, so it has a
+        // budget of its own.
         let (core, budget) = (ShardContext { index: 0, count: 1 }, MemtableBudget::new(0, 0));
         let memtable = Memtable::new(self.table, MemtableKind::default(), core, budget);
         let mut packed = Vec::new();
