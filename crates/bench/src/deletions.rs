@@ -1,8 +1,8 @@
-//! `espalier bench deletions`: measures how long a read takes that passes deleted rows, and how
-//! long a deletion over many rows holds the core.
+//! `espalier bench deletions`: measures the time of a read that passes deleted rows, and the time
+//! for which deletions of many rows hold the core.
 //!
-//! One partition gets rows, all but the last ten are deleted in one of several ways, and a query
-//! asks for the first ten rows. The rows that are read are compared with the rows that must be
+//! Rows are written to one partition. All but the last ten are deleted, in one of several ways.
+//! Then a query asks for the first ten rows, and its answer is compared with the rows that must be
 //! left.
 
 use std::{rc::Rc, sync::Arc};
@@ -53,7 +53,7 @@ impl Way {
 ///
 /// # Errors
 ///
-/// Every failure of the engine, and a read that returns other rows than those left.
+/// Fails if the engine fails, or if a read returns other rows than those left.
 pub fn run(arguments: &DeletionsArguments) -> Result<(), BenchError> {
     block_on(async {
         let node = Rc::new(InProcessNode::open(&arguments.node.workdir, 1 << 40).await?);

@@ -1,4 +1,4 @@
-//! This crate measures this build on this machine, without sockets: it is `espalier bench`.
+//! `espalier bench`: measures this build on this machine, without sockets.
 
 pub mod arguments;
 mod cache;
@@ -95,8 +95,8 @@ pub enum BenchError {
 ///
 /// # Errors
 ///
-/// Every failure of the engine, of a file or of another program, and figures that miss a bound that
-/// the arguments set.
+/// Fails if the engine, a file operation or another program fails, if an argument cannot be used,
+/// if rows that were read differ from those that were written, or if a figure misses a bound.
 pub fn run(command: &BenchCommand) -> Result<(), BenchError> {
     match command {
         BenchCommand::Memtable(arguments) => memtable::run(arguments),

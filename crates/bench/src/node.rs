@@ -1,5 +1,4 @@
-//! A node of one shard in this process, without sockets: it measures the CQL layer and the engine
-//! alone.
+//! A node in this process, without sockets, so that only the CQL layer and the engine are measured.
 
 use std::cell::RefCell;
 use std::path::{Path, PathBuf};
@@ -43,7 +42,7 @@ impl Found {
     }
 }
 
-/// One shard over a directory of its own, which is removed with it.
+/// One shard of a node, over files that [`InProcessNode::close`] removes.
 pub struct InProcessNode {
     database: Node,
     processor: QueryProcessor,
@@ -80,7 +79,8 @@ impl InProcessNode {
         Ok(Self { directory: directory.to_owned(), ..node })
     }
 
-    /// Opens one shard of several, or the only one, over a directory that the caller manages.
+    /// Opens one shard of several, or the only one. [`InProcessNode::close`] then removes only the
+    /// data directory; the caller must remove other directories.
     pub async fn open_shard(
         context: ShardContext,
         configuration: Arc<StorageConfiguration>,

@@ -1,8 +1,8 @@
 //! `espalier bench scan`: the cost of each row of statements that read a whole table.
 //!
-//! One shard in this process, without sockets. The same rows are read from the memtable, from a
-//! file whose pages are not cached, and again. All statements check what they read: counts, sums,
-//! and the bytes of the answers.
+//! One shard in this process, without sockets, reads the same rows from the memtable, from a file
+//! whose pages are not cached, and again from the file. The measurement checks what each statement
+//! returns: counts, sums and values.
 
 use std::{path::Path, rc::Rc, sync::Arc};
 
@@ -20,7 +20,7 @@ use super::{
     watch::{Lap, Watch},
 };
 
-/// One row in so many has the value that the filter keeps.
+/// The filter keeps one of this many rows.
 const KEPT: u64 = 1000;
 /// Rows of a page of `SELECT *`: the default of drivers.
 const PAGE_ROWS: i32 = 5000;
@@ -31,7 +31,7 @@ const TEXT_BYTES: usize = 16;
 ///
 /// # Errors
 ///
-/// Every failure of the engine, and a statement that returns other rows than those written.
+/// Fails if the engine fails, or if a statement returns other rows than those that were written.
 pub fn run(arguments: &ScanArguments) -> Result<(), BenchError> {
     block_on(async {
         let node = Rc::new(open(&arguments.node.workdir, arguments.page_cache_bytes).await?);
@@ -43,7 +43,7 @@ pub fn run(arguments: &ScanArguments) -> Result<(), BenchError> {
 }
 
 async fn open(directory: &Path, page_cache_bytes: u64) -> Result<InProcessNode, BenchError> {
-    // The directory is removed at the end, with everything in it.
+    // The data directory is removed at the end, with everything in it.
     if FileSystem::real().exists(directory).await? {
         return Err(BenchError::Exists(directory.to_owned()));
     }
@@ -272,7 +272,7 @@ impl Found {
 struct Values<'a>(&'a [u8]);
 
 impl Values<'_> {
-    /// Takes a value: a number in binary, or as the digits of a text.
+    /// Reads the next value: a number in binary, or as the digits of a text.
     fn number(&mut self) -> Result<u64, BenchError> {
         let wrong = || BenchError::Wrong("an answer ends too early".to_owned());
         let (length, rest) = self.0.split_first_chunk::<4>().ok_or_else(wrong)?;

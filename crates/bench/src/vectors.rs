@@ -1,9 +1,9 @@
 //! `espalier bench vectors`: the share of the nearest rows that a search by an index on vectors
-//! finds, and how long it takes, in the memtable, in a flushed SSTable and in a compacted one. The
-//! time of the first query includes reads of pages that later queries find in the cache.
+//! finds, and the time of the search, in the memtable, in a flushed SSTable and in a compacted one.
+//! The time of the first query includes reads of pages that later queries find in the cache.
 //!
 //! The vectors are random, which is the hardest case for a graph: no vector is much nearer than the
-//! others. The answer is compared with that of all vectors, which the measurement computes itself.
+//! others. The measurement finds the nearest rows by comparing all vectors with the query.
 
 use std::{sync::Arc, time::Duration};
 
@@ -26,7 +26,7 @@ const ROW_BYTES: usize = 8;
 ///
 /// # Errors
 ///
-/// Every failure of the engine, and a search that finds too few of the nearest rows.
+/// Fails if the engine fails, or if the searches find too few of the nearest rows.
 pub fn run(arguments: &VectorsArguments) -> Result<(), BenchError> {
     block_on(async {
         let node = InProcessNode::open(&arguments.node.workdir, 1 << 40).await?;

@@ -24,7 +24,7 @@ const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
 /// Characters of a name that are sent as `%20` and the like.
 const IN_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// Characters of a parameter's value that are sent so. A value may be a path.
+/// Characters of a parameter's value that are sent as `%20` and the like. A value may be a path.
 const IN_VALUE: &AsciiSet = &IN_NAME.remove(b'/');
 
 /// The error of a request: the node refused it, failed, or could not be reached.
@@ -84,7 +84,8 @@ impl AdminArguments {
     /// Returns the address with the contents of the files.
     ///
     /// # Errors
-    /// Fails if a file cannot be read, is not PEM, or is missing or does not fit the address.
+    /// Fails if a file cannot be read or is not PEM, if an `https://` address comes without a CA
+    /// file, or if another address comes with a CA or certificate file.
     pub async fn address(&self) -> Result<NodeAddress, String> {
         let mut node = self.node.clone();
         if let Some(path) = &self.token_file {
@@ -210,7 +211,7 @@ pub fn import_request(keyspace: &str, table: &str, directory: &Path) -> Request 
 /// Describes the node's answer to an import or to a restore in words.
 ///
 /// # Errors
-/// Fails if the answer lacks the numbers, so that it is not from a node's admin API.
+/// Fails if the answer lacks the numbers, because it is not from a node's admin API then.
 pub fn imported(
     node: &NodeAddress,
     keyspace: &str,
@@ -234,7 +235,8 @@ fn no_admin_api(node: &NodeAddress) -> NodeError {
 /// Sends a request and returns the parsed answer. An empty answer is parsed as `null`.
 ///
 /// # Errors
-/// Fails if the node cannot be reached, answers with another status than 200, or with other JSON.
+/// Fails if the node cannot be reached, if the status is not 200, or if the answer is no `T` in
+/// JSON.
 pub async fn ask<T: DeserializeOwned>(
     node: &NodeAddress,
     request: &Request,
@@ -304,7 +306,8 @@ fn reason(error: &ureq::Error) -> String {
     }
 }
 
-/// Parses an IP address or a host name, with an optional port.
+/// Parses an IP address or a host name, with an optional port, and with `http://` or `https://`
+/// before it.
 ///
 /// # Errors
 /// Fails if the text is neither, or if the host name has no address.
@@ -339,7 +342,8 @@ mod tests {
 
     use super::*;
 
-    /// Asks a node that sends `answer` and closes the connection; returns its request too.
+    /// Sends `request` to a node that sends `answer` and closes the connection. Returns the bytes
+    /// that the node received, and the outcome.
     fn asked(request: &Request, answer: &'static str) -> (String, Result<Value, NodeError>) {
         block_on(async {
             let any_port = "127.0.0.1:0".parse().unwrap();

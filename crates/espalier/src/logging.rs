@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 const LEVELS: [&str; 6] = ["off", "error", "warn", "info", "debug", "trace"];
 
 /// Returns a word of the filter that is neither a level nor part of a larger directive.
-/// [`EnvFilter`] takes it for the name of a module and then logs nothing.
+/// [`EnvFilter`] would take the word for the name of a module.
 fn unknown_level(filter: &str) -> Option<&str> {
     let is_known = |word: &&str| {
         word.is_empty()
@@ -25,7 +25,7 @@ fn unknown_level(filter: &str) -> Option<&str> {
 /// Starts to log. The filter is `filter`, else `RUST_LOG`, else everything from `info` up.
 ///
 /// # Errors
-/// Fails if the filter cannot be parsed, or names no level.
+/// Fails if the filter cannot be parsed, or has a word that is no level.
 pub fn start(filter: Option<&str>) -> Result<(), String> {
     let from_environment = std::env::var("RUST_LOG").ok().filter(|filter| !filter.is_empty());
     let (name, filter) = match (filter, &from_environment) {
@@ -49,8 +49,8 @@ pub fn start(filter: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes each event as one line: escapes the control characters in it. The formatter escapes
-/// ESC in values, and writes it itself for colours, so it stays.
+/// Writes each event as one line: escapes the control characters in it, except tab and ESC. ESC
+/// stays because the formatter writes it for colours, and escapes an ESC in a value.
 struct OneLine<W>(W);
 
 impl<W: Write> Write for OneLine<W> {

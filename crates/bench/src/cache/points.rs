@@ -12,10 +12,10 @@ use super::{
     scramble,
 };
 
-/// Number of requests that arrive together where the node looks ahead.
+/// Number of requests that arrive together in the measurement with look-ahead.
 const PIPELINED: usize = 16;
-/// Number of flushes while rows are written, so that the memtables' memory is small beside the
-/// cache's.
+/// Number of flushes while rows are written, so that memtables need little memory compared with the
+/// cache.
 const FLUSHES: u64 = 16;
 
 /// The figures of a measurement.
@@ -23,7 +23,8 @@ pub(super) struct Figures {
     /// The cache's metrics after each row was read once.
     metrics: RowCacheMetrics,
     /// Growth of the process while the cache was filled, without pages. The cache first reuses
-    /// memory that the allocator kept from memtables and a compaction, which does not show here.
+    /// memory that the allocator kept from memtables and a compaction; this figure lacks that
+    /// memory.
     grown_bytes: u64,
     /// Growth of the process since before the first write, without pages; it includes filters and
     /// memory that the allocator keeps.

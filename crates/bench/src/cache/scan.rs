@@ -1,8 +1,9 @@
-//! Measures how much of a hot set survives a scan: the experiment of scylladb#29391, with
-//! clustering keys.
+//! Measures the part of a hot set that stays cached during a scan: the experiment of
+//! scylladb#29391, with clustering keys.
 //!
-//! A skewed client reads 60,000 rows while 300,000 others are read once, through a cache that holds
-//! 100,000: partition by partition, and by `SELECT` of the whole table.
+//! The cache has room for 100,000 rows. A client reads 60,000 rows, some much more often than
+//! others, while 300,000 other rows are read once: partition by partition, and then by `SELECT` of
+//! the whole table.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -20,7 +21,7 @@ const HELD: u64 = 100_000;
 /// Rows of a partition.
 const WIDTH: u64 = 1000;
 
-/// The client's hits, in percent.
+/// The client's hits, in percent, with the size of the cache and the number of evicted rows.
 pub(super) struct Figures {
     limit_bytes: usize,
     hits_alone: f64,

@@ -3,8 +3,8 @@
 //!
 //! Figures are bytes of Data.db before compression, for each second of core time: the disk's time
 //! and the core's other work are left out. Afterwards a writer alone writes the same output file
-//! again, from rows in memory. The last figure is how fast the core compresses the blocks of that
-//! file with LZ4: no writer of it can be faster.
+//! again, from rows in memory. The last figure is the speed at which the core compresses the blocks
+//! of that file with LZ4: a writer of the file cannot be faster.
 
 mod writing;
 
@@ -100,7 +100,7 @@ async fn create_table(node: &InProcessNode) -> Result<(), BenchError> {
     Ok(())
 }
 
-/// Writes two files of as many partitions, half of which are in both.
+/// Writes two files of `partitions` partitions each. Half of these partitions are in both files.
 async fn write_inputs(
     node: &InProcessNode,
     partitions: u64,

@@ -1,5 +1,5 @@
-//! Measures a writer alone: rows in memory become the compaction's output file again, beside LZ4 on
-//! its blocks.
+//! Measures a writer alone, which writes the compaction's output file again from rows in memory,
+//! and LZ4 on the blocks of that file.
 
 use std::{num::NonZeroU64, path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ use espalier_sstable::{
 
 use super::BenchError;
 
-/// Rounds of each measurement, in turns; the best counts.
+/// Number of rounds. Each round has all measurements; the best result of each counts.
 const ROUNDS: u32 = 5;
 /// Numbers of rows that are read into memory, outside the measured time, before they are written.
 /// The first is so large that the processor's caches have lost the rows by then, the second so

@@ -1,5 +1,5 @@
-//! Runs one test: writes the files, opens a node for each format, searches for each one's highest
-//! rate in turns, and applies the load that all of them sustain.
+//! Runs one test: writes the files, opens a node for each format, searches the highest rate of each
+//! format in turns, and applies the load that all formats sustain.
 
 use std::rc::Rc;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use super::search::RateSearch;
 use crate::BenchError;
 use crate::progress::Progress;
 
-/// The caches are warm before anything counts: this multiple of their size is read from the disk.
+/// Before anything is measured, this multiple of the caches' size is read from the disk.
 const WARM_UP: u64 = 8;
 
 /// Limit of the time for warming up.

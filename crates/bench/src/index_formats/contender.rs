@@ -28,7 +28,7 @@ const KEYSPACE: &str = "ks";
 pub struct Memory {
     /// Bytes of pages and rows together.
     pub bytes: usize,
-    /// Bytes that rows may take of it.
+    /// The part of these bytes that rows may take.
     pub row_bytes: usize,
 }
 
@@ -43,12 +43,12 @@ pub struct Format {
     pub summary_ratio: Option<f64>,
     /// Bytes of rows between entries of the row index; if `None`, the version's default.
     pub column_index_bytes: Option<u32>,
-    /// Directory of its node's files.
+    /// Directory of the files of the format's node.
     pub directory: PathBuf,
 }
 
 impl Format {
-    /// Returns the settings of its node.
+    /// Returns the settings of the format's node.
     pub fn configuration(&self, memory: Memory) -> StorageConfiguration {
         let mut storage = StorageConfiguration::new(&self.directory);
         storage.page_cache_bytes = memory.bytes;
@@ -60,7 +60,7 @@ impl Format {
         storage
     }
 
-    /// Returns true if its index is a trie.
+    /// Returns true if the format's index is a trie.
     pub fn has_trie(&self) -> bool {
         Version::named(&self.version).is_some_and(|features| features.has_trie_index())
     }
@@ -128,7 +128,7 @@ impl Contender {
         Ok(Rc::new(Self { format, node, population, select }))
     }
 
-    /// Returns the population of its table.
+    /// Returns the population of the table.
     pub fn population(&self) -> &Population {
         &self.population
     }

@@ -12,7 +12,7 @@ use crate::memtable::latency::Percentiles;
 pub struct Cost {
     pub began: Instant,
     pub clock: Duration,
-    /// Time on a core of the only thread, including its busy wait for the next due read.
+    /// Time of the only thread on a core. It includes the busy wait for the next due read.
     pub core: Duration,
     pub index: PartMetrics,
     pub data: PartMetrics,
@@ -79,7 +79,7 @@ impl LoadFigure {
         self.cost.core.as_secs_f64() * 1e6 / self.reads.max(1) as f64
     }
 
-    /// Returns true if the latency is within its limit.
+    /// Returns true if the load ran to its end and the latency is within its limit.
     pub fn is_good(&self, p99_us: f64) -> bool {
         !self.gave_up && self.latency.p99_us <= p99_us
     }
@@ -109,7 +109,7 @@ pub struct TestFigure {
     pub population: super::population::Population,
     /// Memory of each contender, for pages and rows.
     pub memory_bytes: u64,
-    /// Bytes that rows may take of it.
+    /// The part of this memory that rows may take.
     pub row_cache_bytes: u64,
     pub contenders: Vec<ContenderFigure>,
     /// Random reads of 4 KiB of Data.db a second, with as many under way as in the closed loop.

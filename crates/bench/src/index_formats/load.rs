@@ -1,9 +1,9 @@
 //! Loads: a closed loop keeps a number of reads under way; an open loop issues reads at a fixed
 //! rate, whatever their latency.
 //!
-//! Latencies of an open loop count from when a read was due, so that reads behind a slow one count
-//! as slow. At most [`MAX_IN_FLIGHT`] reads are under way, as clients bound theirs; the wait of
-//! later reads counts too.
+//! Latencies of an open loop count from when a read was due, so that reads behind a slow read count
+//! as slow. At most [`MAX_IN_FLIGHT`] reads are under way, because clients bound their requests
+//! too. The time for which a later read waits for this limit is a part of its latency.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -23,7 +23,8 @@ use crate::progress::Step;
 
 const MAX_IN_FLIGHT: u32 = 1024;
 
-/// A load that lags this multiple of the latency limit will not recover; it ends.
+/// A load ends early when it lags by this multiple of the latency limit, because it will not
+/// recover.
 const HOPELESS: f64 = 20.0;
 
 /// Timers may be this late; the last part of a wait is a loop of yields.
@@ -118,7 +119,7 @@ pub struct Limit {
     pub read_bytes: u64,
 }
 
-/// Issues `rate` reads a second, evenly spaced.
+/// Issues `rate` reads a second, evenly spaced, for `duration`, or until the load lags too far.
 pub async fn open(
     contender: &Rc<Contender>,
     rate: f64,
@@ -154,8 +155,8 @@ pub async fn open(
     board.figure(contender, &before, Some(rate), gave_up)
 }
 
-/// Waits until `due`: sleeps until [`TIMER_SLACK`] before it, because timers come late, then yields
-/// in a loop, which lets other tasks and I/O go on.
+/// Waits until `due`. Sleeps until [`TIMER_SLACK`] before `due`, because timers come late, and then
+/// yields in a loop, so that other tasks and I/O continue.
 async fn wait_until(due: Instant) {
     loop {
         let left = due.since(Instant::now());
@@ -170,8 +171,8 @@ async fn wait_until(due: Instant) {
     }
 }
 
-/// Reads a row at once if all of it is in memory; otherwise the read goes on in a task beside the
-/// next due reads.
+/// Reads a row at once if all of it is in memory. Otherwise the read continues in a task of its
+/// own, beside the next due reads.
 async fn read(contender: &Rc<Contender>, board: &Rc<Board>, number: u64, due: Instant) {
     let own = contender.clone();
     let mut reading = Box::pin(async move { own.read(number).await });

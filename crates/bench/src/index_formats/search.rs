@@ -1,5 +1,5 @@
-//! Searches the highest rate within the latency's limit: steps until a good rate and a bad rate are
-//! close to each other.
+//! Searches the highest rate at which the latency is within its limit: tries rates until a good
+//! rate and a bad rate are close to each other.
 //!
 //! A disk or a hypervisor that stalls everything once for a tenth of a second makes any rate a bad
 //! one. Therefore a rate counts as bad only after several bad tries in a row.

@@ -20,7 +20,7 @@ pub struct Data {
     pub value_bytes: usize,
 }
 
-/// A number of entries with their values and rows.
+/// Some entries with their values and rows.
 pub struct Block {
     values: Vec<Value>,
     rows: Bytes,

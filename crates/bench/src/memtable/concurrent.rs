@@ -1,10 +1,10 @@
 //! Measures reads during writes: reader tasks run on the memtable's shard, as the connections of a
 //! node do.
 //!
-//! Each reader has a read due every millisecond, or a page every ten, whether the last one was fast
-//! or not, so that reads behind a slow one count as slow. One writer writes as fast as it can and
-//! yields as any task does. Reads are checked: a row that was written is there, and a page has all
-//! rows of its range that were written before it was requested.
+//! Each reader has a read of a row due every millisecond, or of a page every ten, even if its last
+//! read was slow, so that reads behind a slow read count as slow. One writer writes as fast as it
+//! can and yields as any task does. Reads are checked: a row that was written is there, and a page
+//! has all rows of its range that were written before the page was requested.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -39,8 +39,8 @@ struct Scene {
     data: Data,
     /// Number of entries written so far, in the population's order.
     written: Cell<u64>,
-    /// For each entry of a wide partition its position in the order of writes, from 1; 0 if it is
-    /// not written yet.
+    /// The position of each entry of a wide partition in the order of writes, from 1; 0 if the
+    /// entry is not written yet.
     sequence: RefCell<Vec<u32>>,
     is_over: Cell<bool>,
     began: Instant,

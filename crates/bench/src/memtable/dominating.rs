@@ -1,5 +1,5 @@
-//! Measures the paper's skewed workload: one partition takes a part of all writes, every other
-//! write has its own partition ("Trie Memtables in Cassandra", Lambov, VLDB 2022, figure 13).
+//! Measures a skewed workload: a part of all writes goes to one partition, and each other write has
+//! its own partition ("Trie Memtables in Cassandra", Lambov, VLDB 2022, figure 13).
 
 use espalier_runtime::random::Generator;
 

@@ -9,10 +9,12 @@ use crate::node::InProcessNode;
 use crate::watch::{Round, Watch};
 use crate::{BenchError, progress::Step};
 
-/// One of this many rows is read from the SSTable, which touches each page several times.
+/// After the flush, one random read for this many rows loads the SSTable's pages: it touches each
+/// page several times.
 const ROWS_FOR_EACH_READ: u64 = 4;
 
-/// Flushes the table; returns the time and the bytes of rows in the file.
+/// Flushes the table and loads the SSTable's pages. Returns the time of the flush and the size of
+/// Data.db in bytes.
 pub async fn flush(
     node: &InProcessNode,
     table: &Table,

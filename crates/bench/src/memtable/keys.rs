@@ -56,7 +56,7 @@ pub enum Population {
 /// Common prefix of keys with a long prefix: 64 bytes.
 const PREFIX: &str = "eu-west-1/customers/acme-corporation/devices/thermometers/serial";
 
-/// Maps a number to the key that SimpleQuery's `key` gives it: a bijection.
+/// Maps a number to a key as SimpleQuery's `key` does. The map is a bijection.
 pub fn scatter(number: u64) -> u64 {
     let mut hash = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     hash ^= hash >> 32;
@@ -67,8 +67,8 @@ pub fn scatter(number: u64) -> u64 {
 /// An odd factor has an inverse modulo 2^64.
 const VALUE_FACTOR: u64 = 0xA24B_AED4_963E_E407;
 
-/// The inverse by Newton's iteration: each step doubles the number of correct bits, of which an odd
-/// number has three.
+/// The inverse of [`VALUE_FACTOR`] by Newton's iteration. An odd number is its own inverse in the
+/// lowest three bits; each step doubles the number of correct bits.
 const VALUE_INVERSE: u64 = {
     let mut inverse = VALUE_FACTOR;
     let mut step = 0;
@@ -146,7 +146,7 @@ impl Population {
     }
 
     /// Returns the number of an entry that is not among the first `count`, for a number below
-    /// `count`; in wide partitions its row lies between existing rows.
+    /// `count`.
     fn absent(self, number: u64, count: u64) -> u64 {
         number + count
     }
@@ -168,7 +168,7 @@ impl Population {
                 }
                 KeyShape::Wide => {
                     put(&scatter(number / rows).to_be_bytes());
-                    // Even rows are present.
+                    // Even rows are present; absent rows lie between them.
                     put(&(number % rows * 2 + u64::from(is_absent)).to_be_bytes());
                 }
             },
@@ -181,8 +181,7 @@ impl Population {
         }
     }
 
-    /// Returns the partition of an entry of wide partitions; in other populations each entry has
-    /// its own.
+    /// Returns the partition of an entry of wide partitions, and `number` for other shapes.
     pub fn partition_of(self, number: u64) -> u64 {
         match self {
             Population::Shape { shape: KeyShape::Wide, rows } => number / rows,

@@ -64,8 +64,9 @@ impl LatencyFigure {
     }
 
     /// Returns percentiles of the latency in equal parts of the time, each with the second in which
-    /// it begins. Parts without reads are left out. There are at most [`MAX_PARTS`] parts, and
-    /// fewer of fewer reads, so that a 99th percentile is not just the maximum.
+    /// the part begins. Parts without reads are left out. There are at most [`MAX_PARTS`] parts, of
+    /// at least [`READS_OF_A_PART`] reads on average, so that a 99th percentile is not just the
+    /// maximum.
     pub fn over_time(&self) -> Vec<(f64, Percentiles)> {
         let parts = (self.samples.len() / READS_OF_A_PART).clamp(1, MAX_PARTS);
         let end = self.samples.iter().map(|sample| sample.at_s).fold(0.0, f64::max);

@@ -9,8 +9,8 @@ pub struct MemoryFigure {
     pub keys: String,
     /// Kind of memtable, or name of the peer.
     pub kind: String,
-    /// The memtable's counts and bytes. Where a peer does not separate structure from content, all
-    /// is structure.
+    /// The memtable's counts and bytes. If a peer does not separate structure from content, all
+    /// bytes count as structure.
     pub memory: MemtableMemory,
     /// True if structure and content are separate figures.
     pub is_split: bool,

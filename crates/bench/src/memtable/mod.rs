@@ -1,6 +1,6 @@
 //! `espalier bench memtable`: measures memtables, by kind of memtable and shape of keys.
 //!
-//! For each shape, round by round, each kind in turn: a new table is filled, read in all ways,
+//! For each shape, the kinds take turns, round by round: a new table is filled, read in all ways,
 //! flushed and dropped. Every row that is read is checked, and a wrong row ends the measurement.
 
 mod block;
@@ -59,7 +59,7 @@ struct Bench<'a> {
     tables_made: u64,
 }
 
-/// Memory that no measurement comes near, so that memtables are flushed only on request.
+/// More memory than any measurement uses, so that memtables are flushed only on request.
 const MEMTABLE_BYTES: usize = 1 << 40;
 
 async fn measure(arguments: &MemtableArguments) -> Result<Record, BenchError> {

@@ -1,8 +1,8 @@
 //! Measures one entry at a time: prepared INSERTs of all entries, prepared SELECTs of random
 //! entries, present and absent.
 //!
-//! Blocks are prepared outside the measured time. The cost of the loop itself is a measure of its
-//! own.
+//! Blocks are prepared outside the measured time. The cost of the loop itself is measured
+//! separately.
 
 use std::hint::black_box;
 

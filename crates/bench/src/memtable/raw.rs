@@ -21,7 +21,7 @@ use crate::watch::{Round, Watch};
 /// Bytes of a value, which has an allocation of its own.
 pub const VALUE_BYTES: usize = 100;
 
-/// Bytes of a key: a number, followed by zeros as in db_bench.
+/// Bytes of a key: a number, followed by the character `0` as in db_bench.
 pub const KEY_BYTES: usize = 16;
 
 type Key = [u8; KEY_BYTES];

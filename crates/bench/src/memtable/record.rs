@@ -70,7 +70,7 @@ pub struct Series {
     pub measure: Measure,
     /// The rounds, in the order in which they ran.
     pub rounds: Vec<Round>,
-    /// Bytes that each round wrote to disk; 0 if none.
+    /// Bytes that the first round wrote to disk; 0 if none.
     pub bytes: u64,
 }
 
@@ -106,11 +106,11 @@ impl Series {
 pub struct Record {
     /// The series, in the order in which they were first measured.
     pub series: Vec<Series>,
-    /// Memory of memtables, in the largest of all rounds.
+    /// Memory of memtables, in the round in which the process grew most.
     pub memory: Vec<MemoryFigure>,
     /// Reads during writes.
     pub latencies: Vec<LatencyFigure>,
-    /// Parts that were not measured, each with the reason.
+    /// Parts that were not measured, each with the reason, and warnings of other programs.
     pub notes: Vec<String>,
 }
 
@@ -145,8 +145,8 @@ impl Record {
         }
     }
 
-    /// Adds the memory of a memtable. Of several rounds, the one in which the process grew most
-    /// counts: in others, the allocator reused memory of the round before.
+    /// Adds the memory of a memtable. The round in which the process grew most counts, because in
+    /// other rounds the allocator reused memory of the round before.
     pub fn add_memory(&mut self, figure: MemoryFigure) {
         let found = self
             .memory

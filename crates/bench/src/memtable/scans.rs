@@ -44,7 +44,7 @@ pub async fn scan(
             None => break,
         }
     }
-    // Rows ascend and each is an entry, so the count shows whether one is missing.
+    // Rows ascend and each is an entry, so the count shows whether a row is missing.
     if round.operations != data.count {
         let rows = round.operations;
         return Err(BenchError::Wrong(format!("a scan gave {rows} of {} rows", data.count)));

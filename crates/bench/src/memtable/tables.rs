@@ -21,7 +21,7 @@ pub struct Table {
     /// Selects all rows.
     pub scan: Arc<Prepared>,
     /// Selects a hundred rows from a row on; in tables without clustering, a hundred partitions
-    /// behind one.
+    /// behind a token.
     pub slice: Arc<Prepared>,
     /// Selects all rows of a partition from a row on; in tables without clustering, partitions as
     /// `slice` does.
@@ -33,7 +33,8 @@ pub struct Table {
 /// Rows of a slice.
 pub const SLICE_ROWS: usize = 100;
 
-/// Creates the keyspace, without a commit log: memtables are measured, not the disk.
+/// Creates the keyspace. Its writes bypass the commit log, because memtables are measured, not the
+/// disk.
 pub async fn create_keyspace(node: &InProcessNode) -> Result<(), BenchError> {
     let text = format!(
         "CREATE KEYSPACE {KEYSPACE} WITH replication = {{'class': 'SimpleStrategy', \

@@ -9,7 +9,7 @@ use super::keys::{number_of_value, token};
 use crate::BenchError;
 
 /// Checks rows in the order in which they are returned. It finds wrong, repeated and misplaced
-/// rows, not missing ones; the caller counts the rows.
+/// rows. It does not find missing rows; the caller counts the rows.
 pub struct RowCheck<'a> {
     data: &'a Data,
     last: Option<(Token, i64)>,
@@ -34,7 +34,8 @@ impl<'a> RowCheck<'a> {
         Ok(count)
     }
 
-    /// Takes a row off `rest`; it must be an entry behind the last one in the table's order.
+    /// Reads the next row from `rest`. The row must be an entry behind the last row in the table's
+    /// order.
     fn row(&mut self, rest: &mut &[u8]) -> Result<u64, BenchError> {
         let start = *rest;
         let mut columns: [&[u8]; 4] = [&[]; 4];

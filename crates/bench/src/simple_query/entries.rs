@@ -35,7 +35,7 @@ pub struct ExpectedRow {
 }
 
 impl ExpectedRow {
-    /// Creates the row of no entry yet.
+    /// Creates a row without the bytes that differ; [`ExpectedRow::of`] fills them in.
     pub fn new(entries: Entries) -> Self {
         let length = (entries.value_bytes as u32).to_be_bytes();
         let row = (0..entries.columns)

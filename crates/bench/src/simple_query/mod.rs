@@ -160,7 +160,7 @@ async fn lead(context: ShardContext, shared: &Shared, machine: &Machine) -> Resu
     }
     report::begin(arguments, machine)?;
     count_allocations();
-    // A first iteration without a figure: it pays for compilation, caches and allocations.
+    // The first iteration is not reported, because it fills caches and allocates memory.
     iterate(context, arguments, 0).await?;
     let mut iterations = Vec::new();
     for number in 1..=arguments.duration {

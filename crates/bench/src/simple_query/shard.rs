@@ -44,7 +44,7 @@ thread_local! {
     static SHARD: RefCell<Option<Rc<Shard>>> = const { RefCell::new(None) };
 }
 
-/// The end of a task.
+/// The condition on which a task ends.
 #[derive(Clone, Copy)]
 enum Until {
     Time(Instant),
@@ -113,7 +113,7 @@ impl Shard {
         SHARD.set(None);
     }
 
-    /// Writes the entries that this shard owns, and flushes them if they are to be read from files.
+    /// Writes the entries that this shard owns.
     pub async fn fill(&self) -> Result<(), BenchError> {
         for number in 0..self.entries.count {
             let token = Token::of(&Entries::key(number));
@@ -186,8 +186,8 @@ impl Shard {
         }
     }
 
-    /// Returns the values of the UPDATE: the column as it is, the key, and the column again for the
-    /// condition.
+    /// Returns the values of the UPDATE: the present value of the column, the key, and with a
+    /// condition the value of the column again.
     fn update_values(&self, number: u64) -> Vec<Value> {
         let mut values = self.entries.values(number);
         values.truncate(2);

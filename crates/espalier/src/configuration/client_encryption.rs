@@ -1,5 +1,5 @@
 //! Resolves `client_encryption_options` and `api_encryption_options`: TLS for CQL clients and for
-//! the admin API, by the names of cassandra.yaml and scylla.yaml.
+//! the admin API. The names below these sections are those of cassandra.yaml and scylla.yaml.
 //!
 //! Cassandra's `keystore` is here a PEM file with key and certificates, as for its
 //! `PEMBasedSslContextFactory`; ScyllaDB's `certificate` and `keyfile` are two files.
@@ -11,12 +11,12 @@ use espalier_runtime::net::tls::{ClientCertificates, Handshake, TlsOptions, TlsV
 use super::error::ConfigurationError;
 use super::settings::{Draft, EncryptionDraft};
 
-/// The settings of encrypted connections, consistent, before their files are read.
+/// The settings of encrypted CQL connections. They fit together; their files are not yet read.
 #[derive(Clone, Debug)]
 pub struct ClientEncryptionSettings {
     /// Files and choices of TLS.
     pub options: TlsOptions,
-    /// Says if the clients of the encrypted ports must use TLS.
+    /// Says if clients must use TLS on the encrypted ports.
     pub handshake: Handshake,
     /// `native_transport_port_ssl`, if it differs from `native_transport_port`.
     pub port: Option<u16>,
@@ -57,7 +57,7 @@ pub(super) fn resolve_api(draft: &Draft) -> Result<Option<TlsOptions>, Configura
     is_enabled.then(|| options("api_encryption_options", encryption)).transpose()
 }
 
-/// Returns the options of a section of settings, whose name errors show.
+/// Returns the options of a section of settings. Errors show the section's `name`.
 pub(super) fn options(
     name: &str,
     encryption: &EncryptionDraft,
@@ -97,7 +97,8 @@ fn files(name: &str, encryption: &EncryptionDraft) -> Result<[PathBuf; 2], Confi
     }
 }
 
-/// Returns the versions of `accepted_protocols`, or of `protocol`; both when neither names one.
+/// Returns the versions of `accepted_protocols`, or of `protocol`. If neither is given, returns TLS
+/// 1.2 and 1.3.
 fn versions(
     name: &str,
     encryption: &EncryptionDraft,

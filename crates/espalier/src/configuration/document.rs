@@ -1,5 +1,5 @@
-//! Parses YAML into a flat list: nested keys are joined with dots (`sstable.selected_format`), and
-//! each has its line.
+//! Parses YAML into a flat list of entries: nested keys are joined with dots
+//! (`sstable.selected_format`), and each entry has its line.
 //!
 //! The document is small and comes from the operator, so it is held in memory. The parser's own
 //! limits bound the expansion of aliases.
@@ -12,7 +12,8 @@ use serde_saphyr::Spanned;
 
 use super::error::{ConfigurationError, Origin};
 
-/// A YAML value without types: scalars are text, as written except for quotes.
+/// A YAML value without types: scalars are text. A number or boolean without quotes is the text
+/// that Rust prints for it: `0x10` becomes `16`, `yes` becomes `true`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
     /// No value.
@@ -28,9 +29,9 @@ pub enum Value {
 /// A key with its value.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Entry {
-    /// The key, nested ones joined with dots.
+    /// The key; nested keys are joined with dots.
     pub key: String,
-    /// Its value; never a map.
+    /// The value of the key; never a map.
     pub value: Value,
     /// The place at which the operator gave it.
     pub origin: Origin,

@@ -1,4 +1,5 @@
-//! Errors of the settings. Each names the key, its place and the allowed values.
+//! Errors of the settings. An error about one setting names its key, its place and the allowed
+//! values.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ impl fmt::Display for Origin {
 /// The error of settings that cannot be used. Each prints as one line.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigurationError {
-    /// The file of `--config` cannot be read.
+    /// The file of `--config`, or the file of the snitch beside it, cannot be read.
     #[error("the configuration cannot be read: {0}")]
     Unreadable(#[from] FileError),
     /// The file is not UTF-8.
@@ -43,7 +44,7 @@ pub enum ConfigurationError {
         /// Bytes before the first bad one.
         offset: usize,
     },
-    /// The file is not YAML, or not keys and values.
+    /// The file is not YAML, or is YAML without keys.
     #[error("{}: {message}", path.display())]
     NotYaml {
         /// The file.
@@ -76,7 +77,7 @@ pub enum ConfigurationError {
         origin: Origin,
         /// The key.
         key: String,
-        /// The feature that does not exist.
+        /// The reason, or the setting to give instead.
         reason: String,
     },
     /// A key that is accepted only with the values that describe this node's behaviour.
@@ -103,7 +104,7 @@ pub enum ConfigurationError {
         /// The expected value.
         reason: String,
     },
-    /// A setting that was given twice in one file, for example by its new and its old name.
+    /// A setting that one file has twice, by its new and its old name.
     #[error("{second}: {key} was given before, at {first}")]
     Twice {
         /// The new name of the setting.

@@ -8,7 +8,7 @@ use espalier_storage::guardrails::{Guardrails, Setting};
 use super::document::Value;
 use super::error::{ConfigurationError, Origin};
 
-/// The given settings, in their order: a later one beats an earlier one.
+/// The given settings, in their order: a later value replaces an earlier one.
 #[derive(Debug, Default)]
 pub struct Given(Vec<(Setting, String, Origin)>);
 
@@ -18,10 +18,10 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 impl Given {
-    /// Takes a setting.
+    /// Adds a setting.
     ///
     /// # Errors
-    /// The value is neither a scalar nor a list of scalars.
+    /// Fails if the value is a map.
     pub fn take(
         &mut self,
         (setting, key): (Setting, String),
@@ -43,11 +43,11 @@ impl Given {
     /// Returns the guardrails with these settings.
     ///
     /// # Errors
-    /// A value is not of its setting's kind, or a refusal would come before its warning.
+    /// Fails if a value is not of its setting's kind, or if a limit would refuse before it warns.
     pub fn resolve(self) -> Result<Arc<Guardrails>, ConfigurationError> {
         let guardrails = Guardrails::default();
-        // Each alone, so that an error names its place; then all again, because the thresholds of
-        // one limit may come in any order.
+        // First each setting is set alone, so that an error names its place. Then all are set
+        // together, because the thresholds of one limit may come in any order.
         for (setting, text, origin) in &self.0 {
             let alone = Guardrails::unlimited();
             if let Err(error) = alone.set(&[(*setting, text)]) {

@@ -1,5 +1,5 @@
-//! Keys of Cassandra and ScyllaDB that are not settings here. Some have no effect; others ask for
-//! features that do not exist here.
+//! Keys of Cassandra and ScyllaDB that are not settings here. Some have no effect, some are
+//! accepted with some values only, and others ask for features that do not exist here.
 //!
 //! The list is `known_keys.txt`. It is read when a configuration has a key that is not in
 //! [`super::settings`].
@@ -15,7 +15,7 @@ pub enum Known {
     Ignored(&'static str),
     /// The key is accepted with these values only.
     Only(Vec<&'static str>),
-    /// The key asks for a feature that does not exist here; the text says so.
+    /// The key asks for a feature that does not exist here. The text is the rest of the error.
     Absent(&'static str),
 }
 

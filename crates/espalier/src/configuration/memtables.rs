@@ -36,7 +36,7 @@ struct Definition {
     class_name: Option<Given>,
     inherits: Option<Given>,
     parameters: BTreeMap<String, Given>,
-    /// The first mention.
+    /// The first key that mentions the configuration.
     named: Option<Given>,
 }
 
@@ -72,7 +72,7 @@ pub(super) fn is_key(key: &str) -> bool {
 }
 
 impl Definitions {
-    /// Takes a key for which [`is_key`] is true.
+    /// Adds a key for which [`is_key`] is true.
     pub(super) fn take(
         &mut self,
         key: &str,
@@ -146,7 +146,7 @@ impl Definitions {
 }
 
 impl Definition {
-    /// Returns the class of a definition. `there_are` are the classes that it may inherit.
+    /// Returns the class of this definition, which may inherit from the classes `there_are`.
     fn class(&self, there_are: &BTreeMap<String, Class>) -> Result<Class, ConfigurationError> {
         let Some(inherits) = &self.inherits else {
             let name = self.class_name.clone().ok_or_else(|| match &self.named {

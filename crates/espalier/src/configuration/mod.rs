@@ -2,20 +2,23 @@
 //! configurations of storage and server.
 //!
 //! A flag beats `--set`, which beats the file. An unknown key is an error, and so is a known key
-//! that asks for something that does not exist here: a setting must not be ignored silently.
+//! that asks for something that does not exist here. The node logs each known key without effect,
+//! so that it ignores no setting silently.
 //!
 //! | module | what it does |
 //! | --- | --- |
 //! | `document` | YAML as flat keys with lines |
 //! | `settings` | the settings |
-//! | `client_encryption` | TLS for clients |
+//! | `client_encryption` | TLS for clients and for the admin API |
 //! | `known_keys` | keys of Cassandra and ScyllaDB that are not settings here |
 //! | `guardrails` | settings of guardrails |
 //! | `memtables` | kinds of memtables by name |
-//! | `ring`, `rack` | a member of a Cassandra ring, and its place |
+//! | `ring`, `rack` | a member of a Cassandra ring, its data centre and its rack |
 //! | `replaced` | the Cassandra node whose place the node takes |
 //! | `resolve` | defaults, and settings that depend on others |
 //! | `shown` | the settings in effect, for `system_views.settings` |
+//! | `error` | the errors |
+//! | `suggestion` | the known key that is closest to an unknown one |
 
 mod client_encryption;
 mod document;
@@ -55,7 +58,7 @@ struct Given {
     memtables: memtables::Definitions,
     guardrails: guardrails::Given,
     ring: ring::Given,
-    /// The content of the file of the snitch.
+    /// The content of [`RACK_FILE_NAME`].
     rack_file: Option<Vec<u8>>,
     /// Each ignored key with the reason.
     ignored: Vec<(String, &'static str)>,
@@ -64,11 +67,12 @@ struct Given {
 }
 
 impl NodeConfiguration {
-    /// Loads the settings of these arguments. `file` is path and content of the file of `--config`,
-    /// `rack_file` the content of [`RACK_FILE_NAME`] beside it.
+    /// Loads the settings of these arguments. `file` has the path and the content of the file of
+    /// `--config`; `rack_file` is the content of [`RACK_FILE_NAME`] beside that file.
     ///
     /// # Errors
-    /// Fails if a setting is unknown, not supported here, malformed, or contradicts another one.
+    /// Fails if the file is not YAML, if a setting is unknown, not supported here, malformed or
+    /// given twice in the file, if it contradicts another one, or if the machine lacks the memory.
     pub fn load(
         arguments: &ServeArguments,
         file: Option<(&Path, &[u8])>,

@@ -1,7 +1,7 @@
-//! The data centre and the rack of a member of a ring, as its snitch says.
+//! Finds the data centre and the rack of a member of a ring by its snitch.
 //!
-//! `cassandra-rackdc.properties` lies beside the file of `--config`, and has Java's form of
-//! properties: `dc=east`, one a line.
+//! `cassandra-rackdc.properties` is beside the file of `--config`. It has Java's form of
+//! properties, one on each line: `dc=east`.
 
 use super::document::Value;
 use super::error::{ConfigurationError, Origin};
@@ -43,7 +43,8 @@ pub(super) fn place_of(
     }
 }
 
-/// Returns a value that is not empty; of several lines, that of the last one.
+/// Returns the value of a property, from the last line that has the property; `None` if no line has
+/// it, or if the value is empty.
 fn property(text: &str, name: &str) -> Option<String> {
     let lines = text.lines().map(str::trim_start).filter(|line| !line.starts_with(['#', '!']));
     let pairs = lines.filter_map(|line| line.split_once(['=', ':']));

@@ -1,7 +1,7 @@
-//! The directories of the Cassandra node whose place the node takes (`replace_in_place`).
+//! The directories of the Cassandra node that this node replaces (`replace_in_place`).
 //!
-//! `data_file_directories` and `commitlog_directory` of its cassandra.yaml name them. The node only
-//! reads them; its own directories are in the working directory.
+//! `data_file_directories` and `commitlog_directory` of the cassandra.yaml name these directories.
+//! This node only reads them; its own directories are in the working directory.
 
 use std::path::Path;
 

@@ -29,7 +29,7 @@ const DEFAULT_API_PORT: u16 = 10_000;
 /// Cassandra's default.
 const DEFAULT_SYNC_PERIOD: Duration = Duration::from_secs(10);
 
-/// Maximum number of shards; a larger one is a mistake.
+/// Maximum number of shards. Arbitrary: a larger number is probably a mistake.
 const MAX_SHARDS: usize = 1024;
 
 /// Minimum length of `api_token`. Arbitrary: shorter secrets can be guessed.
@@ -48,7 +48,7 @@ pub struct NodeConfiguration {
     pub sync_period: Duration,
     /// `commitlog_sync_group_window`. Storage gets it only if `commitlog_sync` is `group`.
     pub sync_group_window: Duration,
-    /// Shards, and the processors that they are pinned to.
+    /// The number of shards, and the processors to which the shards are pinned.
     pub shards: ShardOptions,
     /// The memory budget.
     pub memory: MemoryBudget,
@@ -58,13 +58,14 @@ pub struct NodeConfiguration {
     pub encryption: Option<ClientEncryptionSettings>,
     /// `api_encryption_options`; `None` if the admin API is plain.
     pub api_encryption: Option<TlsOptions>,
-    /// The configuration of the server. Its encryption is missing until the certificates are read.
+    /// The configuration of the server. The encryption of CQL and of the admin API is missing until
+    /// the certificates are read.
     pub server: ServerConfig,
     /// Authentication and authorization.
     pub auth: AuthSettings,
     /// The settings of a member of a Cassandra ring; `None` if the node is a cluster of its own.
     pub ring: Option<RingSettings>,
-    /// The Cassandra node whose place the node takes.
+    /// The Cassandra node that this node replaces.
     pub replaced: Option<ReplacedNode>,
     /// Keys that have no effect, each with the reason.
     pub ignored: Vec<(String, &'static str)>,
@@ -122,8 +123,9 @@ pub(super) fn resolve(
     })
 }
 
-/// Uses as many shards as processors unless `--smp` says otherwise. Shards are pinned only if they
-/// take all processors: otherwise two nodes with half of them each would share the first ones.
+/// Returns `--smp` shards; without `--smp`, one for each processor. Shards are pinned only if there
+/// are as many shards as processors: two nodes with half of the processors each would otherwise
+/// both be pinned to the first half.
 fn shards(smp: Option<usize>, machine: Machine) -> Result<ShardOptions, ConfigurationError> {
     let count = smp.unwrap_or(machine.parallelism.max(1));
     if !(1..=MAX_SHARDS).contains(&count) {
@@ -220,7 +222,7 @@ fn set_memory(
 ) -> Result<(), ConfigurationError> {
     let memtables = match (draft.memtable_heap_bytes, draft.memtable_offheap_bytes) {
         (None, None) => memory.memtables,
-        // A memtable has one memory here, so the two of Cassandra are added.
+        // Memtables have one memory here, so Cassandra's two sizes are added.
         (heap, offheap) => heap.unwrap_or(0).saturating_add(offheap.unwrap_or(0)),
     };
     if memtables == 0 {
@@ -263,8 +265,8 @@ fn throughput(rate: &str) -> Result<Option<u64>, ConfigurationError> {
     }
 }
 
-/// Returns the version of new SSTables. Cassandra's settings name a family, and the oldest version
-/// to which the operator may go back.
+/// Returns the version of new SSTables. Cassandra's settings name a family of formats, and the
+/// oldest Cassandra that must be able to read the files.
 fn sstable_format(draft: &Draft) -> Result<String, ConfigurationError> {
     let family = draft.selected_sstable_format.as_deref();
     let is_old = draft.storage_compatibility_mode.as_deref() == Some("CASSANDRA_4");
@@ -282,8 +284,8 @@ fn sstable_format(draft: &Draft) -> Result<String, ConfigurationError> {
     }
 }
 
-/// Returns the version of messages between nodes. It follows the setting as Cassandra's does, whose
-/// default is CASSANDRA_4 and whose nodes speak the new version from UPGRADING on.
+/// Returns the version of messages between nodes. As in Cassandra, a node without the setting uses
+/// the version of CASSANDRA_4; UPGRADING and NONE use the new version.
 fn messaging_version(draft: &Draft) -> MessagingVersion {
     match draft.storage_compatibility_mode.as_deref() {
         Some("NONE" | "UPGRADING") => MessagingVersion::V13,
@@ -372,7 +374,8 @@ fn api_encryption(
     }
 }
 
-/// Returns the options of the audit log, each of which was checked.
+/// Returns the options of the audit log. The draft has only options that were checked, so setting
+/// them cannot fail.
 fn audit(draft: &Draft, directory: &Path) -> AuditOptions {
     let place = draft.audit_logs_dir.clone().unwrap_or_else(|| "audit".into());
     let mut options = AuditOptions::new(directory.join(place));
@@ -447,7 +450,7 @@ fn auth(
     Ok(AuthSettings { authenticator, authorizer, limits_datacenters, limits_cidrs, superuser })
 }
 
-/// Returns whole seconds, within the range of a time to live.
+/// Returns the time to live of traces in whole seconds.
 fn trace_ttl_s(ttl: Duration) -> Result<u32, ConfigurationError> {
     const GREATEST_S: u32 = 20 * 365 * 24 * 3600;
     let seconds = u32::try_from(ttl.as_secs()).ok();

@@ -54,15 +54,15 @@ pub(super) fn keys() -> impl Iterator<Item = &'static str> {
 }
 
 impl Given {
-    /// Takes a key for which [`is_key`] is true.
+    /// Adds a key for which [`is_key`] is true.
     pub(super) fn take(&mut self, key: String, value: Value, origin: Origin) {
         if value != Value::Null {
             self.0.insert(key, (value, origin));
         }
     }
 
-    /// Returns the settings of a member; `None` without `join_ring`. Adds the keys without effect
-    /// to `ignored`. `rack_file` is the content of the file of GossipingPropertyFileSnitch.
+    /// Returns the settings of a member. Without `join_ring`, returns `None` and adds the given
+    /// keys to `ignored`. `rack_file` is the content of the file of GossipingPropertyFileSnitch.
     pub(super) fn resolve(
         &self,
         cluster_name: &str,
@@ -105,7 +105,7 @@ impl Given {
         }))
     }
 
-    /// Returns whether the node takes the place of a Cassandra node.
+    /// Returns whether the node replaces a Cassandra node.
     pub(super) fn replaces(&self) -> Result<bool, ConfigurationError> {
         Ok(self.is_true(JOIN)? && self.is_true(REPLACE)?)
     }
@@ -151,8 +151,8 @@ impl Given {
         socket_address(name, port).map(Some).map_err(|reason| self.bad(key, reason))
     }
 
-    /// Reads the tokens: one, or several with commas between them. None need to be given to a node
-    /// that replaces another, whose tokens are in its files.
+    /// Reads the tokens: one, or several with commas between them. A node that replaces a Cassandra
+    /// node needs none, because the Cassandra node's files have them.
     fn tokens(&self, replaces: bool) -> Result<Vec<Token>, ConfigurationError> {
         let key = "initial_token";
         let Some(text) = self.text(key)? else {

@@ -1,8 +1,9 @@
-//! The settings: names, types and ranges. docs/settings.md describes the effect of each.
+//! The settings that have no module of their own: names, types and ranges. docs/settings.md
+//! describes the effect of each.
 //!
-//! Names are those of cassandra.yaml, or of scylla.yaml if Cassandra has none. A name that
-//! Cassandra used before its values had units is accepted too, with a plain number in the unit of
-//! the name.
+//! Names are those of cassandra.yaml, or of scylla.yaml if Cassandra has none; a few are ours. Old
+//! names are accepted too. A name that Cassandra used before its values had units takes a plain
+//! number in the unit of the name.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -76,7 +77,8 @@ pub struct Draft {
     pub auth_superuser_salted_password: Option<String>,
 }
 
-/// The given settings of `client_encryption_options` or `api_encryption_options`.
+/// The given settings of `client_encryption_options`, `api_encryption_options` or
+/// `server_encryption_options`.
 #[derive(Clone, Debug, Default)]
 #[allow(missing_docs)]
 pub struct EncryptionDraft {
@@ -96,7 +98,7 @@ pub struct EncryptionDraft {
 pub struct Setting {
     /// Its name.
     pub name: &'static str,
-    /// Former names, with the unit of their plain numbers.
+    /// Other accepted names, each with the unit of its plain numbers.
     pub old_names: &'static [(&'static str, OldUnit)],
     kind: Kind,
 }
@@ -159,7 +161,7 @@ const fn renamed(
     Setting { name, old_names, kind }
 }
 
-/// All settings.
+/// All settings that have no module of their own.
 pub const SETTINGS: &[Setting] = &[
     setting("cluster_name", Kind::Text(|draft| &mut draft.cluster_name)),
     // Directories.
@@ -490,7 +492,8 @@ pub const SETTINGS: &[Setting] = &[
     setting("audit_logging_options.audit_logs_dir", Kind::Path(|draft| &mut draft.audit_logs_dir)),
 ];
 
-/// Finds the setting of that name. The unit is that of an old name, and `None` for a new one.
+/// Finds the setting with a new or old name. Also returns the unit of an old name, and `None` for a
+/// new name.
 pub fn find(name: &str) -> Option<(&'static Setting, Option<OldUnit>)> {
     SETTINGS.iter().find_map(|setting| {
         if setting.name == name {
@@ -529,7 +532,7 @@ impl Setting {
         }
         if let Kind::Audit(option) = self.kind {
             let text = audit_value(value)?;
-            // Each alone, so that an error names its place.
+            // Each option is checked alone, so that an error names its place.
             AuditOptions::new("").set(option, &text)?;
             draft.audit.push((option, text));
             return Ok(());
@@ -639,8 +642,8 @@ fn texts(value: &Value) -> Result<Vec<String>, String> {
     items.iter().map(text).collect()
 }
 
-/// Returns the text of an option of the audit log. Cassandra's file names the logger as a list of
-/// one class.
+/// Returns the text of an option of the audit log. In Cassandra's file, the logger is a list of one
+/// `class_name`.
 fn audit_value(value: &Value) -> Result<String, String> {
     match value {
         Value::Scalar(text) => Ok(text.clone()),

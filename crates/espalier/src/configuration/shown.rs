@@ -1,5 +1,5 @@
 //! The settings in effect, including defaults, as `system_views.settings` shows them. Each value
-//! has the form in which an operator could give it.
+//! that is shown has the form in which an operator could give it.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -12,8 +12,9 @@ use super::NodeConfiguration;
 
 /// Returns names and values; a value is `None` if the setting has no value and no default.
 ///
-/// `storage_compatibility_mode` is left out, because it only decides the `sstable_format`. Storage
-/// adds the settings of guardrails, which change while the node runs.
+/// `storage_compatibility_mode`, the configurations of memtables and the settings of a ring except
+/// `join_ring` are left out. Storage adds the settings of guardrails, which can change while the
+/// node runs.
 pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     let NodeConfiguration { storage, server, .. } = node;
     let sync = match storage.commitlog_sync {
@@ -44,7 +45,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.encryption(node);
     shown.put_or_null("api_address", admin.map(|address| address.ip()));
     shown.put_or_null("api_port", admin.map(|address| address.port()));
-    // Never its value.
+    // The value is never shown.
     shown.put_or_null("api_token", None::<&str>);
     shown.put("native_transport_max_frame_size", size(server.max_frame_size as u64));
     shown.put("native_transport_max_concurrent_connections", limit(limits.total));
@@ -108,7 +109,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put("cidr_authorizer", or_all(auth.limits_cidrs, "CIDR"));
     shown.put("role_manager", "CassandraRoleManager");
     shown.put_or_null("auth_superuser_name", auth.superuser.name.as_ref());
-    // Never their values.
+    // The values are never shown.
     shown.put_or_null("auth_superuser_password", None::<&str>);
     shown.put_or_null("auth_superuser_salted_password", None::<&str>);
     shown.put("trace_type_query_ttl", format!("{}s", server.trace_ttl_s));
@@ -143,7 +144,7 @@ impl Shown {
         self.put_or_null("native_shard_aware_transport_port_ssl", port);
     }
 
-    /// Adds the settings that both kinds of connections have.
+    /// Adds the settings that CQL connections and the admin API have in common.
     fn tls(&mut self, section: &str, options: Option<&TlsOptions>) {
         let mut put = |name: &str, value: Option<String>| {
             self.put_or_null(&format!("{section}.{name}"), value);
@@ -176,7 +177,8 @@ impl Shown {
     }
 }
 
-/// Returns a relative path below the working directory relative to it; others stay as they are.
+/// Returns a relative path that begins with the working directory without that beginning. Returns
+/// any other path unchanged.
 fn path_within(directory: &Path, path: &Path) -> String {
     let below = path.strip_prefix(directory).ok().filter(|_| path.is_relative());
     below.unwrap_or(path).display().to_string()

@@ -2,8 +2,8 @@
 
 use strsim::osa_distance;
 
-/// Returns the candidate closest to `word`, if it is close enough to be meant: a third of the
-/// word's letters may differ, and at least two. A difference is a letter to add, remove, replace or
+/// Returns the candidate closest to `word`, if the differences are at most a third of the word's
+/// letters, or at most two in a short word. A difference is a letter to add, remove, replace or
 /// swap with its neighbour.
 pub fn closest<'a>(word: &str, candidates: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let limit = (word.chars().count() / 3).max(2);

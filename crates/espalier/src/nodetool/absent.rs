@@ -2,8 +2,8 @@
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
-/// The commands with a counterpart elsewhere. The list is that of Cassandra 5.0 as far as operators
-/// of one node look for it.
+/// Commands of Cassandra 5.0 that an operator of one node may look for, each with its counterpart
+/// here.
 const COUNTERPARTS: &[(&str, &str)] = &[
     ("clientstats", "SELECT * FROM system_views.clients lists the clients"),
     ("describecluster", "nodetool status shows the node, DESCRIBE CLUSTER in cqlsh the cluster"),
@@ -28,7 +28,7 @@ const COUNTERPARTS: &[(&str, &str)] = &[
 const RING: &str = "the node owns the whole ring; nodetool status shows it";
 const POOLS: &str = "there are no pools of threads; the metrics are at /metrics of the admin API";
 
-/// The commands about several copies of the data or several nodes, of which there is one.
+/// Commands of Cassandra's nodetool about several nodes, or about several copies of the data.
 const OF_CLUSTERS: &[&str] = &[
     "abortbootstrap",
     "abortdecommission",

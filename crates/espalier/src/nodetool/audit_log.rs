@@ -28,7 +28,8 @@ const ORDER: [&str; 15] = [
     "excluded_users",
 ];
 
-/// The options of `enableauditlog`. One that is not given has the value of the node's settings.
+/// The options of `enableauditlog`. An option that is not given has the value of the node's
+/// settings.
 #[derive(Args, Clone, Debug)]
 pub struct AuditArguments {
     /// BinAuditLogger (files of JSON lines), FileAuditLogger (the log) or NoOpAuditLogger

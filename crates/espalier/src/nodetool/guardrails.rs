@@ -24,8 +24,8 @@ pub async fn show(node: &NodeAddress, name: Option<&str>) -> Result<String, Node
     }
 }
 
-/// Returns the request that changes a setting. Two values are the threshold for refusals and that
-/// for warnings, in the order of Cassandra's command.
+/// Returns the request that changes a setting. If there are two values, the first is the threshold
+/// for refusals and the second that for warnings, as in Cassandra's command.
 pub fn set(name: &str, values: &[String]) -> Request {
     let request = Request::post(PATH).with("name", name);
     match values {

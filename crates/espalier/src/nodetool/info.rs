@@ -7,8 +7,9 @@ use serde_json::Value;
 use super::show::{all, number, size};
 use crate::admin_client::{NodeAddress, NodeError, Request, ask};
 
-/// The numbers that a node has. It has no heap, no gossip, and of Cassandra's caches only the row
-/// cache; it does not count exceptions and repaired data.
+/// The values that `nodetool info` shows. It leaves out Cassandra's values for the heap, gossip and
+/// the caches other than the row cache, because the node has none of these, and the values for
+/// exceptions and repaired data, which the node does not count.
 struct Info {
     host_id: String,
     is_native_transport_active: bool,
@@ -94,8 +95,8 @@ impl Info {
 }
 
 impl RowCache {
-    /// Formats the row cache, which is never saved. Without a request there is no rate, which
-    /// Cassandra writes as NaN.
+    /// Formats the row cache. Its save period is 0, because it is never saved. Without a request,
+    /// the hit rate is NaN, as in Cassandra.
     fn show(&self) -> String {
         let Self { entries, size_bytes, capacity_bytes, hits, requests } = self;
         let rate = *hits as f64 / *requests as f64;

@@ -146,10 +146,10 @@ async fn keyspaces(node: &NodeAddress, tables: &Tables) -> Result<Vec<String>, N
     }
 }
 
-/// Says if the command continues with the next keyspace after one has failed.
+/// Says if the command continues with the next keyspace after a keyspace has failed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
-    /// The next keyspaces follow, unless an operator stopped the work.
+    /// The next keyspaces follow, unless an operator stopped the work or the node is unreachable.
     GoOn,
     /// The command ends.
     End,
@@ -245,7 +245,7 @@ async fn scrubbed(node: &NodeAddress, scrub: &ScrubArguments) -> Done {
     let no_snapshot = if scrub.no_snapshot { "true" } else { "false" };
     let mut keyspaces = keyspaces(node, &scrub.tables).await?;
     if scrub.mode == ScrubMode::Skip && scrub.tables.keyspace.is_none() {
-        // The node does not scrub keyspaces that it needs for its start.
+        // In this mode, the node refuses keyspaces that it needs for its start.
         keyspaces.retain(|keyspace| !is_needed_for_start(keyspace));
     }
     let behind = if scrub.mode == ScrubMode::Abort { Behind::End } else { Behind::GoOn };
@@ -261,7 +261,7 @@ async fn scrubbed(node: &NodeAddress, scrub: &ScrubArguments) -> Done {
     each_of(node, keyspaces, &scrub.tables, behind, request, show).await
 }
 
-/// Says how many partitions of a keyspace a scrub left out.
+/// Formats the number of partitions of a keyspace that a scrub left out.
 fn left_out(keyspace: &str, said: &Value) -> String {
     let number = |name| said.get(name).and_then(Value::as_u64).unwrap_or(0);
     let (left_out, all) = (number("left_out_partitions"), number("partitions"));

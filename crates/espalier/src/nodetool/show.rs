@@ -111,7 +111,7 @@ pub fn orphans(found: &Value) -> String {
     if lines.is_empty() { "There are no orphaned directories".to_owned() } else { lines.join("\n") }
 }
 
-/// Formats one such directory.
+/// Formats a directory of a table that the schema does not have.
 pub fn orphan(one: &Value) -> String {
     let (files, bytes) = (number(one, "files"), size(number(one, "bytes")));
     let copies = match one.get("has_copies").and_then(Value::as_bool) {

@@ -9,9 +9,9 @@ use crate::admin_client::{NodeAddress, NodeError, Request, ask};
 struct Ring {
     data_center: String,
     rack: String,
-    /// Addresses.
+    /// Addresses of the live nodes.
     live: Value,
-    /// By address.
+    /// Loads by address; `host_ids` and `ownership` are by address too.
     loads: Value,
     host_ids: Value,
     ownership: Value,

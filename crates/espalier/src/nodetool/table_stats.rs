@@ -68,9 +68,9 @@ impl<'a> Filter<'a> {
     }
 }
 
-/// Formats those of Cassandra's lines that have a value here. The node does not count reads,
-/// writes, their latencies, cells of memtables and false positives of filters, and it repairs
-/// nothing.
+/// Formats the lines of Cassandra's `tablestats` for which the node has a value. By table, the node
+/// counts no reads, writes, latencies, cells of memtables and false positives of filters, and it
+/// repairs nothing.
 fn show(tables: &Value, filter: &Filter<'_>, is_human_readable: bool) -> String {
     let mut keyspaces = BTreeMap::<&str, Vec<&Value>>::new();
     for table in all(tables) {

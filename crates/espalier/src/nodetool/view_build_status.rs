@@ -5,7 +5,7 @@ use serde_json::Value;
 use super::{NodetoolError, show::text};
 use crate::admin_client::{NodeAddress, Request, ask};
 
-/// Returns Cassandra's text: the view is built, or the status of this node.
+/// Returns Cassandra's text: that the view is built, or else the status of the build on this node.
 ///
 /// # Errors
 /// Fails if the view does not exist, or if the node refuses or cannot be reached.

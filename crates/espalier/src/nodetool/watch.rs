@@ -13,7 +13,7 @@ use crate::sstable::Progress;
 
 const PERIOD: Duration = Duration::from_millis(500);
 
-/// Waits for work that compacts files. Meanwhile a line shows the progress of all running
+/// Waits for work that compacts files. While it waits, a line shows the progress of all running
 /// compactions of the node.
 ///
 /// # Errors

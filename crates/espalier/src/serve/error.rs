@@ -1,4 +1,4 @@
-//! The errors of `serve`: one line each, with advice to the operator.
+//! The errors of `serve`: one line each, most with advice to the operator.
 
 use std::io;
 use std::net::SocketAddr;
@@ -71,16 +71,16 @@ pub enum ServeError {
     /// The node cannot join its ring.
     #[error("cannot join the ring: {0}")]
     Join(JoinError),
-    /// The node cannot take the files of a Cassandra node.
+    /// The files of the replaced Cassandra node cannot become those of this node.
     #[error("replace_in_place: {0}")]
     Replace(Box<StorageError>),
-    /// The kernel refuses threads or event loops.
+    /// The kernel refuses threads, event loops or the handlers of signals.
     #[error("the shards cannot be started: {0}")]
     Start(io::Error),
     /// The first superuser cannot be made.
     #[error("the first superuser cannot be made: {0}; see auth_superuser_salted_password")]
     Superuser(String),
-    /// Storage cannot start.
+    /// Storage cannot open the data, or cannot read or write the system tables.
     #[error("the data cannot be opened: {error}{advice}", error = .0, advice = advice_on_data(.0))]
     Open(Box<StorageError>),
     /// The node did not write all memtables to SSTables before it ended; the next start replays the
@@ -113,7 +113,7 @@ fn advice_on_data(error: &StorageError) -> String {
     format!("; docs/operations.md, \"{section}\", says how to continue")
 }
 
-/// Returns the error's text without the number that repeats it.
+/// Returns the error's text without ` (os error N)`.
 fn reason(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_owned()

@@ -1,6 +1,7 @@
 //! Writes `system.local`, the node's description of itself, which drivers read first.
 //!
-//! The node writes it only if the content changes, so that restarts do not pile up SSTables.
+//! A node outside of a ring writes it only if the content changes, so that restarts do not pile up
+//! SSTables. A member of a ring writes it at each start, because its generation grows.
 
 use std::sync::Arc;
 
@@ -16,7 +17,7 @@ use super::lead::Leadership;
 
 /// The facts of `system.local` that a member of a ring announces.
 pub struct Introduced {
-    /// The generation of this start, which is greater than that of each start before in a ring.
+    /// The generation of this start. In a ring, it is greater than that of each earlier start.
     pub generation: u32,
     /// The tokens that the node had before this start.
     pub saved_tokens: Vec<Token>,
@@ -33,7 +34,7 @@ pub async fn introduce(
     database.describe_system_keyspaces().await?;
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
     let row = stored(database, now_s).await?;
-    // Peers take a state only if it belongs to a later generation.
+    // Peers accept a state only if it belongs to a later generation.
     let former = row.as_ref().and_then(generation_of).unwrap_or(0);
     let saved = row.as_ref().map(tokens_of).unwrap_or_default();
     let is_member = leadership.ring.is_some();

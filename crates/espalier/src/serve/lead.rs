@@ -1,5 +1,6 @@
-//! The duties of shard 0: it writes the node's description, starts the servers, waits for the
-//! signal to stop, and stops everything in order.
+//! The duties of shard 0: it writes the node's description, makes the first superuser, starts the
+//! servers, joins the ring if the node is a member of one, waits for the signal to stop, and stops
+//! everything in order.
 
 use std::io::Write;
 use std::net::{IpAddr, SocketAddr};
@@ -29,7 +30,7 @@ pub struct Leadership {
     pub cluster_name: String,
     /// The address that the node announces to clients.
     pub broadcast_address: IpAddr,
-    /// The settings of a member of a Cassandra ring.
+    /// The settings of a member of a Cassandra ring; `None` if the node is a cluster of its own.
     pub ring: Option<RingSettings>,
     /// The addresses to listen on.
     pub addresses: Addresses,
@@ -42,7 +43,8 @@ pub struct Leadership {
 /// Serves until a signal arrives. In the end it releases all shards, after an error too.
 ///
 /// # Errors
-/// Fails if the node cannot describe itself or listen, or does not stop cleanly.
+/// Fails if the node cannot describe itself, make the first superuser, listen or join its ring, or
+/// if it does not stop cleanly.
 pub async fn lead(
     node: Rc<ShardNode>,
     leadership: Leadership,
@@ -89,8 +91,8 @@ async fn listen(node: &ShardNode, addresses: &Addresses) -> Result<(), ServeErro
     Ok(())
 }
 
-/// Reports the first superuser. A password that the node made goes to stderr once, and not to the
-/// log, which may be kept.
+/// Reports the first superuser. A password that the node made is one line on stderr, and not an
+/// event of the log.
 fn announce_superuser(superuser: &FirstSuperuser) {
     let FirstSuperuser { name, generated_password } = superuser;
     tracing::info!(role = name, "made the first superuser, since there was no role");
@@ -104,7 +106,8 @@ fn announce_superuser(superuser: &FirstSuperuser) {
     }
 }
 
-/// Prints the one line on stdout. The process that started the node may wait for it.
+/// Prints the `ready` line, the only line on stdout: the process that started the node may wait for
+/// it. The log has the line too.
 fn announce(leadership: &Leadership) {
     let Leadership { began, addresses, directory, shards, .. } = leadership;
     let shards = match shards {
@@ -134,12 +137,13 @@ async fn stop_servers() {
     .await;
 }
 
-/// Time after the first signal in which another one is the same request: `timeout` and some service
-/// managers signal the process and then its group.
+/// Time after the first signal in which the node ignores further signals, because `timeout` and
+/// some service managers signal the process and then its group.
 const SAME_REQUEST: Duration = Duration::from_millis(300);
 
-/// Returns an event that the first SIGTERM or SIGINT sets. A later signal ends the process at once,
-/// which is safe because acknowledged writes are in the commit log.
+/// Returns an event that the first SIGTERM or SIGINT sets. A signal more than [`SAME_REQUEST`]
+/// later ends the process at once. Synced writes are in the commit log then; under periodic sync,
+/// some acknowledged writes may not be.
 ///
 /// # Errors
 /// Fails if signals cannot be caught.

@@ -11,7 +11,8 @@ use espalier_server::ServerConfig;
 
 use super::ServeError;
 
-/// The addresses that a node listens on. The kernel has chosen a port for each 0.
+/// The addresses that the `ready` line shows. Where the settings have port 0, the kernel has chosen
+/// the port.
 #[derive(Clone, Debug)]
 pub struct Addresses {
     /// For CQL.
@@ -21,8 +22,8 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Checks that no other process uses the addresses of `server`, and stores the chosen ports in
-    /// it.
+    /// Checks that no other process uses the addresses of `server`, and stores the ports that the
+    /// kernel has chosen in `server`.
     ///
     /// # Errors
     /// Fails if an address is in use for longer than a second, or cannot be listened on.
@@ -66,9 +67,8 @@ impl Addresses {
 
 const ADMIN_SETTING: &str = "--set api_port=";
 
-/// The time for which an address may stay in use before that is an error. After a process was
-/// killed, the kernel closes its sockets in the background, while it tears down the process's
-/// io_uring.
+/// Time for which the node waits for an address in use before it fails. After a process was killed,
+/// the kernel closes its sockets in the background, while it tears down the process's io_uring.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 async fn claim(

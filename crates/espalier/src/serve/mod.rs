@@ -1,11 +1,13 @@
 //! `espalier serve`: starts a node, runs it, and stops it.
 //!
-//! Order: settings, directories (created and locked), addresses (checked), shards (data, then
-//! server), `ready`. An error before `ready` ends the process with one line that names a remedy.
+//! The start reads the settings, creates and locks the directories, takes the files of a replaced
+//! node, reads the certificates, checks the addresses and starts the shards. Each shard opens its
+//! data; then shard 0 starts the servers, joins the ring if the node is a member of one, and prints
+//! `ready`. An error before `ready` ends the process with one line.
 //!
 //! | module | what it does |
 //! | --- | --- |
-//! | `directories`, `listen` | resources that the node must have for itself |
+//! | `directories`, `listen` | directories and addresses that no other process may use |
 //! | `shard` | the parts of one shard |
 //! | `lead`, `introduce`, `ring`, `ring_batches` | the duties of shard 0 |
 
@@ -41,11 +43,11 @@ use lead::Leadership;
 use listen::Addresses;
 use shard::{ShardNode, SharedNode};
 
-/// Serves until a signal arrives. `began` is when the process started.
+/// Serves until a signal arrives. `began` is the time at which the process started.
 ///
 /// # Errors
-/// Fails if the settings, a directory or an address cannot be used, if a shard cannot start or
-/// panics, or if the node does not stop cleanly.
+/// Fails if the node cannot start, if a shard panics, or if the node does not stop cleanly. Each
+/// case is a variant of [`ServeError`].
 pub fn serve(arguments: &ServeArguments, began: Instant) -> Result<(), ServeError> {
     logging::start(arguments.log.as_deref()).map_err(ServeError::Logging)?;
     let Prepared { configuration, addresses, directories } = block_on(prepare(arguments))?;
@@ -88,7 +90,8 @@ struct Prepared {
     directories: Directories,
 }
 
-/// Reads the settings, claims the directories, and checks the addresses.
+/// Reads the settings, claims the directories, takes the files of a replaced node, reads the
+/// certificates, and checks the addresses.
 async fn prepare(arguments: &ServeArguments) -> Result<Prepared, ServeError> {
     let content = match &arguments.config {
         Some(path) => {

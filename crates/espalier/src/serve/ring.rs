@@ -30,11 +30,12 @@ use super::shard::ShardNode;
 /// The SSTables that the node reads, as Cassandra names them.
 const SSTABLE_VERSIONS: &str = "big-nb,big-oa,bti-da";
 
-/// Joins the ring; `None` if the node is a cluster of its own, or if `stop` is set before.
+/// Joins the ring. Returns `None` if the node is a cluster of its own, or if `stop` is set before
+/// the node has joined.
 ///
 /// # Errors
-/// Fails if the node cannot listen on the address for its peers, if no seed answers, or if another
-/// node has its address or a token.
+/// Fails if the node cannot listen on the address for its peers, if its certificates cannot be
+/// used, or if it cannot join: see [`JoinError`](espalier_internode::ring::JoinError).
 pub async fn join(
     node: &ShardNode,
     leadership: &Leadership,
@@ -86,7 +87,7 @@ pub async fn join(
     Ok(Some(member))
 }
 
-/// The node behind the member.
+/// The storage of a member of a ring.
 struct RingNode(Node);
 
 impl Backend for RingNode {
@@ -188,7 +189,7 @@ impl Backend for RingNode {
     }
 }
 
-/// Reads the keyspaces of the ring from the live rows of the schema tables, without the system's.
+/// Reads the keyspaces of the ring, except system keyspaces, from the live rows of schema tables.
 fn ring_keyspaces(
     mutations: Vec<RingMutation>,
 ) -> Result<BTreeMap<String, KeyspaceMetadata>, String> {
@@ -213,10 +214,10 @@ fn ring_keyspaces(
     read_keyspaces(&rows).map_err(|error| error.to_string())
 }
 
-/// Returns the schema with the keyspaces of the ring; `None` if it has them already.
+/// Returns the schema `old` with the keyspaces of the ring; `None` if `old` has them already.
 ///
-/// Keyspaces that the ring does not have stay, because the node cannot tell its own from those that
-/// the ring has dropped.
+/// Keyspaces that the ring does not have stay, because the node cannot distinguish its own
+/// keyspaces from keyspaces that the ring has dropped.
 fn changed(old: &Schema, ring: BTreeMap<String, KeyspaceMetadata>) -> Option<Schema> {
     let mut all = old.keyspaces.clone();
     for (name, keyspace) in ring {

@@ -1,5 +1,5 @@
-//! The batch log of a member of a ring: rows of `system.batches` with a version, which batches of
-//! this node itself do not have. The columns have Cassandra's content.
+//! The batch log of a member of a ring: rows of `system.batches` with Cassandra's content. They
+//! have a `version`; the rows of this node's own logged batches have none.
 
 use std::sync::Arc;
 
@@ -18,15 +18,15 @@ use uuid::Uuid;
 const TABLE: (&str, &str) = ("system", "batches");
 const MUTATIONS: &str = "mutations";
 const VERSION_COLUMN: &str = "version";
-/// The form of the mutations: that of the messages of Cassandra 5.0.
+/// Messaging version in whose form the mutations are stored: that of Cassandra 5.0.
 const VERSION: i32 = 13;
-/// Bytes of the batches that are read at the same time. Arbitrary.
+/// Limit of the bytes of one page of batches. Arbitrary.
 const PAGE_BYTES: usize = 16 << 20;
 
-/// Keeps a batch. It is synced in the end.
+/// Stores a batch. The returned future completes when the commit log has synced the batch.
 ///
 /// # Errors
-/// Fails if the commit log or the memtables take no write.
+/// Fails if storage refuses the write.
 pub async fn store(database: &Node, batch: Batch) -> Result<(), String> {
     let table = table(database)?;
     let timestamp = batch.created_us;
@@ -54,7 +54,7 @@ pub async fn store(database: &Node, batch: Batch) -> Result<(), String> {
 /// Removes a batch.
 ///
 /// # Errors
-/// Fails if the commit log or the memtables take no write.
+/// Fails if storage refuses the write.
 pub async fn remove(database: &Node, id: Uuid) -> Result<(), String> {
     let table = table(database)?;
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
@@ -66,10 +66,10 @@ pub async fn remove(database: &Node, id: Uuid) -> Result<(), String> {
     apply(database, update).await
 }
 
-/// Returns the batches that are kept behind a position, some 16 MiB of them.
+/// Returns one page, about [`PAGE_BYTES`], of the stored batches after a position.
 ///
 /// # Errors
-/// Fails if a file is damaged or cannot be read.
+/// Fails if storage cannot read the batches.
 pub async fn page(database: &Node, after: Option<ReadPosition>) -> Result<BatchPage, String> {
     let table = table(database)?;
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
@@ -103,7 +103,7 @@ fn key(id: Uuid) -> DecoratedKey {
     DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()))
 }
 
-/// Returns when a batch was made, in µs since 1970, by its id.
+/// Returns the time in the id of a batch, in µs since 1970; `None` if the id has no time.
 fn created_us(id: Uuid) -> Option<i64> {
     let (seconds, nanoseconds) = id.get_timestamp()?.to_unix();
     let us = seconds.checked_mul(1_000_000)?.checked_add(u64::from(nanoseconds) / 1000)?;

@@ -1,4 +1,5 @@
-//! One shard of a running node. Shard 0 reaches the others through it.
+//! One shard of a running node. A task that shard 0 sends to another shard finds the parts of that
+//! shard with [`ShardNode::here`].
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -37,7 +38,7 @@ pub struct ShardNode {
     pub auth: Arc<Auth>,
     /// The shard's connections.
     pub server: Rc<ShardServer>,
-    /// Shard 0 sets it when the shard may end.
+    /// Set by [`ShardNode::release`] when the shard may end.
     pub finished: Event,
 }
 

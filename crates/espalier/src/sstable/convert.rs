@@ -1,8 +1,8 @@
 //! `espalier sstable convert`: writes the same content in another version, partition by partition.
 //!
-//! It keeps every cell with its times, and of the SSTable its level, repair time, host, commit log
-//! intervals and id. It does not reconcile, purge or merge. Memory bound: one reader and one
-//! writer.
+//! The copy has every cell with its times, and the level, repair time, host, commit log intervals
+//! and id of the source. The command does not reconcile, purge or merge. Memory bound: one reader
+//! and one writer.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -33,7 +33,8 @@ const CACHE_BYTES: usize = 8 << 20;
 /// Maximum chunk length of the writer.
 const MAX_CHUNK_KIB: u32 = 16 << 10;
 
-/// Converts all SSTables. Each keeps its place: below the output as it was below the given path.
+/// Converts all SSTables. The relative path of a copy below the output directory is that of its
+/// source below the given path.
 ///
 /// # Errors
 /// Fails if an argument or a path cannot be used, if an SSTable fails, or after a signal.
@@ -218,8 +219,8 @@ fn options(
     Ok(options)
 }
 
-/// Returns the options of a compressor for the writer. `crc_check_chance` is left out: it was one
-/// of them in old files and still is in ScyllaDB's, but Cassandra 5 refuses files that have it.
+/// Returns the options of a compressor for the writer, without `crc_check_chance`: old files and
+/// those of ScyllaDB have this option, but Cassandra 5 refuses files that have it.
 fn parameters(options: &BTreeMap<String, String>) -> BTreeMap<String, String> {
     let mut parameters = options.clone();
     parameters.remove("crc_check_chance");
@@ -276,8 +277,7 @@ async fn copy(
 }
 
 /// Returns the expiry of a cell or of the row's liveness if it is later than `latest_s`. Later
-/// deletion times need no check: the writer stores the latest possible one, as Cassandra does, and
-/// the deletions merely stay longer than necessary.
+/// deletion times need no check: the writer stores `latest_s` instead, as Cassandra does.
 fn expires_after(row: &Row, latest_s: u32) -> Option<u32> {
     let liveness = (row.liveness.ttl, row.liveness.local_expiration);
     let of_cell = |cell: &Cell| (cell.ttl, cell.local_deletion_time);

@@ -49,7 +49,7 @@ impl From<PrinterGone> for Stopped {
 }
 
 /// Prints the content that the arguments select. After a failure of one SSTable the others are
-/// printed all the same.
+/// printed nevertheless.
 ///
 /// # Errors
 /// Fails if an argument or a path cannot be used, if an SSTable fails, or if the output does.
@@ -140,8 +140,8 @@ async fn print_one(
             Err(NotTaken::OutputGone) => return Err(Stopped::PrinterGone),
         }
     };
-    // A printing error lies before a reading error in the file, and both lie before the missing
-    // end.
+    // In the file, a printing error lies before a reading error, and both lie before the lost end
+    // that a caveat may report.
     let read = workers.end().map_or(read, Err);
     let Some(caveat) = whole.caveat else { return Ok(read?) };
     let (other, error) = caveat.ends(read);
@@ -156,12 +156,12 @@ struct Whole {
     lines: Lines,
     row_batches: RowBatches,
     data_length: u64,
-    /// A fault that makes the dump fail even if all of it can be read.
+    /// A fault that makes the dump fail even if everything can be read.
     caveat: Option<Caveat>,
 }
 
 impl Whole {
-    /// Opens the whole SSTable or, if that fails, only Data.db, which is enough for a dump.
+    /// Opens the whole SSTable. If that fails, opens only the files that a dump needs.
     async fn open(
         file_system: &FileSystem,
         names: &Names,
@@ -196,7 +196,7 @@ impl Whole {
     }
 }
 
-/// Prints the selected rows. Returns how many of the requested keys were found.
+/// Prints the selected rows. Returns the number of requested keys that were found.
 async fn read_all(
     file_system: &FileSystem,
     names: &Names,
@@ -275,7 +275,7 @@ async fn by_scan(
     }
 }
 
-/// Prints the partitions of some keys. Returns how many exist.
+/// Prints the partitions of some keys. Returns the number of partitions that exist.
 async fn by_key(
     reader: &SSTableReader,
     keys: &[DecoratedKey],

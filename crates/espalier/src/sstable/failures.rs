@@ -11,13 +11,13 @@ use super::paths::Found;
 /// The part of a command's work that was not done.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Shortfall {
-    /// SSTables that failed, perhaps after a part of their content.
+    /// Number of SSTables that failed, perhaps after a part of their content.
     pub failed: usize,
-    /// SSTables that could not be checked at all.
+    /// Number of SSTables that could not be checked at all.
     pub not_verified: usize,
     /// Number of SSTables of the command.
     pub looked_at: usize,
-    /// Directories that could not be listed, so that their SSTables are unknown.
+    /// Number of directories that could not be listed, so that their SSTables are unknown.
     pub unread_directories: usize,
 }
 
@@ -62,12 +62,11 @@ impl Failures {
         })
     }
 
-    /// Reports the failure of one of several SSTables and counts it. Returns an error that concerns
-    /// the arguments, because it would be the same for all SSTables.
+    /// Reports and counts the failure of one of several SSTables.
     ///
     /// # Errors
-    /// Fails with `error` if it concerns the arguments or the output, or if there is only one
-    /// SSTable.
+    /// Fails with `error` if the command has only one SSTable, or if the error does not concern a
+    /// single SSTable, such as an error of an argument or of the output.
     pub fn take(&mut self, error: ToolError) -> Result<(), ToolError> {
         match error {
             ToolError::SSTable(_) | ToolError::Path { .. } | ToolError::Schema(_)
@@ -123,10 +122,10 @@ impl Misfits {
         }
     }
 
-    /// Reports each reason once. Returns a reason that all SSTables share as the command's error.
+    /// Reports each reason once, unless all SSTables share one reason.
     ///
     /// # Errors
-    /// Fails if all SSTables share one reason.
+    /// Fails with the reason that all SSTables share.
     pub fn settle(mut self, failures: &mut Failures) -> Result<(), ToolError> {
         if self.0.len() == 1
             && let Some(Misfit { error, .. }) =

@@ -12,7 +12,8 @@ use crate::admin_client::{ask, import_request, imported};
 /// Sends the request and prints the node's answer.
 ///
 /// # Errors
-/// Fails if the table's name is missing or malformed, or if the node refuses the import.
+/// Fails if the table's name is missing or malformed, if a file of the arguments cannot be used, if
+/// the node refuses the import or cannot be reached, or if the output cannot be written.
 pub async fn import(arguments: &ImportArguments) -> Result<(), ToolError> {
     let directory = std::path::absolute(&arguments.directory)?;
     let (keyspace, table) = match &arguments.into {
@@ -27,7 +28,7 @@ pub async fn import(arguments: &ImportArguments) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Splits `KEYSPACE.TABLE`. Either name may have CQL's quotes; without them it keeps its capitals.
+/// Splits `KEYSPACE.TABLE`. Each name may have CQL's quotes. Capitals stay, even without quotes.
 fn split_name(name: &str) -> Result<(String, String), ToolError> {
     let parts = first_name(name).and_then(|(keyspace, rest)| {
         let (table, rest) = first_name(rest.strip_prefix('.')?)?;
@@ -51,8 +52,8 @@ fn first_name(text: &str) -> Option<(String, &str)> {
     (!name.is_empty() && !name.contains('"')).then(|| (name.to_owned(), rest))
 }
 
-/// Takes the names from `.../KEYSPACE/TABLE-ID`, the layout of all nodes, or from a directory of
-/// copies below it.
+/// Returns the names in `.../KEYSPACE/TABLE-ID`, the layout of Cassandra, ScyllaDB and Espalier.
+/// `directory` may also be a snapshot, `backups` or `upload` below such a directory.
 fn name_of_directory(directory: &Path) -> Result<(String, String), ToolError> {
     let name = |path: Option<&Path>| {
         path.and_then(Path::file_name).and_then(|name| name.to_str()).map(str::to_owned)

@@ -20,7 +20,7 @@ pub struct Interrupt {
 }
 
 impl Interrupt {
-    /// Catches signals; afterwards they do not end the process by themselves.
+    /// Catches signals: the first one only sets the event, the second one ends the process.
     ///
     /// # Errors
     /// Fails if signals cannot be caught.

@@ -1,4 +1,4 @@
-//! Output directories that a command creates, and removes in the end if they are empty.
+//! Output directories that a command creates, and that it removes at the end if they are empty.
 
 use std::path::{Path, PathBuf};
 
@@ -32,7 +32,7 @@ impl MadeDirectories {
         }
     }
 
-    /// Removes the empty directories. One that has content stays, and so do its parents.
+    /// Removes the empty directories. A directory with content stays, and so do its parents.
     pub async fn remove_empty(&self, file_system: &FileSystem) {
         for directory in &self.0 {
             if file_system.remove_empty_dir(directory).await.is_err() {

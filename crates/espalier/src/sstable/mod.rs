@@ -1,8 +1,8 @@
 //! `espalier sstable`: reads, checks, converts and writes SSTables without a node, including those
-//! of Cassandra and ScyllaDB, and imports them into a running node. It never changes its input.
+//! of Cassandra and ScyllaDB, and imports them into a running node. No command changes its input.
 //!
-//! Memory bound: about a row and a small page cache; `write` also sorts in memory, in at most
-//! `--sort-memory`.
+//! Memory bound: a row, some batches of rows and a small page cache; `write` also sorts rows in at
+//! most `--sort-memory`.
 
 pub mod arguments;
 mod convert;
@@ -61,7 +61,7 @@ pub enum ToolError {
     /// An argument cannot be used.
     #[error("--{name}: {reason}")]
     Argument {
-        /// Its name without hyphens.
+        /// The argument's name without hyphens.
         name: &'static str,
         /// The reason.
         reason: String,
@@ -75,10 +75,11 @@ pub enum ToolError {
     /// An SSTable cannot be read or written.
     #[error(transparent)]
     SSTable(#[from] SSTableError),
-    /// Some SSTables are damaged, or could not be checked.
+    /// Some SSTables are damaged or could not be checked, or some directories could not be listed.
     #[error("{}", .0.in_words("is damaged", "are damaged"))]
     Damaged(Shortfall),
-    /// Some of several SSTables failed. Each failure was reported when it happened.
+    /// Some of several SSTables failed, or some directories could not be listed. Each failure was
+    /// reported when it happened.
     #[error("{}", .0.in_words("failed", "failed"))]
     Failed(Shortfall),
     /// A signal stopped the command.
@@ -96,8 +97,8 @@ pub enum ToolError {
 ///
 /// # Errors
 /// Fails if an argument, a path, a schema or an input record cannot be used, if an SSTable is
-/// damaged or cannot be read or written, if a node refuses an import, or if a signal arrives. A
-/// closed pipe is not an error.
+/// damaged or cannot be read or written, if a node refuses an import or cannot be reached, if the
+/// output cannot be written, or if a signal arrives. A closed pipe is not an error.
 pub fn run(command: &SstableCommand) -> Result<(), ToolError> {
     let done = block_on(async {
         match command {

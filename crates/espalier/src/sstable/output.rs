@@ -13,8 +13,8 @@ pub fn print_line(line: std::fmt::Arguments<'_>) -> Result<()> {
     writeln!(std::io::stdout().lock(), "{line}")
 }
 
-/// Standard output of a command that does more than print: the command goes on if the reader of the
-/// output is gone.
+/// Standard output of a command that does more than print: the command continues if the reader of
+/// the output is gone.
 #[derive(Default)]
 pub struct Reports {
     is_unread: bool,

@@ -19,8 +19,8 @@ use super::output::report;
 pub struct Found {
     /// The SSTables, in order, each once.
     pub descriptors: Vec<Descriptor>,
-    /// The directory of each SSTable relative to the path that names it. It is empty for an SSTable
-    /// directly in that directory, and for one that a file names.
+    /// The directory of each SSTable relative to the path that names the SSTable. It is empty if
+    /// the path is that directory or a file of the SSTable.
     pub places: Vec<PathBuf>,
     /// Number of directories below the paths that could not be listed. Each was reported.
     pub unread_directories: usize,
@@ -29,8 +29,8 @@ pub struct Found {
     pub lost: usize,
 }
 
-/// Finds the SSTables that `paths` name. A path that names none, or cannot be read, is an error. A
-/// directory below a path that cannot be read is reported and counted.
+/// Finds the SSTables that `paths` name. If a directory below one of `paths` cannot be read, it is
+/// reported and counted.
 ///
 /// # Errors
 /// Fails if a path cannot be read, or names no SSTable.
@@ -63,7 +63,7 @@ pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, 
     Ok(found)
 }
 
-/// Finds the SSTables below a directory. It is an error if there are none.
+/// Finds the SSTables in and below a directory. Fails if there are none.
 async fn find_below(
     file_system: &FileSystem,
     root: &Path,
@@ -91,7 +91,8 @@ async fn find_below(
             copies += before - below.len();
         }
         found.extend(listing.sealed);
-        // Cassandra writes TOC.txt last, and first a log of the SSTables that it is writing.
+        // Cassandra first writes a log of the SSTables that it is going to write. It writes their
+        // TOC.txt last.
         let is_log = |path: &PathBuf| path.to_string_lossy().contains("_txn_");
         if !listing.other.iter().any(is_log) {
             all.lost += listing.incomplete.len();
@@ -116,8 +117,8 @@ async fn find_below(
     Ok(found)
 }
 
-/// Returns whether a directory below a table's directory holds links to SSTables that the table has
-/// or had.
+/// Returns whether the name of a directory below a table's directory says that it has links to
+/// SSTables of the table.
 fn is_named_for_copies(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "snapshots" || name == "backups")
 }
@@ -140,9 +141,10 @@ async fn list(
     Ok((listing, below.map(|entry| entry.path).collect()))
 }
 
-/// Opens an SSTable as a table of its own. A missing TOC.txt is reported, and the files that exist
-/// are taken: the user has named this SSTable by a file, because a directory would skip it. A
-/// missing filter is reported and ignored, because it only speeds up look-ups.
+/// Opens an SSTable with the table that its header describes. If TOC.txt is missing, this is
+/// reported and the files that exist are used: the user has named this SSTable by a file, because
+/// [`find`] skips such an SSTable in a directory. A missing or damaged filter is reported and
+/// ignored, because a filter only speeds up look-ups.
 ///
 /// # Errors
 /// Fails if a needed component is missing or damaged.

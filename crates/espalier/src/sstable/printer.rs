@@ -1,8 +1,8 @@
 //! Formats and writes the lines of a dump on a thread of its own, while the caller reads and
 //! decodes.
 //!
-//! The caller hands rows over in batches. Memory bound: three batches. A batch has [`BATCH_BYTES`]
-//! of Data.db, or one row if that is longer.
+//! The caller sends rows in batches. Memory bound: three batches, which are filled, waiting and
+//! printed. A batch has [`BATCH_BYTES`] of Data.db, or one row if the row is longer.
 
 use std::mem::{replace, take};
 use std::sync::Arc;
@@ -20,7 +20,7 @@ use super::output::Output;
 const BATCH_BYTES: u64 = 256 * 1024;
 /// Maximum number of events in a batch, however short the rows are.
 const BATCH_ROWS: usize = 2048;
-/// Batches that wait for the printing thread.
+/// Maximum number of batches that wait for the printing thread.
 const WAITING_BATCHES: usize = 1;
 
 enum Event {
@@ -48,7 +48,7 @@ pub struct Printer {
     batch_start: u64,
     batches: SyncSender<Vec<Event>>,
     printing: JoinHandle<std::io::Result<()>>,
-    /// Rows that may still be printed.
+    /// Number of rows that may still be printed.
     pub rows_left: u64,
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use espalier_runtime::time::Instant;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// A command that takes less time shows no line.
+/// Time before the line is shown. A shorter command shows no line.
 const PATIENCE: Duration = Duration::from_millis(700);
 /// Maximum drawings a second.
 const MAX_HZ: u8 = 5;
@@ -23,7 +23,7 @@ pub struct Progress {
     bar: ProgressBar,
     began: Instant,
     next_bytes: u64,
-    /// True if the line awaits the end of [`PATIENCE`].
+    /// True if the line is to be shown after [`PATIENCE`].
     is_awaited: bool,
 }
 

@@ -1,5 +1,5 @@
-//! Names of the keyspace, the table and the key columns. SSTables store the types of all columns
-//! and the names of the others, but not these names.
+//! Finds the names of an SSTable's keyspace, table and key columns, which the files do not store.
+//! The files store the types of all columns, and the names of the other columns.
 //!
 //! The columns are always those of the file; a schema only gives names to the columns of the key.
 
@@ -16,15 +16,16 @@ use espalier_sstable::{DataReader, Descriptor, PageCache, SSTableReader, reads_v
 
 use super::{ToolError, arguments::SchemaArguments, output::report, paths};
 
-/// The keyspace of names that have none, if no directory gives one.
+/// The keyspace of a schema's names without a keyspace, if neither `--keyspace` nor a directory
+/// names one.
 const ANY_KEYSPACE: &str = "ks";
 
-/// Finds the names of an SSTable.
+/// Finds the names of an SSTable's keyspace, table and key columns.
 pub struct Names {
     given: Option<Schema>,
     keyspace: Option<String>,
     table: Option<String>,
-    /// Unreadable schemas beside files that were reported already.
+    /// Paths of the unreadable schema.cql files that were reported already.
     reported: RefCell<HashSet<PathBuf>>,
 }
 
@@ -101,7 +102,7 @@ impl Names {
         })
     }
 
-    /// Returns the file's table with the names of a schema: the one of `--schema`, or the one
+    /// Returns the file's table with the names of a schema: that of `--schema`, else schema.cql
     /// beside the files if it fits.
     async fn find(
         &self,
@@ -170,8 +171,8 @@ pub async fn read(
     })
 }
 
-/// Chooses a table of the schema: the table `asked` for, else the one called `name`, else the only
-/// one if there is no name.
+/// Chooses a table of the schema: the table `asked` for, else the table `name`. Without both, it
+/// chooses the only table.
 ///
 /// # Errors
 /// Fails if the schema has no such table, or has several tables and there is no name.
@@ -251,9 +252,9 @@ fn named(
     Ok(Arc::new(builder.build()))
 }
 
-/// Checks that values of the file have the types of the schema: key columns by position, others by
-/// name if the schema has them. Types that ALTER may have changed since the file was written are
-/// accepted.
+/// Checks that values of the file have the types of the schema. Key columns are compared by
+/// position, other columns by name if the schema has the name. Types that ALTER may have changed
+/// since the file was written are accepted.
 fn check_types(
     table: &TableMetadata,
     known: &TableMetadata,

@@ -21,8 +21,8 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Applies the arguments to this table. `is_unnamed` says that the names of its key's columns
-    /// are invented.
+    /// Applies the arguments to this table. `is_unnamed` is true if the names of the table's key
+    /// columns are invented.
     ///
     /// # Errors
     /// Fails if a key or slice does not fit the table, or if both select partitions.
@@ -117,8 +117,8 @@ fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> 
     }
 }
 
-/// Parses `a:b` or a JSON array. There may be fewer values than columns. With more values, one too
-/// many is returned, so that the caller reports it.
+/// Parses `a:b` or a JSON array. There may be fewer values than columns. If there are more, one
+/// value too many is returned, so that the caller reports the fault.
 fn parse_values(columns: &[ColumnDefinition], text: &str) -> Result<Vec<Bytes>, String> {
     if let Ok(Json::Array(items)) = parse_json(text)
         && columns.len() >= items.len()

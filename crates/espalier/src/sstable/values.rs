@@ -11,7 +11,7 @@ const NOT_AS_IN_CQL: &str = "collections, tuples and UDTs are JSON here, not CQL
     [1, 2] or [\"a\"] for a list, set or tuple, {\"a\": 1} for a map or UDT";
 
 /// Parses a value: plain text without quotes, or JSON for a collection, tuple, UDT or vector.
-/// JSON's `null` is no value.
+/// Returns `None` for the JSON `null`.
 ///
 /// # Errors
 /// Fails if the text is not a value of the type.
@@ -32,8 +32,7 @@ pub fn from_field(ty: &CqlType, text: &str) -> Result<Option<Bytes>, String> {
     from_text(ty, digits.unwrap_or(text)).map(Some).map_err(|error| error.to_string())
 }
 
-/// Refuses an object, nested ones too, that has a name twice, because it is unclear which value is
-/// meant.
+/// Refuses JSON in which an object has a name twice, because it is unclear which value is meant.
 ///
 /// # Errors
 /// Fails if an object has a name twice.

@@ -14,17 +14,17 @@ use super::output::{Reports, counted, rows_in_words};
 use super::paths::{self, Found};
 use super::progress::{Progress, bytes, rate};
 
-/// Verifies all SSTables. Returns an error in the end if one is damaged or could not be checked.
+/// Verifies all SSTables, even after one was damaged or could not be checked.
 ///
 /// # Errors
-/// Fails if a path cannot be used, if an SSTable is damaged or cannot be checked, or if the output
-/// fails.
+/// Fails if a path cannot be used or a directory cannot be listed, if an SSTable is damaged or
+/// cannot be checked, or if the output fails.
 pub async fn verify(arguments: &VerifyArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let Found { descriptors, unread_directories, lost, .. } =
         paths::find(&file_system, &arguments.paths.paths).await?;
     let mut reports = Reports::default();
-    // SSTables without TOC.txt were reported by `find` and count as not verified.
+    // SSTables that have lost their TOC.txt were reported by `find` and count as not verified.
     let (mut failed, mut not_verified) = (0, lost);
     for descriptor in &descriptors {
         let path = descriptor.directory.join(descriptor.to_string());

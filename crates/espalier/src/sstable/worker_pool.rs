@@ -1,9 +1,9 @@
 //! A worker pool that prints row batches of Data.db as lines, in their order.
 //!
-//! One thread cuts Data.db into batches. Each worker prints batches into buffers of its own; the
-//! worker that finishes the next batch in order writes it to standard output. Memory bound:
-//! [`BATCH_BYTES`] of Data.db and its lines for each batch in progress, of which there are at
-//! most two for each worker and [`POOLED_BATCHES`].
+//! One thread cuts Data.db into batches. Each worker prints a batch into a buffer; the worker that
+//! finishes the next batch in order writes the buffer to standard output. Memory bound: two batches
+//! for each worker, and [`POOLED_BATCHES`] more. A batch in progress has [`BATCH_BYTES`] of
+//! Data.db, or one row if the row is longer, and the lines for them.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Write;
@@ -17,15 +17,15 @@ use espalier_sstable::{RowBatch, SSTableError};
 /// Size of a batch in bytes of Data.db. Chosen large enough that the hand-over costs nothing, and
 /// small enough that input and output of a batch mostly stay in the second-level cache.
 pub const BATCH_BYTES: usize = 64 * 1024;
-/// Maximum number of workers. One thread that reads and cuts cannot keep more of them busy.
+/// Maximum number of workers. One thread that reads and cuts cannot keep more workers busy.
 const MAX_WORKERS: usize = 8;
-/// Batches in progress beside two for each worker.
+/// Maximum number of batches in progress besides two for each worker.
 const POOLED_BATCHES: usize = 2;
 /// Larger buffers are shrunk to this size, so that one value of a gigabyte does not occupy memory
 /// for good.
 const MAX_KEPT_BYTES: usize = 1 << 20;
 
-/// The reason why the pool takes no more batches.
+/// The reason why the pool accepts no more batches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum NotTaken {
     /// A batch of this SSTable could not be printed; [`WorkerPool::end`] returns the error.
@@ -100,7 +100,7 @@ impl WorkerPool {
         state.lines = Some(lines);
     }
 
-    /// Hands over the next batch of the SSTable. Blocks while the pool is full.
+    /// Adds the next batch of the SSTable. Blocks while the pool is full.
     ///
     /// # Errors
     /// Fails if an earlier batch could not be printed, or if the output is gone.
@@ -123,7 +123,8 @@ impl WorkerPool {
         Ok(())
     }
 
-    /// Waits until all batches of the SSTable are written. Returns the first error in it.
+    /// Waits until all batches of the SSTable are written. Returns the SSTable's first printing
+    /// error.
     pub fn end(&mut self) -> Option<SSTableError> {
         let mut state = self.shared.lock();
         while state.under_way > 0 && !state.is_closed {

@@ -9,7 +9,7 @@ use super::{
     wide::Wide,
 };
 
-/// Runs all rounds on the same files, and returns the stalls of each.
+/// Runs all rounds on the same files, and returns the stalls of each round.
 pub(super) async fn measure(
     node: &Rc<InProcessNode>,
     rows: u64,

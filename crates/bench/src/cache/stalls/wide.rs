@@ -35,8 +35,8 @@ impl Wide {
         }))
     }
 
-    /// Scans a small table, so that the shard knows a continuous range of partitions, which it must
-    /// keep true from then on.
+    /// Scans a small table, so that the cache has a continuous range of partitions, which it has to
+    /// maintain from then on.
     pub(super) async fn cache_a_range_of_partitions(&self) -> Result<(), BenchError> {
         let node = &self.node;
         node.query("CREATE TABLE bench_cache.small (k bigint PRIMARY KEY, v bigint)").await?;
@@ -135,7 +135,7 @@ impl Wide {
         if next == rows { Ok(()) } else { Err(BenchError::Wrong(format!("{next} rows of {rows}"))) }
     }
 
-    /// Checks that the first ten rows begin with row `first`.
+    /// Checks that the first ten rows of a partition are row `first` and the nine rows after it.
     pub(super) async fn expect_first(
         &self,
         partition: u64,

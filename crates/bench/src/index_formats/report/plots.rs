@@ -10,7 +10,7 @@ const RIGHT: f64 = 30.0;
 const HEIGHT: f64 = 260.0;
 const BAR: f64 = 18.0;
 
-/// Returns a contender's colour: green for the trie, and one by position for the others.
+/// Returns a contender's colour: green for the trie, one of two others by position for the rest.
 pub fn colour(one: &ContenderFigure, at: usize) -> &'static str {
     if one.has_trie { "#2f7d4f" } else { ["#c9772b", "#8aa0b8"][at % 2] }
 }

@@ -33,8 +33,8 @@ const USUAL: &str = ".deps/cassandra/node";
 const HEAP_BYTES_PER_PARTITION: u64 = 3000;
 const MIN_HEAP_BYTES: u64 = 2 << 30;
 
-/// Limit of the reads: more give no more information, and each of four runs has several rounds of
-/// them.
+/// Limit of the number of reads: more reads give no more information, and each of four runs has
+/// several rounds of them.
 const MAX_READS: u64 = 1_000_000;
 
 /// Kinds of memtable that Cassandra has too.
@@ -48,7 +48,8 @@ pub struct Cassandra {
 }
 
 impl Bench<'_> {
-    /// Finds Cassandra and compiles the program; if that fails, notes the reason.
+    /// Finds Cassandra and compiles the program. If that fails, records the reason and returns
+    /// `None`; with `--cassandra`, returns the error.
     pub(in crate::memtable) async fn cassandra(&mut self) -> Result<Option<Cassandra>, BenchError> {
         let reported = self.arguments.cassandra.as_deref();
         let root = reported.unwrap_or(Path::new(USUAL));
@@ -77,8 +78,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Runs one process for each common kind. It is called once before and once after this
-    /// process's own rounds.
+    /// Runs one process for each kind that both have. The caller calls it once before and once
+    /// after this process's own rounds.
     pub(in crate::memtable) async fn run_cassandra(
         &mut self,
         cassandra: &Cassandra,
@@ -139,8 +140,8 @@ impl Bench<'_> {
     }
 }
 
-/// Returns the growth of its heap, all of it as structure, because Cassandra does not separate
-/// structure from content.
+/// Returns the growth of Cassandra's heap plus the memtable's bytes outside of the heap. All of it
+/// counts as structure, because Cassandra does not separate structure from content.
 fn memory(kind: &str, result: &Value) -> MemoryFigure {
     let bytes = |name: &str| result[name].as_u64().unwrap_or(0);
     MemoryFigure {
@@ -271,7 +272,7 @@ fn finished(name: &str, output: std::io::Result<Output>) -> Result<String, Bench
 }
 
 fn configuration(root: &Path) -> String {
-    // No other node talks to it, but it listens on a port for other nodes.
+    // Cassandra listens on a port for other nodes, although there are none.
     let port = 20_000 + std::process::id() % 20_000;
     let root = root.display();
     let mut text = format!(
@@ -290,7 +291,7 @@ fn configuration(root: &Path) -> String {
          - class_name: org.apache.cassandra.locator.SimpleSeedProvider\n    parameters: \
          [{{seeds: \"127.0.0.1:{port}\"}}]\n"
     );
-    // Half of the heap; a memtable may fill all of that before it is flushed.
+    // Half of the largest heap; a memtable is flushed when it fills 0.9 of that.
     let memtable_mib = (total_bytes() / 10 * 6 / 2) >> 20;
     let _ = writeln!(text, "memtable_heap_space: {memtable_mib}MiB");
     for (name, directory) in [

@@ -3,8 +3,8 @@
 pub mod cassandra;
 pub mod rocksdb;
 
-/// Name in reports, before the kind of its memtable.
+/// Name of Cassandra in reports, before the kind of its memtable.
 pub const CASSANDRA: &str = "Cassandra";
 
-/// Name in reports.
+/// Name of RocksDB in reports.
 pub const ROCKSDB: &str = "RocksDB skip list";

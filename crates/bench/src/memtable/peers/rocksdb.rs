@@ -8,8 +8,8 @@ use crate::BenchError;
 use crate::memtable::raw::{KEY_BYTES, VALUE_BYTES};
 use crate::watch::{Lap, Round};
 
-/// Put and get of db_bench 7.8 on two cores of a virtual machine; its settings then are not on
-/// record.
+/// Puts and gets a second of db_bench 7.8 in an earlier run on two cores of a virtual machine. The
+/// settings of that run are not on record.
 const STORED: (u64, u64) = (390_000, 398_000);
 
 /// Finds db_bench: at the given path, else in the search path.
@@ -96,8 +96,8 @@ pub fn run(
     Ok(Figures { put: round(put, entries)?, get: round(get, reads)?, warning })
 }
 
-/// Returns the µs of an operation from `name : 2.564 micros/op 390000 ops/sec ...`. It uses
-/// operations a second, which are more exact.
+/// Returns the µs of an operation from `name : 2.564 micros/op 390000 ops/sec ...`. It computes
+/// them from the operations a second, which are more exact.
 fn micros(line: &str) -> Option<f64> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "ops/sec" || *word == "ops/sec;")?;

@@ -1,8 +1,9 @@
 //! Ratios of speed and of memory between figures of the same run.
 //!
-//! Best rounds are compared, because Java's first rounds run before its compiler is done. Each
-//! ratio of speeds is given by the clock and by the time on a core, each of the rounds that are
-//! best by it. If the machine had other work, only the latter is meaningful.
+//! Best rounds are compared, because Java's first rounds run before its compiler is done. There are
+//! two ratios of speeds: by the clock, of the rounds that are best by the clock, and by the time on
+//! a core, of the rounds that are best by that time. If the machine had other work, only the ratio
+//! by the core is meaningful.
 
 use crate::arguments::MemtableArguments;
 use crate::memtable::memory::MemoryFigure;

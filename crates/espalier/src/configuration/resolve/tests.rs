@@ -401,8 +401,8 @@ fn settings_are_shown_as_they_could_be_given() {
         let given: Vec<&str> = given.iter().map(String::as_str).collect();
         let mut again = load(&given, "").unwrap();
         again.storage.memtables = node.storage.memtables.clone();
-        // Without the setting, small partitions have no row index; no value of the setting says
-        // that.
+        // Without the setting, small partitions have no row index. No value of the setting has this
+        // effect, so the shown value differs.
         if node.storage.column_index_bytes.is_none() {
             again.storage.column_index_bytes = None;
         }

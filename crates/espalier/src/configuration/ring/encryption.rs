@@ -41,7 +41,7 @@ pub(super) const KEYS: [&str; 11] = [
 
 impl Given {
     /// Returns the TLS between nodes; `None` if their connections are plain. With `optional`, the
-    /// node takes connections with TLS also if it opens plain ones.
+    /// node accepts connections with and without TLS, even if it opens plain ones.
     pub(super) fn encryption(&self) -> Result<Option<RingEncryption>, ConfigurationError> {
         let is_opened = match self.text(ENCRYPTION)? {
             None | Some("none") => false,

@@ -22,7 +22,8 @@ const CACHE_BYTES: usize = 16 << 20;
 /// Walks the indexes of all SSTables and prints a report for each.
 ///
 /// # Errors
-/// Fails if an SSTable fails, if a drawing is requested for several, or if the output fails.
+/// Fails if a path cannot be used, if an SSTable fails, if a drawing of several SSTables is
+/// requested, or if the output or the drawing cannot be written.
 pub async fn index(arguments: &IndexArguments) -> Result<(), ToolError> {
     let file_system = FileSystem::real();
     let found = paths::find(&file_system, &arguments.paths.paths).await?;

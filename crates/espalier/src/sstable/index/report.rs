@@ -85,7 +85,8 @@ fn fill(trie: &TrieSurvey, out: &mut String) {
     }
 }
 
-/// Counts the pages by the place, first, second and so on, at which a look-up reads them first.
+/// Counts the pages by level: the number of pages, with this page, that a look-up reads to get
+/// here.
 fn levels(trie: &TrieSurvey) -> Vec<u64> {
     let mut levels = Vec::new();
     for page in trie.pages.iter().filter(|page| page.level > 0) {

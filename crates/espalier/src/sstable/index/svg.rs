@@ -2,7 +2,7 @@
 //!
 //! The drawing is one file without scripts or fonts. Each line has 16 pages; a bar is as wide as
 //! its page, and the parts of a bar are as wide as their bytes. The number beside a bar is the
-//! page's level: the number of pages that a look-up has read when it arrives there.
+//! page's level: the number of pages, with this page, that a look-up reads to arrive there.
 
 use std::fmt::Write as _;
 
@@ -10,8 +10,8 @@ use espalier_commands::svg::{document, rectangle, text};
 use espalier_sstable::index::bti::survey::{IndexSurvey, PageTally, TrieSurvey};
 use espalier_trie::page::layout::{KINDS, NodeKind};
 
-/// Maximum number of drawn pages, because viewers cannot open larger files. A larger index is drawn
-/// by every n-th page.
+/// Maximum number of drawn pages, because viewers cannot open larger drawings. Of a larger index,
+/// every n-th page is drawn.
 const MAX_PAGES: usize = 4096;
 const COLUMNS: usize = 16;
 const BAR_WIDTH: f64 = 96.0;

@@ -159,7 +159,8 @@ fn compression(known: &Known) -> Option<Value> {
     }))
 }
 
-/// Returns the numbers of partitions, rows and cells, and how many of them can be dropped.
+/// Returns the numbers of partitions, rows, cells and tombstones, and of tombstones that can be
+/// dropped.
 fn content(known: &Known, gc_grace_s: Option<u32>) -> Value {
     let is_assumed = gc_grace_s.is_none();
     let gc_grace_s = gc_grace_s.unwrap_or(ASSUMED_GC_GRACE_S);
@@ -171,7 +172,7 @@ fn content(known: &Known, gc_grace_s: Option<u32>) -> Value {
     let droppable = drop_times.iter().filter(|(time, _)| *time < limit_s);
     let droppable: u64 = droppable.map(|(_, count)| u64::from(*count)).sum();
     let cells = estimated_sum(&stats.cell_counts);
-    // Older versions do not store it, and readers must assume partition deletions.
+    // Older versions do not store whether there are partition deletions.
     let knows_partition_deletions = known.features.key_range_in_statistics;
     json!({
         "partitions": known.partition_count(),

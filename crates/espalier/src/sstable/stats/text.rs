@@ -41,7 +41,7 @@ impl Text<'_> {
         self.facts[fact].as_u64().unwrap_or(0)
     }
 
-    /// Returns whether Data.db could be read, and not only Statistics.db.
+    /// Returns whether the whole SSTable could be opened, and not only Statistics.db.
     fn has_data(&self) -> bool {
         self.facts["data_bytes"].is_u64()
     }
@@ -106,7 +106,7 @@ impl Text<'_> {
         let facts = self.facts;
         self.line("oldest write", time(&facts["min_timestamp"], Unit::Micros));
         self.line("newest write", time(&facts["max_timestamp"], Unit::Micros));
-        // `local_deletion_time` is when a tombstone was written, or when a value expires.
+        // `local_deletion_time` is the time at which a tombstone was written or a value expires.
         let (first, last) = (&facts["min_local_deletion_time"], &facts["max_local_deletion_time"]);
         self.line("first deletion, expiry", time(first, Unit::Seconds));
         let last = match (first, last) {

@@ -1,7 +1,7 @@
 //! Estimates the number of different partitions.
 //!
-//! Tokens are hashes, so 1 of 2^k tokens ends in `k` zero bits, whatever the keys are. Only such
-//! tokens are kept, and `k` grows when they become too many.
+//! Tokens are hashes, so 1 of 2^k tokens ends in `k` zero bits, whatever the keys are. Only these
+//! tokens are stored; `k` grows when they exceed the memory bound.
 //!
 //! Memory bound: 65,536 tokens. Up to this number of partitions, the estimate is exact. For more
 //! partitions, its standard error is 0.3 to 0.6 %.

@@ -16,7 +16,7 @@ const PIECE_BYTES: usize = 1 << 20;
 /// Maximum length of a record. In a longer one a quote or newline is probably missing.
 const MAX_RECORD_BYTES: usize = 1 << 30;
 
-/// Some editors write it at the start of UTF-8 files.
+/// The mark that some editors write at the start of UTF-8 files.
 const BYTE_ORDER_MARK: &[u8] = b"\xEF\xBB\xBF";
 
 /// The format of the input.
@@ -217,7 +217,7 @@ impl Records {
                 self.buffer.extend_from_slice(&part);
             }
             Source::StandardInput => {
-                // On another thread, because this one has to handle Ctrl-C.
+                // Another thread reads, because this thread has to handle Ctrl-C.
                 let read = spawn_blocking(move || {
                     let mut part = Vec::new();
                     let mut input = std::io::stdin().lock().take(wanted as u64);

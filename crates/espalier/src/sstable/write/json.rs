@@ -4,9 +4,8 @@ use espalier_types::literal::{Json, parse_json};
 
 use crate::sstable::values::refuse_twins;
 
-/// Parses the members of the object on a line; `None` for a blank line. As in `INSERT JSON`, names
-/// are lower-cased unless they contain CQL quotes. An object inside a value must not have a name
-/// twice.
+/// Parses the members of the object on a line. Returns `None` for a blank line. As in
+/// `INSERT JSON`, names without CQL quotes are lower-cased. Names that begin with `$` stay.
 ///
 /// # Errors
 /// Fails if the line is not UTF-8 or not a JSON object, or if an object in a value has a name
@@ -25,7 +24,8 @@ pub fn object(line: &[u8]) -> Result<Option<Vec<(String, Json)>>, String> {
     }
 }
 
-/// Converts a column name as CQL does.
+/// Removes the quotes of a name, or lower-cases a name without quotes, as CQL does. A name that
+/// begins with `$` stays.
 pub fn column_name(name: String) -> String {
     match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
         Some(quoted) => quoted.to_owned(),

@@ -1,7 +1,7 @@
-//! Merges entries into the order of an SSTable. They come from memory, or from sorted runs, of
-//! which a heap gives the least entry.
+//! Merges entries into the order of an SSTable. The entries come from memory, or from sorted runs.
+//! A heap finds the run with the least entry.
 //!
-//! Memory bound of a merge: for each run a row and the next piece of Data.db.
+//! Memory bound of a merge: a row and the next piece of Data.db for each run.
 
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
@@ -155,9 +155,9 @@ impl RowCounts {
     }
 }
 
-/// Removes the data of a row that a later row of the input replaces with the same timestamp.
-/// `undated` is the timestamp in µs of all rows that have none in the input: the later of them
-/// wins, as the later of two INSERTs does. CQL's reconciliation decides between other rows.
+/// Removes the data of `row` that `later`, a later row of the input, replaces, if the input has no
+/// timestamp for both. All such rows get the timestamp `undated`, in µs; the later row wins, as the
+/// later of two INSERTs does. CQL's reconciliation decides between other rows.
 fn remove_replaced(row: &mut Row, later: &Row, undated: i64) {
     if later.liveness.timestamp == undated && row.liveness.timestamp == undated {
         row.liveness = Liveness::NONE;
@@ -176,8 +176,9 @@ fn remove_replaced(row: &mut Row, later: &Row, undated: i64) {
     });
 }
 
-/// Writes all entries, and merges those of the same row. Returns the number of written rows. For
-/// `undated` see [`remove_replaced`]; it is `None` if the command line gives all rows a timestamp.
+/// Writes all entries, and merges entries of the same row. Returns the number of written rows.
+/// [`remove_replaced`] explains `undated`, which is `None` if the command line has a timestamp for
+/// rows without one.
 ///
 /// # Errors
 /// Fails if an entry cannot be read or written, or after a signal.

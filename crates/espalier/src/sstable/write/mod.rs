@@ -3,8 +3,9 @@
 //! Rows may come in any order; the command sorts them in memory. If they do not fit, it writes
 //! sorted runs, which are SSTables below the output directory, and at the end merges and removes
 //! them. It merges rows with the same key as a node does: the cells with the later timestamp win.
-//! The summary says how many rows were merged. Memory bound: `--sort-memory` while rows are sorted,
-//! and a piece of each run while runs are merged.
+//! Between rows to which the input gives no timestamp, the later row wins. The summary says how
+//! many rows were merged. Memory bound: `--sort-memory` while rows are sorted, and a piece of each
+//! run while runs are merged.
 
 mod csv;
 mod distinct;
@@ -89,8 +90,8 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Returns the summary. It states the number of records only if that differs from the number of
-/// rows.
+/// Returns the summary. It has the number of records only if that differs from the number of rows,
+/// or if rows were merged.
 fn describe(written: &WrittenRows, records: u64, elapsed: Duration) -> String {
     let WrittenRows { sstable, rows, added } = written;
     let mut text = format!(
@@ -130,7 +131,7 @@ fn features(
     }
 }
 
-/// The target and the way to write it.
+/// The source, the target, and the way to write the target.
 struct Plan<'a> {
     arguments: &'a WriteArguments,
     file_system: FileSystem,

@@ -1,8 +1,8 @@
 //! Builds rows from records, as INSERT would write them.
 //!
 //! A column that is missing in the record, or null, is not written, not even as a tombstone. A
-//! collection that is not frozen replaces the old one: its deletion is one microsecond before the
-//! row.
+//! collection or UDT that is not frozen replaces the old value, because its deletion is one
+//! microsecond older than the row.
 //!
 //! Each list element of an input has a path of its own. If two records write the same list with the
 //! same timestamp, the list therefore has the elements of both, as after two INSERTs.
@@ -58,8 +58,8 @@ struct Written {
 }
 
 impl RowBuilder {
-    /// `timestamp` in µs is for records without one. `latest_expiry_s` is the latest expiry that
-    /// the SSTable's version can store.
+    /// Creates a builder. `timestamp`, in µs, is that of records without a timestamp.
+    /// `latest_expiry_s` is the latest expiry that the SSTable's version can store.
     pub fn new(
         table: Arc<TableMetadata>,
         timestamp: i64,
@@ -70,7 +70,7 @@ impl RowBuilder {
         Self { table, timestamp, now_s, latest_expiry_s, list_elements: Counter::new(0) }
     }
 
-    /// Returns the timestamp in µs of records without one.
+    /// Returns the timestamp, in µs, of records without a timestamp.
     pub fn timestamp(&self) -> i64 {
         self.timestamp
     }
@@ -78,8 +78,9 @@ impl RowBuilder {
     /// Builds the row of a record.
     ///
     /// # Errors
-    /// Fails if a column is unknown or twice in the record, if a value does not fit its column, or
-    /// if a part of the key is missing or too long.
+    /// Fails if a column is unknown or twice in the record, if a value does not fit its column, if
+    /// `$ts` or `$ttl` is out of range, if the row would expire too late for the SSTable's version,
+    /// or if a part of the key is missing or too long.
     pub fn build(&self, record: &Record) -> Result<Built, String> {
         let mut values: Vec<(&ColumnDefinition, Bytes)> = Vec::new();
         let (mut timestamp, mut ttl) = (self.timestamp, self.table.options.default_time_to_live);
@@ -137,7 +138,8 @@ impl RowBuilder {
         self.assemble(values, Written { timestamp, ttl, expiry_s, now_s: self.now_s })
     }
 
-    /// Checks that the table has all columns of a CSV header, and each is named once.
+    /// Checks that the table has all columns of a CSV header, and that the header names each column
+    /// once.
     ///
     /// # Errors
     /// Fails if a column is unknown or twice in the header.
@@ -206,7 +208,8 @@ impl RowBuilder {
         })
     }
 
-    /// Adds the empty value by which a row of a compact table without a declared value exists.
+    /// Adds an empty value to a row without values. In a compact table without a declared value
+    /// column, a row exists by this value.
     fn add_compact_value(&self, row: &mut Row, written: Written) -> Result<(), String> {
         let Some(column) = self.table.regular_columns().first() else { return Ok(()) };
         if !self.table.layout.hides(column) {
@@ -237,7 +240,7 @@ impl RowBuilder {
         Ok(key)
     }
 
-    /// Returns the clustering values. They are all missing if the record has only static columns.
+    /// Returns the clustering values, or only `None`s if the record has only static columns.
     fn clustering(
         &self,
         values: &[(&ColumnDefinition, Bytes)],
@@ -316,8 +319,7 @@ impl Written {
         }
     }
 
-    /// Returns the path of a list element. The paths of a list differ in the time of their
-    /// timeuuids.
+    /// Returns the path of a list element, a timeuuid. The paths of a list differ in their times.
     fn list_path(&self, index: u64) -> Bytes {
         let ticks = (self.timestamp.max(0) as u64).wrapping_mul(10);
         let ticks = UNIX_EPOCH_TICKS.wrapping_add(ticks).wrapping_add(index);

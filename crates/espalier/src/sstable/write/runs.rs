@@ -1,8 +1,9 @@
 //! Sorts rows: in memory while they fit, otherwise in sorted runs that are merged.
 //!
 //! Memory bound: the given memory for sorting; in a merge, a piece of each of at most
-//! [`MERGED_AT_ONCE`] runs of each level. A run of a level merges that many runs of the level
-//! below, so that there are few levels: with 64 MiB their runs have 64 MiB, 8 GiB and 1 TiB.
+//! [`MERGED_AT_ONCE`] runs of each level. A run of a level is the merge of [`MERGED_AT_ONCE`] runs
+//! of the level below, so that there are few levels: with 64 MiB of memory, the runs of the levels
+//! have 64 MiB, 8 GiB and 1 TiB.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -31,7 +32,7 @@ const MERGED_AT_ONCE: usize = 128;
 const ENTRY_BYTES: usize = 160;
 const CELL_BYTES: usize = 96;
 
-/// Takes rows in any order and writes them in the order of an SSTable.
+/// Sorts rows that come in any order and writes them in the order of an SSTable.
 pub struct Sorter<'a> {
     file_system: FileSystem,
     table: Arc<TableMetadata>,
@@ -46,7 +47,7 @@ pub struct Sorter<'a> {
     runs_made: u64,
     partitions: DistinctTokens,
     stats: EncodingStats,
-    /// Number of rows taken.
+    /// Number of rows added.
     added: RowCounts,
 }
 
@@ -55,14 +56,14 @@ pub struct WrittenRows {
     pub sstable: WrittenSSTable,
     /// Rows in the SSTable.
     pub rows: RowCounts,
-    /// Rows taken, before rows with the same key were merged.
+    /// Rows added, before rows with the same key were merged.
     pub added: RowCounts,
 }
 
 impl<'a> Sorter<'a> {
-    /// Keeps runs in `directory`, which is created when it is needed and removed by
-    /// [`Sorter::remove_runs`]. `undated` is the timestamp in µs of rows that have none in the
-    /// input, if there may be such rows.
+    /// Creates a sorter that keeps runs in `directory`. The directory is created when it is needed
+    /// and removed by [`Sorter::remove_runs`]. `undated` is the timestamp, in µs, of rows that have
+    /// none in the input, if there may be such rows.
     pub fn new(
         file_system: FileSystem,
         table: Arc<TableMetadata>,
@@ -88,7 +89,7 @@ impl<'a> Sorter<'a> {
         }
     }
 
-    /// Takes a row.
+    /// Adds the rows of a record.
     ///
     /// # Errors
     /// Fails if a run cannot be written, or after a signal.
@@ -198,7 +199,7 @@ impl<'a> Sorter<'a> {
         self.write(options, merge, |writer| progress.at(writer.data_length())).await
     }
 
-    /// Removes the runs. The caller calls it in the end, after an error too.
+    /// Removes the runs. The caller must call this at the end, after an error too.
     ///
     /// # Errors
     /// Fails if the directory cannot be removed.
