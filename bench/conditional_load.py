@@ -88,7 +88,7 @@ def request(wire, statement, values, pad_bytes):
 
 def applied_answer(wire, table, is_applied):
     """Makes a conditional update that is applied, or is not, to the first row. Returns the answer
-    from its opcode on. Other answers differ from it only in the value that they tell."""
+    from its opcode on. Other answers differ from it only in the value that they contain."""
     old = int(table.values(numpy.array([0]))[0])
     new = old + NEXT_VERSION
     expected = old if is_applied else old - 1
@@ -105,8 +105,8 @@ def applied_answer(wire, table, is_applied):
 
 
 class Updates(pipelined_load.Connection):
-    """A connection that writes its own rows in turn, one block at a time. A block must be no
-    longer than the rows."""
+    """A connection that writes its own rows in turn, one block at a time. A block has
+    `in_flight` requests, or one for each row if there are fewer rows."""
 
     def __init__(self, server, table, statement, numbers, in_flight):
         self.wire, self.buffer, self.wrong = Wire(server, timeout_s=600), bytearray(), []
@@ -162,13 +162,14 @@ class Updates(pipelined_load.Connection):
 
 
 def shares(rows, connections):
-    """Returns the numbers of the rows of each connection, apart from row 0, which probes use."""
+    """Returns the numbers of the rows of each connection, apart from row 0, which `applied_answer`
+    updates."""
     return numpy.array_split(numpy.arange(1, rows), connections)
 
 
 def update(server, table, statement, seconds, connections, in_flight):
-    """Updates all rows in turn for `seconds`. Returns the right answers, the seconds that they
-    took, and the wrong answers."""
+    """Updates all rows but row 0 in turn for `seconds`. Returns the number of right answers, the
+    seconds that they took, and texts about the wrong answers."""
     links = [
         Updates(server, table, statement, numbers, in_flight)
         for numbers in shares(len(table.versions), connections)
@@ -208,7 +209,7 @@ def fill(server, table, connections=2, in_flight=250):
 
 class Contender:
     """A client that updates one row again and again, with one request under way. If another client
-    was first, it tries again from the value that the answer tells."""
+    was first, it tries again from the value in the answer."""
 
     def __init__(self, server, table, number, answers):
         self.wire, self.number, self.answers = Wire(server, timeout_s=600), number, answers
@@ -225,8 +226,8 @@ class Contender:
         self.wire.socket.send(self.envelope)
 
     def receive(self):
-        """Returns None if the answer is not complete, whether the update was applied, UNKNOWN, or a
-        text about a wrong answer."""
+        """Returns None while the answer is incomplete, then True if the update was applied, False
+        if it was refused, UNKNOWN, or a text about a wrong answer."""
         self.received += self.wire.socket.recv(1 << 16)
         data, applied, refused = self.received, *self.answers
         if len(data) < HEADER.size or len(data) < HEADER.size + HEADER.unpack_from(data)[-1]:
@@ -296,7 +297,7 @@ def prefer_me():
 
 
 def occurrences(numbers):
-    """Returns how often each number has occurred before it, for an array of numbers."""
+    """Returns for each number of an array the number of its earlier occurrences."""
     order = numpy.argsort(numbers, kind="stable")
     first = numpy.searchsorted(numbers[order], numbers[order])
     before = numpy.empty(len(numbers), numpy.int64)
@@ -307,7 +308,7 @@ def occurrences(numbers):
 def paced(server, table, statement, numbers, begin, rate):
     """Updates one row after another: each is due at its time, whatever became of those before.
     The updates of one row must be so far apart that the server cannot confuse their order. Returns
-    for each update the µs from its due time to its answer, and the wrong answers."""
+    for each answered update the µs from its due time to its answer, and the wrong answers."""
     gc.disable()
     count, wrong = len(numbers), []
     with Wire(server, timeout_s=60) as wire:
@@ -346,7 +347,7 @@ class Exchange:
                 self.socket.sendall(self.requests[sent:due].data)
                 sent = due
             wait = begin + sent / rate - time.monotonic() if sent < count else 60
-            # The timeout of `poll` counts milliseconds, the timeout of `select` microseconds.
+            # `select` waits with a resolution of microseconds, `poll` of milliseconds.
             if select.select([self.socket], [], [], max(wait, 0))[0]:
                 answered += self._take(sent, wrong)
             elif sent == count and wait == 60:

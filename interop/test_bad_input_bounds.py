@@ -1,4 +1,5 @@
-"""Connections, frames and memory in flight are bounded; beyond the bounds clients get errors."""
+"""Connections, frames and memory in flight have bounds. Beyond them the node refuses the request
+with an error, closes the new connection, or reads no more until there is memory."""
 import os
 import struct
 import time
@@ -93,7 +94,8 @@ def slow_node(start_node):
 
 def insert_at_once(wire, table, count, length):
     """Sends `count` INSERTs of values of `length` bytes without waiting. Returns the prepared
-    statement, and the answers by stream, which is the key of the row."""
+    statement, and the answers by stream. The stream of a request is the key of its
+    row."""
     insert = wire.prepare(f"INSERT INTO {table} (k, v) VALUES (?, ?)")
 
     def body(key):
@@ -107,8 +109,8 @@ def insert_at_once(wire, table, count, length):
 
 
 def test_overload_is_said(slow_node):
-    """With more request data in flight than allowed, the excess is answered with OVERLOADED, all
-    else normally."""
+    """With more request data in flight than allowed, the node answers the requests above
+    the limit with OVERLOADED, and serves the others."""
     with Wire(slow_node) as wire:
         table = create_table(wire, "overload")
         insert, answers = insert_at_once(wire, table, count=128, length=MIB // 32)

@@ -1,6 +1,6 @@
-//! Random histories of a table with SASI indexes: each LIKE returns the rows whose texts match, by
-//! a model that reads all rows. Memtables are flushed, files compacted; the power fails. A failure
-//! names its seed.
+//! Random histories of a table with SASI indexes. The test compares each LIKE with a full scan that
+//! a model of the analyzers filters. Between writes, the test flushes, compacts, and crashes the
+//! simulated disk. A failure names its seed.
 
 use std::collections::BTreeSet;
 
@@ -106,7 +106,8 @@ impl History {
         (0..length).map(|_| ['a', 'b', 'A', 'é', ',', ' '][self.below(6)]).collect()
     }
 
-    /// Returns a value: mostly short, so that patterns match; some longer than a form or a term.
+    /// Returns a value. Most are short, so that patterns match. Some are longer than the part of a
+    /// text by which the index sorts, and some are too long to be a term of the index.
     fn value(&mut self) -> String {
         let text = self.text(6);
         match self.below(12) {

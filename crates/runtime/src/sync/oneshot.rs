@@ -19,7 +19,7 @@ pub struct Sender<T> {
 }
 
 /// The end that waits for the value.
-#[must_use = "nothing waits before it is awaited"]
+#[must_use = "a receiver does nothing until it is awaited"]
 pub struct Receiver<T> {
     shared: Rc<RefCell<Shared<T>>>,
 }

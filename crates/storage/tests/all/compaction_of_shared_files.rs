@@ -37,7 +37,7 @@ fn a_node_that_has_more_shards_than_before_splits_its_files() {
             let narrow = table(&database, "narrow");
             let pending: usize =
                 database.compactions().pending().await.iter().map(|one| one.2).sum();
-            assert_eq!(pending, 3, "each file waits to be split, for the shard that leads");
+            assert_eq!(pending, 3, "each file waits to be split, and only the shard of its first token counts it");
             let before = show(&narrow, &read_all(&database, &narrow).await);
             database.compactions().compact("ks", Some("narrow"), true).await.unwrap();
             let after = show(&narrow, &read_all(&database, &narrow).await);
@@ -85,7 +85,7 @@ fn splits_that_are_stopped_leave_others_alone() {
             for _ in 0..12 {
                 let other = database.clone();
                 let compaction = spawn_local(async move {
-                    // A stopped compaction is no failure here.
+                    // A stopped compaction returns an error, so the test ignores errors.
                     let _ = other.compactions().compact("ks", Some("narrow"), true).await;
                 });
                 time::sleep(Duration::from_micros(random.below(4000))).await;

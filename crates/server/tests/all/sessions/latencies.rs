@@ -13,7 +13,7 @@ use super::node::{TestNode, storage, with_node, with_node_over};
 /// Number of consecutive requests that guarantees that at least one of them is timed.
 const ENOUGH: i32 = 40;
 
-/// Returns a number of a histogram of shard 0.
+/// Returns the value of the latency metric of `kind` whose name ends in `suffix` (with labels).
 async fn number(node: &TestNode, kind: &str, suffix: &str) -> f64 {
     let (_, text) = ask(node.admin, "GET", "/metrics").await;
     let name = format!("scylla_storage_proxy_coordinator_{kind}_latency_{suffix} ");

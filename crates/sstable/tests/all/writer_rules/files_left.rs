@@ -17,7 +17,7 @@ use crate::support::{
     writing::{descriptor, options, random_chunks, write},
 };
 
-/// An attempt to write changes no existing file of the name.
+/// If a file of an SSTable exists, the writer refuses the name and does not change the file.
 #[test]
 fn nothing_is_written_over() {
     block_on(async {
@@ -121,5 +121,5 @@ fn a_crash_leaves_a_whole_sstable_or_garbage() {
             unsealed += usize::from(!listing.unsealed.is_empty());
         });
     }
-    assert!(sealed > 0 && unsealed > 0, "{sealed} sealed, {unsealed} not: no crash in between");
+    assert!(sealed > 0 && unsealed > 0, "{sealed} sealed, {unsealed} unsealed: the seeds must give both");
 }
