@@ -26,8 +26,9 @@ pub fn decode_mutation<'a>(
     let mut skipped = 0;
     for _ in 0..count {
         let number = reader.vint_u32()?;
-        let translation = translation(number)
-            .ok_or_else(|| reader.error("a number of a table version that the segment does not define"))?;
+        let translation = translation(number).ok_or_else(|| {
+            reader.error("a number of a table version that the segment does not define")
+        })?;
         let update = decode_update(reader, translation)?;
         if translation.metadata.is_some() {
             mutation.updates.push(update);

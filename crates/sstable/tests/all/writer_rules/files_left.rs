@@ -121,5 +121,8 @@ fn a_crash_leaves_a_whole_sstable_or_garbage() {
             unsealed += usize::from(!listing.unsealed.is_empty());
         });
     }
-    assert!(sealed > 0 && unsealed > 0, "{sealed} sealed, {unsealed} unsealed: the seeds must give both");
+    assert!(
+        sealed > 0 && unsealed > 0,
+        "{sealed} sealed, {unsealed} unsealed: the seeds must give both"
+    );
 }
