@@ -1,9 +1,9 @@
-//! A ratchet on the instructions of put, get, next and merge: `bench/instructions.sh`, which `make
-//! test` runs.
+//! Limits the instructions of the operations of a trie in memory. `bench/instructions.sh` runs
+//! these benchmarks; `make test` runs this script if the code changed lately.
 //!
 //! Instructions do not depend on the load of the machine, so limits can be tight. A limit is some
-//! two percent above the count at the time when it was set: a change that makes an operation
-//! cheaper lowers it, and a change that must raise it says why.
+//! two percent above the count at the time when the limit was set. A change that makes an operation
+//! cheaper lowers the limit, and a change that must raise a limit says why.
 #![allow(missing_docs, clippy::unwrap_used)]
 
 use espalier_trie::cursor::{Cursor as _, Direction, Union};
@@ -16,12 +16,12 @@ use std::hint::black_box;
 type Content = (u64, u64);
 type Trie = InMemoryTrie<Content>;
 
-/// Keys that are put before the measurement.
+/// Number of keys that are put before the measurement.
 const KEYS: u64 = 100_000;
-/// Operations that are measured.
+/// Number of operations that are measured.
 const MEASURED: u64 = 10_000;
 
-/// The finaliser of MurmurHash3: a bijection, so that keys do not repeat.
+/// Applies the finaliser of MurmurHash3, which is a bijection, so that keys do not repeat.
 fn mix(mut number: u64) -> u64 {
     number ^= number >> 33;
     number = number.wrapping_mul(0xff51_afd7_ed55_8ccd);
@@ -30,7 +30,7 @@ fn mix(mut number: u64) -> u64 {
     number ^ number >> 33
 }
 
-/// Keys as in a memtable: token and partition key, ended as a component and as a row.
+/// Returns a key as in a memtable: token and partition key, ended as a component and as a row.
 fn key(number: u64) -> [u8; 20] {
     let mut key = [0x40; 20];
     key[1..9].copy_from_slice(&mix(number).to_be_bytes());

@@ -1,5 +1,5 @@
 //! Tests that the memory that tries and writers report is the memory that the allocator gave them.
-// A counting allocator needs `unsafe`, and counts exactly only with one test at a time.
+// A counting allocator needs `unsafe`. It counts the bytes of each thread, and so of each test.
 #![allow(unsafe_code, clippy::unwrap_used)]
 
 use espalier_trie::memory::InMemoryTrie;
@@ -14,7 +14,7 @@ thread_local! {
 }
 
 fn count(bytes: isize) {
-    // When a thread ends, there is nothing to count.
+    // While a thread ends, its counter may be gone already.
     let _ = BYTES.try_with(|count| count.set(count.get() + bytes));
 }
 

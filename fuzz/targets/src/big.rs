@@ -1,4 +1,4 @@
-//! The targets of the legacy index, without the data that it points to.
+//! The targets of the legacy index, without the Data.db to which it points.
 
 use std::sync::Arc;
 
@@ -19,7 +19,7 @@ use espalier_types::CqlType;
 use crate::{executor::block_on, input::Input, sets::set, types::clustering_types};
 
 const MAX_STEPS: usize = 2000;
-/// The number of a set with two partitions in small blocks, in `nb`.
+/// The number of a set that Cassandra wrote in version `nb`.
 const SET_WITH_SUMMARY: usize = 4;
 
 fn name(component: Component) -> FileName {

@@ -1,4 +1,4 @@
-//! The targets of the trie index, without the files that it points to.
+//! The targets of the trie index, without the Data.db to which it points.
 
 use espalier_sstable::index::bti::{
     partition_index::{IndexPosition, PartitionIndexReader},
@@ -8,8 +8,8 @@ use espalier_trie::page::MemoryPages;
 
 use crate::{executor::block_on, input::Input};
 
-/// Maximum steps of a walk. A walk in either direction ends at the number of keys that the index
-/// claims, which may be any number.
+/// Maximum steps of a walk. A walk in either direction ends after the number of keys that the index
+/// claims, which may be huge.
 const MAX_STEPS: usize = 2000;
 const ENTRIES: usize = 8;
 
@@ -20,7 +20,7 @@ pub fn partitions(data: &[u8]) {
     block_on(walk_partitions(input.0, key));
 }
 
-/// Walks the partitions and returns the positions in Rows.db to which the first ones point.
+/// Walks the partitions and returns the positions in Rows.db to which the first of them point.
 async fn walk_partitions(file: &[u8], key: &[u8]) -> Vec<u64> {
     let mut entries = Vec::new();
     let Ok(index) = PartitionIndexReader::open(MemoryPages(file), file.len() as u64).await else {

@@ -40,8 +40,9 @@ fn schema() -> Schema {
     Schema::new(BTreeMap::from([("ks".into(), Arc::new(keyspace))]), Uuid::nil())
 }
 
-/// Replays a segment. Input: `HOW`; its lowest bit says what follows: a whole segment file, or
-/// parts, which become the bodies of records in a valid segment.
+/// Replays a segment. Input: `HOW`, then the segment. If bit 0 of HOW is set, a whole segment file
+/// follows, and otherwise parts, which become the bodies of records in a valid segment. If bit 1 is
+/// set, the replay ignores damage.
 pub fn commit_log(data: &[u8]) {
     let mut input = Input(data);
     let how = input.byte();

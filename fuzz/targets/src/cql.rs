@@ -2,7 +2,8 @@
 
 use espalier_cql::grammar::{ast::Statement, parse, parse_type, split_statements};
 
-/// Parses a statement, a type, a script. A printed statement must parse and print the same again.
+/// Parses the input as a statement, as a type and as a script. A printed statement must parse, and
+/// print the same again.
 pub fn cql(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok(parsed) = parse(text)

@@ -25,7 +25,7 @@ pub fn frames(data: &[u8]) {
     let mut decoder = Decoder::new(DEFAULT_MAX_FRAME_SIZE);
     let mut answers = SendBuffer::default();
     let mut wire = input.0.to_vec();
-    // The last number is a connection before STARTUP.
+    // The number after the last mode is a connection before STARTUP.
     if let Some(&(version, compression)) = MODES.get(usize::from(mode) % (MODES.len() + 1)) {
         decoder.start(version, compression);
         answers.start(version, compression);

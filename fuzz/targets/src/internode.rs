@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::input::Input;
 
-/// One table with columns of every form, under every id.
+/// A schema that has one table, under every id. The table has columns of many forms.
 struct OneTable;
 
 static TABLE: LazyLock<Arc<TableMetadata>> = LazyLock::new(|| {
@@ -40,8 +40,9 @@ impl Tables for OneTable {
     }
 }
 
-/// Decodes messages. Input: `MODE, VERB`, then bytes: a payload of the verb, or for odd modes those
-/// of a connection.
+/// Decodes messages. Input: `MODE, VERB`, then bytes: a payload of the verb, or, if bit 0 of MODE
+/// is set, the bytes of a connection. Bit 1 of MODE chooses the version; bit 2 is set for
+/// compressed frames.
 pub fn internode(data: &[u8]) {
     let mut input = Input(data);
     let mode = input.byte();

@@ -1,4 +1,5 @@
-//! The target of what a client sends to log in, and of texts that hold passwords.
+//! The target of tokens and certificates with which a client logs in, of password hashes, and of
+//! statements that contain passwords.
 
 use std::borrow::Cow;
 
@@ -13,10 +14,12 @@ use crate::input::Input;
 /// The kinds of inputs, by their number. The seeds use them.
 pub const KINDS: [fn(&[u8]); 4] = [token, hash, statement, certificate];
 
-/// Length of a password from which on its text is searched for: shorter ones occur by chance.
+/// Minimum length of a password that the shown statement must not contain. A shorter one may occur
+/// in it by chance.
 const MIN_SECRET_BYTES: usize = 8;
 
-/// Reads a token of SASL PLAIN, a hash, a statement, or a certificate. Input: `KIND`, then it.
+/// Reads a token of SASL PLAIN, a hash, a statement, or a certificate. Input: `KIND`, then the
+/// bytes of this kind.
 pub fn log_in(data: &[u8]) {
     let mut input = Input(data);
     input.choose(&KINDS)(input.0);
@@ -35,7 +38,7 @@ fn hash(bytes: &[u8]) {
     }
 }
 
-/// A statement that has a password must be shown without it.
+/// Checks that a statement with a password is shown without the password.
 fn statement(bytes: &[u8]) {
     let Ok(text) = std::str::from_utf8(bytes) else { return };
     let shown = obfuscate(text);

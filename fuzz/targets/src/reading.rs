@@ -1,4 +1,4 @@
-//! Sends every kind of request to an SSTable, as far as it answers.
+//! Reads an SSTable in several ways: scans, dumps, look-ups by key and slice, and a verification.
 
 use std::sync::Arc;
 

@@ -13,8 +13,8 @@ fn put_checksum(bytes: &mut [u8], start: usize, end: usize) {
     }
 }
 
-/// Repairs Statistics.db of a version with checksums: those of the number of parts, of the table of
-/// parts, and of each part.
+/// Repairs the checksums of Statistics.db, in a version that has them: those of the number of
+/// parts, of the table of parts, and of each part.
 pub fn seal_statistics(bytes: &mut [u8]) {
     put_checksum(bytes, 0, 4);
     let Some(count) = word(bytes, 0).filter(|count| *count <= 64) else { return };

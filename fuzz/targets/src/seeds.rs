@@ -101,8 +101,8 @@ fn entries(partitions: &[u8]) -> Vec<u64> {
 }
 
 /// Returns the seeds from the text of `testdata/internode/sent_by_cassandra.txt`: verb and body of
-/// a message in each line. The table's id and its columns are those of another table, so that most
-/// bodies only lead the fuzzer to the form of their verb.
+/// a message in each line. The bodies are about other tables than the target's, so that most of
+/// them do not decode; they only show the fuzzer the form of their verb.
 pub fn of_messages(text: &str) -> Vec<Seed> {
     let seed = |line: &str| {
         let (name, body) = line.split_once(' ')?;
@@ -115,7 +115,7 @@ pub fn of_messages(text: &str) -> Vec<Seed> {
     text.lines().filter_map(seed).collect()
 }
 
-/// Returns the seeds from one file of an SSTable, for the targets that take it alone.
+/// Returns the seeds from one file of an SSTable, for the targets that read this component alone.
 pub fn of_component(descriptor: &Descriptor, component: &Component, bytes: &[u8]) -> Vec<Seed> {
     let found = VERSIONS.iter().position(|features| features.version == descriptor.version);
     let Some(version) = found.map(|version| version as u8) else { return Vec::new() };
@@ -219,8 +219,8 @@ fn short_name(class: &str) -> String {
     class.replace("org.apache.cassandra.db.marshal.", "").replace(", ", ",")
 }
 
-/// Returns the bytes that choose a type: its number, or its name behind the number that stands for
-/// a name.
+/// Returns the bytes that choose a type: its number, or the number that announces a name, and then
+/// its name.
 fn type_choice(class: &str) -> Vec<u8> {
     let short = short_name(class);
     match TYPES.iter().position(|other| *other == short) {
@@ -253,7 +253,7 @@ fn request_bodies(version: u8) -> Vec<(u8, Vec<u8>)> {
     let values = joined(&[&[0, 2], &long(&[0, 0, 0, 1]), &[0xFF; 4]]);
     let named = joined(&[&[0, 1], &string("k"), &long(&[0, 0, 0, 1])]);
     let tail = joined(&[&[0, 0, 0, 100], &long(b"state"), &[0, 8], &[0; 8]]);
-    // QUERY and EXECUTE have flags of one byte in version 4, of four in version 5.
+    // QUERY, EXECUTE and BATCH have flags of one byte in version 4, and of four in version 5.
     let flags = |flags: u8| match version {
         5 => vec![0, 0, 0, flags],
         _ => vec![flags],
@@ -285,7 +285,7 @@ fn request_bodies(version: u8) -> Vec<(u8, Vec<u8>)> {
     ]
 }
 
-/// Returns requests of each kind, alone and in segments.
+/// Returns requests of each kind, each alone and all together; in version 5, they are in segments.
 pub fn of_protocol() -> Vec<Seed> {
     let envelope = |version: u8, opcode: u8, body: &[u8]| {
         joined(&[&[version, 0, 0, 3, opcode], &(body.len() as u32).to_be_bytes(), body])
@@ -439,7 +439,7 @@ pub fn of_scylla() -> Vec<Seed> {
     all.iter().map(|metadata| ("scylla", joined(&[&[0], &metadata.to_bytes()]))).collect()
 }
 
-/// Returns the powers of two, unsigned and negative.
+/// Returns the powers of two as unsigned integers, and their negatives as signed ones.
 pub fn of_integers() -> Vec<Seed> {
     let mut all = Vec::new();
     for shift in 0..64 {

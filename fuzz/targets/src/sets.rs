@@ -1,8 +1,9 @@
-//! Whole SSTables in memory with exchangeable components: small ones that Cassandra wrote, and each
+//! Whole SSTables in memory with exchangeable components: small ones that Cassandra wrote, and some
 //! of them rewritten in every version.
 //!
-//! A version that the node reads but does not write is represented by the next version that it
-//! writes, under the other version's name and with its Statistics.db.
+//! If the node reads a version but does not write it, the set is written in the next version that
+//! the node writes. Its files then get the name of the version that is only read, and a
+//! Statistics.db in that version's format.
 
 use std::{
     collections::BTreeMap,
@@ -24,7 +25,7 @@ use crate::executor::block_on;
 /// The directory of the sets in the simulated file system.
 pub const DIRECTORY: &str = "/t";
 
-/// Small lengths, so that each set has several chunks, blocks and samples.
+/// Small lengths, so that a rewritten set has several chunks, blocks and samples.
 const CHUNK_LENGTH: u32 = 1024;
 const BLOCK_LENGTH: u32 = 256;
 const SAMPLE_INTERVAL: u32 = 2;
@@ -40,7 +41,7 @@ macro_rules! files {
     };
 }
 
-/// The name of a file without its component, and the files.
+/// The file name of each SSTable without the component, and its files.
 const SOURCES: &[(&str, Files)] = &[
     (
         "da-1-bti",
@@ -110,8 +111,8 @@ pub struct Set {
     pub descriptor: Descriptor,
     /// The components of the SSTable.
     pub components: BTreeMap<Component, Bytes>,
-    /// Checksums.db, if the SSTable has one. It is no component, because it would not match
-    /// exchanged components.
+    /// Checksums.db, if the SSTable has one. It is not in `components`, because it would not match
+    /// exchanged ones.
     pub checksums: Bytes,
 }
 
@@ -126,7 +127,7 @@ pub fn set_count() -> usize {
     SOURCES.len() + VERSIONS.len() * REWRITTEN.len()
 }
 
-/// Returns the set of a number.
+/// Returns the set of a number, modulo the number of sets.
 pub fn set(number: usize) -> &'static Set {
     static SETS: OnceLock<Vec<OnceLock<Set>>> = OnceLock::new();
     let sets = SETS.get_or_init(|| (0..set_count()).map(|_| OnceLock::new()).collect());

@@ -1,4 +1,5 @@
-//! The targets of the components of an SSTable, each in a set with valid other components.
+//! The targets of the components of an SSTable: some read one component alone, others read it in a
+//! set with valid other components.
 
 use espalier_mutation::murmur3;
 use espalier_runtime::file::FileSystem;
@@ -60,7 +61,8 @@ pub fn digest(data: &[u8]) {
     let _ = parse_digest(&name(), data);
 }
 
-/// Parses the name of a file. A parsed name must print as it was.
+/// Parses the name of a file. A parsed name must parse to the same result again after it is
+/// printed.
 pub fn file_name(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok((descriptor, component)) = Descriptor::parse(text.as_ref()) {
@@ -111,7 +113,7 @@ pub fn scylla(data: &[u8]) {
 }
 
 /// Decompresses a chunk. Input: `ALGORITHM, be16 length`, then a compressed chunk that claims this
-/// plain length.
+/// uncompressed length.
 pub fn chunk(data: &[u8]) {
     let mut input = Input(data);
     let classes = [
@@ -127,8 +129,9 @@ pub fn chunk(data: &[u8]) {
     let _ = compressor.decompress_into(input.0, &mut vec![0; length]);
 }
 
-/// Reads a compressed SSTable. Input: `SET, PART: CompressionInfo.db`, then Data.db. The checksums
-/// of its chunks are repaired if the set's number is even.
+/// Reads a compressed SSTable. Input: `SET, PART: CompressionInfo.db`, then Data.db. If nothing
+/// follows, the target reads the set's own Data.db. The checksums of the chunks are repaired if the
+/// set's number is even.
 pub fn compression_info(data: &[u8]) {
     let mut input = Input(data);
     let number = input.byte();
@@ -162,7 +165,8 @@ fn offsets(features: &VersionFeatures, table: &[u8]) -> Vec<u64> {
     }
 }
 
-/// Reads an uncompressed SSTable. Input: `SET, PART: CRC.db`, then Data.db.
+/// Reads an uncompressed SSTable. Input: `SET, PART: CRC.db`, then Data.db, or nothing for the
+/// set's own.
 pub fn crc(data: &[u8]) {
     let mut input = Input(data);
     let set = plain(input.byte());
@@ -196,7 +200,8 @@ pub fn data(data: &[u8]) {
 }
 
 /// Reads rows by an arbitrary header. Input: `SET, PART: Statistics.db`, then an uncompressed
-/// Data.db; the checksums of both are repaired.
+/// Data.db, or nothing for the set's own. The checksums in Statistics.db and CRC.db are repaired,
+/// and Digest.crc32 is not.
 pub fn data_with_header(data: &[u8]) {
     let mut input = Input(data);
     let set = plain(input.byte());
@@ -217,8 +222,8 @@ pub fn data_with_header(data: &[u8]) {
     read(set, &exchanged);
 }
 
-/// Reads Checksums.db. Input: `SET`, then Checksums.db, whose own checksum is repaired; the
-/// components that it lists are unchanged.
+/// Reads Checksums.db. Input: `SET`, then Checksums.db, whose own checksum is repaired; the other
+/// components are unchanged, except that TOC.txt lists Checksums.db.
 pub fn checksums(data: &[u8]) {
     let mut input = Input(data);
     let set = plain(input.byte());

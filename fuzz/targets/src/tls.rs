@@ -12,11 +12,12 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, ServerConfig};
 
 use crate::input::Input;
 
-/// Longest plaintext of a write; some records long.
+/// Maximum plaintext of a write, in bytes: it needs three records of TLS.
 const MAX_WRITE: usize = 40_000;
 
 /// Sends bytes that no client made, or those of a client of rustls, whose ciphertext arrives in
-/// pieces and is changed. Input: `MODE`, then bytes if MODE is even, and steps otherwise.
+/// pieces and is changed. Input: `MODE`, then, if MODE is even, the length of the pieces and the
+/// bytes; otherwise steps.
 ///
 /// The plaintext that arrives must be the beginning of the sent one.
 pub fn tls(data: &[u8]) {
@@ -91,7 +92,7 @@ impl Connection {
         }
     }
 
-    /// Gives ciphertext to the node as the session does, and its answers to the client.
+    /// Delivers ciphertext to the node as the session does, and the node's answers to the client.
     fn deliver(&mut self, piece: &[u8]) {
         if self.has_failed {
             return;

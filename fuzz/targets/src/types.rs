@@ -1,4 +1,4 @@
-//! The targets of values, of their text, and of the names of their types.
+//! The targets of values: their types, text, byte-comparable encoding and variable-length integers.
 
 use std::sync::Arc;
 
@@ -43,8 +43,8 @@ pub const TYPES: &[&str] = &[
     "ListType(TimestampType)",
 ];
 
-/// Returns the type that a byte chooses; the last number stands for a type by its name in the
-/// input.
+/// Returns the type that a byte chooses; the number after the last type announces the name of a
+/// type.
 fn any_type(input: &mut Input<'_>) -> Option<CqlType> {
     let number = usize::from(input.byte()) % (TYPES.len() + 1);
     match TYPES.get(number) {
@@ -64,8 +64,8 @@ pub fn clustering_types(input: &mut Input<'_>) -> Vec<(CqlType, bool)> {
         .collect()
 }
 
-/// Parses the names of types, as in Statistics.db and as in `system_schema`. A type that was read
-/// prints as a name that reads the same.
+/// Parses the names of types, as in Statistics.db and as in `system_schema`. A parsed type must
+/// print as a name that parses to the same type.
 pub fn type_name(data: &[u8]) {
     let Ok(text) = std::str::from_utf8(data) else { return };
     if let Ok((read, _)) = CqlType::parse_marshal_maybe_reversed(text) {

@@ -1,5 +1,6 @@
-//! Statements of several roles, as Cassandra 5.0.9 answered in testdata/auth_scripts. See
-//! interop/scripts/record_cql_script.py for the form of the scripts.
+//! Statements of several roles get the answers that Cassandra 5.0.9 gave, which
+//! testdata/auth_scripts records. See interop/scripts/record_cql_script.py for the form of the
+//! scripts.
 
 use std::{fmt::Write, net::Ipv4Addr, path::PathBuf, rc::Rc, sync::Arc};
 
@@ -86,14 +87,14 @@ fn comparable(line: &str) -> String {
     line.collect::<Vec<_>>().join(" | ")
 }
 
-/// Returns whether an answer is Cassandra's. An error may go on behind Cassandra's text.
+/// Returns true if an answer equals Cassandra's. An error may continue after Cassandra's text.
 fn is_same(expected: &[String], found: &[String]) -> bool {
     let is_error = |line: &str| {
         ["Invalid: ", "Unauthorized: ", "ConfigurationError: ", "SyntaxError: "]
             .iter()
             .any(|start| line.starts_with(start))
     };
-    // This node reports each object of a dropped keyspace.
+    // This node reports each object of a dropped keyspace, so only the last lines are compared.
     let drops_keyspace = expected.first().is_some_and(|line| line.contains("DROP KEYSPACE"));
     if drops_keyspace {
         return expected.last() == found.last();
@@ -131,7 +132,8 @@ fn roles_get_the_answers_of_cassandra() {
 }
 
 /// Cassandra 5.0.9 shows the values of masked columns in the answer of a statement that was not
-/// applied. This node does not, and lets only roles with UNMASK or SELECT_MASKED test them.
+/// applied. This node masks the values, and only roles with UNMASK or SELECT_MASKED may use masked
+/// columns in conditions.
 #[test]
 fn conditional_statements_do_not_show_what_is_masked() {
     block_on(async {

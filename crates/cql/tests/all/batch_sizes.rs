@@ -1,4 +1,4 @@
-//! The batches that are too large are those that Cassandra 5.0.9 refused.
+//! The node refuses as too large the batches that Cassandra 5.0.9 refused.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ const TABLES: [&str; 5] = [
     "CREATE TABLE n (k int PRIMARY KEY, n counter)",
 ];
 
-/// Statements of one partition each, where `#` is the key, and the greatest number of them that
-/// Cassandra accepted in one batch.
+/// Statements with the key `#`, and the greatest number of keys for which Cassandra accepted the
+/// statement in one batch.
 const LARGEST: [(&str, usize); 14] = [
     ("INSERT INTO v (k) VALUES (#)", 1024),
     ("INSERT INTO v (k, i) VALUES (#, 1)", 691),
@@ -70,7 +70,8 @@ fn batches_above_the_limit_are_refused() {
             let refused = run(&processor, &mut client, &text).await.unwrap_or_default();
             assert!(refused.starts_with("Batch too large"), "{statement}: {refused}");
         }
-        // Two rows of 25,530 bytes are the limit, but one partition has none.
+        // Two partitions with texts of 25,530 bytes are at the limit. A batch of one partition has
+        // no limit.
         let insert =
             |length: usize| format!("INSERT INTO v (k, t) VALUES (#, '{}')", "x".repeat(length));
         for (length, keys, is_refused) in

@@ -25,8 +25,8 @@ const TRANSACTION: &str = "BEGIN TRANSACTION LET a = (SELECT v FROM ks.t WHERE k
                            IF a.v = 1 THEN UPDATE ks.t SET v = 2 WHERE k = 1; END IF \
                            COMMIT TRANSACTION";
 
-/// A write that follows from the failed one is refused until a flush has made that durable. Then a
-/// crash keeps both.
+/// A write whose condition read a write that failed to sync is refused, until a flush has made the
+/// earlier write durable. After that, a crash keeps both writes.
 #[test]
 fn a_write_that_follows_from_a_lost_one_is_refused() {
     for statement in [CONDITIONAL, TRANSACTION] {
@@ -36,7 +36,7 @@ fn a_write_that_follows_from_a_lost_one_is_refused() {
             let (database, processor) = open(&file_system).await;
             execute(&processor, KEYSPACE).await.unwrap();
             execute(&processor, "CREATE TABLE ks.t (k int PRIMARY KEY, v int)").await.unwrap();
-            // The flush must not come between the statements.
+            // No flush may succeed between the statements.
             disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("/t-"));
             disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput).on_path("commitlog-"));
             let error = query(&processor, INSERT).await.unwrap_err();
@@ -45,7 +45,7 @@ fn a_write_that_follows_from_a_lost_one_is_refused() {
             let error = query(&processor, statement).await.unwrap_err();
             let detail = ErrorDetail::WriteFailure { kind: TurnKind::Conditional };
             assert_eq!((error.code, error.detail), (ErrorCode::WriteFailure, detail));
-            // The path of one row in memory leaves the statement to the general path.
+            // `execute_now` leaves the statement to the general path.
             let prepared = processor.prepare(CONDITIONAL, &ClientState::default()).unwrap();
             let (client, options) = (ClientState::default(), QueryOptions::default());
             let now = processor.execute_now(&prepared, &client, &options, &mut Vec::new());
@@ -67,7 +67,7 @@ fn a_write_that_follows_from_a_lost_one_is_refused() {
     }
 }
 
-/// The log has no writes to such a table, so its failure says nothing about them.
+/// The log has no writes to such a table, so a failed sync does not affect the table.
 #[test]
 fn tables_without_durable_writes_do_not_wait_for_the_log() {
     let file_system = FileSystem::simulated(1);
@@ -89,7 +89,7 @@ fn tables_without_durable_writes_do_not_wait_for_the_log() {
         query(&processor, INSERT).await.unwrap_err();
         query(&processor, CONDITIONAL).await.unwrap_err();
         let fleeting = |statement: &str| statement.replace("ks.", "fleeting.");
-        // Neither the answer that applies nor the one that does not waits for the log.
+        // Neither a statement that applies nor one that does not apply waits for the log.
         for statement in [CONDITIONAL, CONDITIONAL, TRANSACTION] {
             query(&processor, &fleeting(statement)).await.unwrap();
         }

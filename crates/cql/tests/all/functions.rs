@@ -40,7 +40,8 @@ async fn processor() -> QueryProcessor {
     processor
 }
 
-/// Returns `type | result`, or `error 0x2200` and the message.
+/// Evaluates an expression; for `column := term`, stores the term and reads the column. Returns
+/// `type | result`, or an error such as `error 0x2200`, with its message.
 async fn answer(processor: &QueryProcessor, expression: &str) -> (String, String) {
     let select = match expression.split_once(" := ") {
         Some((column, term)) => {

@@ -67,7 +67,7 @@ fn deep_nesting_is_refused() {
     assert!(parse_type(&nested("", "list<", "int", ">", "", DEEP)).is_err());
 }
 
-/// The depths of chains inside parentheses inside chains add up.
+/// Chains of `.b` and parentheses add to the depth of the expression that contains them.
 #[test]
 fn depth_of_chains_adds_up() {
     let mut selector = "a".to_owned();

@@ -5,7 +5,7 @@ use crate::support::round_trip::check_round_trip;
 use espalier_cql::grammar::parse;
 use proptest::prelude::*;
 
-/// Pieces of statements. A name stands for any text that may be a name there.
+/// Pieces of statements, with a few names for all possible ones.
 const PIECES: &[&str] = &[
     "SELECT",
     "INSERT INTO",

@@ -1,7 +1,8 @@
-//! Guardrails, warnings and texts, as Cassandra 5.0.9 answered in testdata/guardrail_scripts. See
-//! interop/scripts/record_cql_script.py for the form of the scripts.
+//! Guardrails, with the warnings and errors that Cassandra 5.0.9 gave, which
+//! testdata/guardrail_scripts records. See interop/scripts/record_cql_script.py for the form of the
+//! scripts.
 //!
-//! A node of its own runs each script, with the settings at its beginning.
+//! Each script runs on a node of its own, with the settings at the beginning of the script.
 
 use std::{fmt::Write, path::PathBuf, sync::Arc};
 
@@ -25,7 +26,7 @@ const CONSISTENCIES: [&str; 11] = [
     "LOCAL_ONE",
 ];
 
-/// Warnings of Cassandra that one node does not give: it has no repair.
+/// Warnings of Cassandra that this node does not give, because a single node has no repair.
 const NOT_HERE: [&str; 1] = ["warning: When increasing replication factor"];
 
 fn directory() -> PathBuf {
@@ -94,11 +95,13 @@ fn run_script(script: &str) -> String {
     output
 }
 
-/// Returns whether an answer is Cassandra's. An error may go on behind Cassandra's text.
+/// Returns true if a line of an answer equals Cassandra's. An error may continue after Cassandra's
+/// text.
 fn is_same(expected: &str, found: &str) -> bool {
     let is_error = ["Invalid: ", "ConfigurationError: ", "ReadFailure: ", "Unauthorized: "];
     let is_error = is_error.iter().any(|start| expected.starts_with(start));
-    // The recorded node had another port for other nodes.
+    // The recorded Cassandra listened for other nodes on port 10342, and this node has another
+    // port.
     let expected = expected.strip_suffix(":10342").unwrap_or(expected);
     expected == found || is_error && found.starts_with(expected)
 }

@@ -1,5 +1,5 @@
-//! Bound values and statements that try to take much time or memory, or that have a meaning by
-//! being absent.
+//! Bound values and statements that try to take much time or memory, and values that are null or
+//! unset.
 
 use std::{
     sync::Arc,
@@ -149,7 +149,7 @@ fn the_later_of_equal_elements_stays() {
     });
 }
 
-/// Cassandra and this node sort bound sets. Inside tuples only this node sorts them.
+/// Cassandra and this node sort bound sets. Only this node sorts sets inside tuples.
 #[test]
 fn unsorted_sets_are_those_that_literals_are() {
     block_on(async {
@@ -228,8 +228,8 @@ fn bounds_of_markers_keys_and_prepared_text() {
         let text = format!("SELECT v FROM t WHERE k = 1 /* {} */", "long ".repeat(1 << 18));
         let error = node.processor.prepare(&text, &node.client).unwrap_err();
         assert!(error.message.contains("larger than allowed maximum of 1 MB"), "{error:?}");
-        // Each statement of a batch knows all markers. Planning must not take time proportional to
-        // the product of both numbers.
+        // Each statement of a batch has access to all markers of the batch. Planning must not take
+        // time proportional to the number of statements times the number of markers.
         let start = Instant::now();
         let update = "UPDATE t SET v = ? WHERE k = 1; ";
         let text = format!("BEGIN BATCH {} APPLY BATCH", update.repeat(20_000));
@@ -292,7 +292,8 @@ fn pages_end_where_they_are_large_enough() {
     });
 }
 
-/// Arithmetic and printing take time quadratic in the digits, so the node limits their numbers.
+/// Arithmetic and printing take time quadratic in the number of digits, so the node limits the size
+/// of the operands.
 #[test]
 fn numbers_too_large_to_compute_with_are_refused() {
     const EXPRESSIONS: [&str; 17] = [

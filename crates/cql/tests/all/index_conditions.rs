@@ -1,5 +1,5 @@
-//! Conditions that a secondary index must not answer, names of indexes, and prepared schema
-//! statements beside a session's keyspace.
+//! Conditions that a secondary index must not answer, limits of index names and entries, copies of
+//! tables with indexes, and prepared schema statements after a USE.
 
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
 use espalier_runtime::{block_on, file::FileSystem};
@@ -44,7 +44,7 @@ fn rows_without_a_value_are_found_beside_an_index_on_it() {
     });
 }
 
-/// The name is a part of the names of files.
+/// The name of an index is a part of the names of its files.
 #[test]
 fn a_name_that_no_file_could_have_is_refused() {
     block_on(async {
@@ -57,8 +57,8 @@ fn a_name_that_no_file_could_have_is_refused() {
     });
 }
 
-/// The permissions of a schema statement are those of its preparation, so a USE after it must not
-/// change its keyspace.
+/// A prepared schema statement needs the permissions that were determined when it was prepared, so
+/// a later USE must not change the statement's keyspace.
 #[test]
 fn a_prepared_schema_statement_ignores_a_later_use() {
     block_on(async {

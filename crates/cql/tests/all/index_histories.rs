@@ -1,8 +1,9 @@
 //! Random histories of a table with secondary indexes and of one without them: each query by an
 //! index returns the rows, pages and counts of the same query with ALLOW FILTERING.
 //!
-//! Indexes come and go at random; memtables are flushed, files compacted; the node restarts, also
-//! after a loss of power that takes all bytes that were not synced. A failure names its seed.
+//! At random, indexes are created and dropped, memtables are flushed, and files are compacted. The
+//! node restarts, also after a loss of power, which can lose all that was not synced. A failure
+//! names its seed.
 
 use std::fmt::Write;
 
@@ -12,7 +13,7 @@ use espalier_storage::Node;
 
 use crate::support::node::open;
 
-/// A kind of table: its columns, and what statements may say about them.
+/// A kind of table: its columns, and the parts of its primary key.
 struct Kind {
     columns: &'static str,
     /// Columns of the partition key and of the clustering.
@@ -76,7 +77,7 @@ impl History {
         if clustering.0 == "decimal" {
             clustering.1[3] = "2.50";
         }
-        // Later than the time by which compactions expire data.
+        // Compactions expire data by the node's clock, so the clock of the statements begins there.
         let now_s = time::now_seconds() as i32;
         Self { random, kind, clustering, value, now_s, indexes: 0, log: String::new() }
     }
@@ -249,7 +250,7 @@ impl History {
                 }
             }
             4 if !self.kind.clustering.is_empty() => {
-                // The clustering alone.
+                // The query has a condition on the clustering alone.
                 let column = self.kind.clustering[self.below(self.kind.clustering.len())];
                 conditions = vec![format!("{column} = {}", self.key_value(column))];
             }
@@ -341,7 +342,7 @@ struct TestNode {
     file_system: FileSystem,
     database: Node,
     processor: QueryProcessor,
-    /// True if the power fails soon.
+    /// True from the call of `doom` to the next restart: the power fails soon, or has failed.
     is_doomed: bool,
     by_index: u64,
 }
@@ -362,13 +363,13 @@ impl TestNode {
         answer(&self.processor, statement, page_size, now_s).await
     }
 
-    /// Lets the power fail after some more operations of the disk.
+    /// Makes the power fail after some more operations of the disk.
     fn doom(&mut self, operations: u64) {
         self.file_system.simulated_disk().unwrap().power_off_after(operations);
         self.is_doomed = true;
     }
 
-    /// Ends the node without notice, and starts it again with the bytes that were synced.
+    /// Crashes the node, and starts it again on the disk as the crash has left it.
     async fn crash(&mut self, seed: u64) {
         self.by_index += self.database.store().metrics().index_reads;
         let disk = self.file_system.simulated_disk().unwrap().crash(seed);
@@ -393,7 +394,7 @@ async fn run(seed: u64, steps: u64) -> (u64, u64) {
         let now_s = history.now_s;
         let crash_seed = seed.wrapping_mul(1000) + step;
         let is_doomed = node.is_doomed;
-        // A failure while the power may be off says nothing.
+        // A step may fail while the power may be off.
         let may_fail = |outcome: Result<(), String>| match outcome {
             Err(error) if !is_doomed => panic!("seed {seed}, step {step}: {error}"),
             outcome => outcome.is_err(),
@@ -465,7 +466,7 @@ async fn run(seed: u64, steps: u64) -> (u64, u64) {
             }
             _ => {
                 let statement = history.write();
-                // A list element that is written again is another one.
+                // A repeated write to a list would add further elements.
                 if is_doomed && statement.contains("l = ") {
                     continue;
                 }
@@ -477,7 +478,7 @@ async fn run(seed: u64, steps: u64) -> (u64, u64) {
                         outcomes.push(node.answer(&statement, None, now_s).await.is_ok());
                     }
                     if is_doomed && attempt == 0 && outcomes.contains(&false) {
-                        // Either table may have the write: write it again.
+                        // One of the tables may have the write, so both get it again.
                         let _ = writeln!(history.log, "crash, and the same write again");
                         node.crash(crash_seed).await;
                         continue;

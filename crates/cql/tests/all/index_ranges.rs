@@ -1,5 +1,5 @@
-//! Ranges of values in a secondary index, beside a condition that few rows meet: how many entries a
-//! query passes.
+//! The number of index entries that a query passes for a range of values, if few rows of the range
+//! meet another condition.
 
 use std::fmt::Write;
 
@@ -39,16 +39,18 @@ fn a_range_is_passed_a_few_times_or_the_table_is_scanned() {
             let passed = after.index_entries_passed - before.index_entries_passed;
             (count, passed, after.index_reads - before.index_reads)
         };
-        // 450 rows are in the range. Each read wants eight times as many rows as the one before.
+        // The range has 450 rows. Each pass keeps eight times as many places as the pass before, so
+        // that three passes read all entries of the range.
         assert_eq!(query("v >= 5550 AND x = 7", 20).await, (4, 3 * 450, 3));
         assert_eq!(query("v >= 5550 AND v < 5570", 20).await, (20, 20, 1));
-        // The first pass keeps as many as a page has rows.
+        // The first pass keeps as many places as a page has rows.
         assert_eq!(query("v >= 5550", 1000).await, (450, 450, 1));
         // All rows are in the range, so that a part of a pass shows that a scan costs less.
         let (count, passed, by_index) = query("v >= 0 AND x = 7", 50).await;
         assert_eq!((count, by_index), (60, 0));
         assert!(passed > 0 && passed < ROWS / 2, "{passed}");
-        // The view remembers it for all pages, until the files are others.
+        // The view of the table remembers the range for later reads, until a flush changes the
+        // table.
         assert_eq!(query("v >= 0", 500).await, (ROWS as i32, 0, 0));
         database.flush("k", None).await.unwrap();
         let (count, passed, by_index) = query("v >= 0", 500).await;

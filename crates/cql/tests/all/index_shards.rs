@@ -27,7 +27,7 @@ async fn write_rows(processor: &QueryProcessor) {
     }
 }
 
-/// Compares queries by the indexes with those of a table without.
+/// Compares queries by the indexes with the same queries of a table without indexes.
 async fn compare(processor: &QueryProcessor) {
     for query in [
         "SELECT * FROM {T} WHERE v = 3",
@@ -66,7 +66,7 @@ fn a_query_by_index_unites_the_shards() {
         write_rows(&processor).await;
         let database = processor.database();
         database.flush("k", None).await.unwrap();
-        // One index has files and memtables to build from, the other one begins with the table.
+        // Both indexes are built from the flushed files.
         execute(&processor, "CREATE INDEX by_v ON k.indexed (v)").await.unwrap();
         execute(&processor, "CREATE INDEX by_s ON k.indexed (s)").await.unwrap();
         compare(&processor).await;

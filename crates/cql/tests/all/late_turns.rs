@@ -18,7 +18,7 @@ use espalier_storage::{Node, TurnKind, TurnRows};
 
 use crate::support::node::{self, execute, open};
 
-/// The protocol's code of the consistency level.
+/// The protocol's code of the consistency level SERIAL.
 const SERIAL: u16 = 8;
 
 /// Opens a node with two tables, and returns the rows of a turn on key 7 of both.
@@ -43,7 +43,8 @@ async fn open_table() -> (Node, QueryProcessor, TurnRows) {
     (database, processor, rows)
 }
 
-/// Runs `statement` while the turn is held for 1.5 s, and counts the rows that it leaves.
+/// Executes `before`, and then `statement`, which waits 1.5 s for its turn. Returns the number of
+/// rows with key 7 afterwards.
 fn rows_after_a_wait(before: &'static str, statement: &'static str) -> i32 {
     block_on(async {
         let (database, processor, rows) = open_table().await;
@@ -67,7 +68,7 @@ fn rows_after_a_wait(before: &'static str, statement: &'static str) -> i32 {
 const NOTHING: &str = "DELETE FROM ks.t WHERE k = 0";
 const EXPIRED: &str = "INSERT INTO ks.t (k, v) VALUES (7, 1) USING TTL 1";
 
-/// A lease counts from the write, not from the arrival of its statement.
+/// A time to live counts from the write, not from the arrival of its statement.
 #[test]
 fn a_time_to_live_begins_after_the_wait_for_the_turn() {
     for statement in [
@@ -80,7 +81,7 @@ fn a_time_to_live_begins_after_the_wait_for_the_turn() {
     }
 }
 
-/// A lease that expires while a statement waits for its turn is free.
+/// A row that expires while a statement waits for its turn does not exist for the statement.
 #[test]
 fn rows_expire_during_the_wait_for_the_turn() {
     for statement in [
@@ -92,7 +93,7 @@ fn rows_expire_during_the_wait_for_the_turn() {
     }
 }
 
-/// A read at SERIAL does not return a lease that has expired while the read waited.
+/// A read at SERIAL does not return a row that has expired while the read waited.
 #[test]
 fn a_serial_read_sees_no_row_that_has_expired_during_its_wait() {
     block_on(async {

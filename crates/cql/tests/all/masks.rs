@@ -1,5 +1,6 @@
 //! Masks hide values from roles without UNMASK on paths that the recorded scripts do not take:
-//! prepared reads of one row, conditions on keys, write times of elements, views of their creator.
+//! prepared reads of one row, conditions on keys, write times of elements, and views that such a
+//! role has created.
 
 use std::sync::Arc;
 
@@ -10,7 +11,8 @@ use espalier_runtime::block_on;
 use super::auth_scripts::{SUPERUSER, log_in, open};
 use super::scripts::show_answer;
 
-/// Opens a node with table `k.t` and with role `plain`, which may read and write it.
+/// Opens a node with table `k.t` and with role `plain`, which may read and write the table. Returns
+/// the clients of the superuser and of `plain`.
 async fn node(columns: &str) -> (QueryProcessor, ClientState, ClientState) {
     let processor = open().await;
     let mut root = log_in(&processor, SUPERUSER).await;
@@ -33,7 +35,8 @@ async fn ask(processor: &QueryProcessor, client: &mut ClientState, statement: &s
     show_answer(answer)
 }
 
-/// Executes a read of row 1 by its id, as a connection does: without waiting if possible.
+/// Executes a prepared read of row 1 as a connection does. Returns true if `execute_now` has
+/// returned the row, and the answer.
 async fn read(processor: &QueryProcessor, client: &ClientState, id: &[u8]) -> (bool, String) {
     let prepared = processor.prepared(id).unwrap();
     let values = [Value::Bytes(Bytes::copy_from_slice(&1_i32.to_be_bytes()))];
@@ -67,7 +70,8 @@ fn prepared_reads_of_one_row_show_masks_also_when_the_mask_is_newer() {
         ask(&processor, &mut root, "ALTER TABLE k.t ALTER v MASKED WITH mask_replace(9)").await;
         let masked = (false, "v\n9\n".to_owned());
         assert_eq!(read(&processor, &plain, &id).await, masked);
-        // Another preparation, and again after the superuser has executed the same statement.
+        // The mask also holds after another preparation, and after the superuser has executed the
+        // statement.
         let again = processor.prepare("SELECT v FROM k.t WHERE k = ?", &plain).unwrap();
         assert!(!Arc::ptr_eq(&prepared, &again));
         assert_eq!(read(&processor, &root, &id).await.1, "v\n5\n");

@@ -18,12 +18,12 @@ use espalier_runtime::{
 };
 use espalier_storage::{Node, SharedStorage, StorageConfiguration};
 
-/// Types of columns. Values of the types after the first four cannot be restored from their order
-/// alone.
+/// Types of columns. The byte-comparable encoding of the types after the first four does not
+/// determine the bytes of a value.
 const TYPES: &[&str] = &["int", "text", "blob", "timestamp", "decimal", "boolean", "varint"];
 
-/// The clock of the statements. It is later than the node's clock, by which compaction purges, so
-/// compaction must not find a cell expired.
+/// The clock of the statements. It is so much later than the node's clock that compactions, which
+/// purge by the node's clock, find no cell expired.
 const NOW_S: i32 = 2_000_000_000;
 
 /// The protocol's code of SERIAL.
@@ -253,8 +253,8 @@ struct TestNode {
 /// The path that executes a statement.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Path {
-    /// `execute_now` first, then the execution that it asks for: page by page, where pages are
-    /// missing.
+    /// `execute_now` first, and `execute` if it must wait. A look-up of one row then resumes after
+    /// each page that it has read.
     Fast,
     /// The fast path, traced.
     Traced,
@@ -283,7 +283,7 @@ impl TestNode {
         self.processor.prepare(text, &self.client)
     }
 
-    /// Returns the outcome, and whether it was available without waiting.
+    /// Returns the outcome, and true if `execute_now` gave it.
     async fn execute(
         &self,
         path: Path,
@@ -382,7 +382,7 @@ async fn compare(seed: u64, statements: u64) -> u64 {
                 for (path, node, index) in others {
                     let (found, too) = node.execute(path, &prepared[index], &options).await;
                     assert_eq!(found, expected, "{path:?} {}", context());
-                    // A trace does not change whether memory suffices.
+                    // If memory suffices for an untraced read, it suffices for the traced one.
                     assert!(path != Path::Traced || !at_once || too, "{}", context());
                 }
             }

@@ -1,7 +1,7 @@
-//! The metadata of prepared statements: names and types of bind markers and result
-//! columns, and the markers of the partition key, as Cassandra 5.0.9 answered
-//! (`testdata/cql/prepared_metadata.txt`; the form of the file is described in
-//! `interop/scripts/prepared_metadata.py`, which recorded it).
+//! The metadata of prepared statements equals that of Cassandra 5.0.9: names and types of bind
+//! markers and result columns, and the markers of the partition key.
+//! `interop/scripts/prepared_metadata.py` recorded `testdata/cql/prepared_metadata.txt` and
+//! describes the form of the file.
 
 use std::{fmt::Write, sync::Arc};
 

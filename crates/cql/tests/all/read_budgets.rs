@@ -4,7 +4,8 @@ use espalier_runtime::{block_on, file::FileSystem};
 
 use crate::support::node::{execute, open};
 
-/// Each text is short. Without a limit, the node would hold all rows at once.
+/// Each statement reads a static column of 2 MiB with each of 140 rows. Without a limit, the node
+/// would hold all copies at once.
 #[test]
 fn large_rows_are_refused_and_not_held() {
     block_on(async {

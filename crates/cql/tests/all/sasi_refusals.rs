@@ -91,7 +91,7 @@ fn a_null_or_empty_pattern_is_refused_when_it_is_bound() {
     });
 }
 
-/// Each suffix has an entry with the key.
+/// In mode CONTAINS each suffix has an index entry, and each entry repeats the key.
 #[test]
 fn a_text_with_too_many_bytes_of_suffixes_is_refused() {
     block_on(async {

@@ -178,7 +178,7 @@ async fn run(processor: &QueryProcessor, text: &str) -> Result<QueryResult, Stri
     result.map_err(|error| format!("{:?}: {}", error.code, error.message))
 }
 
-/// Returns the keyspaces of users, without the exact times of drops: the schema tables keep
+/// Returns the keyspaces of users, without the times of drops, of which the schema tables keep only
 /// milliseconds.
 fn schema_of(database: &Node, with_dropped: bool) -> String {
     let schema = database.store().schema();
@@ -253,7 +253,8 @@ fn insert(table: &TableMetadata) -> Option<String> {
     Some(format!("INSERT INTO {keyspace}.{name} ({names}) VALUES ({values})"))
 }
 
-/// Inserts a row into each table. The node may refuse large values and counters.
+/// Inserts a row into each table, and returns the number of rows. The node may refuse large values
+/// and counters.
 async fn insert_rows(database: &Node, processor: &QueryProcessor) -> usize {
     let schema = database.store().schema();
     let tables = schema.tables().filter(|table| !table.keyspace.starts_with("sys"));

@@ -1,10 +1,11 @@
 //! Scripts of statements with their results as text (`testdata/cql_scripts/*.txt`), which a
 //! reviewer reads as a diff.
 //!
-//! Each script runs on a fresh node several times: with all data in the memtable, of each kind,
-//! with a flush after each statement, and with pages of two rows. All runs must agree with the
-//! recorded text. With `REWRITE=1` the first run records its results. `ONLY=NAME` selects the
-//! scripts whose path contains NAME. The node of a script `sasi_*` allows SASI indexes.
+//! Each script runs in five modes, each on a fresh node: three have all data in memtables, of
+//! different kinds, one has a flush after each statement, and one has pages of two rows. All runs
+//! must agree with the recorded text. With `REWRITE=1` only the first mode runs, and its results
+//! are recorded. `ONLY=NAME` selects the scripts whose path contains NAME. The node of a script
+//! `sasi_*` allows SASI indexes.
 
 use std::{
     fmt::Write,
@@ -49,7 +50,7 @@ fn show(rows: &Rows) -> String {
             } else {
                 let (value, tail) = tail.split_at(length as usize);
                 let literal = literal::to_cql_literal(&column.column_type, value);
-                // An empty line belongs to the script.
+                // An empty line would separate statements of the script.
                 cells.push(literal.replace("\n\n", "\n \n"));
                 rest = tail;
             }

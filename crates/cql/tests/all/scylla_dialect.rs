@@ -1,4 +1,4 @@
-//! Statements and table properties of ScyllaDB alone.
+//! Statements and table properties that only ScyllaDB has, and writes to system tables.
 
 use espalier_cql::{
     ClientState, ErrorCode, ErrorDetail, QueryOptions, QueryResult, Value, Values, Warnings,
@@ -11,7 +11,7 @@ use super::support::node::open;
 
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'} AND tablets = {'enabled': false}";
 
-/// Returns the first column of the rows of an answer, all of which are texts.
+/// Returns the last column of each row of an answer, which must be a text.
 fn texts(answer: QueryResult) -> Vec<String> {
     let QueryResult::Rows(rows) = answer else { panic!("no rows") };
     let (mut rest, mut found) = (rows.content.as_slice(), Vec::new());
@@ -136,7 +136,7 @@ fn a_timeout_ends_a_request_that_waits() {
             assert_eq!(error.code, code, "{statement}: {error}");
             assert!(error.message.starts_with("Operation timed out - received only 0 responses. "));
         }
-        // A conditional write that is past its turn waits for the commit log, too.
+        // A conditional write that has had its turn waits for the commit log, too.
         let conditional = "INSERT INTO k.t (k, c) VALUES (1, 3) IF NOT EXISTS USING TIMEOUT 0ms";
         let error = processor.query(conditional, &mut client, &options).await.unwrap_err();
         assert_eq!(error.detail, ErrorDetail::WriteTimeout { kind: TurnKind::Conditional });

@@ -1,9 +1,10 @@
 //! A crash keeps all of a transaction over shards or nothing.
 //!
-//! An image is the disk after the power has failed behind a number of disk operations of a
-//! transfer. The images of a full run have each such number for each pair of accounts. The seed of
-//! an image decides the order of the operations, which unsynced writes are kept, lost or torn, and
-//! how many shards start from the image. The power fails a second time during some of these starts.
+//! An image is the disk after a power failure during a transfer, which has done a given number of
+//! disk operations. The images of a full run cover each such number for each pair of accounts. The
+//! seed of an image decides the order of the operations, which unsynced writes are kept, lost or
+//! torn, and how many shards start from the image. The power fails a second time during some of
+//! these starts.
 
 use std::{
     collections::BTreeSet,
@@ -33,15 +34,16 @@ use crate::support::{
 const PAIRS: [(i64, i64); 9] =
     [(0, 3), (0, 4), (0, 5), (1, 3), (1, 4), (1, 5), (2, 3), (2, 4), (2, 5)];
 
-/// The distance of the cuts of two seeds: a prime, so that few images have cuts in all parts of a
-/// commit, and many images each cut.
+/// The distance between the cuts of two successive seeds. It is a prime, so that few images suffice
+/// for cuts in all parts of a commit, and many images for all cuts.
 const STRIDE: u64 = 7_919;
 
-/// Images whose nodes wait at the same time, for the retries of a transaction without a disk.
+/// Number of images that run at the same time, because their nodes mostly wait: a transaction
+/// without a disk retries.
 const IMAGES_AT_ONCE: usize = 8;
 
-/// Returns settings with small segments of the commit log, because images of large ones take most
-/// of the time.
+/// Returns settings with small segments of the commit log, because to copy large segments into
+/// images would take most of the time.
 fn small_segments() -> StorageConfiguration {
     StorageConfiguration { commitlog_segment_bytes: 32 << 10, ..configuration() }
 }
@@ -54,8 +56,8 @@ struct Transfer {
     target: i64,
 }
 
-/// Returns a transfer for each pair, with a number so that several shards own its rows: each is a
-/// logged batch.
+/// Returns a transfer for each pair. The number is chosen so that several shards own the rows of
+/// the transfer, which is then a logged batch.
 fn transfers_over_shards(processor: &QueryProcessor) -> Vec<Transfer> {
     let database = processor.database();
     let shard = |table: &str, id: i64| {
@@ -74,7 +76,7 @@ fn transfers_over_shards(processor: &QueryProcessor) -> Vec<Transfer> {
     PAIRS.into_iter().map(transfer).collect()
 }
 
-/// Returns how many operations on the disk a transfer has at most, those of other tasks included.
+/// Returns the maximum number of disk operations during a transfer, including those of other tasks.
 fn operations_of_a_commit(bank: &SimulatedDisk, transfers: &[Transfer]) -> u64 {
     let operations = transfers.iter().map(|transfer| {
         let (disk, Transfer { number, source, target }) = (bank.crash(0), *transfer);
@@ -92,8 +94,8 @@ fn operations_of_a_commit(bank: &SimulatedDisk, transfers: &[Transfer]) -> u64 {
     operations.max().unwrap()
 }
 
-/// Opens a node of one shard, with the power for a number of operations. Returns how many it has
-/// used.
+/// Opens a node of one shard on a disk whose power fails after `operations` operations. Returns the
+/// number of operations that the start has used.
 fn start(disk: &SimulatedDisk, operations: u64) -> u64 {
     let file_system = FileSystem::on(disk.clone());
     let before = disk.operations();
@@ -101,7 +103,7 @@ fn start(disk: &SimulatedDisk, operations: u64) -> u64 {
         disk.power_off_after(operations);
         let context = ShardContext { index: 0, count: 1 };
         let (configuration, shared) = (Arc::new(small_segments()), SharedStorage::new());
-        // Without power it fails.
+        // The start fails if the power fails.
         let started = Node::open(context, file_system, configuration, shared).await;
         disk.power_off_after(0);
         drop(started);
@@ -127,13 +129,13 @@ fn crash(bank: &SimulatedDisk, transfer: Transfer, cut_after: u64, seed: u64) ->
             async move {
                 power.power_off_after(cut_after);
                 let acknowledged = attempt(&processor, &power, number, source, target, 30).await;
-                // The image is of one moment, even if the transfer has come to its end.
+                // Without power, the image is of one moment even if the transfer has ended.
                 power.power_off_after(0);
                 (acknowledged, power.crash(seed))
             }
         });
     if random.below(2) == 0 {
-        // An image of its own, so that the start has as many operations.
+        // A start on a copy of the image counts the operations of the start.
         let operations = start(&crashed.crash(seed), u64::from(u32::MAX));
         start(&crashed, random.below(operations + 1));
         crashed = crashed.crash(seed);

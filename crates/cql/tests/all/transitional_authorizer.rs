@@ -1,4 +1,5 @@
-//! Under TransitionalAuthorizer a client without a log-in works on, but reaches no roles.
+//! Under TransitionalAuthorizer, a client that has not logged in can use all tables but those of
+//! roles and permissions.
 
 use std::{net::Ipv4Addr, rc::Rc};
 

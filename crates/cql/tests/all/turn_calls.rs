@@ -1,4 +1,4 @@
-//! Calls to another shard that wait for a turn leave room for the calls of its holder.
+//! Calls to another shard that wait for a turn leave room for the calls of the turn's holder.
 
 use std::time::Duration;
 
@@ -11,9 +11,9 @@ use crate::support::{
     turns::{hold, key_of_shard, release},
 };
 
-/// Clients give up more statements than a pair of shards may have calls, while a turn is held. The
-/// calls of these statements go on and wait for the turn. Its holder can call the other shard even
-/// so.
+/// While a turn is held, clients give up more statements than one shard may have calls to another.
+/// The calls of these statements continue to wait for the turn. The holder of the turn can call the
+/// other shard nevertheless.
 #[test]
 fn statements_that_are_given_up_leave_room_for_other_calls() {
     let file_system = FileSystem::simulated(1);
@@ -47,7 +47,7 @@ fn statements_that_are_given_up_leave_room_for_other_calls() {
             assert!(answer.is_ok(), "no room for a call after {statement}");
         }
         release(&processor, 1).await;
-        // All calls end, so as many statements have room again.
+        // All calls have ended, so there is room for further statements.
         let crowd = (0..1_000).map(|_| execute(&processor, &conditional));
         join_all(crowd).await.into_iter().for_each(|outcome| assert!(outcome.is_ok()));
     });

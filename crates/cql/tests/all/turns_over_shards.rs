@@ -12,7 +12,7 @@ use crate::support::{
     turns::{hold, key_of_shard, release},
 };
 
-/// The protocol's code of the consistency level.
+/// The protocol's code of the consistency level SERIAL.
 const SERIAL: u16 = 8;
 
 /// Creates a table with a row on each of two shards, and returns their keys.
@@ -82,7 +82,7 @@ fn a_transaction_that_gives_up_at_a_shard_leaves_the_others() {
         let update = |key: i64| format!("UPDATE ks.t SET v = 2 WHERE k = {key}");
         let transaction =
             format!("BEGIN TRANSACTION {}; {}; COMMIT TRANSACTION", update(first), update(second));
-        // The call to another shard comes to its deadline, too.
+        // The call to another shard reaches its deadline, too.
         let conditional = format!("{} IF v = 1", update(second));
         for statement in [transaction, conditional] {
             let options = QueryOptions::default();

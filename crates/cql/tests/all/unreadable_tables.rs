@@ -21,7 +21,7 @@ async fn run(processor: &QueryProcessor, text: &str) -> Result<i32, String> {
     }
 }
 
-/// Creates the table that earlier versions accepted and could not read again.
+/// Creates a table that earlier versions accepted and could not read again.
 async fn create_unreadable(database: &Node) {
     let vector = |element, dimension| CqlType::Vector { element: Arc::new(element), dimension };
     let column_type = vector(vector(CqlType::Bigint, 16384), 16384);
@@ -74,7 +74,7 @@ fn a_start_leaves_out_what_it_cannot_read() {
         let taken =
             "CREATE TABLE ks.c (k int PRIMARY KEY) WITH id = 00000000-0000-0000-0000-000000000007";
         assert!(run(&processor, taken).await.unwrap_err().contains("cannot read"));
-        // Its directory is no orphan, and other changes leave it alone.
+        // The directory of `ks.bad` is no orphan, and other changes of the schema do not touch it.
         assert_eq!(database.orphans().list().await.unwrap(), []);
         run(&processor, "ALTER TABLE ks.good ADD w int").await.unwrap();
         let kept = file_system.read_dir("node/commitlog/unreadable").await.unwrap();
@@ -87,7 +87,7 @@ fn a_start_leaves_out_what_it_cannot_read() {
             database.store().schema().keyspace("ks").unwrap().unreadable.tables.contains_key("bad")
         );
         assert!(file_system.exists(files).await.unwrap());
-        // The operator can drop the table: its definition goes, its files stay.
+        // The operator can drop the table. DROP TABLE removes its definition and keeps its files.
         run(&processor, "DROP TABLE ks.bad").await.unwrap();
         run(&processor, "CREATE TABLE ks.bad (k int PRIMARY KEY)").await.unwrap();
         assert!(file_system.exists(files).await.unwrap());

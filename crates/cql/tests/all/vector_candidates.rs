@@ -10,7 +10,7 @@ use espalier_types::Similarity;
 
 use super::support::node::{execute, open_with, rows};
 
-/// Limits at which eleven vectors have codes and none have graphs.
+/// Limits at which a segment of eleven vectors has codes, and no segment has a graph.
 const CODES: VectorLimits =
     VectorLimits { max_exact: 10, max_short: 0, min_graph: 1 << 20, graph_cost: 60 };
 
@@ -63,7 +63,7 @@ fn expected(vectors: &[Vec<f32>], query: &[f32], limit: usize) -> Vec<f32> {
     all
 }
 
-/// Returns how many reads the statement made since, and that indexes answered all of them.
+/// Returns the number of reads since `before`. Panics if a read was not by an index.
 fn index_reads(database: &Node, before: &StorageMetrics) -> u64 {
     let now = database.store().metrics();
     let by_index = now.index_reads - before.index_reads;
@@ -104,7 +104,7 @@ fn equal_vectors_end_the_searches() {
         let columns = "k int PRIMARY KEY, v vector<float, 8>";
         let (database, processor) = table(&file_system, (CODES, nearest_limits), columns).await;
         let mut random = Generator::from_seed(2);
-        // Two groups of 200, whose codes may be above or below them.
+        // Two groups of 200 equal vectors, whose codes may be above or below the vectors.
         let groups = [random_vector(&mut random, 0.0), random_vector(&mut random, 0.5)];
         for key in 0..420 {
             let vector = groups.get(key / 200).cloned();

@@ -1,12 +1,12 @@
 //! Random histories of a table with an index on vectors: each `ORDER BY v ANN OF` returns the rows
 //! of a query without the index, ordered by comparing all their vectors.
 //!
-//! Writes come with timestamps in any order and with TTLs, deletions are of cells, rows, ranges and
-//! partitions; memtables are flushed, files compacted, the index dropped and created again, the
-//! node restarted without notice. With few vectors the answer is exact. Other runs have limits so
-//! low that segments have codes and graphs; then most of the rows must be right. Limits of the
-//! statement are so low that it searches with conditions of other indexes, and reads all rows in
-//! the end.
+//! Writes have timestamps in any order, and TTLs. Deletions are of cells, rows, ranges and
+//! partitions. Memtables are flushed, files compacted, the index dropped and created again, and the
+//! node restarted, also without a shutdown. With the default limits, segments are so small that the
+//! answer is exact. Other runs have limits so low that segments have codes and graphs; then 95 % of
+//! the rows must be right. The limits of the statement are so low that it also searches with
+//! conditions of other indexes, and reads all rows in the end.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -24,7 +24,8 @@ const DIMENSION: usize = 3;
 /// Limits at which ten vectors have a graph.
 const LOW: VectorLimits = VectorLimits { max_exact: 4, max_short: 0, min_graph: 10, graph_cost: 0 };
 
-/// Limits of the statement that 48 rows reach: searches for 17 to 34 rows, and then all rows.
+/// Limits of the statement that a table of 48 rows reaches: the statement searches for 17 to 34
+/// rows, and then reads all rows.
 const FEW: NearestLimits = NearestLimits { few_rows: 3, max_candidates: 40 };
 
 struct History {
@@ -118,7 +119,7 @@ impl TestNode {
         Self { file_system, limits, database, processor, by_index: 0 }
     }
 
-    /// Ends the node without notice, and starts it again with the bytes that were synced.
+    /// Crashes the node, and starts it again on the disk as the crash has left it.
     async fn crash(&mut self, seed: u64) {
         self.by_index += self.database.store().metrics().index_reads;
         let disk = self.file_system.simulated_disk().unwrap().crash(seed);
@@ -153,7 +154,8 @@ impl TestNode {
     }
 }
 
-/// The number of rows that a query should return, and of those that it did.
+/// The number of rows that a query should return, and the number of returned rows that are as near
+/// as these.
 type Hits = (usize, usize);
 
 /// Compares a query by the index with the rows of the other table.
@@ -200,7 +202,7 @@ async fn run(seed: u64, steps: u64, limits: VectorLimits) -> (Hits, u64, u64) {
     let is_exact = limits == VectorLimits::default();
     let mut random = Generator::from_seed(seed);
     let similarity = Similarity::ALL[(random.next_u64() % 3) as usize];
-    // Later than the time by which compactions expire data.
+    // Compactions expire data by the node's clock, so the clock of the statements begins there.
     let now_s = time::now_seconds() as i32;
     let mut history = History { random, similarity, now_s, log: String::new() };
     let mut node = TestNode::new(seed, limits).await;

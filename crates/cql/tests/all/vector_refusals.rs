@@ -1,5 +1,6 @@
-//! Vectors that an index cannot hold, and queries by them. Cassandra answers these with a failure
-//! of the replica without a text; here they are refused with the text of its log.
+//! Vectors that an index cannot store, and queries for such vectors. Cassandra answers with a
+//! failure of the replica, without a text. This node refuses them with the text that Cassandra
+//! writes to its log.
 
 use espalier_runtime::{block_on, file::FileSystem};
 
@@ -32,7 +33,7 @@ const REFUSED: [(&str, &str); 11] = [
     ("INSERT INTO k.t (k, e) VALUES (1, [1e18, 0])", "Out-of-bounds value at vector[0]=1.0E18"),
     ("SELECT k FROM k.t ORDER BY v ANN OF [0, 0] LIMIT 1", ZERO),
     ("SELECT k FROM k.t ORDER BY e ANN OF [NaN, 0] LIMIT 1", "non-finite value at vector[0]=NaN"),
-    // Though the conditions select no row.
+    // The vector is refused although the conditions select no row.
     ("SELECT k FROM k.c WHERE k = 1 AND c IN () ORDER BY v ANN OF [0, 0] LIMIT 1", ZERO),
     (
         "SELECT k FROM k.t WHERE e = [1, 2] ORDER BY v ANN OF [1, 2] LIMIT 3 ALLOW FILTERING",

@@ -39,7 +39,7 @@ fn a_compaction_stops_within_the_construction_of_a_graph() {
 
         let other = database.clone();
         let asked = spawn_local(async move { other.compactions().compact("k", None, false).await });
-        // Nearly all of the time is that of the construction.
+        // The construction of the graph takes nearly all of a compaction's time.
         let begin = Instant::now();
         while begin.elapsed() < whole / 4 {
             yield_now().await;

@@ -1,4 +1,5 @@
-//! Builds of materialized views that are disturbed: by a drop, a restore, or writes meanwhile.
+//! Builds of materialized views that a drop, a restore or writes disturb, compactions of views, and
+//! writes that a view refuses.
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
@@ -195,7 +196,8 @@ fn a_compaction_of_some_files_keeps_cells_of_a_row_that_came_back() {
             rows(&processor, &format!("SELECT k, c, v, x, y FROM k.{table}"), None).await
         };
         assert_eq!(cells("v").await, cells("t").await);
-        // The view's cell is later than the base table's.
+        // The view's cell of `x` may have a greater timestamp than the base table's, but this write
+        // must win.
         set(7, "x = 7").await;
         assert_eq!(cells("v").await, cells("t").await);
     });

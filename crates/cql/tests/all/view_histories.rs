@@ -1,11 +1,11 @@
 //! Random histories of a table with materialized views: after each step, each view that is built
 //! has exactly the rows that its SELECT returns from the base table, now and in the future.
 //!
-//! Views come and go; memtables are flushed, files compacted; the base table is truncated, and
-//! restored from snapshots; the node restarts with another number of shards, also after a loss of
-//! power that takes all bytes that were not synced. Half of the histories have deletions so old
-//! that compactions remove their tombstones; the others have times to live, and timestamps in any
-//! order. A failure names its seed.
+//! Views are created and dropped, memtables flushed, and files compacted. The base table is
+//! truncated, and restored from snapshots. The node restarts with another number of shards, also
+//! after a loss of power, which can lose all that was not synced. Half of the histories have
+//! deletions so old that compactions remove their tombstones; the others have times to live, and
+//! timestamps in any order. A failure names its seed.
 
 use std::{
     fmt::Write,
@@ -60,12 +60,12 @@ const TYPES: [(&str, [&str; 3]); 6] = [
     ("frozen<list<int>>", ["[]", "[1]", "[1, 2]"]),
 ];
 
-/// A view, and the base rows that it has.
+/// A view, with the conditions that a base row in it meets.
 #[derive(Clone)]
 struct View {
     name: String,
     columns: Vec<String>,
-    /// The column of the key that is not in the base table's.
+    /// The column of the view's key that is not in the base table's key.
     extra: Option<String>,
     /// A condition on a column of the base table's key: its name, `>` or `=`, and the number.
     condition: Option<(String, char, i32)>,
@@ -77,7 +77,7 @@ struct View {
 type Values = Vec<Option<Vec<u8>>>;
 
 impl View {
-    /// Returns whether a view has a base row with these values.
+    /// Returns true if the view has a base row with these values.
     fn has(&self, values: &Values) -> bool {
         let value = |name: &String| {
             let index = self.columns.iter().position(|column| column == name);
@@ -121,8 +121,8 @@ impl History {
         let value = TYPES[random.below(TYPES.len() as u64) as usize];
         let has_ttl = random.below(2) == 0;
         let clock = time::now_seconds() as i32;
-        // With times to live, later than the time by which data expires in compactions. Otherwise
-        // so early that compactions may remove tombstones.
+        // With times to live, the statements' clock begins at the clock by which compactions expire
+        // data. Otherwise it is so early that compactions may remove tombstones.
         let now_s = if has_ttl { clock } else { clock - 1_000_000 };
         let (views, log) = (Vec::new(), String::new());
         let (step, snapshots, writes, checks, rows) = (0, 0, 0, 0, 0);
@@ -187,7 +187,7 @@ impl History {
         } else {
             None
         };
-        // Most names have belonged to dropped views.
+        // There are only four names, so that most new views have the name of a dropped one.
         let mut name = String::new();
         while name.is_empty() || self.views.iter().any(|view| view.name == name) {
             name = format!("view{}", self.below(4));
@@ -235,7 +235,8 @@ impl History {
     }
 
     /// Returns a timestamp. A write older than a tombstone that compactions may remove has no
-    /// defined result, so where they may, timestamps ascend.
+    /// defined result, so timestamps ascend in histories in which compactions may remove
+    /// tombstones.
     fn timestamp(&mut self) -> u64 {
         self.writes += 1;
         if self.has_ttl { 1 + self.random.below(200) } else { self.writes }
@@ -365,7 +366,8 @@ async fn rows(
     }
 }
 
-/// Compares a view with its base table.
+/// Compares a view with its base table. Returns the number of rows, or a text with the differences;
+/// the outer error is that of a query.
 async fn check(
     processor: &QueryProcessor,
     view: &View,
@@ -391,7 +393,7 @@ async fn check(
     )))
 }
 
-/// Takes a snapshot of the base table, or gives it the content of one.
+/// Takes a snapshot of the base table, or restores the table from an earlier one. Returns true.
 async fn snapshot_or_restore(database: &Node, history: &mut History, seed: u64) -> bool {
     if history.snapshots == 0 || history.one_in(2) {
         history.snapshots += 1;
@@ -415,7 +417,7 @@ async fn is_built(processor: &QueryProcessor, view: &View) -> bool {
     status.is_ok_and(|status| status.as_deref() == Some("SUCCESS"))
 }
 
-/// Runs a history until the node ends. Returns the power's state, and whether there is more to do.
+/// Runs a history until its end, or until the node must restart. Returns true if it must restart.
 async fn run_node(
     processor: QueryProcessor,
     history: &mut History,

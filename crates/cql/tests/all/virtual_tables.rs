@@ -1,4 +1,4 @@
-//! Virtual tables by all ways that statements take through a connection: prepared, without waiting
+//! Virtual tables on the paths by which a connection executes statements: prepared, without waiting
 //! if possible, and page by page.
 
 use std::sync::Arc;
@@ -41,7 +41,7 @@ async fn execute(
         Now::MustWait => processor.execute(prepared, &client, options).await,
         Now::Done(outcome) => outcome,
         Now::Row { .. } | Now::AfterSync(..) => {
-            panic!("there is nothing where it could be at once")
+            panic!("a virtual table has no cached rows and no writes")
         }
     }
 }

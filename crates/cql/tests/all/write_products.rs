@@ -1,4 +1,4 @@
-//! INs of the partition key and of the clustering name together a limited number of rows.
+//! The INs on the partition key and on the clustering of a write name at most 65,535 rows together.
 
 use espalier_runtime::{block_on, file::FileSystem};
 

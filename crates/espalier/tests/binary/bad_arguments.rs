@@ -1,4 +1,4 @@
-//! Refused arguments: each error is one line that says what to do.
+//! Refused arguments: the exit code, and an error that says what to do.
 
 use std::fs;
 
@@ -49,7 +49,8 @@ fn bad_flags_end_with_the_usual_code() {
 #[test]
 fn an_empty_name_of_a_snapshot_is_refused() {
     for arguments in [&["-t", ""][..], &["--tag="], &["-t", "monday", ""]] {
-        // No node listens there, because the command must fail before it connects.
+        // No node needs to listen at this address, because the command must fail before it
+        // connects.
         let node = ["nodetool", "--node", "127.0.0.1:1", "clearsnapshot"];
         let output = run(&[&node[..], arguments].concat());
         let said = String::from_utf8(output.stderr).unwrap();

@@ -174,7 +174,7 @@ fn array(value: &Value) -> &[Value] {
     value.as_array().unwrap()
 }
 
-/// Checks that the tags are closed in order and that the first encloses everything.
+/// Checks that the tags are closed in order and that the first element encloses all others.
 fn assert_is_well_formed(name: &str, document: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = document.trim_end();

@@ -5,7 +5,7 @@ use std::fs;
 use crate::support::{run, said};
 use serde_json::Value;
 
-/// Runs three iterations of 3000 operations. Returns the JSON and the text.
+/// Runs three iterations of 3000 operations on each shard. Returns the JSON and the text.
 fn measured(arguments: &[&str]) -> (Value, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
@@ -65,7 +65,8 @@ fn what_may_not_be_cached_is_read_each_time() {
 fn cached_rows_need_no_page() {
     let (report, text) = measured(&["--enable-cache=1"]);
     assert_eq!(report["parameters"]["enable_cache"], true);
-    // 3000 reads of 2000 partitions: the last reads find most partitions in the cache.
+    // Each of three iterations makes 3000 reads of 2000 partitions, so the last one finds most rows
+    // in the cache.
     let iterations = report["iterations"].as_array().unwrap();
     let last = iterations.last().unwrap();
     assert!(last["page_hits_per_op"].as_f64().unwrap() < 1.0, "{text}");

@@ -1,4 +1,5 @@
-//! Promises of the documents about the source tree.
+//! Checks the decision documents: they list all dependencies of the workspace, and their numbers
+//! are unique.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,8 +1,8 @@
-//! Keeps the layers of the source: crates import only crates above them, modules of the storage
-//! crates form no circle, and types stay small.
+//! Keeps the layers of the source: crates import only crates that ARCHITECTURE.md lists above them,
+//! modules of the storage crates form no circle, and their types stay small.
 //!
 //! The tests read `use` items and paths, not the compiler's view. That suffices, because rustfmt
-//! lays out the source. `layers_allowed.txt` has what is larger than allowed; an entry may only
+//! lays out the source. `layers_allowed.txt` lists the exceptions, each with a number that may only
 //! shrink.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -21,7 +21,7 @@ fn root() -> PathBuf {
 
 /// A source file without comments and unit tests.
 struct Source {
-    /// Its path of modules; empty for `lib.rs`.
+    /// The module path within the crate; empty for `lib.rs`.
     module: Vec<String>,
     text: String,
 }
@@ -112,16 +112,16 @@ fn uses_of(text: &str) -> (Vec<(bool, String)>, String) {
     (uses, rest)
 }
 
-/// Returns the paths in code that begin with `crate::` or `super::`, and those that begin with the
-/// name of a module, which matter in the root.
+/// Returns all words of the code that contain `::`. The caller ignores paths to other crates.
 fn paths_in(code: &str) -> Vec<String> {
     let is_word = |character: char| character.is_alphanumeric() || "_:".contains(character);
     let words = code.split(|character: char| !is_word(character));
     words.filter(|word| word.contains("::")).map(str::to_owned).collect()
 }
 
-/// The top-level modules of a crate and the modules that each refers to. The items of `lib.rs`
-/// belong to the module `lib`; re-exports there belong to their own module.
+/// Returns the top-level modules of a crate, each with the modules to which it refers. The items of
+/// `lib.rs` belong to the module `lib`; an item that `lib.rs` re-exports belongs to the module that
+/// defines it.
 fn graph(name: &str) -> BTreeMap<String, BTreeSet<String>> {
     let sources = sources(name);
     let top = |source: &Source| source.module.first().cloned().unwrap_or_else(|| "lib".into());
@@ -177,7 +177,7 @@ fn graph(name: &str) -> BTreeMap<String, BTreeSet<String>> {
     graph
 }
 
-/// Returns the modules that a module reaches over one arrow or more.
+/// Returns the modules that a module refers to, directly or through others.
 fn reached(graph: &BTreeMap<String, BTreeSet<String>>, from: &str) -> BTreeSet<String> {
     let (mut found, mut pending) = (BTreeSet::new(), vec![from]);
     while let Some(module) = pending.pop() {
@@ -199,7 +199,7 @@ fn largest_circle(graph: &BTreeMap<String, BTreeSet<String>>) -> BTreeSet<String
     graph.keys().map(circle).max_by_key(BTreeSet::len).unwrap_or_default()
 }
 
-/// Returns the allowed numbers by what they count.
+/// Returns the entries of `layers_allowed.txt`.
 fn allowed() -> BTreeMap<String, usize> {
     let list = include_str!("layers_allowed.txt");
     let entries = list.lines().filter(|line| !line.is_empty() && !line.starts_with('#'));
@@ -210,7 +210,8 @@ fn allowed() -> BTreeMap<String, usize> {
     entries.map(entry).collect()
 }
 
-/// Compares what was found beyond the limits with what is allowed, in both directions.
+/// Compares the sizes above the limits with the entries. Fails if a size has no entry, or if it is
+/// larger or smaller than its entry.
 fn compare(kind: &str, found: &BTreeMap<String, usize>) {
     let allowed = allowed();
     let mut faults = Vec::new();
@@ -291,7 +292,7 @@ fn crates_import_crates_above_them() {
     assert!(faults.is_empty(), "{} faults:\n{}", faults.len(), faults.join("\n"));
 }
 
-/// Returns the number of fields of each struct, and of methods of each type.
+/// Returns the number of fields of each struct, and the number of methods of each type.
 fn sizes(name: &str) -> (BTreeMap<String, usize>, BTreeMap<String, usize>) {
     let (mut fields, mut methods): (BTreeMap<String, usize>, BTreeMap<String, usize>) =
         Default::default();

@@ -7,7 +7,8 @@ use std::path::Path;
 
 use crate::support::{copy_to, output, said, written_by_cassandra};
 
-/// Creates a node's data directory with a table, a snapshot and a backup of it.
+/// Creates a node's data directory with a table, and a snapshot and a backup of the table. Returns
+/// the directory and the table's path.
 fn data_directory() -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     let table = directory.path().join("ks/orders-5a1c395eb41f11e59f22ba0be0483c18");
@@ -29,7 +30,7 @@ fn snapshots_and_backups_are_looked_at_if_they_are_named() {
     for place in ["backups", "snapshots", "snapshots/now"] {
         assert_eq!(verified(&format!("{table}/{place}")), 1, "{place}");
     }
-    // A keyspace may be called `snapshots`; only a directory below a table's is a snapshot.
+    // A keyspace may be called `snapshots`. Snapshots are only below the directory of a table.
     let named_so = directory.path().join("snapshots/t-5a1c395eb41f11e59f22ba0be0483c18");
     copy_to("ttls", &named_so);
     assert_eq!(verified(directory.path().to_str().unwrap()), 2);
@@ -98,7 +99,7 @@ fn a_schema_of_other_types_is_refused_with_both() {
         let invented = said(&["sstable", "dump", copy.path().to_str().unwrap()]);
         assert!(invented.contains("\"key\":") && !invented.contains("\"c0\":"), "{invented}");
     }
-    // Types to which ALTER may have changed a column since.
+    // After the files were written, ALTER may have changed columns to these types.
     let altered: Vec<&str> =
         right.iter().map(|&ty| if ty == "text" { "blob" } else { ty }).collect();
     fs::write(schema, create(&altered)).unwrap();

@@ -33,7 +33,7 @@ fn what_was_printed_is_found_by_its_key() {
     for case in ["timestamps", "kv_one", "deletions_overlapping", "token_collisions"] {
         let file = written_by_cassandra(case) + "/da-1-bti-Data.db";
         let mut all = lines_of(&["sstable", "dump", &file]);
-        // A look-up by key does not know the partition's position.
+        // A dump by key does not print the partition's position.
         all.iter_mut().for_each(|line| {
             line.as_object_mut().unwrap().remove("position");
         });

@@ -157,7 +157,8 @@ fn a_verification_counts_in_words() {
     assert!(report.contains(", 1 failure, 0 warnings, "), "{report}");
 }
 
-/// `verify` compares Statistics.db with the data: here it belongs to other rows of the partition.
+/// `verify` compares Statistics.db with the data. In this test, Statistics.db comes from an SSTable
+/// with more rows of the partition.
 #[test]
 fn what_statistics_say_otherwise_is_told_in_words() {
     let directory = tempfile::tempdir().unwrap();

@@ -45,7 +45,7 @@ fn what_has_no_table_of_contents_is_passed_over_aloud() {
     assert_eq!((code, said.lines().count()), (Some(1), 1), "{said}");
     assert!(complaint.contains("da-2-bti: skipped: it has no TOC.txt"), "{complaint}");
     assert!(complaint.ends_with("espalier: 1 of 2 SSTables was not verified\n"), "{complaint}");
-    // Beside the log of an operation, another process may be writing the SSTable.
+    // If the directory has the log of an operation, another process may be writing the SSTable.
     let log = format!("{path}/da_txn_compaction_5a1c395e-b41f-11e5-9f22-ba0be0483c18.log");
     fs::write(&log, "").unwrap();
     let (code, said, complaint) = output(&["sstable", "verify", path]);
@@ -56,7 +56,7 @@ fn what_has_no_table_of_contents_is_passed_over_aloud() {
     assert!(said.contains("TOC.txt: No such file"), "{said}");
 }
 
-/// The SSTable is one of a snapshot that was copied without TOC.txt, or has lost it.
+/// A snapshot may have been copied without TOC.txt, or the file may be lost.
 #[test]
 fn what_lost_its_table_of_contents_is_read_if_it_is_named() {
     let whole = copied("wide_range_tombstones");
@@ -122,7 +122,8 @@ fn a_directory_that_cannot_be_read_keeps_nothing_else_from_being_looked_at() {
     assert!(output(&["sstable", "verify", target]).1.contains("nb-1-big: ok"));
 }
 
-/// A fault that is found in two ways is reported once, and one in many places is reported for some.
+/// A fault that `verify` finds in two ways is reported once, and at most one line reports a missing
+/// file.
 #[test]
 fn findings_are_told_once_and_not_all() {
     let all: Vec<_> = fs::read_dir(written_by_cassandra("ttls")).unwrap().collect();
@@ -225,7 +226,8 @@ fn an_sstable_that_is_named_by_all_of_its_files_is_one() {
     assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
 }
 
-/// The number of partitions in Statistics.db decides the size of a converted file's filter.
+/// The number of partitions in Statistics.db decides the size of a converted file's filter, so
+/// `stats` must not report a number that damage has made huge.
 #[test]
 fn a_damaged_number_of_partitions_costs_no_memory() {
     let copy = copied("ttls");
@@ -268,7 +270,8 @@ fn a_table_that_the_schema_does_not_have_is_told() {
     assert!(complaint.contains("the schema has no table u, but ks.t"), "{complaint}");
 }
 
-/// Copies three SSTables below a temporary directory. Returns that directory and their path.
+/// Copies three SSTables into three folders. Returns the temporary directory, and the path of the
+/// folder above the three.
 fn three() -> (tempfile::TempDir, String) {
     let directory = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c"] {
@@ -363,7 +366,8 @@ fn a_key_that_fits_one_of_several_tables_is_looked_for_in_it() {
     assert!(complaint.contains("kv_one/da-1-bti: --key: "), "{complaint}");
 }
 
-/// ScyllaDB and old versions of Cassandra store the option there; Cassandra 5 refuses such files.
+/// ScyllaDB and old versions of Cassandra store `crc_check_chance` among the compressor's options;
+/// Cassandra 5 refuses such files.
 #[test]
 fn how_often_checksums_are_looked_at_is_no_option_of_a_compressor() {
     let copy = copied("kv_one");

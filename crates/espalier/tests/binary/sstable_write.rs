@@ -21,7 +21,8 @@ impl Written {
         self.directory.path().join(name).to_str().unwrap().to_owned()
     }
 
-    /// Writes `rows` from a file of that name.
+    /// Writes and verifies an SSTable with `rows`, which the command reads from a file called
+    /// `name`.
     fn new(name: &str, rows: &str, arguments: &[&str]) -> Self {
         let written = Self { directory: tempfile::tempdir().unwrap() };
         fs::write(written.path("schema.cql"), SCHEMA).unwrap();
@@ -69,7 +70,8 @@ fn json_lines_become_rows() {
     assert_eq!(rows[3]["key"], json!({"id": 2}));
 }
 
-/// Writes rows. Returns the summary of `write` and the line of `verify`, each after the name.
+/// Writes rows. Returns the summary of `write` and the line of `verify`, each without the SSTable's
+/// name.
 fn reports_of(rows: &str) -> (String, String) {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
@@ -94,7 +96,7 @@ fn merged_rows_are_told_and_counted_as_a_verification_does() {
     assert!(written.starts_with(expected), "{written}");
     assert!(verified.starts_with("ok, 1 partitions, 2 rows, 2 cells, "), "{verified}");
 
-    // A record may contain the static row too, often with the same values as others.
+    // A record may contain the static row too, often with the same values as other records.
     let with_static =
         |at: u64| format!("{{\"id\": 1, \"at\": {at}, \"v\": \"x\", \"s\": \"one\"}}\n");
     let (written, verified) = reports_of(&(with_static(1) + &with_static(2)));
@@ -105,12 +107,12 @@ fn merged_rows_are_told_and_counted_as_a_verification_does() {
     assert!(!written.contains("merged"), "{written}");
     assert!(verified.starts_with("ok, 1 partitions, 3 rows (1 static), 3 cells, "), "{verified}");
 
-    // The number of written rows equals that of input rows by chance.
+    // The number of written rows equals the number of input rows by chance.
     let (written, _) = reports_of(&(with_static(1) + &row(1) + &row(2)));
     let expected = "3 rows (1 static) in 1 partitions of 3 input rows, 1 of which were merged ";
     assert!(written.starts_with(expected), "{written}");
 
-    // Rows are merged across runs as in memory.
+    // Rows are merged across sorted runs on the disk as in memory.
     let filler = "x".repeat(1000);
     let rows = (0..6000)
         .map(|number| format!("{{\"id\": 1, \"at\": {}, \"v\": \"{filler}\"}}\n", number % 3000));
@@ -168,7 +170,7 @@ fn rows_that_do_not_fit_in_memory_are_sorted_all_the_same() {
     let filler = "x".repeat(500);
     let mut text = String::new();
     for number in 0..6000u64 {
-        // Every row twice, far apart; the later one wins.
+        // Every row occurs twice, far apart, and the later one wins.
         let (row, ts) = (number % 3000, number);
         let (id, at) = (row * 7919 % 100, row / 100);
         text += &format!("{{\"id\":{id},\"at\":{at},\"v\":\"{ts} {filler}\",\"$ts\":{ts}}}\n");
@@ -207,7 +209,8 @@ fn a_later_row_of_one_key_replaces_what_it_names() {
     }
 }
 
-/// Rows with one timestamp are INSERTs with that timestamp: Cassandra keeps the elements of both.
+/// Rows with one timestamp are INSERTs with that timestamp. Cassandra keeps the elements of both
+/// collections.
 #[test]
 fn rows_with_one_timestamp_are_reconciled() {
     let text = r#"
@@ -224,7 +227,7 @@ fn rows_with_one_timestamp_are_reconciled() {
     }
 }
 
-/// The later row wins also where the rows of one key lie in runs of different levels.
+/// The later row wins, also if the rows of one key are in sorted runs of different levels.
 #[test]
 fn a_later_row_wins_over_those_in_older_runs() {
     let filler = "x".repeat(100_000);
@@ -245,7 +248,7 @@ fn a_later_row_wins_over_those_in_older_runs() {
     }
 }
 
-/// More runs than one merge takes, so that runs are merged to runs.
+/// The sort makes more runs than one merge reads, so it first merges runs into longer ones.
 #[test]
 fn many_runs_make_one_table() {
     let filler = "x".repeat(100_000);
@@ -260,7 +263,8 @@ fn many_runs_make_one_table() {
     // The number of rows includes static rows.
     let stats: Value = serde_json::from_str(&stats).unwrap();
     assert_eq!((&stats["partitions"], &stats["rows"]), (&json!(20), &json!(1620)));
-    // The last static row of each partition wins; these are in the last twenty lines.
+    // The last static row of each partition wins; these rows are the last twenty static rows of the
+    // input.
     let rows = written.rows();
     let statics: Vec<_> = rows.iter().filter(|row| row["kind"] == "static").collect();
     assert_eq!(statics.len(), 20);
@@ -396,7 +400,7 @@ fn the_version_is_that_of_the_schema_unless_another_is_asked_for() {
     assert!(said(&line).contains("/out/me-1-big: 1 rows"));
     assert!(said(&[&line[..], &["--version", "nb"]].concat()).contains("/out/nb-2-big: 1 rows"));
 
-    // SSTables of that version do not store whether they have partition deletions.
+    // SSTables of version `me` do not store whether they have partition deletions.
     let stats = |name: &str| {
         let text = said(&["sstable", "stats", &format!("{output}/{name}-Data.db")]);
         let line = text.lines().find(|line| line.contains("partition deletions")).unwrap();

@@ -20,7 +20,7 @@ const OPENINGS: [&str; 7] = ["Of ", "The same", "Who ", "Whoever ", "What ", "Th
 const WORDS: [&str; 7] =
     ["whoever", "somebody", "nobody", "everybody", "that which", "those who", "gave way"];
 
-/// Names that the field has other names for; docs/glossary.md has these.
+/// Names of our own that were replaced by the terms of docs/glossary.md.
 const NAMES: [&str; 22] = [
     "DeadRange",
     "DeadWalk",
@@ -66,7 +66,7 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// Returns the tracked files with their text; `None` in a copy without git.
+/// Returns the tracked text files except this one, with their text; `None` in a copy without git.
 fn tracked_files() -> Option<Vec<(String, String)>> {
     let listed = Command::new("git").arg("ls-files").current_dir(root()).output().ok()?;
     if !listed.status.success() {
@@ -77,7 +77,7 @@ fn tracked_files() -> Option<Vec<(String, String)>> {
     Some(names.lines().filter(|name| *name != SELF).filter_map(read).collect())
 }
 
-/// Returns the text of the comment that is all of the line, without its marker.
+/// Returns the comment of a line that is only a comment, without its marker.
 fn comment(name: &str, line: &str) -> Option<String> {
     let line = line.trim_start();
     let marker = if name.ends_with(".rs") || name.ends_with(".java") { "//" } else { "#" };
@@ -125,7 +125,8 @@ fn check_lines(name: &str, text: &str, faults: &mut Vec<String>) {
         if let Some(limit) = LIMITS.iter().find(|limit| has_prefix(line, limit)) {
             fault(&format!("a limit is MAX_ or MIN_, not {limit}"));
         }
-        // The gate builds no release; an item of one kind of build would break the other kind.
+        // The gate builds no release, so an item that only debug builds have could break the
+        // release.
         if name.ends_with(".rs") && line.contains("cfg(debug_assertions)]") {
             fault("an item must exist in every build; use cfg!(debug_assertions) in code");
         }
@@ -135,13 +136,13 @@ fn check_lines(name: &str, text: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Returns whether the line may begin a comment. A page is not checked: its paragraphs follow
-/// headings, which may name the subject.
+/// Returns true if the line may begin a comment. Paragraphs of a page are not checked, because
+/// their heading may name the subject.
 fn comment_begins(name: &str, begins: bool) -> bool {
     begins && !is_prose(name)
 }
 
-/// Returns whether a name in the line begins with the prefix.
+/// Returns true if a name in the line begins with the prefix.
 fn has_prefix(line: &str, prefix: &str) -> bool {
     line.match_indices(prefix).any(|(at, _)| {
         let before = line[..at].chars().next_back();
@@ -151,7 +152,7 @@ fn has_prefix(line: &str, prefix: &str) -> bool {
     })
 }
 
-/// Appends citations of pages that the tree does not have.
+/// Appends a fault for each cited page that the tree does not have.
 fn check_citations(name: &str, text: &str, faults: &mut Vec<String>) {
     for (at, line) in text.lines().enumerate() {
         for (from, _) in line.match_indices("docs/") {
@@ -168,7 +169,7 @@ fn check_citations(name: &str, text: &str, faults: &mut Vec<String>) {
     }
 }
 
-/// Returns the names and lengths of the functions in rustfmt's layout.
+/// Returns the line number and the length of each function. The source must have rustfmt's layout.
 fn functions(text: &str) -> Vec<(usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
     let mut found = Vec::new();

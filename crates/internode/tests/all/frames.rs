@@ -1,4 +1,5 @@
-//! Messages out of frames, whole, spread over frames, and broken.
+//! The reader of messages from frames: whole messages, messages spread over frames, and broken
+//! ones.
 
 use bytes::{Bytes, BytesMut};
 use espalier_internode::{
@@ -35,7 +36,7 @@ fn framed(messages: &[Message], compressing: bool) -> Vec<u8> {
     out
 }
 
-/// Feeds the bytes in pieces of this length.
+/// Reads the messages of `bytes`, which arrive in pieces of `piece` bytes.
 fn read(bytes: &[u8], piece: usize, compressing: bool) -> Result<Vec<Message>, DecodeError> {
     let mut reader = MessageReader::new(compressing, DEFAULT_MAX_MESSAGE_BYTES);
     let mut buffer = BytesMut::new();

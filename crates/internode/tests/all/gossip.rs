@@ -1,4 +1,4 @@
-//! The state of gossip: nodes learn of each other, notice silence, restarts and shutdowns.
+//! The state of gossip: nodes learn of each other, and notice silence, restarts and shutdowns.
 
 use std::{net::SocketAddr, time::Duration};
 
@@ -27,7 +27,7 @@ fn gossiper(number: u8, generation: i32) -> Gossiper {
     gossiper
 }
 
-/// Nodes whose messages arrive at once.
+/// Nodes whose messages arrive without a delay.
 struct Network {
     nodes: Vec<(SocketAddr, Gossiper)>,
     now: Duration,
@@ -48,7 +48,8 @@ impl Network {
         self.node(at).endpoints().get(&address(of)).map(|endpoint| endpoint.liveness)
     }
 
-    /// Lets a second pass at these nodes.
+    /// Advances the time by a second and runs a round of gossip at these nodes; the other nodes are
+    /// silent.
     fn second(&mut self, numbers: &[u8]) {
         self.now += Duration::from_secs(1);
         for number in numbers {
@@ -124,7 +125,7 @@ fn a_later_generation_replaces_all_that_was_known() {
     let endpoint = &network.node(1).endpoints()[&address(2)];
     assert_eq!((endpoint.generation, endpoint.liveness), (1001, Liveness::Alive));
     assert_eq!(endpoint.value(ApplicationState::Rack), None);
-    // States of the former life come too late.
+    // States of an older generation are ignored.
     *network.node(2) = gossiper(2, 1000);
     (0..3).for_each(|_| network.second(&[1, 2]));
     assert_eq!(network.node(1).endpoints()[&address(2)].generation, 1001);
@@ -143,7 +144,8 @@ fn a_shutdown_is_noticed_at_once() {
     assert_eq!(network.liveness(1, 1), Some(Liveness::Alive));
 }
 
-/// Takes a state of endpoint 9 with this status; returns the number of messages that follow.
+/// Delivers a state of endpoint 9 with this status to `node`. Returns the number of messages that
+/// the node sends in return.
 fn take(node: &mut Gossiper, generation: i32, status: Option<&str>, now: Duration) -> usize {
     let value = |text: &str| VersionedValue { value: text.into(), version: 1 };
     let states = status.map(|status| (ApplicationState::StatusWithPort, value(status)));

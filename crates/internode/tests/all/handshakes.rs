@@ -1,4 +1,4 @@
-//! The handshake.
+//! The handshake of a connection between nodes.
 
 use std::net::SocketAddr;
 
@@ -71,7 +71,8 @@ fn each_cut_waits_and_each_flipped_bit_is_refused() {
     for bit in 0..bytes.len() * 8 {
         let mut flipped = bytes.clone();
         flipped[bit / 8] ^= 1 << (bit % 8);
-        // A longer address makes the decoder wait for more bytes.
+        // The decoder may wait for more bytes, because the flipped bit may announce a longer
+        // address.
         let decoded = Initiate::decode(&Bytes::from(flipped));
         assert!(!matches!(decoded, Ok(Some(_))), "{bit}: {decoded:?}");
     }

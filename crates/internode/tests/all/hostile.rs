@@ -1,5 +1,6 @@
-//! Hostile bodies: each byte cut, flipped and repeated. The decoder returns an error or another
-//! payload; it neither panics nor takes more memory than the body can justify.
+//! Hostile bodies: recorded bodies that are cut at each byte or have a byte flipped or repeated,
+//! and garbage. The decoder does not panic. It returns an error, or a payload whose encoding
+//! decodes to the same payload.
 
 use bytes::Bytes;
 use espalier_internode::{MessagingVersion, message::Verb, payload::Payload};
@@ -14,7 +15,7 @@ fn decode(verb: Verb, body: Vec<u8>, schema: &Schema) {
     let body = Bytes::from(body);
     for version in MessagingVersion::ALL {
         let Ok(payload) = Payload::decode(verb, version, &body, schema) else { continue };
-        // The decoded payload has a form, which may differ from the hostile one.
+        // The encoding of the payload may differ from the hostile body.
         let mut encoded = Vec::new();
         if payload.encode(version, &mut encoded).is_ok() {
             let again = Payload::decode(verb, version, &encoded.into(), schema);

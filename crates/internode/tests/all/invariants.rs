@@ -1,4 +1,5 @@
-//! Updates that a peer could send but Cassandra does not: storage never gets them.
+//! Updates that a peer could send but Cassandra does not. The decoder refuses or drops them, so
+//! that storage never gets them.
 
 use std::{collections::HashMap, sync::Arc};
 
@@ -27,7 +28,7 @@ fn table() -> Arc<TableMetadata> {
     Arc::new(table.build())
 }
 
-/// Returns the message of a write of one row, whose map has these entries.
+/// Returns the body of a MUTATION_REQ that writes one row, whose map has these entries.
 fn message(key: &[u8], clustering: &[u8], entries: &[(&'static str, &'static [u8])]) -> Vec<u8> {
     let table = table();
     let id = |name: &str| table.column(name).unwrap().id;

@@ -1,4 +1,5 @@
-//! Tests of the codec of messages between nodes, and of the answers to reads.
+//! Tests of the codec of messages between nodes, gossip, the Paxos acceptor, the answers to reads,
+//! and a member of a ring over sockets.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
 mod frames;

@@ -1,5 +1,5 @@
-//! A member of a ring against a peer of the test, over sockets: it joins, finishes a batch that its
-//! coordinator has left over, and answers a read with more than 64 KiB.
+//! A member of a ring, and a peer that the test plays over sockets. This file tests which
+//! connections carry which messages; its modules test writes, TLS and a hostile peer.
 
 use std::{
     cell::{Cell, RefCell},
@@ -57,7 +57,7 @@ use crate::{
 
 pub const VERSION: MessagingVersion = MessagingVersion::V13;
 
-/// The node behind the member: it records what it is told.
+/// The node behind the member. It records the writes and batches that it gets from the member.
 #[derive(Clone, Default)]
 pub struct TestNode(pub Rc<Records>);
 
@@ -106,7 +106,7 @@ impl Backend for TestNode {
         ready(Ok(()))
     }
 
-    /// Each page has one batch.
+    /// Returns pages of one batch each.
     fn batches(&self, after: Option<ReadPosition>) -> LocalFuture<Result<BatchPage, String>> {
         let batches = self.0.batches.borrow();
         let index = after.map_or(0, |position| position.rows_of_partition);
@@ -144,7 +144,8 @@ fn of_two_replicas() -> Arc<Schema> {
     of_replicas("2")
 }
 
-/// A keyspace with the tables of the recorded messages, on some replicas.
+/// Returns a schema whose keyspace `ks` has the tables of the recorded messages and `count`
+/// replicas.
 pub fn of_replicas(count: &str) -> Arc<Schema> {
     let tables = schema().0.into_values().filter(|table| table.keyspace == "ks");
     let tables: BTreeMap<_, _> = tables.map(|table| (table.name.clone(), table)).collect();
@@ -172,11 +173,11 @@ pub struct Peer {
     sends: Cell<ConnectionKind>,
     /// The flags of the messages that `send` sends.
     pub flags: Cell<MessageFlags>,
-    /// A member of the ring that does not run.
+    /// The address of a further member of the ring, which does not run.
     dead: Option<SocketAddr>,
-    /// The answer to each write.
+    /// True if the peer answers each write with a failure.
     refuses: bool,
-    /// The TLS of its connections.
+    /// The TLS of the peer's connections; `None` for plain ones.
     tls: Option<Tls>,
 }
 
@@ -192,7 +193,8 @@ async fn read_some(stream: &TcpStream, buffer: &mut BytesMut) -> usize {
 }
 
 impl Peer {
-    /// Begins to listen, and connects to the member once the member has connected.
+    /// Creates a peer and begins to listen. The peer connects to the member when it sends its first
+    /// message.
     fn start(
         member: SocketAddr,
         refuses: bool,
@@ -263,7 +265,8 @@ impl Peer {
                     &*of_two_replicas(),
                 );
                 let Ok(Payload::GossipSyn(syn)) = digests else { panic!() };
-                // The first question has no digests; the answer lets the member join.
+                // The member's first SYN has no digests. The answer has the states with which the
+                // member joins.
                 if syn.digests.is_empty() {
                     let mut states = vec![(self.address, self.state(2, i64::MAX / 2))];
                     let of_dead = |dead| (dead, self.state(3, i64::MIN / 2));
@@ -367,7 +370,7 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
     panic!("{what} did not happen within 10 s");
 }
 
-/// Starts a peer, and a member with it as its seed.
+/// Starts a peer, and a member whose seed is the peer.
 pub async fn ring(node: &TestNode, refuses: bool) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
     ring_with(node, refuses, None).await
 }

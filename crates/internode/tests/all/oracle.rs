@@ -1,9 +1,9 @@
 //! Random messages of Cassandra's own serializers decode and encode to the same bytes, in both
 //! versions, and digests of random answers equal Cassandra's.
 //!
-//! The test needs Java and the peer in `.deps/cassandra` below the repository's root;
-//! `interop/scripts/install_cassandra.sh` installs it. Without it the test prints that it was
-//! skipped. A full run has 200 tables with 500 messages each, the gate 20 with 100 each;
+//! The test needs Java, and Cassandra in `.deps/cassandra` below the repository's root, where
+//! `interop/scripts/install_cassandra.sh` installs it. Without Cassandra the test prints that it
+//! was skipped. A full run has 200 tables with 500 messages each, the gate 20 with 100 each;
 //! `TEST_CASES` is the number of tables.
 #![allow(clippy::disallowed_methods, reason = "the messages come from another process")]
 

@@ -1,5 +1,5 @@
-//! The acceptor of conditional writes: against a model through crashes of the disk, under requests
-//! at the same time, and over sockets.
+//! The Paxos acceptor of conditional writes: against a model with crashes of the disk, with
+//! concurrent requests, and over sockets.
 
 use std::{
     rc::Rc,
@@ -40,8 +40,8 @@ use crate::{
 mod commits;
 mod foreign;
 
-/// The time of the first ballot, in µs since 1970: later than the tables, and before anything
-/// expires.
+/// The time of the first ballot, in µs since 1970: later than the creation of the tables, and
+/// before anything expires.
 static START_US: LazyLock<i64> = LazyLock::new(|| time::now_micros() + 3_600_000_000);
 
 fn ballot(number: i64) -> Uuid {
@@ -69,7 +69,7 @@ async fn open(file_system: &FileSystem) -> Node {
     Node::open(context, file_system.clone(), Arc::new(configuration), shared).await.unwrap()
 }
 
-/// The update of a ballot; the acceptor does not look into it.
+/// Returns the update of a ballot. The acceptor does not decode updates.
 fn update_of(ballot: Uuid) -> Bytes {
     Bytes::from(format!("update of {ballot}"))
 }
@@ -200,7 +200,7 @@ fn answers_are_those_of_the_model_through_crashes() {
                     create(&database, vec![table()]).await;
                 }
                 for request in 0..12 {
-                    // Mostly ballots that are near the newest, so that old and new ones meet.
+                    // The ballots are near the newest one, so that older and newer ballots mix.
                     let near = model.newest().map_or(10, |newest| time_of(&newest) - *START_US);
                     let ballot = match random.below(3) {
                         0 => model.newest().unwrap_or_else(|| ballot(near)),
@@ -227,8 +227,8 @@ fn answers_are_those_of_the_model_through_crashes() {
     }
 }
 
-/// The acceptor decides about one request after the other: if it promises a ballot without showing
-/// an older proposal, it does not accept that one.
+/// The acceptor decides about one request after the other. If it promises a ballot without showing
+/// an older proposal, it does not accept that proposal later.
 #[test]
 fn requests_at_the_same_time_do_not_cross() {
     for seed in espalier_testing::seeds(60) {
@@ -292,7 +292,7 @@ fn what_is_accepted_and_committed_expires_and_promises_stay() {
             }
             other => panic!("{other:?}"),
         };
-        // The age counts at the time of the ballot.
+        // The acceptor computes the age of its records at the time of the request's ballot.
         assert_eq!(shown(ask(&database, at(30), PaxosStep::Prepare).await), (true, true));
         assert_eq!(shown(ask(&database, at(90), PaxosStep::Prepare).await), (false, false));
         let refused = ask(&database, at(89), PaxosStep::Prepare).await;
@@ -300,7 +300,7 @@ fn what_is_accepted_and_committed_expires_and_promises_stay() {
     });
 }
 
-/// A ballot some units of 100 ns behind a microsecond.
+/// Returns a ballot that is `flag` units of 100 ns after microsecond `number`.
 fn with_flag(number: i64, flag: u64) -> Uuid {
     let ticks = (*START_US + number) * 10 + timeuuid::UNIX_EPOCH_TICKS;
     Uuid::from_bytes(timeuuid::from_ticks(ticks as u64 + flag, 1 << 63))
@@ -316,8 +316,9 @@ fn ballots_of_one_microsecond_do_not_overtake_each_other() {
     assert_eq!(ballot_micros(NO_BALLOT), Some(0));
 }
 
-/// A commit writes the update twice in one record, to the table and to `system.paxos`, and must fit
-/// where its proposal fitted: otherwise no later request about the partition could end.
+/// A commit writes the update twice in one record, to the table and to `system.paxos`. If its
+/// proposal was accepted, the commit must fit, because otherwise no later request about the
+/// partition could end.
 #[test]
 fn a_proposal_that_cannot_be_committed_is_refused() {
     block_on(async {
@@ -382,7 +383,7 @@ fn a_request_gives_up_with_its_coordinator() {
     });
 }
 
-/// An update of `ks.t` that Cassandra sent.
+/// Returns an update of `ks.t` that Cassandra sent.
 fn sent_update() -> Update {
     let updates = bodies().into_iter().filter_map(|(verb, body)| match decode(verb, &body) {
         Payload::Mutation(mutation) if verb == Verb::MUTATION_REQ => Some(mutation.updates),
@@ -444,12 +445,13 @@ fn a_coordinator_is_answered_step_by_step() {
         assert_eq!(send(V::PAXOS_COMMIT_REQ, ballot(5), &update).await, Payload::None);
         let answer = send(V::PAXOS_PREPARE_REQ, ballot(7), &nothing).await;
         assert_eq!(answer, prepared(true, &none, &of(5, &update)));
-        // The empty update of a read at SERIAL.
+        // A read at SERIAL commits an empty update.
         assert_eq!(send(V::PAXOS_COMMIT_REQ, ballot(7), &nothing).await, Payload::None);
         let answer = send(V::PAXOS_PREPARE_REQ, ballot(8), &nothing).await;
         assert_eq!(answer, prepared(true, &none, &of(7, &nothing)));
 
-        // Version 2 is refused, and so is a ballot that is none; the peer need not ask for that.
+        // The member refuses version 2 of Paxos, and a UUID that is no ballot. It sends the failure
+        // even without the flag `CALL_BACK_ON_FAILURE`.
         peer.flags.set(MessageFlags::default());
         let failed = Payload::Failure(FailureReason::Unknown);
         assert_eq!(send(V::PAXOS2_PREPARE_REQ, ballot(9), &nothing).await, failed);

@@ -31,7 +31,7 @@ use crate::{
 
 pub async fn open() -> Node {
     let mut configuration = StorageConfiguration::new("node");
-    // The clock of the reads is years behind that of compactions.
+    // A compaction would purge by the node's clock, which may be later than the time of the reads.
     configuration.autocompaction = false;
     let context = ShardContext { index: 0, count: 1 };
     let (files, shared) = (FileSystem::simulated(1), SharedStorage::new());
@@ -74,7 +74,8 @@ async fn answered(database: &Node, command: &ReadCommand, digest: bool) -> ReadR
     answer.unwrap_or_else(|failure| panic!("{failure:?}: {command:?}")).response
 }
 
-/// Returns partitions without the baselines of their form, which are free.
+/// Returns partitions whose baselines (`minima`) are 0, because an encoder may choose baselines
+/// freely.
 fn plain(partitions: Vec<Partition>) -> Vec<Partition> {
     let minima = Minima { timestamp: 0, local_deletion_time: 0, ttl: 0 };
     let plain = |mut partition: Partition| {
@@ -86,8 +87,8 @@ fn plain(partitions: Vec<Partition>) -> Vec<Partition> {
     partitions.into_iter().map(plain).collect()
 }
 
-/// Returns whether Cassandra closes a range deletion before the place where it opens. It does so if
-/// a limit of groups ends the partition at a row behind the opening.
+/// Returns true if Cassandra's answer closes a range deletion before the position at which it
+/// opens. Cassandra does so if a limit of groups ends the partition at a row behind the opening.
 fn is_out_of_order(partition: &Partition, table: &TableMetadata) -> bool {
     let items = partition.content.iter().flat_map(|content| &content.unfiltered);
     let items: Vec<_> = items.collect();
@@ -97,12 +98,12 @@ fn is_out_of_order(partition: &Partition, table: &TableMetadata) -> bool {
     })
 }
 
-/// The outcome of a read whose answer does not differ from Cassandra's.
+/// The outcome of a check that found no difference.
 enum Checked {
     /// The answer has no partition.
     Empty,
     Full,
-    /// The order of Cassandra's own answer is wrong.
+    /// The answers were not compared, because the order of Cassandra's own answer is wrong.
     LeftOut,
 }
 
@@ -160,7 +161,7 @@ async fn check(
 }
 
 /// The clock of the storage, in µs since 1970: eleven days before the reads of `ReadVectors`, so
-/// that it purges nothing.
+/// that the storage purges nothing.
 const CLOCK_US: i64 = (1_795_000_000 - 11 * 86_400) * 1_000_000;
 
 #[test]
@@ -168,7 +169,7 @@ fn answers_and_digests_are_those_of_cassandra() {
     let (tables, reads) = (cases(210), if runs_all() { 500 } else { 100 });
     let numbers = [first_seed(), tables, reads];
     let Some(text) = output_of("ReadVectors", &numbers) else { return };
-    // The storage purges by the clock, which would be later than the time of the reads.
+    // The storage purges by its clock; the real time may be later than the time of the reads.
     let _installed = ManualClock::new(CLOCK_US).moving_when_idle().install();
     block_on(async move {
         let database = open().await;

@@ -1,5 +1,5 @@
-//! The ends of reads: limits of tombstones, deadlines, and what the node refuses. The commands are
-//! those that Cassandra 5.0.9 sent.
+//! Reads that end early: limits of tombstones, deadlines, limits of memory, and commands that the
+//! node refuses. Cassandra 5.0.9 sent the commands; some tests change them.
 
 use std::time::Duration;
 
@@ -27,7 +27,7 @@ use crate::{
     sent_by_cassandra::{bodies, decode, schema},
 };
 
-/// A command that Cassandra sent for all rows of a partition of `ks.t`.
+/// Returns a command that Cassandra sent for all rows of a partition of `ks.t`.
 pub fn whole_partition() -> ReadCommand {
     let reads = commands().into_iter();
     let mut reads = reads.filter(|read| {
@@ -57,7 +57,8 @@ fn key_of(read: &ReadCommand) -> DecoratedKey {
     }
 }
 
-/// Writes rows to the partition of a command; in those of `dead`, the first cell is deleted.
+/// Writes `rows` rows to the partition of a command. In the first `dead` of them, the cell is a
+/// tombstone.
 pub async fn write(database: &Node, read: &ReadCommand, rows: i32, dead: i32) {
     let columns = read.table.columns();
     let value = columns.iter().find(|column| column.name == "v").unwrap().id;
@@ -207,7 +208,8 @@ fn unknown_indexes_and_conditions_are_refused() {
     });
 }
 
-/// The node refuses the conditions with SAI of which Cassandra's replicas return the union.
+/// The node refuses conditions with SAI for which Cassandra's replicas return the rows that meet
+/// any of the conditions.
 #[test]
 fn conditions_on_several_columns_with_sai_are_refused() {
     block_on(async {
@@ -229,7 +231,7 @@ fn conditions_on_several_columns_with_sai_are_refused() {
         let table = std::sync::Arc::new(table.build());
         let database = open().await;
         create(&database, vec![table.clone()]).await;
-        // Cassandra's id of an index: the UUID of version 3 of its name.
+        // Cassandra's id of an index is the UUID of version 3 of its name.
         let id = Uuid::parse_str("917efe2e-982e-3ee5-bcb5-b1d064bb5dcb").unwrap();
         for (columns, is_refused) in [
             (vec!["a"], false),

@@ -30,7 +30,7 @@ fn verbs_answer_by_responses() {
         assert!(response.is_none_or(|verb| verb.name().is_some_and(|name| name.contains("_RSP"))));
     }
     assert!(Verb::READ_RSP.is_response() && Verb::FAILURE_RSP.is_response());
-    // A request of repair has the name of a response.
+    // `VALIDATION_RSP` is a request of a repair, although its name ends like that of a response.
     let requests = [Verb::READ_REQ, Verb::VALIDATION_RSP, Verb::GOSSIP_DIGEST_SYN, Verb(250)];
     assert!(!requests.into_iter().any(Verb::is_response));
 }

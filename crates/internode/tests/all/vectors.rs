@@ -18,7 +18,7 @@ impl Tables for Schema {
     }
 }
 
-/// A line that is no part of a table.
+/// A line that does not describe a table.
 #[derive(Clone, Debug)]
 pub enum Vector {
     /// A whole message.

@@ -1,7 +1,7 @@
-//! Deletions of the same time, one within the other: what stays is what a memtable of Cassandra
-//! shows, because the digests of reads count it. Such deletions are common: the deletion of a row
-//! at time t, and the overwrite of one of its collections at t + 1, which deletes the old elements
-//! at t.
+//! Tests deletions of the same time of which one encloses the other. The same deletions must stay
+//! as in a memtable of Cassandra, because the digests of reads count them. Such deletions are
+//! common: the deletion of a row at time t, and the overwrite of one of its collections at t + 1,
+//! which deletes the old elements at t.
 
 use std::sync::Arc;
 
@@ -35,7 +35,8 @@ fn place() -> Clustering {
     Clustering::new([Bytes::from_static(b"a")])
 }
 
-/// A row whose collection was overwritten: all elements up to `deletion` are deleted.
+/// Makes a row whose collection was overwritten: `deletion` deletes its old elements, and one new
+/// element has the timestamp `cell`.
 fn overwritten(column: &str, clustering: Clustering, deletion: DeletionTime, cell: i64) -> Row {
     let id = table().column(column).unwrap().id;
     let cells = vec![(Bytes::from_static(b"e"), Cell::live(cell, Bytes::new()))];
@@ -52,7 +53,7 @@ fn of_column(row: &Row) -> Option<DeletionTime> {
     }
 }
 
-/// Cases: the deletion of a column, that of what encloses it, and what is left of the first.
+/// The deletion of a column, the enclosing deletion, and what is left of the column's deletion.
 const CASES: [(DeletionTime, DeletionTime, DeletionTime); 5] = [
     (DeletionTime::new(5, 1), DeletionTime::new(5, 1), DeletionTime::new(5, 1)),
     (DeletionTime::new(5, 2), DeletionTime::new(5, 1), DeletionTime::new(5, 2)),
@@ -70,7 +71,7 @@ fn the_deletion_of_a_column_stays_beside_an_equal_row_deletion() {
         for mut row in [
             merge_rows(&table, overwrite(), deletion()),
             merge_rows(&table, deletion(), overwrite()),
-            // One write may have both.
+            // One write may have both deletions.
             Row { deletion: outer, ..overwrite() },
         ] {
             assert!(apply_deletion(&mut row, DeletionTime::LIVE));
@@ -88,7 +89,7 @@ fn the_deletion_of_a_column_stays_under_an_equal_enclosing_deletion() {
             assert_eq!(of_column(&row), Some(expected), "{inner:?} {outer:?}");
         }
     }
-    // Nothing else of the same time stays: cells, liveness, and the deletion of the row.
+    // Cells, the liveness and the deletion of the row do not stay if they have the same time.
     let mut row = overwritten("m", place(), DeletionTime::LIVE, 5);
     row.deletion = deleted(5, 1);
     row.liveness = espalier_mutation::Liveness::live(5);

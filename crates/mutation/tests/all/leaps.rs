@@ -1,4 +1,5 @@
-//! A merge that skips gives the same fragments as one that does not, and it does skip.
+//! Tests that the skips of a merge change neither its fragments nor its visible rows, and that they
+//! save reads of fragments.
 
 use std::{cell::Cell as Counter, collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -46,8 +47,8 @@ fn writes() -> impl Strategy<Value = Write> {
     ]
 }
 
-/// Generates histories of (write, source, timestamp above the oldest of that source, wall clock of
-/// a deletion).
+/// Generates histories of (write, source, timestamp counted from the oldest of that source, wall
+/// clock of a deletion).
 fn histories() -> impl Strategy<Value = Vec<(Write, i64, i64, u32)>> {
     let write = (writes(), 0..SOURCES, prop_oneof![3 => 0..6i64, 1 => 0..30i64], 1..4u32);
     prop::collection::vec(write, 0..24)
@@ -244,7 +245,7 @@ fn one_range_deletion_over_many_rows() {
     }
 }
 
-/// The source that deletes the range also has newer rows in it.
+/// The source that deletes the range also has newer rows in that range.
 #[test]
 fn rows_between_what_is_covered() {
     let table = table();
@@ -281,7 +282,8 @@ fn runs_of_dead_rows() {
         assert_eq!(rows, 10);
         assert!(count < 40, "{count} fragments were read");
 
-        // Dead rows of two sources by turns, and some rows of a third source that they delete.
+        // Each of two sources has every second dead row. A third source has the live rows, and some
+        // rows that the first two sources delete.
         let (even, odd): (Vec<_>, Vec<_>) = dead.partition(|at| at % 2 == 0);
         let mut older: Vec<u32> = (0..MANY).step_by(10_000).chain(live).collect();
         older.sort_unstable();
@@ -292,7 +294,7 @@ fn runs_of_dead_rows() {
         assert_eq!(rows, 10);
         assert!(count < 12 * 2 * 20, "{count} fragments were read");
 
-        // A merge that writes returns all of them.
+        // A merge that is not limited to visible rows returns all dead rows.
         let (rows, _) = read(sources, direction, false, usize::MAX);
         assert!(rows >= MANY as usize);
     }

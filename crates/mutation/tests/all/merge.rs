@@ -1,5 +1,5 @@
-//! Tests the merge of streams: it gives the same content however that is spread over sources,
-//! forward and in reverse.
+//! Tests the merge of streams. Its result must not depend on the distribution of the writes over
+//! the sources, nor on the direction of the read.
 
 use std::sync::Arc;
 
@@ -176,8 +176,8 @@ fn equal_timestamps() {
     wins(Cell::live(6, "a".into()), Cell::tombstone(5, 1));
 }
 
-/// A deletion lies between the share of another node, which it deletes, and the later count of this
-/// node.
+/// A deletion is newer than the share of one node and older than the share of another node. The
+/// deleted share must not come back.
 #[test]
 fn deleted_shares_of_counters_do_not_come_back() {
     use espalier_mutation::counter::{CounterShard, build, total};

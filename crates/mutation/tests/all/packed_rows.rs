@@ -1,4 +1,5 @@
-//! Packing and unpacking a row gives the same row; damaged bytes give an error, never a panic.
+//! Tests that packing and unpacking a row gives the same row, and that damaged bytes never cause a
+//! panic.
 
 use bytes::Bytes;
 use espalier_mutation::{

@@ -1,4 +1,4 @@
-//! Compares a list of range tombstones with a model that keeps a deletion for each position.
+//! Compares a list of range tombstones with a model that has one deletion for each value.
 
 use bytes::Bytes;
 use espalier_mutation::{

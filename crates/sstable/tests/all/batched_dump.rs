@@ -1,6 +1,6 @@
 //! Checks that lines made directly from the bytes of Data.db equal the lines made from rows,
-//! wherever the file is cut into batches. For damaged files, they must be equal at least up to the
-//! same error.
+//! wherever the file is cut into batches. For a damaged file, the two outputs may end at different
+//! lines, but one must begin with the other.
 
 use crate::support;
 
@@ -109,7 +109,7 @@ fn fixtures_print_alike() {
         for descriptor in &case.sstables {
             let reader = block_on(open(descriptor)).unwrap();
             let long = reader.data_length() > 1 << 20;
-            // The gate takes one length for each file.
+            // Unless all cases run, each file is cut at one length.
             let lengths = match (long, espalier_testing::runs_all()) {
                 (false, true) => &LENGTHS,
                 (false, false) => &LENGTHS[lines % LENGTHS.len()..][..1],
@@ -154,7 +154,8 @@ fn check_generated(seed: u64, shape: Shape) {
     }
 }
 
-/// The content is wrong, but the checksums are right. Lines and error must equal those of a scan.
+/// The content is wrong, but in three of four rounds the checksums fit it. The lines and the error
+/// are compared with those of a scan.
 #[test]
 fn damaged_rows_print_alike() {
     let mut failed = 0;
@@ -166,7 +167,7 @@ fn damaged_rows_print_alike() {
             let mut components = original.components.clone();
             let data = components.get_mut(&Component::Data).unwrap();
             *data = change(data, &mut random);
-            // CRC.db is made for chunks of this length.
+            // CRC.db begins with the length of its chunks.
             let mut table = 512u32.to_be_bytes().to_vec();
             data.chunks(512).for_each(|chunk| table.extend(crc32fast::hash(chunk).to_be_bytes()));
             // In a quarter of the rounds, a checksum is wrong too.

@@ -1,5 +1,5 @@
-//! Cuts the partitions of Cassandra's files into blocks: the Index.db that results is equal byte
-//! for byte.
+//! Cuts the partitions of Cassandra's files into blocks. The Index.db that results must equal
+//! Cassandra's byte for byte.
 
 use crate::big_support;
 
@@ -43,7 +43,8 @@ fn an_index_is_made_of_the_data() {
     for fixture in fixtures().iter().filter(|fixture| fixture.is_cassandras()) {
         let Some(data) = &fixture.data else { continue };
         let entries = entries(&fixture.open().unwrap()).unwrap();
-        // The table's option is not in the file.
+        // The SSTable does not record the table's `column_index_size`, so the test tries four
+        // sizes.
         let sizes = [1, 4, 16, 64].map(|kib| kib * 1024);
         let is_made = |size: &u32| make(fixture, data, &entries, *size) == fixture.index;
         assert!(sizes.iter().any(is_made), "{}", fixture.name);

@@ -1,4 +1,4 @@
-//! Counts the reads of look-ups.
+//! Counts the reads of look-ups and walks in Index.db, and the memory of a summary.
 
 use crate::big_support;
 
@@ -55,7 +55,7 @@ fn a_look_up_reads_one_interval() {
         let (pages, _) = counts.take_counts();
         assert!(pages <= 2, "{pages} pages");
     }
-    // A walk over all of it reads 300 KB in pieces of 128 KB.
+    // A walk over the whole index reads 300 KB in pieces of 128 KB.
     assert_eq!(entries(&index).unwrap().len(), 20_000);
     assert_eq!(counts.take_counts(), (0, 3));
 }

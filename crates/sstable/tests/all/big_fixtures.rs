@@ -1,5 +1,5 @@
 //! Index.db and Summary.db of Cassandra and ScyllaDB: the tests read them, compare them with
-//! Data.db, and write them again byte for byte.
+//! Data.db, and write them again byte for byte (of summaries, only those of Cassandra).
 
 use crate::big_support;
 
@@ -15,7 +15,7 @@ use espalier_sstable::{
     },
 };
 
-/// The intended fault of a fixture.
+/// Returns the intended fault of a fixture, if it has one.
 fn expected_fault(name: &str) -> Option<&'static str> {
     name.contains("/empty_index/").then_some("is corrupt at byte 0: an entry is cut short")
 }
@@ -65,7 +65,7 @@ fn an_index_is_written_as_it_was() {
         let name = &fixture.name;
         let index = fixture.open().unwrap();
         let mut writer = PartitionIndexWriter::new();
-        // The blocks are taken from the file: the length of the last one makes no difference here.
+        // The blocks come from the file, so `LastBlockLength` makes no difference here.
         let mut builder =
             PromotedIndexBuilder::new(fixture.form(), 1, LastBlockLength::WithEndOfPartition);
         let (mut file, mut promoted) = (Vec::new(), Vec::new());
@@ -136,8 +136,8 @@ fn foreign_summaries_are_believed() {
     println!("{believed} summaries of ScyllaDB's fixtures, {missing} SSTables without one");
 }
 
-/// Offsets follow one another. The last block ends with the partition, with or without the byte
-/// that ends it.
+/// Each block starts where the previous block ends. The last block ends with the partition, and
+/// includes or excludes the byte that ends the partition.
 #[test]
 fn blocks_cover_their_partition() {
     let (mut with, mut without) = (0, 0);
@@ -171,7 +171,8 @@ fn blocks_cover_their_partition() {
             } else {
                 without += 1
             }
-            // In Cassandra's files a block lacks the byte only if its last row filled it.
+            // In Cassandra's files, the last block excludes this byte only if its last row filled
+            // the block.
             if fixture.is_cassandras() && last.end < partition {
                 let length = last.end - last.start;
                 assert!(length >= filled.min(1024), "{name}: {length} of {filled}");

@@ -1,5 +1,5 @@
-//! Broken index files: errors and wrong answers are allowed; panics, endless loops and growth are
-//! not.
+//! Tests broken index files: errors and wrong answers are allowed, but no panics, endless loops or
+//! growing memory.
 
 use crate::big_support;
 use crate::support::dice;
@@ -188,7 +188,7 @@ fn forged_lengths() {
     let error = block_on(Summary::read(&name, &Bytes::from(summary))).unwrap_err().to_string();
     assert!(error.contains("4294967295 samples cannot be in 100 bytes"), "{error}");
 
-    // A key of 65,535 bytes, and a promoted index of 2^63, in a file of 30 bytes.
+    // A key of 65,535 bytes, and a promoted index of 2^63 bytes, in files of less than 40 bytes.
     let open = |bytes: &'static [u8]| {
         let opened = BigIndex::open(file("Index.db", &Bytes::from_static(bytes)), None, 1000, 128);
         block_on(opened).unwrap_err().to_string()

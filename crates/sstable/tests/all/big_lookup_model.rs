@@ -1,5 +1,5 @@
-//! Compares look-ups in a random Index.db, with a summary of any density or none, with a sorted
-//! map.
+//! Compares look-ups in a random Index.db with a sorted map. Summary.db has any density, or is
+//! missing.
 
 use crate::big_support;
 
@@ -23,7 +23,7 @@ use proptest::{
 
 const DATA_LENGTH: u64 = 1 << 40;
 
-/// The key, and then the length of the promoted index.
+/// Maps each key to the length of its promoted index.
 type Model = BTreeMap<(Token, Vec<u8>), usize>;
 
 fn key() -> impl Strategy<Value = Vec<u8>> {
@@ -45,7 +45,7 @@ fn model() -> impl Strategy<Value = Model> {
 #[derive(Clone, Debug)]
 enum Sampling {
     Every(u32),
-    /// The entries at these numbers, modulo 100, as ScyllaDB may choose them.
+    /// Samples the entry with number `n` if flag `n % 100` is set. ScyllaDB may sample any entries.
     Irregular(Vec<bool>),
     None,
 }
@@ -91,7 +91,7 @@ fn write(model: &Model, sampling: &Sampling) -> Written {
     Written { index: index.into(), summary: summary.map(Bytes::from), positions }
 }
 
-/// The position of partition `number`.
+/// Returns the position of partition `number` in Data.db.
 fn data_position(number: usize) -> u64 {
     number as u64 * 77_000
 }

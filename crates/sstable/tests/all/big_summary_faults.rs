@@ -1,4 +1,4 @@
-//! A summary that is damaged or contradicts Index.db changes no answer.
+//! Tests that a summary that is damaged or contradicts Index.db changes no answer.
 
 use crate::big_support;
 
@@ -86,7 +86,7 @@ fn cut_at_any_length() {
     }
 }
 
-/// The samples are in order and lead to entries, but to entries of other keys.
+/// The keys of the samples are right, but a position leads into another entry.
 #[test]
 fn positions_of_other_entries() {
     let files = files();

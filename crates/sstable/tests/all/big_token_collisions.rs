@@ -1,4 +1,4 @@
-//! Keys that share a token, with samples at every place among them.
+//! Tests look-ups of keys that share a token, with samples at every place among the keys.
 
 use crate::big_support;
 

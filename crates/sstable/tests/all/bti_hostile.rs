@@ -1,5 +1,5 @@
-//! Broken index files: errors and wrong answers are allowed; panics, endless loops and growth are
-//! not.
+//! Tests broken index files: errors and wrong answers are allowed, but no panics, endless loops or
+//! growing memory.
 
 use crate::bti_support;
 use crate::support::dice;
@@ -37,7 +37,8 @@ fn read_partitions(file: &[u8], dice: &mut Dice) -> bool {
     let mut cursor = index.cursor();
     let mut steps = 0;
     let mut next = block_on(cursor.first());
-    // This does not use the iteration's own guard, since the damage may be in the count.
+    // The loop has a limit of its own, because the damage may be in the number of keys, which
+    // limits the cursor.
     while let (Ok(Some(_)), true) = (&next, steps < 5000) {
         next = block_on(cursor.next());
         steps += 1;
@@ -127,8 +128,8 @@ fn broken_row_indexes() {
     read_rows(&[], u64::MAX, &mut dice);
 }
 
-/// Forty nodes, each with two ways to the next: 2^40 keys in 200 bytes. The number of keys ends an
-/// iteration.
+/// Forty nodes, each with two ways to the next: 2^40 keys in less than 300 bytes. The number of
+/// keys in the footer (1,000) ends an iteration.
 #[test]
 fn branches_that_share_nodes_do_not_hold_anyone() {
     let mut file = vec![0x08, 0xE6, 0xFF];

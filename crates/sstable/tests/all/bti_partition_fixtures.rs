@@ -1,5 +1,5 @@
-//! Partitions.db as Cassandra 5.0.9 and ScyllaDB wrote it: the test walks every node, finds every
-//! key, and compares an index of the same keys that Espalier writes.
+//! Tests Partitions.db of Cassandra 5.0.9 and ScyllaDB: walks every node, finds every key, and
+//! compares each file with the index that Espalier writes for the same keys.
 
 use crate::bti_support;
 
@@ -10,7 +10,7 @@ use espalier_sstable::index::bti::partition_index::{
 use espalier_sstable::index::bti::row_index::RowIndexReader;
 use espalier_trie::page::MemoryPages;
 
-/// The candidates in order, with their stored prefixes.
+/// Returns the candidates in order, with their stored prefixes.
 fn entries(index: &PartitionIndexReader<MemoryPages<'_>>) -> Vec<(Vec<u8>, Candidate)> {
     let mut cursor = index.cursor();
     let mut entries = Vec::new();
@@ -79,8 +79,9 @@ fn every_node_and_key_of_real_indexes() {
     println!("{with_data} indexes with keys, {without_data} without");
 }
 
-/// Makes exact, ceiling and floor look-ups for each key, for bounds around each token, and for
-/// neighbours.
+/// Makes exact look-ups of up to 3,000 keys. For one in 50 of these keys, the test also makes
+/// ceiling and floor look-ups of the key, and of bounds and keys at its token and the neighbouring
+/// tokens.
 fn check_answers(
     index: &PartitionIndexReader<MemoryPages<'_>>,
     keys: &[Vec<u8>],
@@ -111,8 +112,8 @@ fn check_answers(
         }
         for bound in &bounds {
             let mut cursor = index.cursor();
-            // A caller does the same: if the real key is on the wrong side, it goes one step
-            // further.
+            // As a caller must, the test moves one step further if the full key is on the wrong
+            // side of the bound.
             let mut ceiling = number_of(block_on(cursor.seek_ceiling(bound)).unwrap());
             if ceiling.is_some_and(|ceiling| full[ceiling] < *bound) {
                 ceiling = number_of(block_on(cursor.next()).unwrap());

@@ -48,7 +48,7 @@ struct Written {
     entries: BTreeMap<Vec<u8>, Candidate>,
 }
 
-/// Writes keys in their order, each third with a row index.
+/// Writes keys in their order, every third with a row index.
 fn write<'a>(keys: impl IntoIterator<Item = &'a Key>) -> Written {
     let mut written = Written { file: Vec::new(), entries: BTreeMap::new() };
     let mut writer = PartitionIndexWriter::new();

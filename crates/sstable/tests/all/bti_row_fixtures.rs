@@ -1,5 +1,5 @@
-//! Rows.db as Cassandra 5.0.9 and ScyllaDB wrote it: the test walks every node, finds every block,
-//! and compares an index with the same separators that Espalier writes.
+//! Tests Rows.db of Cassandra 5.0.9 and ScyllaDB: walks every node, finds every block, and compares
+//! each file with the index that Espalier writes for the same separators.
 
 use crate::bti_support;
 
@@ -58,7 +58,7 @@ fn every_node_and_block_of_real_indexes() {
     println!("{entries} entries, {blocks_total} blocks, {open} of them in an open deletion");
 }
 
-/// Makes look-ups just before, at and after each separator.
+/// Makes look-ups just before, at and after up to 300 separators.
 fn check_answers(
     index: &RowIndexReader<MemoryPages<'_>>,
     separators: &[Vec<u8>],
@@ -99,7 +99,7 @@ fn check_answers(
     }
 }
 
-/// Returns a position below the separator, so that the two part exactly at it.
+/// Returns a position below the separator, so that the writer makes exactly this separator.
 fn below(separator: &[u8]) -> Vec<u8> {
     let (&last, rest) = separator.split_last().unwrap();
     [rest, &[last - 1, 0x38]].concat()

@@ -12,7 +12,7 @@ use espalier_trie::page::MemoryPages;
 use proptest::collection::{btree_set, vec};
 use proptest::prelude::*;
 
-/// A clustering position: one escaped text after a stem, and a terminator by its kind.
+/// Generates a clustering position: a stem, a text, and the terminator of a row or a bound.
 fn position() -> impl Strategy<Value = Vec<u8>> {
     let letter = prop_oneof![3 => 0x61_u8..0x64, 1 => Just(0xFF_u8), 1 => 1_u8..=0xFF];
     let stem = prop_oneof![12 => Just(0), 1 => Just(2_048), 1 => Just(5_000)];
@@ -108,7 +108,8 @@ fn check(file: &[u8], entry: u64, partition: &Partition, others: &[Vec<u8>]) {
         if let Some((_, block)) = last_needed {
             assert!(end >= block.end);
         }
-        // And it reads at most one block of each in vain.
+        // The blocks just before the start and just after the end have no row that the reader
+        // needs.
         if let Some(((_, last), _)) = blocks.clone().find(|(_, block)| block.end == start.offset) {
             assert!(last < position);
         }

@@ -1,5 +1,5 @@
-//! Writes Rows.db from real rows: the positions that Cassandra 5.0.9 had, in the blocks that it
-//! chose, must give its file, including separators, byte for byte.
+//! Writes Rows.db from the rows of SSTables of Cassandra 5.0.9, in the blocks that Cassandra chose.
+//! The result must equal Cassandra's file byte for byte, separators included.
 #![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
 
 use crate::bti_support;
@@ -30,7 +30,7 @@ fn lines(path: &Path) -> Option<Vec<Value>> {
         return None;
     }
     // Readable values may be numbers that JSON or its reader does not allow. The test does not need
-    // them, and a line of content has them at its end.
+    // these values, so it cuts them off the end of a line of content.
     let text = text.replace("-Infinity", "null").replace("Infinity", "null").replace("NaN", "null");
     let readable = [",\"cj\":", ",\"pk\":"];
     let parse = |line: &str| match readable.iter().find_map(|field| line.split_once(field)) {

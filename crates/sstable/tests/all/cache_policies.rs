@@ -1,5 +1,5 @@
-//! Look-ups change the page cache; scans and private reads leave it as it is, however much they
-//! read; and the upper pages of the index stay in it.
+//! Tests that scans and private reads leave the page cache as it is, however much they read, and
+//! that the upper pages of the index stay cached during look-ups.
 
 use crate::support;
 
@@ -118,7 +118,7 @@ fn private_reads_and_scans_leave_the_cache_as_it_is() {
     });
 }
 
-/// Returns the hits per 1,000 reads of the hot set, with a scan after every `scans_every` of them.
+/// Returns the hits per 1,000 reads of the hot set, with a scan after every `scans_every` look-ups.
 async fn hit_rate(features: &'static VersionFeatures, scans_every: usize) -> u64 {
     let cache = PageCache::new(600_000);
     let reader = open(features, &cache).await;
@@ -157,7 +157,7 @@ fn scans_do_not_lower_the_hit_rate_of_a_hot_set() {
 #[test]
 fn a_cold_key_takes_one_page_of_the_index_when_its_upper_pages_are_known() {
     block_on(async {
-        // A fifth of the index's pages have room beside the data.
+        // The cache has room for a fifth of the index's pages beside the data.
         let cache = PageCache::new(160_000);
         let reader = open(&VERSIONS[0], &cache).await;
         let mut random = Random(11);
@@ -169,8 +169,7 @@ fn a_cold_key_takes_one_page_of_the_index_when_its_upper_pages_are_known() {
                 most = most.max(cache.metrics().misses - before);
             }
         }
-        // The four pages: the index, the data (perhaps across two chunks), and the page with its
-        // checksum.
+        // The four pages: one of the index, up to two of the data, and the page with the checksum.
         assert!(most <= 4, "{most} pages were read for one key");
     });
 }
@@ -206,7 +205,8 @@ async fn open_wide(rows: i32, column_index_size: u32, cache: &PageCache) -> SSTa
     SSTableReader::open(&file_system, descriptor, Some(table), cache).await.unwrap()
 }
 
-/// Returns the most disk reads for one row of a wide partition of which no page is cached.
+/// Returns the largest number of disk reads for one row of a wide partition of which no page is
+/// cached.
 async fn reads_of_a_cold_row(rows: i32, column_index_size: u32) -> u64 {
     let cache = PageCache::new(1 << 20);
     let reader = open_wide(rows, column_index_size, &cache).await;

@@ -1,6 +1,6 @@
 //! Tests look-ups that use only cached pages in a table with many partitions: Partitions.db has
-//! several pages, and Index.db several intervals. It also covers an Index.db without checksums that
-//! leads to another partition than its key says.
+//! several pages, and Index.db several intervals. The file also tests an Index.db without checksums
+//! in which a key leads to the partition of another key.
 
 use crate::support;
 

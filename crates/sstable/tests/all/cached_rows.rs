@@ -1,5 +1,5 @@
 //! Checks that a look-up of cached pages returns the result of a read of the partition, or no
-//! answer. It must never read from disk.
+//! answer. The look-up must never read from disk.
 
 use crate::support;
 
@@ -82,7 +82,8 @@ fn cached_pages(
     look(reader, key, clustering, &mut PointLookup::default(), scratch)
 }
 
-/// Repeats the look-up and fetches each missing page. Returns also the number of pages fetched.
+/// Repeats the look-up and fetches each missing page. Returns the answer and the number of pages
+/// fetched.
 async fn page_by_page(
     reader: &SSTableReader,
     key: &DecoratedKey,
@@ -108,7 +109,7 @@ fn reads_of(cache: &PageCache) -> (u64, u64) {
     (metrics.index.reads, metrics.data.reads)
 }
 
-/// Returns the positions of existing rows, and positions beside them.
+/// Returns the clusterings of the rows and of the range tombstone markers.
 fn clusterings(partition: &Partition) -> Vec<Clustering> {
     let mut clusterings = Vec::new();
     for unfiltered in &partition.unfiltereds {
@@ -122,7 +123,8 @@ fn clusterings(partition: &Partition) -> Vec<Clustering> {
     clusterings
 }
 
-/// Counts the look-ups with an answer and the ones without.
+/// Compares look-ups of cached pages with reads. Returns the number of look-ups with an answer, and
+/// without one.
 async fn compare(
     seed: u64,
     features: &'static VersionFeatures,
@@ -149,8 +151,7 @@ async fn compare(
     let open =
         |cache| SSTableReader::open(&file_system, descriptor.clone(), Some(table.clone()), cache);
     let reader = open(&cache).await.unwrap();
-    // The other cache keeps nothing, or no index pages, or everything; in the last case its pages
-    // are dropped before each read.
+    // The other cache keeps nothing, or only pages of data, which the test drops before each read.
     let other_cache = PageCache::new(if seed.is_multiple_of(2) { 0 } else { 64 << 20 });
     other_cache.keep_index_pages(seed.is_multiple_of(4));
     let other_reader = open(&other_cache).await.unwrap();

@@ -1,9 +1,9 @@
-//! Apache Cassandra's own code reads files that Espalier wrote: it returns the written rows, and
-//! its verifier finds no number wrong, not even an estimate.
+//! Apache Cassandra's own code reads files that Espalier wrote: Cassandra must return the written
+//! rows, and its verifier must find no wrong number, not even a wrong estimate.
 //!
-//! The test needs Java and the peer in `.deps/cassandra` below the repository's root;
-//! `interop/scripts/install_cassandra.sh` installs it. Without it the test prints that it was
-//! skipped.
+//! The test needs Java and Cassandra in `.deps/cassandra` below the repository's root;
+//! `interop/scripts/install_cassandra.sh` installs Cassandra there. Without Cassandra, the test
+//! prints that it was skipped.
 #![allow(clippy::disallowed_methods, reason = "the files are for another process")]
 
 use crate::support;
@@ -58,7 +58,7 @@ fn run(oracle: &Path, version: Version, arguments: &[&str], directory: &Path) ->
     (output.status.success(), text + &errors)
 }
 
-/// Granularities of the row index, in KiB; SSTable `id` has number `id % 4`.
+/// Granularities of the row index, in KiB; SSTable `id` uses the one at index `id % 4`.
 const INDEX_KIB: [u32; 4] = [1, 4, 16, 64];
 
 /// Writes generated SSTables, one after another, with ids from 1 on.
@@ -125,8 +125,8 @@ fn directory() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("sstables").tempdir().unwrap()
 }
 
-/// Returns the written versions that Cassandra 5.0 reads. The gate takes every second one, because
-/// Java starts twice for each.
+/// Returns the written versions that Cassandra 5.0 reads. The gate tests every second version,
+/// because Java starts twice for each.
 fn shared_versions() -> Vec<&'static VersionFeatures> {
     let is_shared = |features: &&VersionFeatures| !features.has_scylla_component;
     let shared: Vec<_> = written_versions().into_iter().filter(is_shared).collect();
@@ -138,7 +138,8 @@ fn shared_versions() -> Vec<&'static VersionFeatures> {
     shared.into_iter().skip(first).step_by(2).collect()
 }
 
-/// Returns the number of tables of a kind: `TABLES` in the environment, or 12; 3 in the gate.
+/// Returns the number of tables for each version: `TABLES` of the environment, or else 12, or 3 in
+/// the gate.
 fn table_count() -> u64 {
     let wanted = std::env::var("TABLES").ok().and_then(|count| count.parse().ok());
     wanted.unwrap_or(if espalier_testing::runs_all() { 12 } else { 3 })
@@ -200,17 +201,18 @@ fn cassandra_verifies_and_dumps_every_version() {
     }
 }
 
-/// Cassandra writes again what it read from our files: all files are equal byte for byte, and so is
-/// its description of them.
+/// Cassandra reads our files and writes them again. Its files must equal ours byte for byte, and
+/// our reader must find the same content in them.
 #[test]
 fn cassandra_writes_the_same_files() {
     let Some(oracle) = oracle() else { return };
     let versions = shared_versions().into_iter().filter(|version| version.raw_chunks);
     for features in versions {
         let (ours, theirs) = (directory(), directory());
-        // Cassandra 5, in versions of Cassandra 4, writes the wrong number for "none"
+        // If Cassandra 5 writes a version of Cassandra 4, it uses the wrong number for "none"
         // (CASSANDRA-21333): if one collection of a row is deleted and another is not, it writes
-        // seconds for the other that Cassandra 4 takes for a deletion. Espalier does not.
+        // seconds for the undeleted one, and Cassandra 4 takes them for a deletion. Espalier writes
+        // the right number.
         let is_signed = features.local_deletion_times == LocalDeletionTimes::Signed;
         let wanted = |partitions: &[Partition]| !is_signed || !has_undeleted_collection(partitions);
         let count = table_count();
@@ -226,8 +228,8 @@ fn cassandra_writes_the_same_files() {
         for (seed, descriptor) in &written {
             let other = Descriptor { directory: table.clone(), ..descriptor.clone() };
             // Cassandra begins a block of the row index under a range deletion before 1970 even if
-            // the version has no room for that, and then cannot read it. Espalier begins the block
-            // after it.
+            // the version cannot store that timestamp, and then cannot read the index. Espalier
+            // begins the block after the deletion.
             let may_cut_elsewhere = !features.has_room_for_negative_deletions()
                 && has_negative_deletion(&generated(features, *seed).1);
             let is_index = |component: &Component| {
@@ -246,7 +248,7 @@ fn cassandra_writes_the_same_files() {
     }
 }
 
-/// Returns whether a row has a multi-cell column with a deletion and one without.
+/// Returns true if a row has one multi-cell column with a deletion and another without.
 fn has_undeleted_collection(partitions: &[Partition]) -> bool {
     let mixes = |row: &Row| {
         let deletions = row.columns.iter().filter_map(|(_, data)| match data {
@@ -265,7 +267,7 @@ fn has_undeleted_collection(partitions: &[Partition]) -> bool {
     })
 }
 
-/// Returns whether a range deletion has a timestamp before 1970.
+/// Returns true if a range deletion has a timestamp before 1970.
 fn has_negative_deletion(partitions: &[Partition]) -> bool {
     partitions.iter().flat_map(|partition| &partition.unfiltereds).any(|unfiltered| {
         matches!(unfiltered, Unfiltered::Marker(marker)
@@ -302,7 +304,8 @@ fn differences_of(
     differences
 }
 
-/// The offline writer's files have no dump of this form beside them; Cassandra makes one here.
+/// The fixtures have no dump of this form for the files of the offline writer, so Cassandra makes
+/// the dump here.
 #[test]
 fn cassandra_dumps_its_own_offline_files_alike() {
     let Some(oracle) = oracle() else { return };

@@ -1,6 +1,5 @@
-//! A file that is copied by taking raw rows is, byte for byte, the file that is written from
-//! objects: for any version and baselines of the copy, and wherever in a partition the copying of
-//! rows ends.
+//! Tests that a copy of raw rows equals, byte for byte, the file that is written from objects, for
+//! any version and baselines of the copy, and for any mix of raw rows and objects in a partition.
 
 use crate::support;
 
@@ -188,7 +187,7 @@ async fn check_hiding(seed: u64) -> espalier_sstable::Result<u64> {
         readers.push(SSTableReader::open(&file_system, descriptor, table, &cache).await?);
     }
     let mut hidden = 0;
-    // Any two rows will do: which of them is later does not depend on their position.
+    // Any two rows will do, because `hides` does not depend on their positions.
     let (mut left, mut left_objects) = (whole(&readers[0]).await?, whole(&readers[0]).await?);
     while let Some(mine) = next_raw(&mut left, &mut left_objects).await? {
         let (mut right, mut right_objects) = (whole(&readers[1]).await?, whole(&readers[1]).await?);

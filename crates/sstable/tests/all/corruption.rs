@@ -1,6 +1,6 @@
-//! Broken files, cut off anywhere or with any bit flipped. There is never a panic; an error names
-//! the file; a fault in checksummed bytes is always an error; and if verification finds no fault,
-//! all content is right.
+//! Tests broken files: with a flipped bit, cut off, extended or missing. They must never cause a
+//! panic. An error must name a file, a fault in checksummed bytes must always be an error, and if
+//! verification finds no fault, all content must be right.
 #![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
 
 use crate::support;
@@ -14,7 +14,7 @@ use support::{
     slicing::Random,
 };
 
-/// Returns whether reading compares checksums of every byte of a component.
+/// Returns true if a read compares checksums of every byte of a component.
 fn is_checked(component: &Component) -> bool {
     matches!(component, Component::Data | Component::Statistics)
 }
@@ -48,7 +48,8 @@ async fn check_broken(
                 !is_checked(component) || in_empty_chunk,
                 "{component} {what}: read as if nothing was wrong"
             );
-            // Indexes have no checksums, so a look-up may miss a key. Scans do not depend on them.
+            // Indexes have no checksums, so a look-up may miss a key. Scans do not depend on
+            // indexes.
             assert!(scanned == &original.scanned, "{component} {what}: a scan gives other content");
             looked_up == &original.looked_up
         }
@@ -82,8 +83,8 @@ fn each(mut break_it: impl FnMut(&str, &Files, &Original, &mut Random)) {
     }
 }
 
-/// Returns the number of tries: reading a file of many partitions many times takes long. The gate
-/// makes a tenth of them.
+/// Returns the number of tries for a file: fewer for more content, because each try reads all of
+/// it. The gate makes a tenth of these tries.
 fn tries(original: &Original) -> usize {
     let all = (3000 / original.looked_up.len().max(1)).clamp(3, 60);
     if espalier_testing::runs_all() { all } else { all.div_ceil(10) }
@@ -104,7 +105,7 @@ fn flipped_bits() {
     });
 }
 
-/// Cassandra's files have no checksum over Summary.db, and a reader rebuilds a wrong one;
+/// Cassandra's files have no checksum over Summary.db. A reader rebuilds a wrong summary, and
 /// verification reports it.
 #[test]
 fn a_wrong_summary_is_told() {

@@ -1,5 +1,6 @@
-//! Files that ScyllaDB compresses with a dictionary, which CompressionInfo.db holds. No fixture is
-//! of that kind: the test compresses plain files this way, and they must read as before.
+//! Tests files that ScyllaDB compresses with a dictionary, which CompressionInfo.db holds. No
+//! fixture is of that kind, so the test compresses plain files this way. The content must stay the
+//! same.
 
 use crate::support;
 
@@ -79,7 +80,7 @@ fn compressed(plain: &Files, class: &str, dictionary: &[u8], reported: &[u8]) ->
     files
 }
 
-/// A dictionary holds frequent strings, and the end of the data is a good sample.
+/// Returns a dictionary of `length` bytes: the end of the data, repeated. It has frequent strings.
 fn dictionary(plain: &Files, length: usize) -> Vec<u8> {
     let data = &plain.components[&Component::Data];
     data.iter().rev().take(3000).rev().copied().cycle().take(length).collect()
@@ -100,8 +101,8 @@ fn content_is_that_of_the_plain_file() {
     let expected = read(&plain).unwrap();
     assert!(expected.len() > 100);
     for class in [LZ4, ZSTD] {
-        // The lengths: short, more than LZ4 looks back, and one that makes the head longer than the
-        // first read.
+        // The dictionary is short, or longer than the window of LZ4, or so long that the head of
+        // CompressionInfo.db is longer than the first read.
         for length in [500, 70_000, 150_000] {
             let dictionary = dictionary(&plain, length);
             let files = compressed(&plain, class, &dictionary, &dictionary);

@@ -1,6 +1,7 @@
-//! Rows that their byte-comparable form orders differently than the comparator: NaN with any bits,
-//! and empty values inside tuples. In partitions with a row index the writer accepts each of them,
-//! reads find it and return it in order, and verification finds no error.
+//! Tests rows that the comparator orders differently than their byte-comparable form: NaN with any
+//! bits, and empty values inside tuples. In partitions with a row index, the writer must accept
+//! each row, reads must find each row and return the rows in order, and verification must find no
+//! error.
 
 use crate::support;
 
@@ -40,7 +41,7 @@ fn floats() -> Vec<Bytes> {
     bits.iter().map(|bits| Bytes::copy_from_slice(&bits.to_be_bytes())).collect()
 }
 
-/// (null, 1), (empty, 1), (1, null), (1, empty), (1, 1).
+/// Returns (null, 1), (empty, 1), (1, null), (1, empty) and (1, 1).
 fn tuples() -> Vec<Bytes> {
     let one = 1i32.to_be_bytes();
     let (one, empty) = (Some(&one[..]), Some(&[][..]));

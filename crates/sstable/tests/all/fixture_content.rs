@@ -1,4 +1,5 @@
-//! Files made by Apache Cassandra 5.0.9 hold what its own dump says, read front to back.
+//! Tests that scans and look-ups in files of Apache Cassandra 5.0.9 find the content of Cassandra's
+//! own dump.
 
 use crate::support;
 
@@ -26,7 +27,7 @@ fn every_sstable_holds_what_it_should() {
     println!("{read} SSTables read");
 }
 
-/// Looks up every key through filter and trie, and reconciles several SSTables.
+/// Looks up every key through filter and index, and reconciles the SSTables of a case.
 async fn merged(case: &Case) -> Result<Vec<String>, SSTableError> {
     let mut readers = Vec::new();
     for descriptor in &case.sstables {

@@ -1,5 +1,6 @@
-//! Slices of Cassandra's partitions, forward and in reverse, through the row index and without it,
-//! equal the same slices of a full read. The budgets of the page cache go from nothing to plenty.
+//! Tests that slices of the partitions of Cassandra's and ScyllaDB's fixtures, forward and in
+//! reverse, through the row index and without it, equal the same slices of a full read. The budget
+//! of the page cache varies from 0 to 4 MiB.
 
 use crate::support;
 
@@ -104,7 +105,7 @@ fn slices_equal_those_of_a_full_read() {
     println!("{checked} slices compared");
 }
 
-/// Slices of the fixtures of ScyllaDB's tests, of all versions, through the row index and around
+/// Slices of the fixtures of ScyllaDB's tests, of all versions, through the row index and without
 /// it.
 #[test]
 fn slices_of_foreign_files_equal_those_of_a_full_read() {

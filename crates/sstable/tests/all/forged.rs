@@ -1,5 +1,5 @@
-//! Wrong content with right checksums, as a forger or a faulty writer makes it. There is never a
-//! panic and never an endless read; the content that is read is undefined.
+//! Tests wrong content with right checksums, as a forger or a faulty writer makes it. A read must
+//! neither panic nor run endlessly; it may return any content.
 
 use crate::support;
 
@@ -17,7 +17,7 @@ fn sample(seed: u64) -> Files {
     generated(seed, shape, ChunkFormat::PLAIN).without(&Component::Checksums)
 }
 
-/// Reads and verifies. Returns whether reading found a fault.
+/// Reads and verifies the files. Returns true if the read found a fault.
 fn read(files: &Files) -> bool {
     block_on(async {
         let file_system = store(files, None).await;
@@ -26,7 +26,7 @@ fn read(files: &Files) -> bool {
     })
 }
 
-/// CRC.db for a plain Data.db.
+/// Replaces CRC.db by the right one for the plain Data.db.
 fn reseal_data(files: &mut Files) {
     let chunk_length = 4096usize;
     let mut table = (chunk_length as u32).to_be_bytes().to_vec();
@@ -36,7 +36,7 @@ fn reseal_data(files: &mut Files) {
     files.components.insert(Component::Crc, table);
 }
 
-/// The parts of Statistics.db: the start of each, and the place of its checksum.
+/// Returns the start of each part of Statistics.db, and the position of its checksum.
 fn parts(statistics: &[u8]) -> Vec<(usize, usize)> {
     let word = |at: usize| u32::from_be_bytes(statistics[at..at + 4].try_into().unwrap()) as usize;
     let starts: Vec<_> = (0..word(0)).map(|part| word(8 + 8 * part + 4)).collect();
@@ -44,8 +44,7 @@ fn parts(statistics: &[u8]) -> Vec<(usize, usize)> {
     starts.iter().copied().zip(ends.map(|end| end - 4)).collect()
 }
 
-/// Returns the seeds of a test that has `all` of them in a full run. Random numbers have none from
-/// seed 0.
+/// Returns the seeds of a test that has `all` of them in a full run, from 1 on.
 fn seeds(all: u64) -> impl Iterator<Item = u64> {
     espalier_testing::seeds(all).map(|seed| seed + 1)
 }
@@ -84,7 +83,7 @@ fn statistics() {
         let content = &original.components[&Component::Statistics];
         for _ in 0..150 {
             let mut changed = content.clone();
-            // The length stays the same, since the table of parts has a checksum, too.
+            // The length stays the same, because the table of parts has a checksum of its own.
             let parts = parts(content);
             let (start, end) = parts[random.below(parts.len())];
             for _ in 0..1 + random.below(3) {

@@ -1,5 +1,5 @@
-//! The survey of an index counts correctly: all keys, no byte twice, and the pages that look-ups
-//! really read.
+//! Tests that the survey of an index counts all keys, counts no byte twice, and counts the pages
+//! that look-ups really read.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods)]
 

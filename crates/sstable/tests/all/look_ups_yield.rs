@@ -1,8 +1,9 @@
-//! No look-up holds the core for longer than the budget of a task, however large the index is: many
-//! partitions, a summary that distinguishes few of them, a partition with very many blocks of rows.
+//! Tests that no look-up holds the core for longer than the budget of a task, however large the
+//! index is: with many partitions and a single sample in the summary, or with very many blocks of
+//! rows in one partition.
 //!
-//! The stall detector measures by the clock, so that other work of the machine counts too: the best
-//! of several attempts counts.
+//! The stall detector measures by the clock, and so counts other work of the machine too. The test
+//! therefore uses the best of several attempts.
 
 use crate::support;
 
@@ -31,7 +32,7 @@ const ROWS: u64 = 100_000;
 const ATTEMPTS: usize = 8;
 const READS: usize = 60;
 
-/// A task yields when it has used up its budget; its work between two checks comes on top.
+/// Time allowed beyond the budget, because a task checks its budget only from time to time.
 const SLACK_US: u64 = 250;
 
 fn table(is_wide: bool) -> Arc<TableMetadata> {
@@ -63,8 +64,8 @@ fn header(key: DecoratedKey) -> PartitionHeader {
     PartitionHeader { key, deletion: DeletionTime::LIVE, static_row: None }
 }
 
-/// Writes many partitions, of which the summary has one; or one partition with a block for every
-/// few rows.
+/// Writes many partitions with a single sample in the summary, or one partition with a block for
+/// every few rows.
 async fn write(
     file_system: &FileSystem,
     features: &'static VersionFeatures,

@@ -1,5 +1,5 @@
-//! Tests of SSTables as a whole, one behaviour a file. All are one program, because linking many
-//! takes longer than running them.
+//! Tests of SSTables as a whole, one behaviour per file. They are one program, because linking many
+//! programs takes longer than running the tests.
 #![allow(clippy::unwrap_used)]
 
 mod batched_dump;

@@ -53,8 +53,8 @@ fn parts(value: &Value) -> Vec<&Value> {
     }
 }
 
-/// Compares a value with Cassandra's print of it. Cassandra prints NaN as null, and prints a float
-/// with more digits than necessary.
+/// Compares a value with Cassandra's print of it. Cassandra prints NaN and the infinities as null,
+/// and prints a float with more digits than necessary.
 fn is_same(ours: &Value, theirs: &Value) -> bool {
     match (ours, theirs) {
         (Value::String(word), Value::Null) => ["NaN", "Infinity", "-Infinity"].contains(&&word[..]),

@@ -64,7 +64,7 @@ async fn check_scan(
     for expected in expected {
         let mut partition = scan.next_partition().await?.expect("a partition is lost");
         assert_eq!(partition.header(), &expected.header);
-        // Some partitions are dropped before their end.
+        // Some streams of partitions are dropped before their end.
         let stop = match random.below(3) {
             0 => random.below(expected.unfiltereds.len() + 1),
             _ => usize::MAX,

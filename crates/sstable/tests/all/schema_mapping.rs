@@ -198,7 +198,8 @@ fn without_a_table_the_file_describes_itself() {
     });
 }
 
-/// Rows lie in the file in its own order, and a reader with another order would not find them.
+/// The rows of a file are in the file's own order, and a reader with another order would not find
+/// them.
 #[test]
 fn a_clustering_column_of_another_direction_is_refused() {
     let table = Arc::new(builder().build());

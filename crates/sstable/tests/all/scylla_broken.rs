@@ -83,8 +83,8 @@ fn another_digest() {
     assert_says(&failures, &["failure: ", "me-1-big-Digest.crc32 at byte 0: the digest says"]);
 }
 
-/// The content was changed by hand, so checksums find it. Without them, the reader finds the fault
-/// itself.
+/// The content was changed by hand, so the checksums show the fault. Without checksums, the reader
+/// finds the fault itself.
 #[test]
 fn markers_that_cannot_be() {
     for (folder, name, offset, reason) in [

@@ -34,8 +34,8 @@ fn content_is_that_of_sstabledump() {
     );
 }
 
-/// The data of older versions was written again for the newer ones, so timestamps agree only in
-/// their order.
+/// The data of the older versions was written anew for `me`, so the timestamps of the versions
+/// agree only in their order.
 #[test]
 fn all_versions_of_a_case_hold_the_same() {
     let mut by_case: BTreeMap<(String, String), Vec<_>> = BTreeMap::new();

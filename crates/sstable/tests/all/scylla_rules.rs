@@ -1,5 +1,6 @@
-//! Checks SSTables of ScyllaDB's tests that have no print, because they are large or Cassandra
-//! rejects them. The expected content follows the rule of the ScyllaDB test that made the file.
+//! Checks SSTables of ScyllaDB's tests that `sstabledump` did not print, because they are large or
+//! Cassandra rejects them. The expected content follows the rule of the ScyllaDB test that made the
+//! file.
 
 use crate::support;
 
@@ -140,7 +141,7 @@ fn shards_of_counters() {
     }
 }
 
-/// The partition has a static row. For every third number, it has a row, and a deletion of the
+/// Each partition has a static row. For every third number, it has a row, and a deletion of the
 /// range up to the next row.
 #[test]
 fn rows_and_range_tombstones_by_turns() {
@@ -166,7 +167,7 @@ fn rows_and_range_tombstones_by_turns() {
             }
         }
     }
-    // The time of writing is unknown.
+    // Only the hour of the deletions is known.
     let without_seconds = |line: &String| {
         let mut line: Value = serde_json::from_str(line).unwrap();
         if let Some(deleted) = line.get_mut("deleted").and_then(Value::as_object_mut) {
@@ -198,10 +199,10 @@ fn wide_partitions_with_static_rows() {
     check("3.x/uncompressed/skip_using_index_rows", "mc-1-big", &expected);
 }
 
-/// The partition has deletions between each number and the next, and later ones have later
-/// timestamps. Numbers sort as text, so that the ranges of 9 to 10 and similar ones are empty and
-/// others overlap. A marker stands at each start of a range, even if a later deletion covers it,
-/// and at each change of the open deletion.
+/// The partition has a range deletion from each number to the next, and a larger number has a later
+/// timestamp. Numbers sort as text, so that the range from 9 to 10 and similar ranges are empty,
+/// and other ranges overlap. The file has a marker at each start of a range, even if a later
+/// deletion covers it, and at each change of the open deletion.
 #[test]
 fn a_partition_of_boundaries() {
     let folder = "3.x/uncompressed/read_range_tombstone_boundaries_index";

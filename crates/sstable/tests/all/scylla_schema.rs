@@ -43,7 +43,7 @@ fn a_column_of_another_type_and_one_that_is_not_there() {
     let reason = "is in the file, but table test_ks.test_table neither has nor had it";
     assert!(error.contains(&format!("{file} {reason}")), "{error}");
 
-    // A dropped column may be absent. Rows with no other content remain.
+    // The table may have dropped the column. The cells of the column are then left out.
     let descriptor = sstable(folder, name).unwrap();
     let dropped = keys.regular("val", CqlType::Text).drop_column("val", i64::MAX).build();
     let reader = block_on(open_as_it_is(&descriptor, Some(Arc::new(dropped)))).unwrap();

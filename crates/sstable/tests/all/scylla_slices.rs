@@ -1,5 +1,5 @@
-//! Tests slices and ranges of keys from ScyllaDB's own tests of these files, by clustering and by
-//! token, forward and in reverse.
+//! Tests slices of rows, forward and in reverse, and ranges of keys and tokens. The slices and
+//! ranges come from ScyllaDB's own tests of these files.
 
 use crate::support;
 

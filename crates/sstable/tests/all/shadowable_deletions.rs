@@ -86,7 +86,8 @@ fn files_of_scylla_hold_both() {
     }
 }
 
-/// These versions can hold one deletion. The later one of two is kept, as an ordinary deletion.
+/// These versions can store one deletion of a row. Of two deletions, the later one is kept, as an
+/// ordinary deletion.
 #[test]
 fn files_of_cassandra_hold_one() {
     let mut expected = rows();

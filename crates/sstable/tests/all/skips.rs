@@ -26,7 +26,8 @@ use support::{
     writing::{descriptor_of, options, random_chunks, write, written_versions},
 };
 
-/// Checks a stream that skips over `all`, which are the fragments in the order of the walk.
+/// Checks a stream that skips. `all` has the fragments of the stream without skips, in its
+/// direction.
 struct Follower<'a> {
     comparator: &'a ClusteringComparator,
     direction: Direction,
@@ -36,7 +37,7 @@ struct Follower<'a> {
     /// The deletion in force after the markers returned so far.
     reported: DeletionTime,
     last: Option<Unfiltered>,
-    /// Bound of the last skip, if the stream has not yet reached it.
+    /// The furthest bound of a skip, if the stream has not yet reached it.
     to: Option<ClusteringBound>,
 }
 
@@ -46,7 +47,7 @@ impl Follower<'_> {
         if self.direction == Direction::Forward { order } else { order.reverse() }
     }
 
-    /// Returns the deletions on the near and the far side.
+    /// Returns the deletions on the near and the far side of a marker.
     fn sides(&self, marker: &RangeTombstoneMarker) -> (DeletionTime, DeletionTime) {
         match self.direction {
             Direction::Forward => (marker.before, marker.after),
@@ -305,7 +306,7 @@ fn wide(table: &TableMetadata, key: u32, rows: u32) -> Partition {
     Partition { header, unfiltereds }
 }
 
-/// The partitions are large enough that a scan skips by the index too.
+/// Two of the partitions are large enough that a scan skips by the index too.
 #[test]
 fn wide_partitions() {
     for (seed, features) in (0..).zip(written_versions()) {

@@ -1,6 +1,6 @@
-//! Tests files without Checksums.db. If Partitions.db is broken, a scan that begins inside must
-//! fail or return all keys after its start. If a broken bit only hides a leaf, verification must
-//! find it.
+//! Tests files without Checksums.db. If Partitions.db is broken, a scan that begins at a key inside
+//! the file must fail or return all keys from its start on. If a broken bit only hides a leaf,
+//! verification must find it.
 
 use crate::support;
 

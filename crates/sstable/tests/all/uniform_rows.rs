@@ -1,6 +1,7 @@
-//! Uniform rows that are copied without decoding their cells are, byte for byte, the rows that the
-//! merge of objects writes: from one file or from several, of which one hides the others, for any
-//! version and baselines of the copy, and wherever the copying ends.
+//! Tests that uniform rows, copied without decoding their cells, equal byte for byte the rows that
+//! a merge of objects writes. The rows come from one file, or from several files of which one hides
+//! the rows of the others. The version of the copy and the place at which the copying ends are
+//! random.
 
 use crate::support;
 
@@ -25,7 +26,8 @@ use support::{
     writing::{descriptor_of, options, random_chunks, write, written_versions},
 };
 
-/// Uniform rows that were copied, from one file and from several.
+/// Numbers of uniform rows that were copied, from one file and from several, and of partitions that
+/// were cached.
 #[derive(Default)]
 struct Counts {
     from_one: u32,
@@ -33,8 +35,8 @@ struct Counts {
     cached_partitions: u32,
 }
 
-/// Makes the part of these partitions that one of several files has: most rows have other
-/// timestamps, and most are uniform.
+/// Makes the part of these partitions that one file has. Most rows become uniform and get another
+/// timestamp.
 fn part_of(
     partitions: &[Partition],
     table: &TableMetadata,
@@ -143,7 +145,7 @@ async fn merge(
     writer.finish().await
 }
 
-/// Returns whether the whole partition was copied.
+/// Copies uniform rows of a partition. Returns true if it copied the whole partition.
 async fn copy(
     standing: &mut [&mut Scan],
     writer: &mut SSTableWriter,

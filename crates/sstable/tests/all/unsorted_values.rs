@@ -1,5 +1,5 @@
 //! Checks that verification reports unsorted sets and maps in one cell or key, because a look-up of
-//! an equal value does not find them.
+//! an equal value does not find an unsorted one.
 
 use crate::support;
 
@@ -24,7 +24,8 @@ fn set(elements: &[i32]) -> Bytes {
     collection::list_of(elements.iter().map(|element| element.to_be_bytes()))
 }
 
-/// Verifies a file of one partition with this key, clustering and cell.
+/// Returns the problems that verification finds in a file of one partition with this key,
+/// clustering and cell.
 async fn problems(key: Bytes, clustering: Bytes, value: Bytes) -> Vec<String> {
     let tuple = CqlType::Tuple([set_of_ints()].into());
     let table = TableBuilder::new("ks", "t", TableId(uuid::Uuid::from_u128(1)))

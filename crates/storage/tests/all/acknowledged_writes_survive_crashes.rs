@@ -50,7 +50,7 @@ async fn write(database: Node, seed: u64, writes: u64, sent: Sent) {
     }
 }
 
-/// Returns false if nothing can be read.
+/// Checks the values of all rows. Returns false if the read fails.
 async fn check(database: &Node, sent: &Sent, context: &str) -> bool {
     let wide = table(database, "wide");
     let mut found = BTreeMap::new();

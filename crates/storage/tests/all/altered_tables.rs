@@ -1,5 +1,5 @@
-//! Columns are added and dropped: data in memory, in the log and in files stays readable, and
-//! dropped data stays gone.
+//! Tests tables whose columns are added and dropped: data in memory, in the log and in files stays
+//! readable, and dropped data stays gone.
 
 use std::time::Duration;
 
@@ -32,7 +32,7 @@ async fn shown(database: &Node) -> Vec<String> {
 }
 
 /// Shards install a new column one after the other. A write of the column waits until its shard has
-/// it, because the commit log would have no name for it.
+/// the column, because the commit log would have no name for an unknown column.
 #[test]
 fn a_write_waits_for_its_column() {
     let file_system = FileSystem::simulated(1);
@@ -105,8 +105,8 @@ fn columns_are_added_dropped_and_added_again() {
     }
 }
 
-/// As in Cassandra, cells after a drop survive flushes, compactions and restarts until the column
-/// is added again.
+/// As in Cassandra, cells that are newer than a drop survive flushes, compactions and restarts
+/// until the column is added again.
 #[test]
 fn cells_that_are_newer_than_a_drop_are_kept_for_the_column_that_comes_back() {
     for step in ["nothing", "flush", "compaction", "restart", "restart and flush"] {
@@ -156,8 +156,8 @@ fn cells_that_are_newer_than_a_drop_are_kept_for_the_column_that_comes_back() {
     }
 }
 
-/// A dropped UDT is remembered as a tuple, which is never multi-cell, so a column of another form
-/// may take its name.
+/// The schema stores a dropped UDT as a tuple, which is never multi-cell. Therefore a single-cell
+/// column may take the name of a dropped multi-cell column.
 #[test]
 fn a_dropped_column_of_many_cells_may_come_back_as_one_of_one_cell() {
     let file_system = FileSystem::simulated(1);
@@ -302,7 +302,7 @@ fn what_is_cached_stays_where_only_options_change() {
 }
 
 /// The schema tables have a change before the log has it. A change that the log refuses must not
-/// stay in them, or their next flush would make it durable.
+/// stay in the schema tables, because their next flush would make it durable.
 #[test]
 fn a_change_that_cannot_be_logged_does_not_come_true_later() {
     for seed in espalier_testing::seeds(10) {

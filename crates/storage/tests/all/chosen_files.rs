@@ -1,4 +1,5 @@
-//! Compactions of chosen files: by a range of tokens, or by name.
+//! Tests compactions on demand: of files chosen by a range of tokens or by name, and requests to
+//! stop them.
 
 use std::path::PathBuf;
 
@@ -7,7 +8,7 @@ use espalier_storage::{CompactionKind, Node, StorageConfiguration, StorageError,
 
 use crate::support::{shards::on_shards, *};
 
-/// Automatic compactions are off.
+/// Returns a configuration without automatic compactions.
 fn by_hand() -> StorageConfiguration {
     StorageConfiguration { autocompaction: false, ..configuration() }
 }
@@ -49,7 +50,8 @@ fn the_files_of_a_range_are_compacted_and_no_others() {
         let first = TokenRange { after: i64::MIN, through };
         database.compactions().compact_range("ks", Some("narrow"), first, true).await.unwrap();
         assert_eq!(sstable_names(&file_system, &narrow).await.len(), 9);
-        // The range wraps around the end of the ring, so only the second third is left out.
+        // The range wraps around the end of the ring and has only the first third, whose files are
+        // one file by now.
         let tokens = end_of_first_third();
         let others = TokenRange { after: i64::MAX - 1, through: tokens };
         database.compactions().compact_range("ks", None, others, true).await.unwrap();
@@ -160,7 +162,7 @@ fn a_compaction_that_is_stopped_fails() {
             } else {
                 (&[CompactionKind::Upgrade], &[CompactionKind::Compaction, CompactionKind::Major])
             };
-            // Requests for another kind.
+            // Stop requests for other kinds have no effect.
             database.compactions().stop(others).await;
             database.compactions().stop_of("ks", &["wide"], others).await.unwrap();
             let running = database.compactions().running().await;
@@ -174,7 +176,7 @@ fn a_compaction_that_is_stopped_fails() {
         database.compactions().compact("ks", None, true).await.unwrap();
         assert_eq!(sstable_names(&file_system, &wide).await.len(), 1);
 
-        // A compaction that waits for a file which another one has.
+        // One compaction waits for a file that another one has. A stop request ends both.
         for is_of_all in [false, true] {
             let names = sstable_names(&file_system, &wide).await;
             let asked = [(); 2].map(|()| {
@@ -186,7 +188,7 @@ fn a_compaction_that_is_stopped_fails() {
             while database.compactions().running().await.is_empty() {
                 yield_now().await;
             }
-            // The waiting compaction gets to its wait.
+            // The second compaction begins to wait.
             for _ in 0..10 {
                 yield_now().await;
             }
@@ -204,12 +206,12 @@ fn a_compaction_that_is_stopped_fails() {
     });
 }
 
-/// Files of one partition, so large that a compaction yields often before it ends.
+/// Writes files of one partition, so large that a compaction yields often before it ends.
 async fn fill_a_partition(database: &Node, files: i32) {
     let wide = table(database, "wide");
     for file in 0..files {
         for clustering in 0..4000 {
-            // Later files take more bytes besides the rows of the first one.
+            // The timestamps of later files take more bytes beside the rows of the first one.
             let timestamp = 1 + i64::from(file) * (1 << 50) + i64::from(clustering);
             let place = Some(clustering * files + file);
             let row = insert(&wide, "p", place, timestamp, &[("v", "text")]);

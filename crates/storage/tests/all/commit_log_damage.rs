@@ -1,5 +1,6 @@
-//! Damage in the commit log. A torn tail is the end of the log. A flipped bit in durable data is an
-//! error that names segment and offset, or, by the operator's setting, the end of that segment.
+//! Tests damage in the commit log. A torn tail is the end of the log. A flipped bit in durable data
+//! is an error that names segment and offset, or, by the operator's setting, the end of that
+//! segment.
 
 use std::path::PathBuf;
 
@@ -45,7 +46,7 @@ async fn change(file_system: &FileSystem, path: &PathBuf, offset: usize, bytes: 
     file.write_at(offset as u64, bytes).await.unwrap();
 }
 
-/// Returns the end of the records.
+/// Returns the offset after the last byte that is not zero.
 fn end_of(content: &[u8]) -> usize {
     content.len() - content.iter().rev().position(|byte| *byte != 0).unwrap()
 }
@@ -100,8 +101,8 @@ fn a_torn_tail_ends_the_replay() {
         let path = segment(&original).await;
         let content = original.read(&path).await.unwrap();
         let end = end_of(&content);
-        // The cut is anywhere in the last write's record or in the marker behind it; that write was
-        // perhaps never durable.
+        // The cut removes the marker and the end of the last write's record, as if that write was
+        // never durable.
         for keep in (end - 29 - 60..end - 29).step_by(7) {
             let file_system = FileSystem::on(original.simulated_disk().unwrap().crash(1));
             let mut torn = content.clone();

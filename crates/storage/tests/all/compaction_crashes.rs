@@ -1,5 +1,5 @@
-//! Power fails at every write, rename and sync of a compaction. The table's content stays the same,
-//! from the old files or from the new ones, and no other file is left.
+//! Power fails, or an operation fails, at any step of a compaction. The table's content stays the
+//! same, from the old files or from the new ones, and no other file is left.
 
 use espalier_mutation::{DeletionTime, Mutation, PartitionUpdate, schema::TableOptions};
 use espalier_runtime::{
@@ -17,7 +17,8 @@ pub fn quiet() -> StorageConfiguration {
     StorageConfiguration { autocompaction: false, ..configuration() }
 }
 
-/// Writes three files: rows, deletions of some of them that may be purged, later rows.
+/// Writes three files: rows, deletions of some of these rows (the deletions may be purged), and
+/// later rows.
 pub async fn fill(database: &Node) {
     let mut narrow = narrow_table();
     narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
@@ -75,9 +76,9 @@ pub fn clock() -> ManualClock {
 }
 
 /// Fills a table and cuts power after each possible number of operations of its compaction. `files`
-/// holds the numbers of files before and after the compaction. Returns how often a check of the
-/// disk finds each of them. The gate tries every third number of operations, with one crash of the
-/// disk each.
+/// holds the numbers of files before and after the compaction. Returns the number of checks of the
+/// disk that find each of these two numbers. The gate tries every third number of operations, with
+/// one crash of the disk each.
 pub fn lose_power_at_every_operation(
     fill: impl AsyncFn(&Node),
     check: impl AsyncFn(&FileSystem, &str) -> usize,
@@ -136,7 +137,8 @@ fn an_operation_that_fails_leaves_the_old_files() {
         let mut has_failed = false;
         let step = if espalier_testing::runs_all() { 1 } else { 4 };
         let first = espalier_testing::first_seed() % step;
-        // There are operations of each kind, but perhaps few: the first one always fails.
+        // A compaction has operations of each kind, but perhaps few. Therefore the test always
+        // includes the first one.
         let numbers = (first..24).step_by(step as usize).chain((first > 0).then_some(0));
         for nth in numbers {
             let file_system = FileSystem::simulated(nth);

@@ -1,6 +1,6 @@
 //! Random histories of writes, deletions of every kind and TTLs, with steps of the clock, flushes,
-//! compactions of random files, crashes and restarts. Reads return the content of a model without
-//! any of these, and no deleted row comes back.
+//! compactions of random files, crashes and restarts. Reads return the content of a model that has
+//! no files, compactions or crashes, and no deleted row comes back.
 
 use std::{sync::Arc, time::Duration};
 
@@ -71,7 +71,8 @@ impl History {
         database.flush("ks", None).await.unwrap();
     }
 
-    /// Compacts some files, all files, or each by itself, beside reads and writes.
+    /// Compacts all files, some of them or a range of tokens, or upgrades or scrubs files, during
+    /// reads and writes.
     async fn compact(
         &mut self,
         database: &Node,
@@ -102,8 +103,8 @@ impl History {
             match self.writer.below(4) {
                 0 => self.read(database, table, step).await,
                 1 => self.flush(database).await,
-                // Memtables are flushed too, because their rows are not behind the tombstones that
-                // are purged.
+                // This compaction flushes memtables too. It could purge a tombstone that is written
+                // now, before an older write arrives.
                 _ if kind == 0 => {}
                 2 if self.writer.below(8) == 0 => {
                     database.compactions().stop(&CompactionKind::ALL).await
@@ -116,7 +117,7 @@ impl History {
     }
 }
 
-/// A scrub of sound files finds no damage.
+/// Scrubs sound files, and checks that the scrub finds no damage.
 async fn scrub(database: &Node, name: &str, mode: ScrubMode) {
     let tables =
         vec![SnapshotTable { id: table(database, name).id, describe: |_, _| String::new() }];

@@ -1,4 +1,4 @@
-//! `compaction_throughput` changes while compactions run.
+//! Tests `compaction_throughput`: the bytes that it counts, and changes while compactions run.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -78,7 +78,7 @@ fn what_compresses_well_is_read_faster() {
     }
 }
 
-/// A compaction stops waiting for an old limit, and bytes that were read without a limit do not
+/// A compaction stops waiting for an old limit, and bytes that it read under the old limit do not
 /// count under the next one.
 #[test]
 fn a_compaction_that_runs_takes_another_limit_at_once() {

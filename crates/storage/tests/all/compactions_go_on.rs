@@ -1,4 +1,5 @@
-//! A compaction that cannot be done does not keep other files from being compacted.
+//! Tests that a compaction that fails does not prevent compactions of other files, that expired
+//! files are removed, and that a compaction needs free disk space.
 
 use espalier_mutation::{
     DeletionTime, Mutation, PartitionUpdate,
@@ -9,7 +10,7 @@ use espalier_storage::{Node, StorageConfiguration, StorageError};
 
 use crate::support::{shards::on_shards, *};
 
-/// A table that compacts four files of a size.
+/// Returns a table that compacts four files of similar size.
 pub fn by_size() -> TableMetadata {
     let mut narrow = narrow_table();
     let options = [("class", "SizeTieredCompactionStrategy"), ("min_threshold", "4")];
@@ -76,8 +77,8 @@ fn a_file_that_cannot_be_read_is_left_out() {
     });
 }
 
-/// Each file has deletions as late as the first one of the next file, as several clients with
-/// clocks of their own write them. Only the last file has a live row.
+/// Each file has a deletion with the timestamp of the first deletion of the next file, as several
+/// clients with clocks of their own write them. Only the last file has a live row.
 #[test]
 fn what_has_expired_goes_though_it_meets_what_has_not() {
     let file_system = FileSystem::simulated(3);

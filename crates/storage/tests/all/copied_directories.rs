@@ -1,5 +1,6 @@
-//! Copies of a table's directory that an operator made beside it belong to no table. Truncation
-//! removes files that no shard reads, too.
+//! Tests copies that an operator makes below the data directory. A copy of a table's directory
+//! belongs to no table. Files copied into the directory of a table stay as they are. Truncation
+//! also removes files that no shard reads.
 
 use std::path::Path;
 
@@ -62,7 +63,7 @@ fn truncation_removes_what_no_shard_reads() {
             database.flush("ks", None).await.unwrap();
         }
         database.compactions().compact("ks", None, false).await.unwrap();
-        // As an interrupted compaction would leave them.
+        // The links are old files, as an interrupted compaction would leave them.
         let [file] = &sstable_names(&file_system, &narrow).await[..] else { panic!("one file") };
         let number = file.split('-').nth(1).unwrap();
         let directory = table_directory(&narrow);
@@ -111,7 +112,7 @@ fn files_that_have_the_next_numbers_are_left_alone() {
         }
         let before = (contents(2).await, contents(4).await, contents(6).await);
         assert!(!before.0.is_empty() && !before.2.is_empty());
-        // A flush, another flush, a compaction and an import.
+        // Two flushes and a compaction skip these numbers, and so does the import below.
         for name in ["ours", "ours too"] {
             write_narrow(&database, &[name]).await;
             database.flush("ks", None).await.unwrap();

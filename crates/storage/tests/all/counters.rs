@@ -33,7 +33,7 @@ fn addition(
     update
 }
 
-/// (static counter, counters by clustering).
+/// Returns (static counter, counters by clustering).
 async fn totals(database: &Node, partition: &str) -> (i64, Vec<(i32, i64)>) {
     let table = table(database, "counts");
     let total = |row: &Row, name: &str| match row.column(table.column(name).unwrap().id) {
@@ -160,7 +160,7 @@ fn at(mut update: PartitionUpdate, timestamp: i64) -> PartitionUpdate {
 }
 
 /// If the node's clock has gone back, a share from before a deletion has a later clock than the
-/// first one after it.
+/// first share after the deletion.
 #[test]
 fn shares_of_a_deleted_counter_stay_deleted() {
     for is_range in [false, true] {

@@ -99,7 +99,8 @@ pub fn a_range_deletion_over_many_rows_is_not_walked() {
         assert_eq!(rows.len(), ROWS as usize);
         assert!(pages > 100, "only {pages} pages hold all rows: nothing can be skipped");
 
-        // In the memtable, then in another SSTable; ten rows are left at each end.
+        // The deletion is in the memtable first, and then in another SSTable. Ten rows are left at
+        // each end.
         delete_range(&database, &wide, 10, ROWS - 10, 20).await;
         for is_flushed in [false, true] {
             if is_flushed {
@@ -116,8 +117,8 @@ pub fn a_range_deletion_over_many_rows_is_not_walked() {
                 assert_eq!(rows, expected);
                 assert!(pages < 40, "{pages} pages, {direction:?}");
 
-                // A page that ends before the deletion; the next page starts there, or in the
-                // middle of the deletion.
+                // The read resumes after a page that ended before the deletion, or in the middle of
+                // the deletion.
                 for at in [first, ROWS / 2] {
                     let resume = Some(ReadPosition {
                         key: key("a"),
@@ -129,7 +130,7 @@ pub fn a_range_deletion_over_many_rows_is_not_walked() {
                     assert!(pages < 40, "{pages} pages, {direction:?} from {at}");
                 }
 
-                // A slice that starts in the middle of the deletion.
+                // A slice with five rows on each side of the deletion.
                 let middle = ClusteringSlice {
                     start: bound(BoundKind::InclusiveStart, 5),
                     end: bound(BoundKind::ExclusiveEnd, ROWS - 5),
@@ -174,7 +175,7 @@ fn a_deleted_row_is_not_looked_for_in_older_sstables() {
     });
 }
 
-/// Rows by clustering.
+/// Timestamps of the visible rows, by clustering.
 type Model = BTreeMap<i32, i64>;
 
 async fn compare(
@@ -225,7 +226,7 @@ async fn compare(
     }
 }
 
-/// Long runs of rows and deletions, sometimes in random order, over memtables and SSTables.
+/// Writes and deletes runs of rows, sometimes with older timestamps, in memtables and SSTables.
 #[test]
 pub fn reads_find_what_a_model_holds() {
     for seed in espalier_testing::seeds(12) {

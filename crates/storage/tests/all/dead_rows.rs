@@ -1,5 +1,5 @@
-//! Runs of dead rows: whatever is deleted and written again, a read returns the right rows, and
-//! skips the dead ones.
+//! Tests runs of dead rows. Whatever is deleted and written again, a read must return the right
+//! rows, and must skip the dead rows.
 
 use std::collections::BTreeMap;
 
@@ -59,7 +59,7 @@ impl Model {
     }
 }
 
-/// Rows of the test, few enough that runs touch.
+/// Number of rows in the test, small enough that runs touch.
 const ROWS: u64 = 90;
 
 async fn change(
@@ -156,12 +156,12 @@ pub fn what_is_deleted_and_written_again_is_seen() {
 /// Number of rows that are deleted before the row that a read looks for.
 const GONE: i32 = 20_000;
 
-/// Dead fragments that a read may drop before the first visible row: the rows that it had fetched
-/// when it saw that all are dead. Arbitrary: a read that walks drops a hundred times as many.
+/// Maximum number of dead fragments that a read may drop before the first visible row. Arbitrary; a
+/// read that does not seek drops a hundred times as many.
 const MAX_DROPPED: u64 = GONE as u64 / 100;
 
-/// Deletes rows with `delete`. Returns how many dead fragments the first read of the rows behind
-/// them drops.
+/// Deletes rows with `delete`. Returns the number of dead fragments that the first read of the rows
+/// behind them drops.
 async fn first_behind(delete: impl AsyncFn(&Node, &TableMetadata)) -> u64 {
     let file_system = FileSystem::simulated(1);
     let database = open(&file_system, configuration()).await.unwrap();

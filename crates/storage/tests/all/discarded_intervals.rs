@@ -19,7 +19,8 @@ use crate::{
     support::*,
 };
 
-/// A row in one file and in the log, its deletion in another file and not in the log.
+/// Writes a row, which is in one file and in the log, and its deletion, which is in another file
+/// but not in the log.
 async fn fill(database: &Node) {
     let mut narrow = narrow_table();
     narrow.options = TableOptions { gc_grace_seconds: 0, ..TableOptions::default() };
@@ -40,7 +41,7 @@ async fn check(file_system: &FileSystem, context: &str) -> usize {
     assert!(names_in_narrow(&database).await.is_empty(), "{context}");
     let narrow = table(&database, "narrow");
     let files = sstable_names(file_system, &narrow).await.len();
-    // Later writes are not discarded with it.
+    // Later writes are not discarded with the row.
     database.apply(insert(&narrow, "b", None, 3, &[("v", "later")])).await.unwrap();
     drop(database);
     let crashed = FileSystem::on(file_system.simulated_disk().unwrap().crash(1));
@@ -177,8 +178,8 @@ fn nothing_comes_back_of_which_a_replay_has_made_files() {
     });
 }
 
-/// A write to the log fails, but some of its records are complete. They are replayed, unless an
-/// SSTable records them as flushed.
+/// A write to the log fails, but some of its records are complete. These records are replayed,
+/// unless an SSTable records them as flushed.
 #[test]
 fn nothing_comes_back_of_which_the_log_has_failed_to_write_all() {
     let _installed = clock().install();

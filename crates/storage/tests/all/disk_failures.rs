@@ -1,5 +1,5 @@
-//! A full or failing disk: a waiting write gets an error, reads continue, writes work again once
-//! the disk does, and no acknowledged write is lost.
+//! Tests a full or failing disk: a waiting write gets an error, reads continue, writes work again
+//! once the disk works, and no acknowledged write is lost.
 
 use std::time::Duration;
 
@@ -168,7 +168,7 @@ fn a_flush_that_fails_is_tried_again_and_loses_nothing() {
             let error = database.flush("ks", None).await.unwrap_err().to_string();
             assert!(error.contains("No space left"), "{operation:?}: {error}");
             disk.clear_faults();
-            // Both the old write and one from the meantime are there.
+            // Both the old write and the later write are there.
             database.apply(insert(&narrow, "b", None, 1, &[("v", "2")])).await.unwrap();
             let names = ["a/ v=1", "b/ v=2"].map(String::from);
             let mut shown = show(&narrow, &read_all(&database, &narrow).await);

@@ -15,7 +15,7 @@ use espalier_storage::Node;
 
 use crate::support::{shards::on_shards, *};
 
-/// A node with a table that has one write in a file and one in memory.
+/// Opens a node with a table that has one write in a file and one in memory.
 async fn prepared(file_system: &FileSystem) -> Node {
     let database = open(file_system, configuration()).await.unwrap();
     create(&database, vec![narrow_table()]).await;

@@ -1,4 +1,4 @@
-//! A shard's store alone: without a node, a second shard or CQL.
+//! Tests a shard's store alone: without a node, a second shard or CQL.
 
 #[allow(dead_code)]
 #[path = "../../examples/embed.rs"]
@@ -65,8 +65,9 @@ fn a_store_alone_replays_its_log_after_a_crash() {
     });
 }
 
-/// The log of a node has writes of tables that the store does not know, and must keep them. Before
-/// the first flush, only the log of the schema shows that a node has used the directory.
+/// The log of a node has writes of tables that the store does not know, and these writes must not
+/// be lost. Before the first flush, only the log of the schema shows that a node has used the
+/// directory.
 #[test]
 fn a_store_alone_refuses_the_directory_of_a_node() {
     for crashes in [false, true] {
@@ -121,7 +122,7 @@ fn a_store_alone_refuses_a_log_with_writes_of_an_unknown_table() {
             error.contains(&embed::schema().tables().next().unwrap().id.to_string()),
             "{error}"
         );
-        // The tasks of the failed store have ended, and it is freed.
+        // The tasks of the failed store have ended, and the store is freed.
         time::sleep(Duration::from_secs(2)).await;
         assert_eq!(Arc::strong_count(&configuration), 1);
         let store = embed::open(&file_system, "embedded").await.unwrap();

@@ -1,5 +1,5 @@
-//! Empty ranges: a reader that skips them returns the same rows as one that reads them, whatever is
-//! written meanwhile, and does not read the dead rows again.
+//! Tests empty ranges. A reader that skips empty ranges must return the rows that other readers
+//! return, whatever is written at the same time, and must not read the dead rows again.
 
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
@@ -21,8 +21,8 @@ fn whole(table: &Arc<TableMetadata>) -> ReadCommand {
     command(table, ReadTarget::Range(espalier_mutation::KeyRange::full()))
 }
 
-/// A read of the whole table at the clock's time, which the prefetcher uses too. Ranges recorded at
-/// a later second do not serve a read of an earlier one.
+/// Makes a read of the whole table at the clock's time, which the prefetcher uses too. Ranges
+/// recorded at a later second do not serve a read of an earlier one.
 fn whole_now(table: &Arc<TableMetadata>) -> ReadCommand {
     ReadCommand { now_s: u32::try_from(time::now_seconds()).unwrap(), ..whole(table) }
 }
@@ -55,7 +55,7 @@ async fn apply(database: &Node, update: PartitionUpdate) {
 }
 
 /// Deletes many rows and writes some again, while readers that record empty ranges are always under
-/// way.
+/// way. Returns the number of skips over empty ranges.
 fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: u64) -> u64 {
     let file_system = FileSystem::simulated(seed);
     let mut writer = Writer::new(seed);
@@ -256,7 +256,8 @@ fn a_table_of_tombstones_is_walked_once() {
     }
 }
 
-/// No reader runs while the rows are deleted, and the first one must not read the dead rows either.
+/// No reader runs while the rows are deleted, and the first reader must not read the dead rows
+/// either.
 #[test]
 fn ranges_follow_deletions_without_a_read() {
     for definition in definitions() {
@@ -267,8 +268,8 @@ fn ranges_follow_deletions_without_a_read() {
             let table = table(&database, &definition().name);
             fill(&database, &table).await;
             delete_all(&database, &table).await;
-            // The prefetcher finishes soon. The checking read does not disturb it: it drops one
-            // fragment, and as a reverse read it neither records ranges nor queues any.
+            // The prefetcher finishes soon. The checking read does not disturb the prefetcher: the
+            // read drops one fragment, and as a reverse read it neither records nor queues ranges.
             let deadline = Instant::now() + std::time::Duration::from_secs(10);
             let mut first = whole_now(&table);
             (first.limits.rows, first.limits.tombstones) = (1, 1);
@@ -318,8 +319,8 @@ fn who_follows_is_done_at_a_static_row() {
             passes = metrics.empty_range_skips;
             assert!(Instant::now() < deadline, "{passes} passes, and more all the time");
         }
-        // One range from the start of the table to the first of them, and one from the last
-        // deletion to the next one.
+        // One range from the start of the table to the first static row, and one from the last
+        // deletion to the next static row.
         assert!((1..=2).contains(&database.store().metrics().empty_ranges));
     });
 }
@@ -350,7 +351,8 @@ fn what_has_expired_is_there_for_a_clock_behind() {
     });
 }
 
-/// Rows that become visible without a write.
+/// A new column and an import clear the empty ranges. The import makes a row visible without a
+/// write.
 #[test]
 fn imports_and_other_columns_forget_ranges() {
     let file_system = FileSystem::simulated(6);

@@ -6,8 +6,8 @@ use espalier_runtime::{file::FileSystem, preempt, spawn_local, time::ManualClock
 
 use crate::support::*;
 
-/// The flush scheduler checks every second, and must not take a memtable in a flush for one with a
-/// failed flush.
+/// The flush scheduler checks every second, and must not regard a memtable that is being flushed as
+/// one whose flush failed.
 #[test]
 fn a_flush_under_way_is_not_followed_by_one_of_what_came_meanwhile() {
     let clock = ManualClock::new(i64::from(NOW) * 1_000_000);

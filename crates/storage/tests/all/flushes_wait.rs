@@ -16,7 +16,7 @@ use espalier_storage::{Node, StorageConfiguration};
 
 use crate::{compactions_go_on::by_size, support::*};
 
-/// Overlapping files of a table.
+/// Number of overlapping files.
 const FILES: usize = 130;
 
 async fn write(database: &Node, name: &str, rows: usize, length: usize) {
@@ -61,10 +61,11 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         create(&database, vec![by_size(), wide]).await;
         fall_behind(&database, || {}).await;
         let before = database.store().metrics();
-        // Two for the large files and a third one for the short file; no file is a quarter of its
-        // size.
+        // Two long compactions and a short one. A fourth one may read at most a quarter of the
+        // bytes of the short one, and none is so short.
         assert_eq!(before.running_compactions, 3);
-        // 20 ms for each file beyond 48; from one second on, twice as much for each further dozen.
+        // The pause is 20 ms for each file beyond 48. From one second on, it doubles with each
+        // further dozen.
         assert_eq!(before.compaction_score, FILES as u64 - 3, "size-tiered leaves three of a size");
         let more = before.compaction_score as f64 - 48.0;
         let pause_s = 0.02 * more.min(50.0) * ((more - 50.0).max(0.0) / 12.0).exp2();
@@ -119,7 +120,7 @@ fn no_flush_waits_for_compactions_that_fail() {
         let metrics = database.store().metrics();
         assert_eq!((metrics.delayed_flushes, metrics.flushes), (0, before.flushes + 1));
 
-        // They are retried after half a minute.
+        // The compactions are retried after half a minute.
         disk.clear_faults();
         time::sleep(Duration::from_secs(31)).await;
         let metrics = database.store().metrics();

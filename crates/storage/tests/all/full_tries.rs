@@ -1,5 +1,5 @@
-//! A trie has a maximum size, whatever memory there is. Its memtable is flushed before that, also
-//! during a replay of the commit log. These tests set a small maximum.
+//! A trie has a maximum size, whatever memory there is. A memtable is flushed before its trie
+//! reaches this size, also during a replay of the commit log. These tests set a small maximum.
 
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::file::FileSystem;

@@ -1,5 +1,5 @@
-//! SSTables from elsewhere become part of a table on every shard, as a whole or not at all, and
-//! only if they fit.
+//! Tests imports. SSTables from elsewhere become part of a table on every shard, and only if they
+//! fit. An import is done as a whole or not at all; if power fails, this holds for each SSTable.
 
 use std::path::PathBuf;
 
@@ -20,7 +20,8 @@ use espalier_types::CqlType;
 
 use crate::support::{shards::on_shards, *};
 
-/// A backup: the files of a table `narrow` of another node, with `k0` to `k<count>`.
+/// Makes a backup: the files of the table `narrow` of another node, with `count` partitions `k0`,
+/// `k1` and so on. Returns the directory.
 fn backup(file_system: &FileSystem, version: &str, count: u32) -> PathBuf {
     let mut other = StorageConfiguration::new("other");
     other.sstable_format = version.into();
@@ -41,7 +42,7 @@ fn backup(file_system: &FileSystem, version: &str, count: u32) -> PathBuf {
     })
 }
 
-/// The directory of a node that stopped after a compaction, before all of its inputs were removed.
+/// Imports the directory of a node that stopped after a compaction, before the inputs were removed.
 /// The purged rows do not come back.
 #[test]
 fn files_that_a_compaction_has_replaced_are_not_imported() {
@@ -145,7 +146,7 @@ fn every_shard_has_its_part_and_keeps_it_over_a_restart() {
     }
 }
 
-/// A table with a new id, as CREATE TABLE makes it: no earlier table needs to be considered.
+/// Makes a table with a new id, as CREATE TABLE does, so that no earlier table had its id.
 fn new_table() -> TableMetadata {
     let mut table = narrow_table();
     table.id = TableId(timeuuid_now());
@@ -279,8 +280,9 @@ fn each_sstable_is_imported_whole_or_not_at_all_wherever_the_power_goes() {
     assert!(!espalier_testing::runs_all() || none > 2 && all > 2, "{none} {all}");
 }
 
-/// The files record which intervals of this node's log they hold. That is true only for their own
-/// table: unflushed writes of another table lie within these intervals, and are not in the files.
+/// The files record the intervals of this node's log whose mutations they have. This record is
+/// valid only for their own table: unflushed writes of another table lie within these intervals,
+/// and are not in the files.
 #[test]
 fn writes_that_are_not_flushed_survive_an_import_from_another_table_of_the_node() {
     for shards in [1, 3] {
@@ -295,8 +297,8 @@ fn writes_that_are_not_flushed_survive_an_import_from_another_table_of_the_node(
                 create(&database, vec![narrow_table(), other]).await;
                 let other = table(&database, "other");
                 for number in 0..40 {
-                    // The first and the last write of a shard lie around those of the other table,
-                    // whichever table it is.
+                    // Writes of both tables alternate, so that the log intervals of each table
+                    // contain writes of the other.
                     let written = insert(&other, &format!("k{number}"), None, 1, &[("v", "x")]);
                     database.apply(written).await.unwrap();
                     write_narrow(&database, &[&format!("own{number}")]).await;
@@ -331,7 +333,7 @@ fn writes_that_are_not_flushed_survive_an_import_from_another_table_of_the_node(
 
 #[test]
 fn files_that_one_shard_cannot_open_are_on_none() {
-    // Each shard opens some files of both tables.
+    // Each shard opens some files of both SSTables.
     for nth in [0, 3, 6, 9, 12, 15] {
         let file_system = FileSystem::simulated(nth);
         let backup = backup(&file_system, "da", 40);
@@ -376,7 +378,7 @@ fn compactions_go_on_while_files_come_in() {
                 let (other, until) = (database.clone(), is_done.clone());
                 let compacting = spawn_local(async move {
                     while !until.get() {
-                        // An import stops it for a moment.
+                        // An import stops the compaction for a moment.
                         done_or_stopped(
                             other.compactions().compact("ks", Some("narrow"), true).await,
                         );
@@ -398,7 +400,8 @@ fn compactions_go_on_while_files_come_in() {
     }
 }
 
-/// Copies without enough room are not started, because flushes and the log need the rest.
+/// Copies without enough room are not started, because flushes and the log need the rest of the
+/// disk.
 #[test]
 fn what_has_no_room_is_not_copied() {
     let file_system = FileSystem::simulated(7);

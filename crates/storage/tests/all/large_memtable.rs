@@ -11,10 +11,10 @@ use espalier_storage::{MemtableKind, Node, StorageConfiguration};
 
 use crate::support::*;
 
-/// Bytes of blocks alone, without the contents that they point to.
+/// Bytes of the memtable, structure and content together.
 const WANTED_BYTES: u64 = (2 << 30) + (256 << 20);
 
-/// Long names, so that fewer rows make up the size.
+/// Returns a long name, so that fewer rows make up the size.
 fn name(number: u64) -> String {
     format!("{:0>16x}{number:0>100}", number.wrapping_mul(0x9E37_79B9_7F4A_7C15))
 }

@@ -98,7 +98,7 @@ fn all_or_nothing_over_shards_and_crashes() {
     assert!(whole > least && none > least, "{whole} whole, {none} none: the cuts fall in between");
 }
 
-/// A batch over all shards with a part that can never be written.
+/// Makes a batch over all shards with a part that can never be written.
 fn with_a_part_that_is_refused(
     narrow: &espalier_mutation::schema::TableMetadata,
     refused: PartitionUpdate,
@@ -170,7 +170,8 @@ fn an_entry_brings_back_nothing_that_was_removed_after_it() {
                     break found;
                 }
             };
-            // The parts are missing for another reason than the entry.
+            // Removes the parts, so that only the entry could bring them back; `Nothing` leaves
+            // them.
             match since {
                 Since::Nothing => {}
                 Since::Truncated | Since::Grace => database.truncate(narrow.id).await.unwrap(),
@@ -189,7 +190,7 @@ fn an_entry_brings_back_nothing_that_was_removed_after_it() {
                 }
                 _ => entry.key,
             };
-            // As if the removal of the entry had been lost.
+            // Writes the entry again, as if its removal had been lost.
             let timestamp = time::next_timestamp_micros();
             let mut again = PartitionUpdate::new(batches.id, entry_key);
             for mut row in entry.rows {
@@ -231,7 +232,7 @@ fn key_of_time(us: i64) -> DecoratedKey {
     DecoratedKey::new(bytes::Bytes::copy_from_slice(id.as_bytes()))
 }
 
-/// The caller of a batch that must be whole learns that it is given up.
+/// A caller that asks for a whole batch gets an error if the node gives the batch up.
 #[test]
 fn a_whole_batch_that_is_given_up_is_an_error() {
     let file_system = FileSystem::simulated(5);
@@ -256,7 +257,7 @@ fn a_whole_batch_that_is_given_up_is_an_error() {
                     other.on_shard(1, |_| async {}).await;
                 }
                 match batch.await.unwrap_err() {
-                    // The other shard owns the entry.
+                    // The shard with the fault owns the entry, so the batch never began.
                     StorageError::CommitLog(CommitLogError::Write(_)) => {}
                     error => break error,
                 }
@@ -269,7 +270,8 @@ fn a_whole_batch_that_is_given_up_is_an_error() {
     .unwrap();
 }
 
-/// Notes are removed as soon as the log can be written again, not only at the next start.
+/// The entries of batches are removed as soon as the log can be written again, not only at the next
+/// start.
 #[test]
 fn notes_do_not_stay_when_the_log_fails_for_a_while() {
     let file_system = FileSystem::simulated(3);
@@ -304,7 +306,8 @@ fn notes_do_not_stay_when_the_log_fails_for_a_while() {
     .unwrap();
 }
 
-/// While a part of each batch cannot be written, any number of batches may fail.
+/// A part of each batch cannot be written. The node refuses further batches once the unfinished
+/// ones have too many bytes.
 #[test]
 fn batches_that_fail_are_kept_within_bounds() {
     let file_system = FileSystem::simulated(4);

@@ -1,5 +1,5 @@
-//! A look-up of one row, which answers at once or not at all, against a read of the row around all
-//! caches.
+//! Compares look-ups of one row, which answer at once or not at all, with a read of the row that
+//! bypasses the row cache.
 
 use std::sync::Arc;
 
@@ -16,8 +16,8 @@ use crate::support::*;
 /// The cells that a reader sees of a row: column, path, value.
 type Seen = Vec<(ColumnId, Option<Bytes>, Bytes)>;
 
-/// The row as a point read of CQL sees it; `None` if it is not visible. A memtable may hold cells
-/// of dropped columns.
+/// Returns the row as a point read of CQL sees it, or `None` if it is not visible. A memtable may
+/// have cells of dropped columns; these are left out.
 fn seen(table: &TableMetadata, found: &FoundRow<'_>, now_s: u32) -> Option<Seen> {
     let row = found.row.as_ref()?;
     let above = found.partition_deletion.max(found.range_deletion);
@@ -66,7 +66,7 @@ fn cells(row: &Row) -> Seen {
     cells
 }
 
-/// Prefetching may do nothing; the following reads are compared in any case.
+/// Looks ahead for the row, and checks that no cache counts this as a read.
 fn look_ahead(database: &Node, table: &TableMetadata, key: &DecoratedKey, clustering: &Clustering) {
     let counts =
         || (database.store().metrics().page_cache_hits, database.store().row_cache().metrics());
@@ -83,7 +83,8 @@ fn look_ahead(database: &Node, table: &TableMetadata, key: &DecoratedKey, cluste
     assert_eq!(counts(), before);
 }
 
-/// Returns whether the look-up was answered.
+/// Compares the look-ups of a row with a read. Returns true if the look-up through the caches has
+/// an answer.
 pub(crate) async fn compare_look(
     database: &Node,
     table: &Arc<TableMetadata>,

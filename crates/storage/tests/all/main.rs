@@ -1,5 +1,5 @@
 //! Tests of storage as a whole, one behaviour for each file. They are one program, because linking
-//! many takes longer than running them.
+//! many programs takes longer than running the tests.
 #![allow(clippy::unwrap_used)]
 
 mod acknowledged_writes_survive_crashes;

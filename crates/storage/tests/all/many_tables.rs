@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::support::*;
 
-/// More than are flushed, opened or dropped at once.
+/// Number of tables, more than are flushed, opened or dropped at once.
 const TABLES: u32 = 80;
 
 fn name(number: u32) -> String {

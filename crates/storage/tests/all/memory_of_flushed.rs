@@ -7,7 +7,7 @@ use espalier_storage::CompactionKind;
 
 use crate::support::*;
 
-/// Memory is freed in steps.
+/// Yields often enough to free memory, which happens in steps.
 async fn yield_core() {
     for _ in 0..1000 {
         preempt::yield_now().await;

@@ -93,7 +93,7 @@ pub fn a_long_read_sees_one_version_of_a_partition() {
     }
 }
 
-/// Rows that are written one by one, without a yield between them.
+/// Rows are written one by one, without a yield between them.
 #[test]
 pub fn a_long_read_sees_one_version_of_single_rows() {
     for seed in espalier_testing::seeds(12) {

@@ -26,7 +26,8 @@ use crate::support::*;
 
 const ROWS: i32 = 40;
 
-/// All rows of a version but every fifth, after a deletion of the previous content.
+/// Returns an update that deletes the previous content, and writes all rows of a version but every
+/// fifth.
 fn version_of(wide: &TableMetadata, version: i64) -> PartitionUpdate {
     let mut update = PartitionUpdate::new(wide.id, key("p"));
     let value = version.to_string();
@@ -136,7 +137,7 @@ fn single_row_partitions_are_whole_too() {
         let narrow = table(&database, "narrow");
         let newest = Arc::new(AtomicI64::new(0));
         let write = async |version: i64| {
-            // Uniform versions delete the partition and write it again in one update; every third
+            // Even versions delete the partition and write it again in one update. Every third
             // version writes its columns one by one.
             let value = version.to_string();
             let mut update = PartitionUpdate::new(narrow.id, key("p"));

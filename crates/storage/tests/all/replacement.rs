@@ -1,5 +1,6 @@
 //! A node takes the files of a Cassandra node: as a whole or not at all, once, and without a change
-//! of that node's directories. A node of ours stands for the Cassandra node, whose layout it has.
+//! of that node's directories. In these tests, a node of Espalier plays the Cassandra node, because
+//! both have the same layout of directories.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +28,8 @@ fn replaced() -> ReplacedNode {
     }
 }
 
-/// Lets the node run that stands for Cassandra; it writes rows with these names.
+/// Starts the node that plays Cassandra, writes rows with these names, and stops the node. Returns
+/// its host id.
 async fn cassandra(file_system: &FileSystem, generation: u32, names: &[&str]) -> Uuid {
     let configuration = StorageConfiguration::new("cassandra");
     let database = open(file_system, configuration).await.unwrap();
@@ -56,7 +58,8 @@ async fn take(file_system: &FileSystem) -> Result<(), StorageError> {
     take_files(file_system, &replaced(), Path::new("node/data")).await
 }
 
-/// Opens the node in its new place and checks that it is the other one.
+/// Opens the node in its new place, and checks that it has the host id, the rows and the tokens of
+/// the other node.
 async fn check(file_system: &FileSystem, host_id: Uuid, expected: &[&str]) {
     let database = open(file_system, configuration()).await.unwrap();
     assert_eq!(database.store().host_id(), host_id);
@@ -111,7 +114,7 @@ fn a_node_is_the_other_one_with_its_files() {
         file_system.write_atomically("node/data/espalier.lock", vec![]).await.unwrap();
         take(&file_system).await.unwrap();
         check(&file_system, host_id, &["a", "b"]).await;
-        // Once more: nothing happens. The other node's directories may be gone by then.
+        // Taking the files again changes nothing, even if the other node's directories are gone.
         take(&file_system).await.unwrap();
         assert_eq!(files(&file_system, "cassandra").await, before);
         file_system.remove_dir_all("cassandra").await.unwrap();
@@ -167,7 +170,7 @@ fn files_that_are_not_the_nodes_are_refused() {
         cassandra(&file_system, 6, &["b"]).await;
         let error = reason(take(&file_system).await);
         assert!(error.contains("the Cassandra node has run since its files were taken"), "{error}");
-        // Data of a node that has replaced none.
+        // Without this record, the directory is that of a node that has replaced none.
         file_system.remove_file("node/data/replaced").await.unwrap();
         let error = reason(take(&file_system).await);
         assert!(error.contains("has data that are not of a Cassandra node"), "{error}");

@@ -14,7 +14,7 @@ async fn take(database: &Node, tag: &str) {
     database.snapshots().take(tag.into(), vec![wanted], true).await.unwrap();
 }
 
-/// A node with a snapshot of `kept` and `moved`, with changes to the table after it.
+/// Opens a node with a snapshot of `kept` and `moved`, and changes the table after the snapshot.
 async fn prepared(file_system: &FileSystem) -> Node {
     let database = open(file_system, configuration()).await.unwrap();
     create(&database, vec![narrow_table()]).await;
@@ -33,7 +33,7 @@ fn a_table_becomes_what_the_snapshot_has() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = prepared(&file_system).await;
-        // Compacted, so that the snapshot has files of its own.
+        // After the compaction, the snapshot has files of its own.
         database.compactions().compact("ks", None, true).await.unwrap();
         for _ in 0..2 {
             write_narrow(&database, &["memory"]).await;
@@ -131,8 +131,8 @@ fn wherever_the_power_goes_it_can_be_done_again() {
         let is_done = Rc::new(Cell::new(false));
         block_on(async {
             let database = prepared(&file_system).await;
-            // The files are first read and compared, which takes most of the operations before
-            // anything changes.
+            // The restore first reads and compares the files. This takes most of the operations
+            // before anything changes.
             disk.power_off_after(120 + Generator::from_seed(seed).below(280));
             is_done.set(database.snapshots().restore("ks", "narrow", "monday").await.is_ok());
         });
@@ -159,8 +159,8 @@ fn wherever_the_power_goes_it_can_be_done_again() {
     assert!(are_met || !espalier_testing::runs_all(), "{befores} {parts} {afters}");
 }
 
-/// The snapshot is removed before the restore, and nothing changes, or after the table has its
-/// files.
+/// The snapshot is removed either before the restore, which then changes nothing, or after the
+/// table has the files of the snapshot.
 #[test]
 fn a_snapshot_is_not_removed_while_it_is_restored() {
     let (mut befores, mut afters) = (0, 0);

@@ -1,7 +1,7 @@
-//! Reads through the row cache against reads around it: any history, with flushes, compactions,
-//! evictions and invalidation at any point, and with several concurrent readers. Look-ups of one
-//! row, which the cache answers and fills itself from, are included. Tables are fixed here;
-//! `row_cache_histories` has random ones, with readers beside the writer.
+//! Compares reads through the row cache with reads that bypass it, in random histories with
+//! flushes, compactions, evictions and invalidations. The histories include look-ups of one row,
+//! which the cache answers, and from which it adds rows. The tables are fixed here;
+//! `row_cache_histories` has random tables, and readers beside the writer.
 
 use std::{
     cell::{Cell, RefCell},
@@ -56,7 +56,7 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
     let file_system = FileSystem::simulated(seed);
     let mut writer = Writer::new(seed);
     writer.ttl_s = 10_000;
-    // Purges depend on the clock; nothing expires meanwhile.
+    // Purges depend on the clock. Nothing expires during the history.
     writer.now_s = if shape.purges {
         u32::try_from(time::now_seconds()).unwrap() - 3
     } else {
@@ -192,7 +192,7 @@ fn reads_of_composite_clusterings_are_those_without_the_cache() {
     check_seeds(320, 15, Shape { cache_bytes: 3 << 10, ..shape }, 400);
 }
 
-/// Returns a number from the environment.
+/// Returns a number from the environment, or `default`.
 pub(crate) fn number_from_environment(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|number| number.parse().ok()).unwrap_or(default)
 }
@@ -226,8 +226,8 @@ fn a_million_steps() {
     println!("{met:?}");
 }
 
-/// Writers of whole partitions, and readers that yield at every step: each reader sees one write,
-/// not parts of two.
+/// A writer writes whole partitions, and readers yield in the middle. Each read sees one write, not
+/// parts of two.
 #[test]
 fn readers_see_whole_writes_while_flushes_update_the_cache() {
     // On a busy machine all reads of one seed may have had misses.

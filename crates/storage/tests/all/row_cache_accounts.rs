@@ -216,7 +216,7 @@ fn deleted_shares_of_counters_stay_deleted() {
     }
 }
 
-/// Rule 18, for each way in which rows enter the cache.
+/// Rule 18 of docs/cache.md, for each way in which rows enter the cache.
 #[test]
 fn rows_beyond_a_16th_of_the_cache_are_not_kept() {
     const LARGE: usize = 100_000;
@@ -279,8 +279,8 @@ fn rows_beyond_a_16th_of_the_cache_are_not_kept() {
     });
 }
 
-/// Rows that are cached from flushes are decided on before the limit is lowered. Afterwards only
-/// growth by a flush is refused.
+/// A cached static row stays if the limit is lowered and the row exceeds a 16th of it. Only a flush
+/// that makes the row larger has an effect: the cache forgets the table.
 #[test]
 fn static_rows_that_have_become_too_large_stay_until_they_grow() {
     let file_system = FileSystem::simulated(1);

@@ -1,5 +1,5 @@
-//! Rows that consist only of old tombstones leave the row cache when a read has met them, and
-//! nothing comes back by that.
+//! Rows that consist only of old tombstones leave the row cache when a read has met them, and no
+//! deleted data comes back.
 
 use std::sync::Arc;
 
@@ -34,8 +34,8 @@ async fn first(database: &Node, table: &Arc<TableMetadata>) -> (Option<i32>, u64
     (value.map(|value| i32::from_be_bytes(value[..].try_into().unwrap())), met)
 }
 
-/// Runs with a partition of [`ROWS`] rows, all of it cached, with the first half deleted and
-/// flushed.
+/// Runs `check` with a partition of [`ROWS`] rows. All rows are cached, and the first half is
+/// deleted and flushed.
 fn with_queue(grace_s: u32, check: impl AsyncFn(Node, Arc<TableMetadata>, u32)) {
     let file_system = FileSystem::simulated(1);
     run(async {

@@ -1,5 +1,5 @@
-//! Range deletions that start and end at rows. Whichever part of a partition is read first, in
-//! either direction, the cache then has each row and each gap under its own deletion.
+//! Tests range deletions that start and end at rows. Whichever part of a partition is read first,
+//! in either direction, the cache then has each row and each gap under its own deletion.
 
 use std::sync::Arc;
 
@@ -17,12 +17,12 @@ use crate::{
 
 const ROWS: i32 = 5;
 
-/// Rows are at every second value.
+/// Returns a bound at row `at`. Rows are at every second value.
 fn bound(kind: BoundKind, at: i32) -> ClusteringBound {
     ClusteringBound { kind, values: [Some(int(at * 2))].into() }
 }
 
-/// Bounds of a slice that is not empty, at rows or beside them.
+/// Returns a slice that is not empty, with bounds at rows or beside them.
 fn random_slice(random: &mut Generator) -> ClusteringSlice {
     let first = random.below(ROWS as u64) as i32;
     let last = first + random.below((ROWS - first) as u64) as i32;
@@ -50,7 +50,8 @@ fn read_of(
     ReadCommand { slices, direction, ..command(table, target) }
 }
 
-/// One of two deletions, so that the same one can be on both sides of the other.
+/// Returns a random range with one of two deletions, so that the same deletion can be on both sides
+/// of the other.
 fn random_tombstone(random: &mut Generator) -> RangeTombstone {
     let ClusteringSlice { start, end } = random_slice(random);
     RangeTombstone { start, end, deletion: DeletionTime::new(2 + 3 * random.below(2) as i64, NOW) }
@@ -126,7 +127,8 @@ fn what_reads_add_is_what_the_files_have() {
                 }
                 flush.await;
                 if random.below(2) == 0 {
-                    // Between rows and at them, older than the other deletions.
+                    // The row is between other rows or at one of them, and its timestamp is between
+                    // those of the two deletions.
                     let mut older = PartitionUpdate::new(wide.id, key("p"));
                     let (at, timestamp) =
                         (random.below(2 * ROWS as u64) as i32 - 2, 3 + random.below(2) as i64);
@@ -144,8 +146,8 @@ fn what_reads_add_is_what_the_files_have() {
     }
 }
 
-/// Rule 17: a row deletion that the files have purged is kept for that row while the row is cached,
-/// and for nothing else.
+/// Rule 17 of docs/cache.md: a row deletion that the files have purged is kept for that row while
+/// the row is cached, and for nothing else.
 #[test]
 fn a_purged_deletion_does_not_spread() {
     for direction in [Direction::Forward, Direction::Reverse] {

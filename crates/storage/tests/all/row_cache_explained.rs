@@ -1,4 +1,5 @@
-//! The row cache explains exactly the ranges that were read as continuous.
+//! Tests that the row cache reports exactly its continuous ranges, after reads, flushes and
+//! evictions.
 
 use std::sync::Arc;
 
@@ -20,7 +21,8 @@ async fn known(database: &Node, table: &Arc<TableMetadata>) -> ContinuousPartiti
     }
 }
 
-/// Ranges in the notation `[1, 3) 2 rows`, for tables with one clustering column.
+/// Returns ranges in the notation `[1, 3) 2`, with the number of rows at the end, for tables with
+/// one clustering column.
 fn ranges(known: &ContinuousPartition) -> Vec<String> {
     let value = |bound: &ClusteringBound| match bound.values.first() {
         Some(Some(value)) => i32::from_be_bytes(*value.first_chunk().unwrap()).to_string(),

@@ -1,5 +1,5 @@
-//! A reader of the newest rows of partitions that grow at their head never reads files, for any
-//! number of flushes, although memory holds only a part of the rows.
+//! After its first reads, a reader of the newest rows of partitions that grow at their head reads
+//! no files, for any number of flushes, although memory has only a part of the rows.
 
 use espalier_runtime::file::FileSystem;
 use espalier_storage::{Node, ReadTarget};

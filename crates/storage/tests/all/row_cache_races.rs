@@ -18,7 +18,8 @@ use crate::{
     support::*,
 };
 
-/// Clusterings with several byte forms for one value: rows keep their form beside their path.
+/// Returns a table of clusterings with several byte forms for one value, so that cached rows store
+/// this form beside their path.
 fn varint_table() -> TableMetadata {
     TableBuilder::new("ks", "inexact", TableId(Uuid::from_u128(0xa9)))
         .partition_key("k", CqlType::Blob)
@@ -111,7 +112,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
             disturber.await;
         }
         // Nothing is counted that does not exist. A flush that adds its rows may keep the last
-        // entry until it is done.
+        // entry until the flush is done.
         let mut left = (0, 0, 0);
         for _ in 0..10_000 {
             database.store().row_cache().set_limit(0);
@@ -129,8 +130,8 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
 }
 
 /// Rule 9 of docs/cache.md. A read of many cached rows takes longer than a write of the first and
-/// the last row and its flush, which adds both to the cache while the read is between them. The
-/// read must return the last row as old as the first one.
+/// the last row and its flush, which adds both rows to the cache while the read is between the two.
+/// The read must return the last row as old as the first one.
 #[test]
 fn a_long_read_of_known_rows_shows_one_state() {
     const ROWS: i32 = 3000;
@@ -174,8 +175,7 @@ fn a_long_read_of_known_rows_shows_one_state() {
             flushed.set(version);
         }
         is_over.set(true);
-        // Otherwise the test shows nothing: a write and its flush started and ended while a read
-        // was under way.
+        // A write and its flush started and ended during a read. Otherwise the test shows nothing.
         assert!(reader.await > 0);
         preempt::force_every_yield(false);
         let metrics = database.store().row_cache().metrics();

@@ -1,5 +1,5 @@
-//! Scans of small tables read files once, and then only memory, while no file can be read. Flushes
-//! keep that true.
+//! Scans of small tables read files once, and then only memory. The tests make the files unreadable
+//! to check this. It stays true after flushes.
 
 use std::sync::Arc;
 
@@ -38,7 +38,7 @@ fn scan(table: &Arc<TableMetadata>) -> ReadCommand {
     command(table, ReadTarget::Range(KeyRange::full()))
 }
 
-/// Runs with a table of 100 partitions in one file.
+/// Runs `check` with a table of 100 partitions in one file.
 fn with_table(
     definition: fn() -> TableMetadata,
     cache_bytes: usize,
@@ -114,7 +114,7 @@ fn any_number_of_fences_in_a_row_is_passed() {
             assert!(database.read(part).await.unwrap().partitions.is_empty());
         }
         assert_eq!(database.read(scan(&table)).await.unwrap(), expected);
-        // A row in memory alone lies between them as well.
+        // A row that is only in the memtable lies between the entries as well.
         let insert = insert(&table, "m", None, 10, &[("v", "x")]);
         database.apply(insert).await.unwrap();
         let around = ReadCommand { bypass_cache: true, ..scan(&table) };
@@ -158,7 +158,7 @@ fn of_an_evicted_partition_the_files_are_asked_again() {
 
 #[test]
 fn a_scan_does_not_keep_a_large_table_nor_count_as_a_use() {
-    // A hundred partitions of five rows are estimated at 55 kB, more than a 16th of this.
+    // A hundred partitions of five rows are estimated at 55 kB, more than a 16th of this cache.
     with_table(wide_table, 512 << 10, async |database, table, _| {
         let before = database.store().row_cache().metrics();
         assert_eq!(rows(&database.read(scan(&table)).await.unwrap()), 500);

@@ -29,10 +29,10 @@ fn covered_rows() -> i32 {
     if espalier_testing::runs_all() { 137_000 } else { 30_000 }
 }
 
-/// Number of small rows that are processed without a yield.
+/// Number of large rows. As many small rows are read without a yield.
 const LARGE_ROWS: i32 = 256;
 const LARGE_ROW_BYTES: usize = 128 << 10;
-/// Each slice leaves two entries in the cache.
+/// Number of empty slices. Each leaves two entries in the cache.
 const EMPTY_SLICES: i32 = 10_000;
 
 /// Maximum time in µs: ten times the budget of a task.
@@ -48,7 +48,7 @@ impl Work {
     }
 }
 
-/// A database with one table that has one partition of many rows.
+/// A database with a table for partitions of many rows.
 struct Fixture {
     database: Node,
     wide: Arc<TableMetadata>,
@@ -145,7 +145,7 @@ fn changed(before: &RowCacheMetrics, after: &RowCacheMetrics) -> u64 {
     count(after) - count(before)
 }
 
-/// Runs the work of `prepare` repeatedly. It must change at least `least` rows, and at most
+/// Runs the work of `prepare` repeatedly. The work must change at least `least` rows, and at most
 /// `max_at_once` in one turn.
 fn check<P>(least: u64, max_at_once: u64, prepare: impl Fn(Rc<Fixture>) -> P)
 where
@@ -218,8 +218,8 @@ fn forgetting_many_rows_gives_way() {
     });
 }
 
-/// The continuity of partitions changes when one is invalidated, while its rows are still behind
-/// it.
+/// The continuity of partitions changes when a partition is invalidated, while its rows are still
+/// behind its header.
 #[test]
 fn forgetting_many_rows_gives_way_where_ranges_of_partitions_are_known() {
     check(covered_rows() as u64, 64, async |fixture| {
@@ -248,7 +248,7 @@ fn a_read_of_large_cached_rows_gives_way() {
     });
 }
 
-/// A scan does not read the cached entries of a partition; it adds it as a whole.
+/// A scan does not read the cached entries of a partition; it adds the partition as a whole.
 #[test]
 fn a_scan_over_many_known_places_gives_way() {
     check(1, 64, async |fixture| {

@@ -11,18 +11,18 @@ use crate::support::*;
 
 const BUDGET: u64 = 1 << 20;
 const MAX_ROW_BYTES: u64 = BUDGET / 4 * 3;
-/// Hot reads between two adjustments of the split.
+/// Number of hot reads between two adjustments of the split.
 const READS: u64 = 1000;
 /// Nine rows fill a chunk of a file, and nearly each hot row needs a cached chunk of 16 KiB.
 const PAGED: u64 = 15_000;
 const HOT_PAGES: u64 = 25;
-/// Rows of some 400 bytes each in the cache.
+/// Number of rows, which take some 400 bytes each in the cache.
 const ROWS: u64 = 15_000;
 const HOT_ROWS: u64 = 1200;
 
 struct Caches {
     database: Node,
-    /// Its rows are not cached.
+    /// Table whose rows are not cached.
     of_pages: Arc<TableMetadata>,
     of_rows: Arc<TableMetadata>,
     random: Generator,
@@ -76,8 +76,8 @@ impl Caches {
         self.database.store().row_cache().metrics().limit_bytes
     }
 
-    /// Reads hot pages in rounds, with rows that are read once in between. Returns how many reads
-    /// of a round missed, as the mean of the last rounds.
+    /// Reads hot pages in rounds, with rows that are read once in between. Returns the number of
+    /// misses of a round, as the mean of the last rounds.
     async fn hot_pages(&mut self, rounds: u64) -> u64 {
         let mut all = Vec::new();
         for _ in 0..rounds {
@@ -95,7 +95,8 @@ impl Caches {
         mean_of_last(&all)
     }
 
-    /// Reads hot rows in rounds, with pages that are read once in between.
+    /// Reads hot rows in rounds, with pages that are read once in between. Returns the misses as
+    /// [`Self::hot_pages`] does.
     async fn hot_rows(&mut self, rounds: u64) -> u64 {
         let mut all = Vec::new();
         for _ in 0..rounds {
@@ -127,7 +128,7 @@ fn memory_goes_to_what_is_asked_for_again() {
         let rounds = if espalier_testing::runs_all() { 50 } else { 18 };
         let repetitions = if espalier_testing::runs_all() { 2 } else { 1 };
         for round in 0..repetitions {
-            // Rows that are read once fill as much memory as pushes the pages out.
+            // Rows that are read once fill so much memory that they push the pages out.
             let (first, settled) = (caches.hot_pages(3).await, caches.hot_pages(rounds).await);
             println!("round {round}: pages {first} {settled}, border {}", caches.border());
             assert!(settled < READS / 10, "{settled}");

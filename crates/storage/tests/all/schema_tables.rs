@@ -196,7 +196,8 @@ fn the_time_of_a_drop_is_rounded_toward_zero() {
     }
 }
 
-/// The schema leaves out a table with invalid rows, by name; a user type takes its tables along.
+/// The schema leaves out tables and user types with invalid rows, and tables that use such a type.
+/// It lists them by name.
 #[test]
 fn an_unreadable_table_leaves_the_others() {
     let table_of = |name: &str, id: u128, column_type: CqlType| {

@@ -1,5 +1,5 @@
 //! The commit log stays within its bounds: flushed segments are recycled, and unflushed tables are
-//! flushed when they hold too many.
+//! flushed when they keep too many segments.
 
 use std::time::Duration;
 
@@ -51,7 +51,7 @@ fn the_log_does_not_grow_beyond_its_share() {
 }
 
 /// All segments fill up, and all tables are flushed, before the first segment is written. No later
-/// flush would release them.
+/// flush would release the segments.
 #[test]
 fn segments_that_were_flushed_before_they_were_written_are_given_up() {
     let file_system = FileSystem::simulated(1);

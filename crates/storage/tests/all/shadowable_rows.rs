@@ -1,5 +1,5 @@
-//! Shadowable deletions, which only foreign files have, and rows that are written over them. They
-//! meet in the row cache, and every kind of read returns the same.
+//! Tests shadowable deletions, which only foreign files have, with rows that are written over these
+//! deletions. The two meet in the row cache, and every kind of read must return the same.
 
 use std::{path::Path, sync::Arc};
 
@@ -17,7 +17,7 @@ use uuid::Uuid;
 
 use crate::support::*;
 
-/// `k blob, c int, v blob, PRIMARY KEY (k, c)`.
+/// Returns the table `k blob, c int, v blob, PRIMARY KEY (k, c)`.
 fn view_table() -> TableMetadata {
     TableBuilder::new("ks", "view", TableId(Uuid::from_u128(0xb1)))
         .partition_key("k", CqlType::Blob)
@@ -26,7 +26,7 @@ fn view_table() -> TableMetadata {
         .build()
 }
 
-/// Rows 1 to 4 of partition `a`, each with only a shadowable deletion.
+/// Writes a file with rows 1 to 4 of partition `a`, each with only a shadowable deletion.
 async fn write_foreign(file_system: &FileSystem, directory: &Path, table: &Arc<TableMetadata>) {
     file_system.create_dir_all(directory).await.unwrap();
     let id = SSTableId::Generation(1.try_into().unwrap());
@@ -70,8 +70,8 @@ fn what_a_shadowable_deletion_covers_stays_covered_in_the_row_cache() {
         write_foreign(&file_system, directory, &view).await;
         database.import("ks", "view", Some(directory.into())).await.unwrap();
         assert!(read_partition(&database, &view, "a").await.is_none());
-        // Older than the deletion, by a row and by a cell alone; equally old; newer, which voids
-        // the deletion.
+        // Rows 1 and 2 are older than the deletion, and row 2 has only a cell. Row 3 is equally
+        // old. Row 4 is newer, which voids the deletion.
         for (number, timestamp) in [(1, 5_000_000), (2, 5_000_000), (3, 7_000_000), (4, 8_000_000)]
         {
             let mut mutation = insert(&view, "a", Some(number), timestamp, &[("v", "new")]);
@@ -93,8 +93,8 @@ fn what_a_shadowable_deletion_covers_stays_covered_in_the_row_cache() {
             }
             looks = looked_at(&database, &view);
         }
-        // From the row cache, to which the flush has added its rows. It keeps none of which nothing
-        // but a deletion is left.
+        // The flush has added its rows to the row cache. The cache keeps no row of which only a
+        // deletion is left.
         assert_eq!(looks, [None, None, None, Some(true)]);
     });
 }

@@ -1,4 +1,4 @@
-//! Short range reads leave their pages in the cache, and the next one reads no file.
+//! Short range reads leave their pages in the cache, so that the next such read reads no file.
 
 use espalier_mutation::{KeyBound, KeyRange, Token};
 use espalier_runtime::file::{
@@ -9,7 +9,7 @@ use espalier_storage::ReadTarget;
 
 use crate::{row_cache::settings, support::*};
 
-/// More partitions than scans keep as rows, in three files.
+/// Number of partitions in three files, more than scans add to the row cache.
 const PARTITIONS: u64 = 600;
 const ROWS: i32 = 30;
 

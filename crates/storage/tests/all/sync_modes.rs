@@ -1,4 +1,4 @@
-//! The moment at which a write is acknowledged under each `commitlog_sync`.
+//! Tests when a write is acknowledged, and when it is durable, under each `commitlog_sync`.
 
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ fn with_sync(sync: CommitLogSync) -> StorageConfiguration {
     StorageConfiguration { commitlog_sync: sync, ..configuration() }
 }
 
-/// Periodic sync, with a log in which one segment takes all writes.
+/// Returns a configuration with periodic sync, and a log in which one segment takes all writes.
 fn in_one_segment(period: Duration) -> StorageConfiguration {
     StorageConfiguration {
         commitlog_segment_bytes: 32 << 20,
@@ -55,7 +55,7 @@ fn periodic_acknowledges_at_once_and_syncs_later() {
             database.store().try_apply(&insert(&narrow, "a", None, 1, &[("v", "1")])).unwrap();
         assert!(ticket.unwrap().is_acknowledged());
         time::sleep(Duration::from_millis(300)).await;
-        // At this point it survives every crash.
+        // At this point the write survives every crash.
         assert_durable(&disk, &configuration(), &["a"]).await;
     });
 }
@@ -153,7 +153,7 @@ fn periodic_flushes_each_table_of_a_sync_that_failed() {
         disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("narrow-"));
         for (table, count) in [(&narrow, 1), (&wide, 2)] {
             // Each write is in a segment of its own, because an unsynced segment takes no more
-            // writes. When the second is started the third one is made and synced.
+            // writes. When the second segment is started, the third one is created and synced.
             let fault = Fault::always(Operation::Sync, Effect::InputOutput);
             disk.inject(Fault { count, ..fault }.on_path("commitlog-"));
             let clustering = (table.name == "wide").then_some(1);
@@ -171,7 +171,7 @@ fn periodic_flushes_each_table_of_a_sync_that_failed() {
 }
 
 /// The client of a write whose sync failed has an error, but readers see the write. A barrier fails
-/// until a flush has made it durable.
+/// until a flush has made the write durable.
 #[test]
 fn a_barrier_does_not_pass_a_write_whose_sync_failed() {
     let file_system = FileSystem::simulated(1);
@@ -184,7 +184,7 @@ fn a_barrier_does_not_pass_a_write_whose_sync_failed() {
         database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap_err();
         assert!(database.store().check_log(&narrow).is_err());
         assert!(read_partition(&database, &narrow, "a").await.is_some());
-        // The append itself refuses a write that follows from this one.
+        // The append itself refuses a write that depends on this one.
         for check in [LogCheck::Intact, LogCheck::None] {
             let mut rows = TurnRows::new(&narrow, key("b").borrowed());
             rows.add_row(&narrow, &Clustering::empty());
@@ -256,7 +256,7 @@ fn tables_without_durable_writes_are_not_logged() {
         set_durable_writes(&database, false).await;
         let narrow = table(&database, "narrow");
         let before = database.store().metrics().commit_log.records_appended;
-        // Uniform a log that cannot be written does not matter.
+        // Not even a log that cannot be written matters.
         let disk = file_system.simulated_disk().unwrap();
         disk.inject(Fault::always(Operation::Write, Effect::InputOutput).on_path("commitlog-"));
         database.apply(insert(&narrow, "a", None, 1, &[("v", "1")])).await.unwrap();

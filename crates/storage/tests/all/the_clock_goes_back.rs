@@ -1,5 +1,6 @@
 //! The clock is set back between two lives of a node. Positions in the new commit log are not taken
-//! for positions that files of the earlier life hold, nor for positions before a truncation.
+//! for positions that files of the earlier life hold, nor for positions before a truncation. Later
+//! changes of the schema win over earlier ones.
 
 use espalier_runtime::{block_on, file::FileSystem, time::ManualClock};
 

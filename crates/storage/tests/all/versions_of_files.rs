@@ -21,7 +21,7 @@ async fn set_version(database: &Node, version: &'static str) {
     alter_options(database, "wide", change).await;
 }
 
-/// Returns the versions of the table's files, ordered by file name.
+/// Returns the names of the SSTables of keyspace `ks`, sorted.
 async fn versions(file_system: &FileSystem) -> Vec<String> {
     let mut found = Vec::new();
     for entry in file_system.read_dir("node/data/ks").await.unwrap() {
@@ -119,7 +119,7 @@ fn what_one_version_took_is_stored_under_another() {
         assert!(shown(&database).await.is_empty());
     });
     run(async {
-        // It is replayed from the log.
+        // The deletion is replayed from the log.
         let database = open(&file_system, writing("da")).await.unwrap();
         let wide = table(&database, "wide");
         let refused = database.apply(negative(&wide)).await.unwrap_err();
@@ -134,7 +134,7 @@ fn what_one_version_took_is_stored_under_another() {
     });
 }
 
-/// Versions before `oa` end in 2038, and would expire it then.
+/// Times of versions before `oa` end in 2038, so data that expires later would expire then.
 #[test]
 fn what_expires_later_than_a_version_can_say_is_refused() {
     for (version, is_taken) in [("nb", false), ("me", false), ("oa", true), ("da", true)] {

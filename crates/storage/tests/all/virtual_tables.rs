@@ -17,7 +17,7 @@ fn view(name: &str) -> Arc<TableMetadata> {
     system_table("system_views", name)
 }
 
-/// Reads the row of a table in a view with keyspace and table as the partition key.
+/// Returns `mebibytes` of a table's row in a view with keyspace and table as the partition key.
 async fn mebibytes(database: &Node, name: &str, table: &str) -> Option<i64> {
     let view = view(name);
     let key = DecoratedKey::new(build_composite(&["ks", table]));
@@ -41,7 +41,8 @@ async fn statistics(database: &Node, table: &str) -> TableStatistics {
     all.into_iter().find(is_it).unwrap()
 }
 
-/// Counts the SSTables of a table in its directory: number, total bytes, bytes of the largest.
+/// Returns the number of SSTables in a table's directory, their total bytes, and the bytes of the
+/// largest one.
 async fn files(file_system: &FileSystem, table: &TableMetadata) -> (u64, u64, u64) {
     let directory = Path::new("node/data").join(&table.keyspace).join(table.directory_name());
     let mut sizes = std::collections::BTreeMap::<String, u64>::new();
@@ -102,7 +103,8 @@ fn statistics_are_those_of_the_files_and_memtables() {
         assert!(flushed.memtable_content_bytes < flushed.memtable_bytes);
         assert_eq!(flushed.partitions_estimate, 30 + 5 + 2);
         assert_eq!((flushed.memtable_rows, flushed.memtable_partitions), (2, 2));
-        // A bucket ends a fifth behind the previous one, and a row is more than its value.
+        // The bounds of the buckets of the histogram grow by a fifth each, and a row is more than
+        // its value.
         let partition_bytes = flushed.max_partition_bytes;
         assert!((5000..6200).contains(&partition_bytes), "{partition_bytes}");
         let (least, mean) = (flushed.min_partition_bytes, flushed.mean_partition_bytes);
@@ -133,8 +135,8 @@ fn statistics_are_those_of_the_files_and_memtables() {
     });
 }
 
-/// Returns the partitions and their mean size, as connectors that split tables read them. Both
-/// tables must agree.
+/// Returns the number of partitions and their mean size, as connectors that split tables read them.
+/// Both tables must agree.
 async fn estimates(database: &Node) -> (i64, i64) {
     let mut found = Vec::new();
     for name in ["size_estimates", "table_estimates"] {
@@ -167,7 +169,7 @@ fn estimates_are_of_files_and_memtables_of_all_shards() {
         database.flush("ks", None).await.unwrap();
         let (count, mean) = estimates(&database).await;
         assert_eq!(count, 30);
-        // A bucket of the histogram ends a fifth behind the previous one.
+        // The bounds of the buckets of the histogram grow by a fifth each.
         assert!((1000..1400).contains(&mean), "{mean}");
         write(&database, 30..60, 3000).await;
         let (count, mean) = estimates(&database).await;
@@ -316,7 +318,7 @@ fn snapshots_are_listed() {
         assert_eq!(fields.bigint("true_size"), Some(listed[0].true_bytes as i64));
         assert_eq!(fields.boolean("ephemeral"), Some(false));
         assert!(fields.bigint("created_at").is_some());
-        // Two snapshots with the same files, which the table has as well, and later has not.
+        // Two snapshots have the same files, which the table has as well, until it is compacted.
         let tables = vec![SnapshotTable { id, describe: |_, _| "CREATE TABLE".into() }];
         database.snapshots().take("again".into(), tables, true).await.unwrap();
         for snapshot in database.snapshots().list().await.unwrap() {

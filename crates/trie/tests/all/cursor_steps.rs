@@ -19,7 +19,8 @@ fn xor(first: Option<u32>, second: Option<u32>) -> Option<u32> {
     Some(first.unwrap_or(0) ^ second.unwrap_or(0))
 }
 
-/// An empty trie lists a root of its own, which the naive cursor over the union does not.
+/// Returns true if a union lists the root twice: an empty trie lists a root of its own, which the
+/// naive cursor over the union does not.
 fn lists_root_twice(models: &[Model]) -> bool {
     models.iter().any(Model::is_empty) && union(models).keys().all(Vec::is_empty)
 }

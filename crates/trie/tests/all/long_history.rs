@@ -1,7 +1,7 @@
 //! One history of a million operations (300,000 in the gate) against an ordered map: the trie grows
-//! to tens of thousands of keys and shrinks again, several times, while readers and snapshots come
-//! and go, so that every kind of node and of free block is used over and over. The test prints its
-//! seed; `HISTORY_SEED` and `HISTORY_OPERATIONS` set other values.
+//! to tens of thousands of keys and shrinks again (once in the gate, several times in a full run),
+//! while readers and snapshots come and go. So every kind of node and of free block is used over
+//! and over. The test prints its seed; `HISTORY_SEED` and `HISTORY_OPERATIONS` set other values.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;
@@ -11,9 +11,9 @@ use espalier_trie::memory::{InMemoryTrie, Reader, Snapshot};
 
 type Model = BTreeMap<Vec<u8>, u64>;
 
-/// Operations between two checks of everything.
+/// Number of operations between two checks of everything.
 const PER_CHECK: u64 = 100_000;
-/// Operations from growing to shrinking and back.
+/// Number of operations for which the trie grows, and then for which it shrinks.
 const PER_TIDE: u64 = 150_000;
 const PARTITIONS: u64 = 40;
 

@@ -125,7 +125,8 @@ fn a_change_that_panics_leaves_no_room_behind() {
     }
 }
 
-/// Some reader always exists, each for a while only: contents that no reader can hold do not count.
+/// Some reader always exists, but each only for a while. Contents that no reader can reach do not
+/// count.
 #[test]
 fn what_retired_contents_weigh_is_known() {
     let mut trie = InMemoryTrie::new().with_weight(String::len);
@@ -181,8 +182,8 @@ proptest! {
                     }
                     Err(TrieFull { used }) => {
                         prop_assert_eq!(trie.dump(|content| content.to_string()), before);
-                        // Fewer may be used, if no blocks side by side are free for an array or a
-                        // wide node.
+                        // Fewer blocks than the limit may be used, if no adjacent blocks are free
+                        // for an array node or a wide node.
                         prop_assert!(used <= limit);
                     }
                 }

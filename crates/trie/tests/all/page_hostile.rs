@@ -1,5 +1,5 @@
-//! Tests of broken files: wrong answers and errors are fine; panics, endless loops and growth are
-//! not.
+//! Tests of broken files: wrong answers and errors are fine, but no panics, endless loops or
+//! growing memory.
 
 use crate::page_support::*;
 use espalier_trie::page::layout::{MAX_DEPTH, MAX_PAYLOAD_SIZE};
@@ -61,7 +61,7 @@ fn flipped_bits_and_cut_files() {
                 let at = dice.below(broken.len() as u64) as usize;
                 broken[at] ^= 1 << dice.below(8);
             }
-            // Often near the end, where the root and its nearest children are.
+            // One more change is near the end, where the root and its nearest children are.
             let tail = broken.len().saturating_sub(64);
             let at = tail + dice.below((broken.len() - tail) as u64) as usize;
             broken[at] = dice.roll() as u8;
@@ -106,7 +106,7 @@ fn faults_are_named() {
     // Dense without any child, and sparse without children.
     assert_eq!(fault(&[0x01, 0xA0, 0, 0, 0, 0], 1), (1, Fault::Empty));
     assert_eq!(fault(&[0x01, 0x50, 0], 1), (1, Fault::Empty));
-    // Dense, from 0xFE on, three transitions: keys would go on below.
+    // A dense node with three transitions from 0xFE on: the last one would be beyond 0xFF.
     assert_eq!(fault(&[0x01, 0xA0, 0xFE, 2, 0, 0x10, 1, 0, 1], 1), (1, Fault::Transitions));
     // A node over the end of its page although the file goes on.
     let mut file = vec![1; 4095];

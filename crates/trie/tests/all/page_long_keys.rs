@@ -1,4 +1,5 @@
-//! Tests of long keys, deep tries, far children, and a writer whose memory does not grow with them.
+//! Tests of long keys, deep tries, far children, and a writer whose memory does not grow with the
+//! number of keys.
 
 use crate::page_support::*;
 use espalier_trie::page::layout::PAGE_SIZE;
@@ -71,7 +72,7 @@ fn keys_of_sixty_thousand_bytes() {
 }
 
 /// Children of the root at distances of one to four bytes, and the branches that grow because of
-/// it.
+/// these distances.
 #[test]
 fn children_far_from_their_parents() {
     let mut dice = Dice(31);
@@ -97,9 +98,9 @@ fn children_far_from_their_parents() {
     }
 }
 
-/// Branches of seven full nodes, each over a page of leaves that is already written: they are
-/// smaller than a page when they are finished, and larger when the root is, because their distances
-/// then need three bytes.
+/// Branches of seven full nodes, each over a page of leaves that is already written. A branch is
+/// smaller than a page when it is finished, but larger when the root is finished, because its
+/// distances then need three bytes.
 #[test]
 fn branches_that_outgrow_their_page_while_they_wait() {
     let mut model = Model::new();

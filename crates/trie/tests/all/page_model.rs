@@ -4,7 +4,7 @@ use crate::page_support::*;
 use proptest::collection::{btree_map, vec};
 use proptest::prelude::*;
 
-/// Keys that share prefixes of all lengths: a few letters, sometimes behind a long stem.
+/// Generates keys that share prefixes of all lengths: a few letters, sometimes behind a long stem.
 fn key() -> impl Strategy<Value = Vec<u8>> {
     let letter = prop_oneof![4 => 0x40_u8..0x43, 1 => any::<u8>()];
     let stem = prop_oneof![

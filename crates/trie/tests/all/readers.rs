@@ -47,8 +47,8 @@ impl Drop for Content {
     }
 }
 
-/// Keys that share chains of several blocks and fan out at different depths; some are prefixes of
-/// others.
+/// Returns the key of a number. Keys share chains of several blocks and fan out at different
+/// depths, and some are prefixes of others.
 fn key(number: u64) -> Vec<u8> {
     let spread = number.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     let mut key = vec![b'k'; (spread >> 40) as usize % 3 * 20];
@@ -57,7 +57,7 @@ fn key(number: u64) -> Vec<u8> {
     key
 }
 
-/// Keys that are never removed, whose versions only grow.
+/// Returns true for a key that is never removed, and whose versions only grow.
 fn is_permanent(number: u64) -> bool {
     number.is_multiple_of(3)
 }
@@ -207,7 +207,7 @@ fn readers_outlive_the_writer() {
     }
     let guard = reader.pin();
     let held = guard.get(&key(1)).unwrap();
-    trie.put(&key(1), Content::new(&key(1), 2, &count)).unwrap(); // into limbo
+    trie.put(&key(1), Content::new(&key(1), 2, &count)).unwrap(); // the old content is retired
     trie.remove(&key(2)).unwrap();
     let clone = reader.clone();
     drop(trie);

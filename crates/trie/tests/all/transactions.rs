@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 enum Operation {
     /// Puts (or removes) keys below the prefix.
     Transaction(Vec<u8>, Vec<(Vec<u8>, bool)>),
-    /// Puts all bytes, one after the other, so that nodes become wide.
+    /// Puts (or removes) every n-th byte below the prefix, so that nodes become wide.
     Fan(Vec<u8>, u8, bool),
     Snapshot(Vec<u8>),
     DropSnapshot(prop::sample::Index),
@@ -182,7 +182,8 @@ fn a_transaction_copies_each_node_once() {
     assert_eq!(trie.free_retired(u32::MAX), 0);
 }
 
-/// Writes rows of some partitions; each transaction writes all rows of one, with one number.
+/// Writes rows of some partitions; each transaction writes all rows of one partition, with one
+/// number.
 #[test]
 fn readers_see_all_of_a_transaction_or_nothing() {
     const PARTITIONS: u32 = 3;
@@ -272,8 +273,8 @@ fn removals_beside_a_snapshot_find_room_whatever_is_free() {
     }
 }
 
-/// Its unpublished changes are not visible; the nodes that it would have replaced are, and are
-/// freed once.
+/// The unpublished changes of a forgotten transaction are not visible. The nodes that it would have
+/// replaced stay visible, and are freed once.
 #[test]
 fn a_transaction_may_be_forgotten() {
     for next in 0..4 {

@@ -30,8 +30,7 @@ fn any_kind() -> impl Strategy<Value = CqlType> {
     prop_oneof![scalar(), frozen_type()]
 }
 
-/// Returns whether decoding gives the encoded bytes back. Other types have several forms of one
-/// value.
+/// Returns true if decoding gives the encoded bytes back. Other values have several forms.
 fn has_one_form(ty: &CqlType, value: &[u8]) -> bool {
     let is_nan = match ty {
         CqlType::Float => value.try_into().is_ok_and(|bytes| f32::from_be_bytes(bytes).is_nan()),
@@ -73,7 +72,8 @@ proptest! {
     fn the_order_of_encodings_is_the_order_of_values((ty, values) in values(any_kind(), 2)) {
         let [left, right] = [&values[0], &values[1]];
         let order = ty.compare(left, right);
-        // The order of inverted text depends on the byte behind it, so a terminator belongs to it.
+        // The order of inverted text depends on the byte behind it, so the compared encodings
+        // include a terminator.
         let row = |reversed, value| [ordered(&ty, reversed, Some(value)), vec![TERMINATOR]].concat();
         prop_assert_eq!(ordered(&ty, false, Some(left)).cmp(&ordered(&ty, false, Some(right))), order);
         prop_assert_eq!(row(false, left).cmp(&row(false, right)), order);
@@ -160,7 +160,7 @@ proptest! {
         bytes in vec(prop_oneof![Just(0x40), Just(0x38), Just(0x3E), Just(0), Just(0xFF), Just(0x7F), any::<u8>()], 0..40),
     ) {
         if let Ok(value) = decode(&ty, &mut &bytes[..]) {
-            // Every accepted value has the right shape.
+            // No accepted value is much longer than the bytes.
             prop_assert!(value.len() <= 64 * (bytes.len() + 64));
         }
         let _ = decode_component(&ty, reversed, &mut &bytes[..]);

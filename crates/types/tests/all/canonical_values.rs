@@ -1,5 +1,5 @@
-//! Compares canonical forms with Apache Cassandra 5.0.9: the bytes that `Term.bind` of a marker
-//! returns.
+//! Compares canonical forms with the bytes that `Term.bind` of a marker returns in Apache Cassandra
+//! 5.0.9.
 
 use crate::support::{hex, unhex};
 use espalier_types::{CqlType, Unsorted};
@@ -121,7 +121,8 @@ fn bound_values_become_what_cassandra_makes_of_them() {
     }
 }
 
-/// Cassandra keeps the bytes that the client sent, and has two rows for one value.
+/// Espalier sorts these sets. Cassandra keeps the bytes that the client sent, and so may have two
+/// rows for one value.
 #[test]
 fn sets_inside_tuples_user_types_and_vectors_are_sorted() {
     let unsorted = "00000002 00000004 00000003 00000004 00000001";

@@ -50,7 +50,7 @@ fn values_are_printed_as_cassandra_prints_them() {
     report.finish(800);
 }
 
-/// Returns whether a difference is one of those in the documentation of `literal`.
+/// Returns true if a difference is one of those in the documentation of `literal`.
 fn prints_otherwise(ty: &CqlType, value: &[u8], cassandras: &str) -> bool {
     let marshal = ty.marshal_name();
     match ty {
@@ -87,8 +87,8 @@ fn json_is_read_as_cassandra_reads_it() {
     report.finish(90);
 }
 
-/// Returns whether Cassandra reads JSON differently: it reads decimals through doubles, and refuses
-/// timestamps that fit in 32 bits.
+/// Returns true if Cassandra reads the JSON differently. Cassandra reads decimals through doubles,
+/// and refuses timestamps that fit in 32 bits.
 fn json_is_read_otherwise(ty: &str, text: &str) -> bool {
     matches!((ty, text), ("decimal", "1.50" | "1e10") | ("timestamp", "0"))
 }

@@ -23,8 +23,8 @@ fn validation_agrees_with_cassandra() {
     report.finish(1000);
 }
 
-/// Returns whether only Espalier refuses the value: Cassandra ignores bytes behind the three parts
-/// of a duration, and accepts surrogates and `c0 80` in texts.
+/// Returns true if only Espalier refuses the value. Cassandra ignores bytes behind the three parts
+/// of a duration, and accepts surrogates, `c0 80` and code points beyond U+10FFFF in texts.
 fn is_stricter_here(ty: &CqlType, value: &[u8]) -> bool {
     match ty {
         CqlType::Duration => {

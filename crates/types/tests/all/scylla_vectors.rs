@@ -1,8 +1,8 @@
 //! Compares the byte-comparable form with ScyllaDB's vectors (made by Cassandra, some corrected by
 //! hand).
 //!
-//! The vectors lie beside the repository, in `shared/fixtures`. Without them these tests print a
-//! line and pass.
+//! The vectors lie beside the repository, in `shared/fixtures`. Without the vectors, these tests
+//! print a line and pass.
 
 use std::path::Path;
 
@@ -98,9 +98,9 @@ fn clustering_positions() {
     report.finish(400);
 }
 
-/// Returns whether a difference is ScyllaDB's own (docs/formats/byte-comparable.md): it writes `3f`
-/// for a nested empty value, where Cassandra writes `3e` as for null, and encodes a zero-byte tuple
-/// as one of nulls.
+/// Returns true if a difference is ScyllaDB's own (docs/formats/byte-comparable.md). ScyllaDB
+/// writes `3f` for a nested empty value, where Cassandra writes `3e` as for null, and encodes a
+/// zero-byte tuple as a tuple of nulls.
 fn is_scyllas_own(
     types: &[(CqlType, bool)],
     values: &[Option<Vec<u8>>],

@@ -1,6 +1,6 @@
-//! Runs a target on changed inputs of its corpus, on stable and without libFuzzer:
-//! `mutate TARGET SECONDS [SEED]`. It does not see which code an input reaches, so it finds less
-//! than libFuzzer in the same time. It ends with the first failure, and keeps its input in
+//! Runs a target on changed inputs of its corpus, on stable and without libFuzzer: `mutate TARGET
+//! SECONDS [SEED]`. The tool does not see which code an input reaches, so it finds less than
+//! libFuzzer in the same time. It stops at the first failure, and writes the input that failed to
 //! `fuzz/artifacts/TARGET`.
 #![allow(clippy::disallowed_methods, reason = "a tool for developers, without an event loop")]
 
@@ -16,7 +16,7 @@ use espalier_runtime::{random::Generator, time::Instant};
 
 /// Maximum bytes of an input, as in run.sh.
 const MAX_LENGTH: usize = 8 << 10;
-/// Maximum time of an input; a longer run is a failure.
+/// Maximum time of an input. A run that took longer counts as a failure.
 const MAX_TIME: Duration = Duration::from_secs(10);
 /// The interval of the lines that show the progress.
 const REPORT_INTERVAL: Duration = Duration::from_secs(60);

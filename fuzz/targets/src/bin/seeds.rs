@@ -46,7 +46,7 @@ fn main() -> Result<()> {
         for (target, bytes) in seeds.iter().filter(|(_, bytes)| bytes.len() <= MAX_LENGTH) {
             let folder = results.join(folder).join(target);
             fs::create_dir_all(&folder)?;
-            // Named by content, so that no seed occurs twice.
+            // The name is made from the content, so that no seed occurs twice.
             let name = format!("{:08x}{:08x}", crc32fast::hash(bytes), bytes.len());
             fs::write(folder.join(name), bytes)?;
             written += 1;

@@ -1,4 +1,4 @@
-//! Checks the answers that a node gives before the log-in.
+//! Checks that a node serves no requests before the log-in.
 
 use crate::frames::crc24;
 
@@ -26,7 +26,7 @@ pub(super) fn check(received: &[u8], may_log_in: bool) -> Vec<u8> {
     opcodes
 }
 
-/// Returns the opcodes of all frames, as far as they are not compressed.
+/// Returns the opcodes of all frames up to the first compressed segment.
 fn opcodes_of(received: &[u8]) -> Vec<u8> {
     let (mut rest, mut opcodes) = (received, Vec::new());
     while let Some((version, opcode)) = take_frame(&mut rest) {

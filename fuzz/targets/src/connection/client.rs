@@ -14,14 +14,14 @@ use super::node::{Node, Nodes};
 
 /// Time for which the client waits for an answer in a handshake that the input may have broken.
 const HANDSHAKE_PATIENCE: Duration = Duration::from_millis(50);
-/// Round trips of a handshake.
+/// Maximum round trips of a handshake.
 const MAX_FLIGHTS: usize = 4;
 /// Time in which the node must close a connection whose client has closed.
 const END_LIMIT: Duration = Duration::from_secs(8);
 
 /// The TLS of a client.
 pub(super) struct Encryption {
-    /// The number of its certificate.
+    /// The number of the client's certificate; see [`Nodes`].
     pub certificate: u8,
     pub is_version_1_2: bool,
 }
@@ -29,7 +29,7 @@ pub(super) struct Encryption {
 pub(super) struct Client {
     socket: TcpStream,
     tls: Option<ClientConnection>,
-    /// The place at which the next bytes on the wire are changed, or from which on they are cut.
+    /// The change of the next bytes on the wire; see [`Client::change_wire`].
     change: Option<u16>,
     received: Vec<u8>,
     is_broken: bool,
@@ -53,8 +53,8 @@ impl Client {
         Some(Self { socket, tls, change: None, received: Vec::new(), is_broken: false })
     }
 
-    /// Changes the next bytes on the wire: cuts them if the number is odd, and flips a bit
-    /// otherwise.
+    /// Changes the next bytes on the wire at the offset `number / 2`: cuts them there if the number
+    /// is odd, and flips a bit otherwise.
     pub fn change_wire(&mut self, number: u16) {
         self.change = Some(number);
     }
@@ -104,7 +104,7 @@ impl Client {
         self.is_broken |= self.socket.write_all(&wire).is_err();
     }
 
-    /// Reads once. Returns whether the node has sent something.
+    /// Reads once. Returns true if the node has sent something.
     fn take_ciphertext(&mut self) -> bool {
         let mut wire = [0; 16 << 10];
         match self.socket.read(&mut wire) {
@@ -128,7 +128,7 @@ impl Client {
     }
 
     /// Closes the client's side, and returns all plaintext of the node. Panics if the node does not
-    /// close its side.
+    /// close its side within [`END_LIMIT`].
     pub fn finish(mut self) -> Vec<u8> {
         let _ = self.socket.shutdown(Shutdown::Write);
         let _ = self.socket.set_read_timeout(Some(END_LIMIT));
@@ -147,8 +147,8 @@ impl Client {
     }
 }
 
-/// Connects from an address of this machine: from a new one, or from one whose log-ins may be
-/// limited already, because earlier ones have failed.
+/// Connects from an address of this machine. If it is not a new address, earlier log-ins from it
+/// may have failed, so that the node limits further log-ins from it.
 fn socket(to: SocketAddr, is_new: bool) -> Option<TcpStream> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = if is_new { NEXT.fetch_add(1, Relaxed) % 0x00FF_0000 } else { 0 };

@@ -23,7 +23,7 @@ use node::{Nodes, PASSWORD, ROLE};
 
 /// Steps of an input; further ones are ignored. A node takes 16 messages before the log-in.
 const MAX_STEPS: usize = 64;
-/// Bytes that an input may send.
+/// Number of sent bytes above which further steps are ignored.
 const MAX_BYTES: usize = 64 << 10;
 
 /// Opcodes of the requests that the steps make.
@@ -35,15 +35,17 @@ mod opcode {
     pub const AUTH_RESPONSE: u8 = 0x0F;
 }
 
-/// Panics of all threads of this process: a panic in a task of a node is only printed.
+/// Number of panics in all threads of this process. They are counted, because a panic in a task of
+/// a node is only printed.
 static PANICS: AtomicUsize = AtomicUsize::new(0);
 
 /// Serves a client whose steps are the input. Input: `MODE`, then steps, each a kind with its
 /// content. Bits of MODE: 0 the node, 1 TLS, 2 an address without failed log-ins, 3 and 4 the
 /// client's certificate, 5 TLS 1.2.
 ///
-/// Before the log-in, the node must answer no request but those of the log-in. It must accept only
-/// the right password or certificate. It must close the connection after the client has.
+/// Before the log-in, the node must serve only OPTIONS and the requests of the log-in. It must
+/// accept only the right password or certificate. It must close the connection after the client
+/// has.
 pub fn connection(data: &[u8]) {
     serve(data);
 }
@@ -119,7 +121,7 @@ mod mode {
     pub const CERTIFICATES: u8 = 1;
     pub const TLS: u8 = 2;
     pub const NEW_ADDRESS: u8 = 4;
-    /// The two bits of the client's certificate.
+    /// This bit and the next one are the number of the client's certificate.
     pub const KNOWN: u8 = 8;
     pub const UNKNOWN: u8 = 16;
     pub const VERSION_1_2: u8 = 32;
@@ -132,7 +134,7 @@ struct Session {
     /// All plaintext that was sent.
     sent: Vec<u8>,
     version: u8,
-    /// True once STARTUP has begun the segments of version 5.
+    /// True once a STARTUP of version 5 was queued, so that the next frames go into segments.
     is_segmented: bool,
 }
 
@@ -195,7 +197,7 @@ impl Session {
         self.is_segmented |= self.version == 5;
     }
 
-    /// Queues a frame, in a segment if the connection has begun with version 5.
+    /// Queues a frame, in a segment if a STARTUP of version 5 was queued before.
     fn frame(&mut self, opcode: u8, body: &[u8]) {
         let mut frame = vec![self.version, 0, 0, 1, opcode];
         frame.extend_from_slice(&(body.len() as u32).to_be_bytes());
@@ -247,7 +249,7 @@ mod tests {
         }
         assert_eq!(with(1 | 4, 1), [0u8; 0], "a plain client of a port with TLS");
         assert_eq!(with(1 | 2 | 8 | 16, 1), [0u8; 0], "a certificate of a foreign authority");
-        // The password counts as little as the query after it.
+        // The node refuses the password, as it refuses the requests after it.
         let refused = [SUPPORTED, AUTHENTICATE, ERROR, ERROR, ERROR];
         assert_eq!(with(1 | 2 | 16, 1), refused, "a certificate without a role");
         let wrong = serve(&[4, 1, 13, 4, 13, 6, 13]);

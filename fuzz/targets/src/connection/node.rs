@@ -29,7 +29,8 @@ use super::client::Encryption;
 
 pub(super) const ROLE: &str = "root";
 pub(super) const PASSWORD: &str = "open sesame";
-/// The hash of [`PASSWORD`] with 2^4 rounds, so that an input takes little time.
+/// Binary logarithm of the number of rounds of the password's hash: few, so that an input takes
+/// little time.
 const HASH_ROUNDS: u32 = 4;
 const IDENTITY: &str = "spiffe://example.org/root";
 
@@ -39,9 +40,10 @@ pub(super) struct Node {
     pub takes_certificates: bool,
 }
 
-/// The nodes, and the configurations of clients by the number of their certificate: one without a
-/// certificate, one whose identity has a role, one whose identity has none, and one of a foreign
-/// authority; first for TLS 1.3, then for TLS 1.2.
+/// The nodes, and the configurations of clients: four for TLS 1.3, then four for TLS 1.2. Each four
+/// are ordered by the number of the certificate: 0 is no certificate, 1 a certificate whose
+/// identity has a role, 2 a certificate whose identity has none, and 3 a certificate of a foreign
+/// authority.
 pub(super) struct Nodes {
     passwords: Node,
     certificates: Node,
@@ -87,7 +89,7 @@ impl Nodes {
         if takes_certificates { &self.certificates } else { &self.passwords }
     }
 
-    /// Returns whether the certificate of this number has a role.
+    /// Returns true if a log-in with the certificate of this number is allowed.
     pub fn knows(&self, certificate: u8) -> bool {
         certificate == 1
     }

@@ -1,5 +1,5 @@
 //! A bank: accounts in two tables, and a ledger that each transfer writes in the same transaction.
-//! The balances must always be what the ledger says.
+//! The balances must always agree with the ledger.
 
 use std::{pin::pin, time::Duration};
 
@@ -91,8 +91,8 @@ pub fn transfer(number: i64, source: i64, target: i64, amount: i64) -> String {
     )
 }
 
-/// Returns the outcome of a statement; `None` if it has none some time after the power is off,
-/// because a transaction over several shards waits for the disk then.
+/// Returns the outcome of a statement, or `None` if it has no outcome 5 ms after the power went
+/// off. A transaction over several shards then waits for the disk.
 pub async fn outcome_of(
     processor: &QueryProcessor,
     power: &SimulatedDisk,
@@ -110,7 +110,7 @@ pub async fn outcome_of(
     }
 }
 
-/// Makes a transfer. Returns whether it was acknowledged, and whether its condition held.
+/// Makes a transfer. Returns true if its condition held; `None` if it was not acknowledged.
 pub async fn attempt(
     processor: &QueryProcessor,
     power: &SimulatedDisk,

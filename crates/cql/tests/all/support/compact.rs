@@ -29,7 +29,7 @@ const NAMELESS: &[&str] = &[
     "TableOptions",
     "WhereClause",
 ];
-/// Variants that add nothing to what they hold.
+/// Variants that print without their name, because their value suffices.
 const TRANSPARENT: &[&str] = &["Some", "Literal", "Native", "BindMarker"];
 
 /// Formats the value with a line for each of its fields.

@@ -24,7 +24,7 @@ pub async fn open_with(
     (database, processor)
 }
 
-/// Executes a statement of a client without a keyspace. An error is its text.
+/// Executes a statement of a client without a keyspace. Returns only the message of an error.
 pub async fn execute(processor: &QueryProcessor, statement: &str) -> Result<QueryResult, String> {
     let (mut client, options) = (ClientState::default(), QueryOptions::default());
     let answer = processor.query(statement, &mut client, &options).await;

@@ -14,16 +14,17 @@ thread_local! {
 pub fn configuration() -> StorageConfiguration {
     let mut configuration = StorageConfiguration::new("node");
     configuration.commitlog_segment_bytes = 1 << 20;
-    // Long, for crowds without optimisation.
+    // Long, because a build without optimisation serves crowds of statements slowly.
     configuration.timeouts.cas_contention = Duration::from_secs(60);
-    // Small, so that builds record their progress.
+    // Small, so that builds of views record their progress.
     configuration.view_build_page_rows = 2;
     configuration.view_build_record_pages = 1;
     configuration
 }
 
-/// Opens a node on `count` shards and runs `body` on shard 0, while the others serve. Returns the
-/// result of `body`, and shuts the node down: take images of a crash within `body`.
+/// Opens a node on `count` shards and runs `body` on shard 0, while the others serve. Shuts the
+/// node down and returns the result of `body`. A test that needs the image of a crash must take it
+/// within `body`.
 pub fn on_shards<F, R>(
     count: usize,
     file_system: &FileSystem,
@@ -36,7 +37,7 @@ where
     on_shards_with(count, file_system, configuration(), body)
 }
 
-/// Opens a node with other settings than [`on_shards`].
+/// Does as [`on_shards`], with other settings.
 pub fn on_shards_with<F, R>(
     count: usize,
     file_system: &FileSystem,

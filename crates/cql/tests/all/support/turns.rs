@@ -12,7 +12,7 @@ thread_local! {
     static RELEASED: Event = Event::new();
 }
 
-/// Returns the first key from `least` on that a shard owns.
+/// Returns the lowest key that a shard owns, beginning at `least`.
 pub fn key_of_shard(processor: &QueryProcessor, shard: usize, least: i64) -> i64 {
     let database = processor.database();
     let table = database.store().schema().table("ks", "t").unwrap().clone();
@@ -41,7 +41,8 @@ pub async fn hold(processor: &QueryProcessor, shard: usize, key: i64) {
     hold.await;
 }
 
-/// Releases the turns that are held on a shard, and later ones at once.
+/// Releases the turns that are held on a shard. Turns that [`hold`] takes later are released at
+/// once.
 pub async fn release(processor: &QueryProcessor, shard: usize) {
     processor.database().on_shard(shard, |_| async { RELEASED.with(Event::set) }).await;
 }

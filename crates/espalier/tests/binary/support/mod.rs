@@ -65,7 +65,7 @@ pub fn output(arguments: &[&str]) -> (Option<i32>, String, String) {
     (output.status.code(), text(output.stdout), text(output.stderr))
 }
 
-/// A serving node. It is killed when this is dropped.
+/// A running node. Dropping the value kills the node.
 pub struct Serving {
     child: Child,
     output: BufReader<std::process::ChildStdout>,

@@ -1,5 +1,6 @@
-//! A member whose connections have TLS: it joins, takes a write, and refuses strangers. A flood of
-//! connections without a handshake does not keep its peers out.
+//! A member whose connections have TLS: it joins, stores a batch, refuses strangers, verifies
+//! addresses, and reads new certificates. A flood of connections without a handshake keeps no peer
+//! out.
 #![allow(clippy::disallowed_methods, reason = "certificates are written before anything runs")]
 
 use std::path::Path;
@@ -38,7 +39,7 @@ async fn both_sides(options: TlsOptions) -> Tls {
     Tls(acceptor, TlsConnector::load(options, false).await.unwrap())
 }
 
-/// Returns whether the member answers the handshake of messages.
+/// Returns true if the member accepts the handshake of the messaging protocol.
 async fn is_taken(stream: &TcpStream, from: SocketAddr) -> bool {
     let (kind, framing) = (ConnectionKind::Small, Framing::Crc);
     let mut bytes = Vec::new();
@@ -60,7 +61,7 @@ fn encryption(options: &TlsOptions) -> RingEncryption {
     }
 }
 
-/// Opens a connection with TLS, and returns whether the member answers on it.
+/// Opens a connection with TLS, and returns true if the member accepts its handshakes.
 async fn is_taken_with(options: &TlsOptions, own: SocketAddr, from: SocketAddr) -> bool {
     let Tls(_, connector) = both_sides(options.clone()).await;
     let stream = TcpStream::connect(own).await.unwrap();
@@ -105,7 +106,8 @@ fn a_member_that_verifies_addresses_does_so_in_both_directions() {
         *node.0.schema.borrow_mut() = Some(of_two_replicas());
         let verifying = RingEncryption { verifies_addresses: true, ..encryption(&one) };
         let tls = (Some(both_sides(two.clone()).await), Some(verifying));
-        // The member has joined over a connection of its own, whose peer has its address.
+        // To join, the member has opened a connection, and the peer's certificate has the peer's
+        // address.
         let (peer, own, member) = ring_over(&node, false, None, tls).await;
         assert!(is_taken_with(&two, own, peer.address).await);
         assert!(!is_taken_with(&without_address, own, peer.address).await);
@@ -164,7 +166,7 @@ fn connections_without_a_handshake_keep_no_peer_out() {
             idle.push(TcpStream::connect(own).await.unwrap());
         }
         assert!(is_taken(&TcpStream::connect(own).await.unwrap(), peer.address).await);
-        // The oldest of them lost its place.
+        // The member closed the oldest idle connection to make room.
         let first = idle.swap_remove(0);
         let closed = time::timeout(Duration::from_secs(5), first.read(BytesMut::with_capacity(1)));
         assert!(closed.await.is_ok());

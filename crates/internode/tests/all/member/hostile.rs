@@ -1,7 +1,7 @@
-//! A hostile peer: messages of each kind with each byte cut, flipped and repeated, over a socket.
-//! The member does not panic, answers each request once, acknowledges no mutation or batch that it
-//! has not stored as decoded, and keeps no large memory. Hints and steps of Paxos are not compared
-//! with the writes that are stored.
+//! A hostile peer sends messages of each kind over a socket: cut at each byte, or with one byte
+//! flipped or repeated. The member does not panic, answers each request once, acknowledges no
+//! mutation or batch that it has not stored as decoded, and keeps no large memory. Hints and steps
+//! of Paxos are not compared with the writes that are stored.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -16,11 +16,12 @@ use super::*;
 /// Limit of the growth of the process while the peer sends, in bytes.
 const MAX_GROWTH: u64 = 512 << 20;
 
-/// Returns a body of each kind; in the gate, a short one.
+/// Returns a body of each kind of message. The gate leaves out bodies of 400 bytes or more; a full
+/// run adds all recorded bodies.
 fn kinds() -> Vec<(Verb, Vec<u8>)> {
     let mut kinds: BTreeMap<u32, (Verb, Vec<u8>)> = BTreeMap::new();
     let mut sent = bodies();
-    // Bodies about tables that the member has come first.
+    // The bodies that the member's schema can decode come first, and short ones before long ones.
     let schema = of_two_replicas();
     sent.sort_by_key(|(verb, body)| {
         (Payload::decode(*verb, VERSION, body, &*schema).is_err(), body.len())
@@ -68,7 +69,7 @@ fn kinds() -> Vec<(Verb, Vec<u8>)> {
     }
 }
 
-/// Returns the bytes with each one cut, flipped and repeated.
+/// Returns copies of `bytes`: cut at each byte, and with each byte flipped or repeated.
 fn changes(bytes: &[u8]) -> Vec<Vec<u8>> {
     let mut changes = Vec::new();
     for place in 0..bytes.len() {
@@ -110,7 +111,8 @@ fn framed(message: &[u8]) -> Vec<u8> {
     frames
 }
 
-/// Opens a connection to the member. The member may refuse it while it still closes others.
+/// Opens a connection to the member. Tries again, because the member may refuse connections while
+/// it still closes earlier ones.
 async fn connect(peer: &Peer, member: SocketAddr) -> TcpStream {
     for _ in 0..1000 {
         let stream = TcpStream::connect(member).await.unwrap();
@@ -157,7 +159,7 @@ fn a_hostile_peer_gets_no_false_acknowledgement() {
         let mut next = 1_000_000;
         let mut sent_bodies = 0;
         for (verb, body) in kinds() {
-            // The body is changed, and the header is sound: each request has one answer.
+            // Only the body is changed, so the member must answer each request once.
             let stream = connect(&peer, own).await;
             let mut acknowledged = 0;
             let changes = changes(&body);
@@ -187,7 +189,7 @@ fn a_hostile_peer_gets_no_false_acknowledgement() {
         let in_gate = [Verb::MUTATION_REQ, Verb::READ_REQ, Verb::PAXOS_COMMIT_REQ];
         let (all, mut sent_heads) = (espalier_testing::runs_all(), 0);
         for (verb, body) in kinds().into_iter().filter(|(verb, _)| all || in_gate.contains(verb)) {
-            // The header, and the frame.
+            // These messages have a changed header or frame, so they need no answer.
             let whole = message(7, verb, body);
             let (head, rest) = whole.split_at(whole.len().min(24));
             let of_headers = changes(head).into_iter().map(|head| framed(&[&head, rest].concat()));
@@ -208,7 +210,7 @@ fn a_hostile_peer_gets_no_false_acknowledgement() {
         assert!(grown < MAX_GROWTH, "{grown} bytes");
         assert_eq!(loop_report().unwrap().panicked_tasks, 0);
         peer.arrived.borrow_mut().clear();
-        // The member is sound, and has all its room.
+        // The member still works, and the hostile messages have left no limit exhausted.
         let stream = connect(&peer, own).await;
         let (_, sound) = kinds().into_iter().find(|(verb, _)| *verb == Verb::MUTATION_REQ).unwrap();
         for id in 1..=2000 {
@@ -220,7 +222,8 @@ fn a_hostile_peer_gets_no_false_acknowledgement() {
     });
 }
 
-/// Checks the answers to changed bodies, and forgets them. Returns the number of acknowledgements.
+/// Checks the answers to changed bodies, and removes the answers and the records of the node.
+/// Returns the number of acknowledgements.
 async fn check_answers(
     peer: &Peer,
     node: &TestNode,
@@ -259,7 +262,8 @@ async fn check_answers(
             Ok(Payload::BatchStore(batch)) => {
                 assert!(batches.contains(&batch), "a batch was acknowledged and not kept");
             }
-            // The recorded hint is older than gc_grace_seconds.
+            // The member drops the recorded hint, which is older than gc_grace_seconds, and
+            // acknowledges it.
             Ok(Payload::Hint(_)) => {}
             Err(DecodeError::UnknownTable(_)) if verb == Verb::HINT_REQ => {}
             other => panic!("{verb} was acknowledged: {other:?}"),

@@ -1,4 +1,4 @@
-//! Writes that a member passes on: batches of other coordinators, hints of other replicas, and
+//! Writes that a member passes on: batches of other coordinators, hints for other replicas, and
 //! writes that name further replicas.
 
 use super::*;
@@ -33,8 +33,8 @@ fn a_left_over_batch_goes_to_all_replicas() {
     });
 }
 
-/// Stuck batches are in front: one of a table that does not exist any more, and some that wait for
-/// a node that is down. The batch behind them is finished nevertheless.
+/// Four batches come first: one of a table that does not exist, which is removed, and three that
+/// wait for a node that is down. The member finishes the batch behind them nevertheless.
 #[test]
 fn a_batch_that_cannot_be_finished_does_not_stop_others() {
     block_on(async {
@@ -76,7 +76,8 @@ fn a_hint_of_another_replica_goes_to_it() {
             let mutations = recorded_batch().mutations(&*of_replicas("1")).unwrap();
             let mut mutation = mutations.into_iter().next().unwrap();
             mutation.updates.truncate(1);
-            // The peer has the tokens from that of the member to its own; the member has the rest.
+            // The peer has the tokens above the member's token, up to its own; the member has the
+            // rest.
             let mut keys = (1000..9999).map(|number: i32| Bytes::from(number.to_string()));
             let mut key = |is_peers: bool| {
                 let is_there = |key: &Bytes| {

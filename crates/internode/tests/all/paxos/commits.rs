@@ -1,4 +1,4 @@
-//! Commits whose ballots are older than a truncation, or old, or of one time.
+//! Commits whose ballots are older than a truncation, very old, or of the same microsecond.
 
 use super::*;
 
@@ -14,8 +14,8 @@ async fn committed(database: &Node, newer: Uuid) -> Option<Uuid> {
     Some(ballot)
 }
 
-/// The clock of a coordinator may be behind the clock of a node that truncates the table: an
-/// update that it reports as applied must not be lost.
+/// The clock of a coordinator may be behind the clock of a node that truncates the table. An update
+/// that the coordinator reports as applied must not be lost.
 #[test]
 fn a_commit_is_applied_also_if_its_ballot_is_older_than_a_truncation() {
     block_on(async {
@@ -29,7 +29,8 @@ fn a_commit_is_applied_also_if_its_ballot_is_older_than_a_truncation() {
     });
 }
 
-/// The clock of the node may be days ahead: an update that the node acknowledges must not be lost.
+/// The clock of the node may be days ahead of the coordinator's clock. An update that the node
+/// acknowledges must not be lost.
 #[test]
 fn a_commit_is_applied_whatever_its_age_is_by_the_clock_of_the_node() {
     block_on(async {
@@ -45,7 +46,8 @@ fn a_commit_is_applied_whatever_its_age_is_by_the_clock_of_the_node() {
     });
 }
 
-/// Two coordinators may draw ballots of one microsecond, and replicas of Cassandra may decide both.
+/// Two coordinators may draw ballots of the same microsecond, and replicas of Cassandra may agree
+/// on both.
 #[test]
 fn the_record_of_the_later_of_two_commits_of_one_microsecond_stays_whole() {
     for (first, second) in [(1, 2), (2, 1)] {

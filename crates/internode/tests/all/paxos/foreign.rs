@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// A former replica that still promised would make quorums without a common node.
+/// If a former replica still promised ballots, there could be two quorums without a common node.
 #[test]
 fn a_partition_of_another_node_is_refused() {
     block_on(async {

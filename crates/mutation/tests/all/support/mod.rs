@@ -60,7 +60,7 @@ pub struct SkippingStream {
     reported: DeletionTime,
     obedience: Obedience,
     newest: i64,
-    /// The number of fragments returned.
+    /// The number of calls of `next`.
     pub given: Rc<Counter<usize>>,
 }
 
@@ -172,7 +172,8 @@ impl UnfilteredStream for SkippingStream {
         self.at += skipped;
         let open = self.last_marker(self.at).map_or(DeletionTime::LIVE, |m| self.behind(m));
         if skipped < before {
-            // The place of a change that was not returned yet, other than `position`.
+            // The stream stops before `position`, so the change is at the last marker that it
+            // skipped.
             let at = self.last_marker(self.at).map(|marker| marker.position.clone());
             self.pending = at.and_then(|at| self.change(&at, open));
             return Ok(());

@@ -1,4 +1,5 @@
-//! Proptest strategies that generate requests of the reference implementation and types of ours.
+//! Proptest strategies that generate requests of the reference implementation, and our column
+//! types.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -141,7 +142,7 @@ pub fn request(version: ProtocolVersion) -> impl Strategy<Value = (Opcode, Reque
     ]
 }
 
-/// Generates any type that a column can have.
+/// Generates types for columns, with up to three levels of types inside others.
 pub fn cql_type() -> impl Strategy<Value = CqlType> {
     let simple = prop::sample::select(vec![
         CqlType::Ascii,

@@ -30,8 +30,8 @@ pub const MODES: [Mode; 5] = [
     Mode { version: ProtocolVersion::V5, compression: Some(Compression::Lz4) },
 ];
 
-/// Version 3, which has many differences: see `version_3.rs`.
-#[allow(dead_code)] // not every test program uses it
+/// Version 3; `version_3.rs` tests its differences from version 4.
+#[allow(dead_code)]
 pub const V3: Mode = Mode { version: ProtocolVersion::V3, compression: None };
 
 impl Mode {
@@ -51,14 +51,14 @@ impl Mode {
         }
     }
 
-    /// Creates our decoder, past STARTUP.
+    /// Creates our decoder, in its state after STARTUP.
     pub fn decoder(self) -> Decoder {
         let mut decoder = Decoder::new(DEFAULT_MAX_FRAME_SIZE);
         decoder.start(self.version, self.compression);
         decoder
     }
 
-    /// Creates our send buffer, past STARTUP.
+    /// Creates our send buffer, in its state after STARTUP.
     pub fn send_buffer(self) -> SendBuffer {
         let mut buffer = SendBuffer::default();
         buffer.start(self.version, self.compression);
@@ -72,7 +72,8 @@ impl Mode {
         OracleEnvelope::new(version, direction, flags, opcode, stream, body, None, vec![])
     }
 
-    /// Returns the bytes that a client sends for `requests`.
+    /// Returns the bytes that a client sends for `requests`. In version 5, requests that need more
+    /// than one segment come last.
     pub fn client_bytes(self, requests: &[OracleEnvelope]) -> Vec<u8> {
         let envelopes: Vec<Vec<u8>> = requests
             .iter()
@@ -136,7 +137,8 @@ fn segments(mut encoder: impl FrameEncoder, envelopes: Vec<Vec<u8>>) -> Vec<u8> 
     wire
 }
 
-/// Returns everything that `decoder` decodes from `bytes`, fed in pieces of `chunk` bytes.
+/// Returns the envelopes and failures that `decoder` decodes from `bytes`, which arrive in pieces
+/// of `chunk` bytes.
 pub fn decode_all(
     decoder: &mut Decoder,
     bytes: &[u8],

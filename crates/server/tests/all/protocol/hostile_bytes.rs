@@ -1,4 +1,4 @@
-//! No bytes make the decoder panic, and it never holds more than its limit.
+//! No bytes make the decoders of envelopes and of requests panic.
 
 use cassandra_protocol::frame::Serialize;
 use espalier_server::protocol::{DEFAULT_MAX_FRAME_SIZE, Decoder, Request};
@@ -20,8 +20,8 @@ proptest! {
         }
     }
 
-    /// Bodies with some damaged bytes: the decoder finds the envelope, and its body is refused or
-    /// decoded.
+    /// If only bytes of a body are damaged or missing, the decoder still returns the envelope. The
+    /// decoder of requests may accept or refuse the body.
     #[test]
     fn damaged_bodies(
         mode in prop::sample::select(vec![MODES[0], MODES[3]]),

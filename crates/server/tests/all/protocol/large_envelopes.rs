@@ -97,13 +97,13 @@ fn a_request_above_the_limit_is_refused_alone() {
     }
 }
 
-/// If the answer comes while a driver is still sending, the driver takes the connection for busy.
+/// A driver that receives the answer while it is still sending considers the connection busy.
 #[test]
 fn a_request_above_the_limit_is_refused_once_its_last_byte_is_there() {
     for mode in MODES {
         let wire = mode.client_bytes(&[query(mode, 1, 900_000)]);
         for cut in [1, 6, 8, 9, 20, 131_000, 140_000, wire.len() - 1] {
-            // Compressed, the whole request is shorter than that.
+            // A compressed request may be shorter than `cut`.
             let (begin, end) = wire.split_at(cut.min(wire.len() - 1));
             let (last, rest) = end.split_last().unwrap();
             let mut decoder = Decoder::new(1000);
@@ -150,7 +150,7 @@ fn requests_around_one_above_the_limit_arrive_byte_by_byte() {
     }
 }
 
-/// Bytes that do not compress are sent uncompressed, with a plain length of zero.
+/// Bytes that do not compress are sent uncompressed; the segment's uncompressed length is then 0.
 #[test]
 fn noise_is_sent_as_it_is() {
     let mode = Mode { version: ProtocolVersion::V5, compression: Some(Compression::Lz4) };

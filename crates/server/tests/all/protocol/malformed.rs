@@ -12,7 +12,7 @@ const V4_SNAPPY: Mode = MODES[2];
 const V5: Mode = MODES[3];
 const V5_LZ4: Mode = MODES[4];
 
-/// Returns the answer that a client reads to `wire`, and whether its connection stays open.
+/// Returns the error that answers `wire`, and true if the connection stays open.
 fn answer(mode: Mode, wire: &[u8]) -> (String, bool) {
     let mut decoder = mode.decoder();
     let decoded = decode_all(&mut decoder, wire, 7);
@@ -170,7 +170,7 @@ fn fields() {
     );
 }
 
-/// Returns a segment that carries an envelope as version 5 does.
+/// Returns one envelope in a segment of version 5.
 fn segment(mode: Mode, opcode: cassandra_protocol::frame::Opcode, body: Vec<u8>) -> Vec<u8> {
     mode.client_bytes(&[mode.request(3, opcode, body)])
 }
@@ -232,7 +232,7 @@ fn segments_that_do_not_line_up() {
         "protocol: Invalid message version. Got 4 but previous messages on this connection had version 5",
     );
     survives(V5, &whole(&[5, 0, 0, 1, 0x33, 0, 0, 0, 0], true), "protocol: Unknown opcode 0x33");
-    // An empty segment is valid, and an envelope may arrive byte by byte.
+    // An empty segment is valid, and an envelope may be split into segments of one byte.
     let pieces: Vec<u8> =
         options.iter().flat_map(|byte| whole(&[*byte], false)).chain(whole(&[], true)).collect();
     let decoded = decode_all(&mut V5.decoder(), &pieces, 1000);

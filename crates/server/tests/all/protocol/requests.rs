@@ -66,7 +66,7 @@ fn skip_metadata_is_a_flag_of_its_own() {
     }
 }
 
-/// STARTUP options are found in any case: some drivers write `compression`.
+/// The names of STARTUP options may have any case, because some drivers write `compression`.
 #[test]
 fn startup_options_have_no_case() {
     let mode = MODES[0];

@@ -31,7 +31,7 @@ use super::arbitrary::{cql_type, name};
 use super::driver::{MODES, Mode};
 use super::oracle_responses::{self, Column};
 
-/// Returns the envelope that a client reads when it is sent one response.
+/// Returns the envelope that a client decodes from the bytes of one response.
 fn sent(mode: Mode, extras: &ResponseExtras<'_>, response: &Response<'_>) -> Envelope {
     let mut buffer = mode.send_buffer();
     buffer.write(77, extras, response);
@@ -401,8 +401,8 @@ fn every_error() {
                 ErrorDetail::ReadFailure { .. } | ErrorDetail::WriteFailure { .. }
             );
             if mode.version == ProtocolVersion::V5 && reasons_differ {
-                // Tested below: the reference implementation adds ports that the specification
-                // lacks.
+                // The reference implementation expects ports that the specification lacks;
+                // `failures_of_version_5_name_the_replicas` tests these errors.
                 continue;
             }
             let error = ErrorResponse::new(detail, "what went wrong");
@@ -471,7 +471,8 @@ fn lightweight_transactions_differ_by_version() {
     assert_eq!(body(v5, &unknown), [&b"\0\0\x17\0"[..], counts].concat());
 }
 
-/// Decoded by hand: the reference implementation reads the length of a string as a signed number.
+/// The test reads the body itself, because the reference implementation reads the length of a
+/// string as a signed number.
 #[test]
 fn a_message_longer_than_a_string_can_be_is_cut_at_a_character() {
     let mode = MODES[0];

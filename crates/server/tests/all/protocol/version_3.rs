@@ -1,4 +1,4 @@
-//! Version 3 differs from version 4, byte by byte as in Cassandra 5.0.9.
+//! The differences of version 3 from version 4, compared with the bytes of Cassandra 5.0.9.
 
 use std::net::{IpAddr, Ipv4Addr};
 

@@ -30,7 +30,7 @@ pub async fn ask(address: SocketAddr, method: &str, target: &str) -> (u16, Strin
     (head.split(' ').nth(1).unwrap().parse().unwrap(), body.to_owned())
 }
 
-/// Returns one number of `/metrics`.
+/// Returns the number in the first line of `/metrics` that begins with `name`.
 pub async fn metric(address: SocketAddr, name: &str) -> u64 {
     let (_, text) = ask(address, "GET", "/metrics").await;
     let line = text.lines().find(|line| line.starts_with(name));
@@ -130,7 +130,8 @@ fn a_keyspace_is_flushed_on_demand() {
             };
             let wrong = post("/storage_service/keyspace_flush/ks?table=t").await;
             assert!(wrong.0 == 400 && wrong.1.contains("'table'"), "{wrong:?}");
-            // A flush includes the schema, without which SSTables are of no use.
+            // A flush of a keyspace also flushes the schema. The test flushes the schema first, so
+            // that the flush of `ks.t` counts no tables of the schema.
             let schema = "/storage_service/keyspace_flush/system_schema";
             assert_eq!(post(schema).await, (200, String::new()));
             let before = flushes().await;

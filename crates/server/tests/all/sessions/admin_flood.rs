@@ -8,11 +8,11 @@ use espalier_runtime::time::timeout;
 use super::admin_api::ask;
 use super::node::with_node;
 
-/// More than the admin API has places for connections.
+/// More connections than the admin API accepts at the same time (64).
 const MANY: usize = 100;
 
-/// An operator's request is answered within a moment while idle clients hold all places: clients
-/// that send nothing, half a request, or one request.
+/// The node answers an operator within 5 s, although idle clients have opened as many connections
+/// as it accepts. The clients have sent nothing, a part of a request, or one request.
 #[test]
 fn idle_connections_leave_when_an_operator_comes() {
     let whole = b"GET /metrics HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n";

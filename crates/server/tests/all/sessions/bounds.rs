@@ -53,7 +53,7 @@ fn a_frame_past_the_limit_is_refused_alone() {
         |node| async move {
             for mode in MODES {
                 let mut client = node.client(mode).await;
-                // Text that no compression shortens.
+                // Text that neither LZ4 nor Snappy shortens.
                 let mut state = 1u32;
                 let noise: String = std::iter::repeat_with(|| {
                     state = state.wrapping_mul(1664525).wrapping_add(1013904223);
@@ -357,8 +357,8 @@ fn pipelined_reads_wait_in_the_socket() {
     );
 }
 
-/// A small compressed frame can decompress to a large envelope. The decoder pauses each 256 KiB, so
-/// that the node can count the bytes.
+/// A small compressed frame can decompress to a large envelope. The decoder pauses after each 256
+/// KiB, so that the node can count the bytes.
 #[test]
 fn a_compressed_envelope_grows_in_counted_pieces() {
     const PIECE: usize = 256 * 1024;

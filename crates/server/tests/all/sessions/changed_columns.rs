@@ -22,8 +22,8 @@ async fn execute_without_metadata(client: &mut Client, id: &[u8]) -> (u32, u32) 
     (int(4) & NO_METADATA, int(8))
 }
 
-/// In version 4 a client knows the columns only from PREPARE: without new metadata, it would read
-/// rows of three columns as two.
+/// In version 4 a client learns the columns only from PREPARE, so without new metadata it would
+/// read rows of three columns as rows of two.
 #[test]
 fn version_4_is_told_columns_that_changed() {
     with_node(

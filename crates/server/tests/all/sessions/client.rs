@@ -124,7 +124,7 @@ impl Client {
         self.ask(self.query(0, text)).await
     }
 
-    /// Executes a statement that returns no rows.
+    /// Executes a statement, and panics if it fails.
     pub async fn must(&mut self, text: &str) {
         match self.ask_query(text).await {
             ResponseBody::Result(_) => {}
@@ -161,7 +161,7 @@ impl Client {
         }
     }
 
-    /// Returns the error that answers a request.
+    /// Sends one request, and returns the error that answers it.
     pub async fn ask_error(&mut self, request: Envelope) -> ErrorBody {
         match self.ask(request).await {
             ResponseBody::Error(error) => error,

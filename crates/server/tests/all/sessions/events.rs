@@ -48,8 +48,8 @@ fn a_schema_change_reaches_the_connections_of_all_shards_that_want_it() {
                     other => panic!("{other:?}"),
                 }
             }
-            // A connection without registration gets no event: its next envelope is the answer to
-            // its next request.
+            // A connection that did not register for schema changes gets no event, so its next
+            // envelope is the answer to its next request.
             let options = indifferent.request(6, Opcode::Options, vec![]);
             assert!(matches!(indifferent.ask(options).await, ResponseBody::Supported(_)));
         },

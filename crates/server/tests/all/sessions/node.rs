@@ -44,7 +44,7 @@ impl TestNode {
     }
 }
 
-/// Returns addresses without a listener; all shards of a node must use the same ones.
+/// Returns free addresses, because all shards of a node must listen on the same addresses.
 fn free_addresses<const N: usize>() -> [SocketAddr; N] {
     block_on(async {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));

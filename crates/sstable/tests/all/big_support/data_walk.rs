@@ -13,7 +13,8 @@ use espalier_types::{CqlType, vint};
 /// A row or marker.
 pub struct WalkedUnfiltered {
     pub position: BlockPosition,
-    /// The offset of its start from the start of the partition; `end` is the offset after it.
+    /// Offset of the first byte from the start of the partition. `end` is the offset after the last
+    /// byte.
     pub start: u64,
     pub end: u64,
     /// The range deletion that is open after it.

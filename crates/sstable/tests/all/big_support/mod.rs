@@ -1,4 +1,4 @@
-//! Shared by the tests of the BIG index: small SSTables of the repository, and real ones of the
+//! Support for the tests of the BIG index: small SSTables of the repository, and real ones of the
 //! shared fixtures.
 #![allow(dead_code, unused_imports, clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
@@ -30,8 +30,8 @@ use espalier_sstable::{
 };
 use espalier_types::CqlType;
 
-/// Polls a future until it is ready. Files are in memory, so that the future only ever waits after
-/// it yields.
+/// Polls a future until it is ready. Files are in memory, so the future is pending only after it
+/// yields.
 pub fn block_on<F: Future>(future: F) -> F::Output {
     let mut future = pin!(future);
     loop {
@@ -48,7 +48,7 @@ pub struct BigFixture {
     pub features: &'static VersionFeatures,
     pub index: Bytes,
     pub summary: Option<Bytes>,
-    /// `None` if this test does not know the compressor.
+    /// `None` if the fixture has no data, or if this test does not know the compressor.
     pub data: Option<Vec<u8>>,
     /// The length of the uncompressed data; the largest number if there is no data.
     pub data_length: u64,
@@ -77,7 +77,7 @@ impl BigFixture {
         self.features.deletion_time
     }
 
-    /// Returns whether Cassandra wrote it.
+    /// Returns true if Cassandra wrote the fixture.
     pub fn is_cassandras(&self) -> bool {
         self.name.starts_with("cassandra") || self.name.starts_with("testdata")
     }
@@ -87,7 +87,7 @@ pub fn file(name: &str, bytes: &Bytes) -> MemoryFile {
     MemoryFile::new(FileName::new(Path::new(name)), bytes.clone())
 }
 
-/// The small SSTables of the repository.
+/// Returns the small SSTables of the repository.
 pub fn own_fixtures() -> Vec<BigFixture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = Vec::new();
@@ -100,7 +100,7 @@ pub fn own_fixtures() -> Vec<BigFixture> {
     fixtures
 }
 
-/// The SSTables of the repository and all of the shared fixtures. Without the shared fixtures it
+/// Returns the SSTables of the repository and of the shared fixtures. Without shared fixtures, it
 /// prints that they were skipped.
 pub fn fixtures() -> Vec<BigFixture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
@@ -170,7 +170,7 @@ fn load(root: &Path, index: &Path) -> Option<BigFixture> {
     })
 }
 
-/// The length of the uncompressed data in CompressionInfo.db.
+/// Returns the length of the uncompressed data, which CompressionInfo.db states.
 fn data_length(info: &[u8], has_max_length: bool) -> u64 {
     let number = |at: usize, length: usize| {
         info[at..at + length].iter().fold(0_u64, |value, byte| value << 8 | u64::from(*byte))
@@ -208,7 +208,7 @@ impl CountingFile {
         Self { inner, pages: Rc::default(), pieces: Rc::default() }
     }
 
-    /// Pages and pieces since the last call.
+    /// Returns the numbers of pages and pieces that were read since the last call.
     pub fn take_counts(&self) -> (u64, u64) {
         (self.pages.take(), self.pieces.take())
     }

@@ -1,4 +1,4 @@
-//! Shared by the tests of the trie index: real SSTables from the shared fixtures, byte-comparable
+//! Support for the tests of the trie index: real SSTables from the shared fixtures, byte-comparable
 //! keys by the text of the format (not by our own encoder), and checks of a trie's nodes.
 #![allow(dead_code, clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
@@ -32,8 +32,8 @@ pub struct Fixture {
     pub data: Option<Vec<u8>>,
 }
 
-/// All SSTables with a trie index. Without the fixtures it prints that they were skipped, and
-/// returns none.
+/// Returns all SSTables with a trie index. Without the fixtures, it prints that they were skipped,
+/// and returns none.
 pub fn fixtures() -> Vec<Fixture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
     let mut found = Vec::new();
@@ -143,7 +143,7 @@ pub fn hash_byte(key: &[u8]) -> u8 {
     murmur3::hash(key).1 as u8
 }
 
-/// `40 token 40 escaped key 38`.
+/// Returns `40 token 40 escaped key 38`, in hexadecimal.
 pub fn byte_comparable(token: i64, key: &[u8]) -> Vec<u8> {
     let mut bytes = token_bound(token, 0x40);
     let mut zeros = false;
@@ -160,7 +160,8 @@ pub fn byte_comparable(token: i64, key: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// `40 token` and a terminator: 20 before all keys of the token, 60 after them.
+/// Returns `40 token` and a terminator: 20 (hexadecimal) sorts before all keys of the token, 60
+/// after them.
 pub fn token_bound(token: i64, terminator: u8) -> Vec<u8> {
     let mut bytes = vec![0x40];
     bytes.extend((token as u64 ^ 1 << 63).to_be_bytes());
@@ -168,7 +169,8 @@ pub fn token_bound(token: i64, terminator: u8) -> Vec<u8> {
     bytes
 }
 
-/// Returns how many bytes of each key distinguish it from its neighbours; `only` for a single key.
+/// Returns the length of the prefix of each key that distinguishes it from its neighbours; `only`
+/// for a single key.
 pub fn unique_prefix_lengths(keys: &[Vec<u8>], only: usize) -> Vec<usize> {
     let shared: Vec<usize> = keys
         .windows(2)
@@ -180,8 +182,8 @@ pub fn unique_prefix_lengths(keys: &[Vec<u8>], only: usize) -> Vec<usize> {
         .collect()
 }
 
-/// Walks all nodes of a trie. Checks that each lies within one page, that each child lies before
-/// its parent, and that none overlap.
+/// Walks all nodes of a trie. Checks that each node has one parent and lies within one page, and
+/// that no nodes overlap. Returns the start and the end of each node.
 pub fn check_nodes(file: &[u8], root: u64, payload_size: fn(u8) -> usize) -> Vec<(usize, usize)> {
     let mut walker = Walker::new(MemoryPages(file));
     let mut waiting = vec![root];
@@ -201,17 +203,17 @@ pub fn check_nodes(file: &[u8], root: u64, payload_size: fn(u8) -> usize) -> Vec
     extents
 }
 
-/// Size of a payload of Partitions.db.
+/// Returns the size of a payload of Partitions.db.
 pub fn partition_payload_size(bits: u8) -> usize {
     if bits >= 8 { usize::from(bits - 8) + 2 } else { usize::from(bits) }
 }
 
-/// Size of a payload of Rows.db.
+/// Returns the size of a payload of Rows.db.
 pub fn row_payload_size(bits: u8) -> usize {
     usize::from(bits & 7) + if bits >= 8 { 12 } else { 0 }
 }
 
-/// Positions in Rows.db of the entries that Partitions.db names, in key order.
+/// Returns the positions in Rows.db of the entries that Partitions.db names, in key order.
 pub fn row_entry_positions(partitions: &[u8]) -> Vec<u64> {
     let reader = PartitionIndexReader::open(MemoryPages(partitions), partitions.len() as u64);
     let index = block_on(reader).unwrap();
@@ -227,7 +229,7 @@ pub fn row_entry_positions(partitions: &[u8]) -> Vec<u64> {
     positions
 }
 
-/// The separators of a row index.
+/// Returns the separators of a row index.
 pub fn separators(rows: &[u8], root: u64) -> Vec<Vec<u8>> {
     let mut cursor = Cursor::new(MemoryPages(rows), root);
     let mut separators = Vec::new();

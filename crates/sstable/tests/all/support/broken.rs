@@ -67,8 +67,9 @@ pub async fn store(files: &Files, broken: Option<(&Component, &[u8])>) -> FileSy
     file_system
 }
 
-/// Reads all content in all ways: by a scan, by each key, and for a sample of rows by the
-/// clustering alone and from it to the end, in both directions.
+/// Reads all content by a scan. Then looks up each key, and for a sample of rows the slice of the
+/// row and the slice from the row to the end, in both directions. Returns the lines of the scan,
+/// the lines of the look-ups, and the keys.
 pub async fn read_all(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -125,8 +126,7 @@ pub async fn read_all(
 }
 
 /// Writes an SSTable of generated content, with a checksum for every file and blocks of 1 KiB. If a
-/// seed's table has fewer than half of the partitions (keys may be booleans), the next seed is
-/// used.
+/// seed gives at most half of the partitions (keys may be booleans), the next seed is used.
 pub fn generated(seed: u64, shape: Shape, chunks: espalier_sstable::ChunkFormat) -> Files {
     generated_as(Version::DA, seed, shape, chunks)
 }
@@ -185,7 +185,7 @@ impl Files {
     }
 }
 
-/// Applies a random change of a kind that damage or a forger makes.
+/// Returns the content with a random change, as damage or a forger causes it.
 pub fn change(content: &[u8], random: &mut Random) -> Vec<u8> {
     let mut changed = content.to_vec();
     if changed.is_empty() {

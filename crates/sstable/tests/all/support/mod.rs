@@ -1,5 +1,5 @@
-//! This module is shared by the tests: real SSTables with their content, tables built from headers,
-//! and content as lines.
+//! Support for the tests: real SSTables with their content, tables built from headers, and content
+//! as lines.
 #![allow(dead_code, clippy::unwrap_used)]
 #![allow(clippy::disallowed_methods, reason = "fixtures are read before anything runs")]
 
@@ -58,8 +58,8 @@ pub fn own_cases() -> Vec<Case> {
     cases
 }
 
-/// Returns the repository's cases and all cases of a server. Prints a line if the latter are
-/// missing.
+/// Returns the repository's cases and all other cases that a server wrote. Prints a line if the
+/// other cases are missing.
 pub fn cases() -> Vec<Case> {
     let root = fixtures_root().join("cassandra-5.0.9");
     let mut cases = own_cases();
@@ -73,8 +73,8 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// Returns the cases that a run reads whole: all of a full run; in the gate our own and a third of
-/// the others, another third with another seed.
+/// Returns the cases that a run reads whole: all of them in a full run; in the gate the
+/// repository's own cases and a third of the others, which the first seed chooses.
 pub fn cases_of_run() -> Vec<Case> {
     let (all, own) = (cases(), own_cases().len());
     let is_read = |number: usize| {
@@ -150,8 +150,8 @@ impl Case {
     }
 }
 
-/// A line without the fields that only make it readable (which may be numbers that a float cannot
-/// hold).
+/// A line of a dump without the fields that only make it readable. These may be numbers that a
+/// float cannot hold.
 #[derive(Debug, PartialEq, serde::Deserialize)]
 pub struct Line {
     pub kind: String,

@@ -69,8 +69,8 @@ fn collect(root: &Path, directory: &Path, found: &mut Vec<(String, Descriptor)>)
     }
 }
 
-/// Opens an SSTable by its TOC.txt if that exists and the file with the checksums of Data.db
-/// exists. Opens it by its files otherwise.
+/// Opens an SSTable by its TOC.txt if this file and a file with the checksums of Data.db exist.
+/// Otherwise opens it by the files that exist.
 pub async fn open_as_it_is(
     descriptor: &Descriptor,
     table: Option<Arc<TableMetadata>>,

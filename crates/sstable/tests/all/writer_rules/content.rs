@@ -1,4 +1,4 @@
-//! The content that a writer leaves out, and the row index that it writes.
+//! Tests the content that a writer leaves out, and the row index that it writes.
 
 use std::{path::Path, sync::Arc};
 

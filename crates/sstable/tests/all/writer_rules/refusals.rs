@@ -1,4 +1,4 @@
-//! The input that a writer rejects.
+//! Tests the input that a writer rejects.
 
 use std::{path::Path, sync::Arc};
 

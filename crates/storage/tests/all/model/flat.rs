@@ -1,4 +1,4 @@
-//! Reads ranges in flat form, and compares the rows with those of the same read in objects.
+//! Reads ranges in flat form, and compares the rows with the expected objects.
 
 use bytes::Bytes;
 use espalier_mutation::{ColumnData, DecoratedKey, Row};
@@ -10,7 +10,7 @@ use espalier_storage::{
 type Partition = (DecoratedKey, Option<Row>, Vec<Vec<Option<Bytes>>>);
 
 /// Reads the range of a command in flat form, in pages and in long scans, with and without values,
-/// and compares it with `expected`. Commands of one partition are not read.
+/// and compares the rows with `expected`. Commands of one partition are not read.
 pub(crate) async fn compare_flat(
     database: &Node,
     command: &ReadCommand,

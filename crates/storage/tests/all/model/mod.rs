@@ -1,5 +1,6 @@
-//! Random writes of every kind against a plain model, through flushes and restarts at random
-//! moments. They are read forward, in reverse, by slices, with limits and in pages.
+//! Compares a node with a plain model. Random writes of every kind go to both, with flushes and
+//! restarts of the node at random moments. Reads go forward, in reverse, by slices, with limits and
+//! in pages.
 
 mod flat;
 mod reference;
@@ -13,9 +14,9 @@ use crate::support::*;
 
 pub(crate) use self::{flat::compare_flat, reference::Model, writer::Writer};
 
-/// Clears the liveness. A returned row exists, but a reader cannot tell whether by its liveness or
-/// by a cell. The same holds for a static row without selected columns beside other rows: reads of
-/// one row do not look for it.
+/// Clears the liveness, because a reader cannot tell whether a row exists by its liveness or by a
+/// cell. Removes static rows without selected columns beside other rows, because reads of one row
+/// do not look for static rows.
 pub(crate) fn forget_liveness(partitions: &mut [PartitionRows]) {
     for partition in partitions.iter_mut().filter(|partition| !partition.rows.is_empty()) {
         partition.static_row.take_if(|row| row.columns.is_empty());
@@ -25,7 +26,7 @@ pub(crate) fn forget_liveness(partitions: &mut [PartitionRows]) {
     }
 }
 
-/// Reads in pages and joins them. Most pages end by the tombstone limit, too.
+/// Reads in pages and joins them. Most page sizes also have a limit of tombstones.
 pub(crate) async fn read_in_pages(
     database: &Node,
     mut command: ReadCommand,
@@ -65,7 +66,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
         run(async {
             espalier_runtime::preempt::force_yields(Some(seed));
             let mut configuration = configuration();
-            // Each life of the node writes another version of SSTables, and reads those of the
+            // Each life of the node writes a random version of SSTables, and reads the SSTables of
             // earlier lives.
             let version = VERSIONS[writer.random.below(VERSIONS.len() as u64) as usize];
             configuration.sstable_format = version.into();

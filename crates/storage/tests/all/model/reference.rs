@@ -34,8 +34,8 @@ impl Model {
         self.writes.iter().filter(move |update| update.key == *key)
     }
 
-    /// Returns the strongest deletion over a row; `None` for the static row, which range deletions
-    /// do not reach.
+    /// Returns the timestamp of the strongest deletion over a row. `clustering` is `None` for the
+    /// static row, which range deletions do not reach.
     fn deletion(
         &self,
         table: &TableMetadata,
@@ -59,7 +59,8 @@ impl Model {
         strongest
     }
 
-    /// Returns the visible content of rows, all with the same clustering.
+    /// Merges rows, all with the same clustering. Returns the visible content, or `None` if there
+    /// is none.
     fn reconcile<'a>(
         &self,
         table: &TableMetadata,

@@ -1,15 +1,15 @@
 //! A second model of the row cache, for its continuity alone: which places of a partition may be
 //! continuous, and which must be.
 //!
-//! The model does not know tries, entries and flags. A partition is a line of places, the rows and
-//! the gaps between them, and the cache's continuity is a set of places, as the cache explains it.
-//! After every step of a random history:
+//! The model has no tries, entries or flags. A partition is a line of places, the rows and the gaps
+//! between them, and the cache's continuity is a set of places, as the cache explains it. After
+//! every step of a random history (the rules are those of docs/cache.md):
 //!
 //! - the continuous places are those from before and those requested since, no others (rules 2 and
 //!   6);
 //! - while there is room, places that were continuous stay so, and the places of a read are
 //!   continuous (rules 4 to 6);
-//! - an eviction loses its places and adds none (rule 8); invalidation loses all (rule 10);
+//! - an eviction may lose places, and adds none (rule 8); invalidation loses all (rule 10);
 //! - a read of continuous places reads no file, and a read of other places does (rule 2);
 //! - in each continuous range the cache holds the rows that the files have there, and a read of it,
 //!   in both directions, returns the written content, according to a model of the writes alone
@@ -38,7 +38,7 @@ struct Shape {
     line: Line,
     partitions: u64,
     cache_bytes: usize,
-    /// Nothing is evicted except by a step of the model.
+    /// True if nothing is evicted except by a step of the model.
     has_room: bool,
 }
 
@@ -50,7 +50,7 @@ struct Seen {
     reads_without_misses: u64,
     row_merges: u64,
     row_evictions: u64,
-    /// Scans that had to add the list of partitions.
+    /// Scans after which a second scan had to find the list of partitions in the cache.
     scans: u64,
 }
 
@@ -102,8 +102,8 @@ fn check(seed: u64, shape: Shape, steps: u64, seen: &mut Seen) {
     });
 }
 
-/// Rows in descending order, of a type with several byte forms for a value: rows keep their form
-/// beside their path.
+/// Returns a table with rows in descending order. Their type has several byte forms for a value, so
+/// that cached rows store this form beside their path.
 fn reversed_table() -> TableMetadata {
     TableBuilder::new("ks", "reversed", TableId(Uuid::from_u128(0xaa)))
         .partition_key("k", CqlType::Blob)

@@ -60,7 +60,7 @@ fn partition(at: u64) -> DecoratedKey {
     key(format!("p{at}"))
 }
 
-/// Returns whether an update has no deletion that would let a read skip the files.
+/// Returns true if an update has no deletion that would let a read skip the files.
 fn only_adds(update: &PartitionUpdate) -> bool {
     let mut rows = update.rows.iter().chain(&update.static_row);
     update.deletion.is_live()
@@ -151,8 +151,8 @@ impl Continuity {
         }
     }
 
-    /// Reads the continuous places, and compares them with the writes, and the rows with those in
-    /// files.
+    /// Reads each continuous range of a partition, and compares the result with the writes, and the
+    /// number of cached rows with the rows in files.
     pub(super) async fn check_contents(&mut self, at: u64) {
         let (_, ranges) = self.claimed(at).await;
         for range in ranges {
@@ -230,8 +230,8 @@ impl Continuity {
         (slices, Some(must))
     }
 
-    /// Returns whether files hold nothing newer than the deletion of the partition; then its rows
-    /// are not read.
+    /// Returns true if files have nothing newer than the deletion of the partition. Reads then skip
+    /// its rows.
     fn is_deleted(&self, at: u64) -> bool {
         let key = partition(at);
         let of_partition = || self.files.writes.iter().filter(|update| update.key == key);
@@ -286,7 +286,8 @@ impl Continuity {
         Learned::add(&mut learned.may, at, may);
     }
 
-    /// A scan adds the rows that it reads, if the table is small, and the list of partitions.
+    /// Reads a range. A scan of a small table adds the rows that it reads, and the list of
+    /// partitions.
     async fn scan(&mut self, learned: &mut Learned, command: &ReadCommand, range: &KeyRange) {
         let line = self.shape.line;
         let slices = line.slices(&command.slices);
@@ -331,7 +332,7 @@ impl Continuity {
         }
     }
 
-    /// Several reads at once fill the same gaps.
+    /// Starts several reads at once, which fill the same gaps.
     async fn read_together(&mut self, learned: &mut Learned) {
         let (table, spread) = (self.table.clone(), u64::from(self.shape.line.rows));
         let mut readers = Vec::new();
@@ -358,7 +359,7 @@ impl Continuity {
         }
     }
 
-    /// A row that one file has in cached pages.
+    /// Looks up a row without I/O. The cache may add the row if cached pages of one file have it.
     fn peek_cached(&mut self, learned: &mut Learned) {
         let at = self.writer.below(self.shape.partitions);
         let row = self.writer.below(u64::from(self.shape.line.rows.max(1))) as i32 + MIN_ROW;
@@ -378,7 +379,7 @@ impl Continuity {
     }
 
     async fn write(&mut self) {
-        // Writes meanwhile may or may not be part of a flush.
+        // A write during a flush may or may not be part of the flush.
         self.end_flush().await;
         let (table, spread) = (self.table.clone(), u64::from(self.shape.line.rows));
         let update = self.writer.update(&table, self.shape.partitions, spread);

@@ -3,8 +3,8 @@
 //! readers, returns the result of a read around the cache.
 //!
 //! The state of a partition after each write is read around the cache at once (`states`). A model
-//! of the writes agrees with it, except for counters. A page that is read meanwhile must show each
-//! of its partitions after one of the writes under way, as a whole.
+//! of the writes must agree with this state; counters have no model. A page that is read during
+//! writes must show each of its partitions after one of these writes, as a whole.
 //!
 //! Where tombstones may be purged, the writer raises its floor of timestamps before each write, so
 //! that the write is newer than all deletions. A purged deletion does not cover an older write any
@@ -43,7 +43,7 @@ const VERSIONS: [&str; 5] = ["da", "oa", "nb", "me", "mt"];
 /// flush.
 const LONG: u64 = 200;
 
-/// Maximum concurrent readers.
+/// Maximum number of concurrent readers.
 const MAX_READERS: usize = 5;
 
 /// Counts of what a history met, so that the test can check that it tests something.
@@ -53,8 +53,8 @@ pub(crate) struct Met {
     counter_tables: usize,
     looks_answered: usize,
     pages: usize,
-    /// Partitions in pages that started before the end of a write, so that they may or may not show
-    /// it.
+    /// Partitions in pages that started before the end of a write, so that the pages may or may not
+    /// show the write.
     of_several_states: usize,
     pages_while_altered: usize,
     alterations: usize,
@@ -89,8 +89,8 @@ pub(crate) fn check(seed: u64, steps: u64) -> Met {
     println!("seed {seed} {}", schema::describe(&definition));
     let mut writer = Writer::new(seed);
     writer.ttl_s = 10_000;
-    // Purges depend on the clock; nothing expires meanwhile. Old versions of SSTables cannot store
-    // seconds after 2038.
+    // Purges depend on the clock. Nothing expires during the history. Old versions of SSTables
+    // cannot store seconds after 2038.
     writer.now_s =
         if purges { u32::try_from(time::now_seconds()).unwrap() - 3 } else { NOW + 400_000_000 };
     let (partitions, spread) = match definition.clustering_columns().len() {
@@ -192,7 +192,7 @@ impl History {
 
     async fn end_work(&mut self) {
         match self.working.pop_front().unwrap().await {
-            // Stopped by a later one, or by TRUNCATE.
+            // A later compaction or TRUNCATE may stop a compaction.
             Ok(()) | Err(StorageError::CompactionStopped(_)) => {}
             Err(error) => panic!("{} {error}", self.context),
         }
@@ -272,8 +272,8 @@ impl History {
                 update.rows.extend(more.rows);
             }
         }
-        // The effect of a deletion on an addition in the same update does not depend on their
-        // order.
+        // An update of counters has either deletions or additions, because the order of the two in
+        // one update has no effect.
         if self.table.is_counter() {
             match self.writer.below(3) {
                 0 => {
@@ -356,7 +356,7 @@ impl History {
     /// Installs a new version of the table, while readers of the old one are under way.
     async fn alter(&mut self) {
         self.met.alterations += 1;
-        // All writes to a column are older than its drop, and all later ones are newer.
+        // All earlier writes to a column are older than its drop, and all later writes are newer.
         self.writer.raise_floor();
         let altered = schema::altered(&mut self.writer.random, &self.table, self.writer.floor);
         self.states.borrow_mut().begin_change();

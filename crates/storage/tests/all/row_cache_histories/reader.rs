@@ -25,8 +25,8 @@ pub(super) fn limit(command: &mut ReadCommand, random: &mut Generator) {
     }
 }
 
-/// Reads pages that end by the tombstone limit, too. Some readers also limit the total rows, as
-/// `LIMIT` does.
+/// Reads the pages of a command, some with a limit of tombstones. Some readers also limit the total
+/// rows, as `LIMIT` does.
 pub(super) async fn walk(
     database: Node,
     states: Rc<RefCell<States>>,

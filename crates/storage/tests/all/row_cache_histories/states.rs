@@ -1,10 +1,11 @@
-//! Records the states of each partition, one after each write, and checks that a page which was
-//! read meanwhile shows one of them.
+//! Records the states of each partition, one after each write, and checks that each page shows one
+//! of the states that were current while it was read.
 //!
-//! There is one writer. After each of its writes it reads the partitions around the cache, which
-//! gives their next states. A page that started when `n` writes to a partition were done, and ended
-//! when `m` had started, must show it after one of the writes `n..=m`, as a whole. It must not show
-//! a state older than an earlier page of the same reader showed.
+//! There is one writer. After each write, the writer reads the partitions around the cache. These
+//! reads give the next states of the partitions. A page that started when `n` writes to a partition
+//! were done, and ended when `m` had started, must show the partition after one of the writes
+//! `n..=m`, as a whole. The page must not show a state older than an earlier page of the same
+//! reader showed.
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
@@ -33,8 +34,8 @@ pub(super) struct States {
 pub(super) struct Page {
     command: ReadCommand,
     result: ReadResult,
-    /// The visible states of each partition: from the last complete one when the page started to
-    /// the last one that had started when it ended.
+    /// The visible states of each partition: from the last state that was complete when the page
+    /// started, to the state of the last write that had started when the page ended.
     seen: BTreeMap<DecoratedKey, RangeInclusive<usize>>,
     /// True if the table was altered during or before the page; its content is not checked then.
     is_altered: bool,
@@ -69,7 +70,8 @@ impl States {
         self.changes.1 += 1;
     }
 
-    /// Without readers, only the last states can be visible from here on.
+    /// Drops all states but the last one of each partition. Without readers, no other state can be
+    /// visible from here on.
     pub(super) fn forget_old(&mut self) {
         for partition in self.partitions.values_mut() {
             let last = partition.states.pop();
@@ -99,8 +101,8 @@ impl States {
         Page { command, result, seen, is_altered }
     }
 
-    /// Panics if a page of a reader shows a state that it must not. Returns how many partitions had
-    /// more than one possible state.
+    /// Panics if a page of a reader shows a state that it must not. Returns the number of
+    /// partitions with more than one possible state.
     pub(super) fn judge(&self, pages: &[Page], context: &str) -> usize {
         let mut least: BTreeMap<&DecoratedKey, usize> = BTreeMap::new();
         let mut of_several = 0;
@@ -156,7 +158,7 @@ impl Page {
         assert!(may_end, "{context}: a page of {rows} rows {command:?}");
     }
 
-    /// Returns whether the page includes a partition.
+    /// Returns true if the page includes a partition.
     fn covers(&self, key: &DecoratedKey) -> bool {
         let is_target = match &self.command.target {
             ReadTarget::Partition(target) => target == key,

@@ -118,7 +118,7 @@ async fn forge(file_system: &FileSystem, table: &TableMetadata, change: impl FnO
         assert_eq!(file.length().await.unwrap(), bytes.len() as u64);
         file.write_at(0, bytes).await.unwrap();
     }
-    // Cassandra's files have none of these.
+    // Cassandra's files have no Checksums.db.
     file_system.remove_file(path("Checksums.db")).await.unwrap();
     let toc = String::from_utf8(file_system.read(path("TOC.txt")).await.unwrap()).unwrap();
     let toc = toc.replace("Checksums.db\n", "");
@@ -131,7 +131,7 @@ fn find(bytes: &[u8], within: (u64, u64), wanted: &[u8]) -> usize {
     start + at.unwrap()
 }
 
-/// A key that differs from the index, rows out of order, a partition without its end.
+/// Tests a key that differs from the index, rows out of order, and a partition without its end.
 #[test]
 fn what_no_checksum_tells_is_found() {
     for version in ["da", "nb"] {
@@ -232,7 +232,7 @@ fn a_disk_that_does_not_read_loses_nothing() {
     });
 }
 
-/// An operation on several tables finishes all of them before it reports that one could not be
+/// An operation on several tables finishes the others before it reports that one table could not be
 /// read.
 #[test]
 fn a_table_that_is_not_read_does_not_keep_the_others_from_their_turn() {

@@ -1,5 +1,5 @@
-//! Damaged files. A scrub that aborts or validates changes nothing and names the damaged place; a
-//! scrub that skips loses the unreadable data and nothing else.
+//! Tests scrubs of damaged files. A scrub that aborts or validates changes nothing and names the
+//! damaged place; a scrub that skips loses the unreadable data and nothing else.
 
 mod damage;
 mod running;
@@ -87,7 +87,7 @@ async fn damage_at(
     file.write_at(place as u64, vec![bytes[place] ^ 0x5a]).await.unwrap();
 }
 
-/// Returns the position of each partition in the only file, from a scan.
+/// Returns the chunk length of the only file, and the start and end of each partition in it.
 async fn extents(
     file_system: &FileSystem,
     table: &Arc<TableMetadata>,
@@ -106,7 +106,7 @@ async fn extents(
         let name = String::from_utf8(partition.header().key.key.to_vec()).unwrap();
         extents.insert(name, (partition.start(), partition.position() + 1));
     }
-    // CRC.db has the chunk length of an uncompressed file, which is written with 4 KiB.
+    // An uncompressed file has its chunk length in CRC.db. The node writes 4 KiB.
     let length = reader.compression().map_or(4096, |info| u64::from(info.chunk_length));
     (length, extents)
 }

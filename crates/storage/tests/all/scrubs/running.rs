@@ -1,4 +1,4 @@
-//! Scrubs beside compactions, other shards, and power failures.
+//! Tests scrubs during compactions, on several shards, and with power failures.
 
 use espalier_runtime::{file::FileSystem, spawn_local, yield_now};
 use espalier_storage::{CompactionKind, ReadTarget, ScrubMode, SnapshotTable};
@@ -121,7 +121,7 @@ fn shards_forget_what_a_scrub_has_left_out_of_a_file_that_they_share() {
         async move {
             let wide = table(&database, "wide");
             let whole = read_all(&database, &wide).await.partitions.len();
-            // In the second half of the tokens, on the shard that does not lead.
+            // The damage is in the second half of the tokens, on the shard that does not lead.
             damage_at(&disk, &wide, "Data.db", |length| length / 4 * 3).await;
             assert_eq!(read_all(&database, &wide).await.partitions.len(), whole, "by the cache");
             let report = scrub(&database, "wide", ScrubMode::Skip).await.unwrap();
@@ -163,7 +163,7 @@ fn a_validation_leaves_the_room_on_the_disk_to_others() {
     });
 }
 
-/// A file that cannot be split as it is, because a part of it is unreadable.
+/// A compaction cannot split a file that is unreadable in part.
 #[test]
 fn a_damaged_file_that_shards_share_is_split_by_a_scrub() {
     let file_system = FileSystem::simulated(18);
@@ -188,7 +188,7 @@ fn a_damaged_file_that_shards_share_is_split_by_a_scrub() {
             }
             let narrow = table(&database, "narrow");
             assert_eq!(sstable_names(&disk, &narrow).await.len(), 4, "two of each shard");
-            // It is reported, and all other files are compacted.
+            // The damaged file is reported, and all other files are compacted.
             let error =
                 database.compactions().compact("ks", None, true).await.unwrap_err().to_string();
             assert!(error.contains("Data.db"), "{error}");

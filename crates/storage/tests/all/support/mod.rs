@@ -32,7 +32,7 @@ pub fn with_memtables(kind: MemtableKind, test: impl FnOnce()) {
     test();
 }
 
-/// A table with one counter for each row, and one for the partition.
+/// Returns a table with one counter for each row, and one for the partition.
 pub fn counter_table() -> TableMetadata {
     TableBuilder::new("ks", "counts", TableId(Uuid::from_u128(0xc1)))
         .partition_key("k", CqlType::Blob)
@@ -47,8 +47,8 @@ pub fn configuration() -> StorageConfiguration {
     configuration.commitlog_segment_bytes = 1 << 20;
     configuration.commitlog_total_bytes = 16 << 20;
     configuration.memtables.set("default", MEMTABLES.get());
-    // The clock of these tests is years ahead of their tombstones, and some tests write older rows
-    // later.
+    // Compactions would purge tombstones, because the clock of these tests is years ahead of them,
+    // and some tests write older rows later.
     configuration.autocompaction = false;
     configuration.min_dropped = 2;
     configuration
@@ -69,8 +69,9 @@ pub fn run<F: Future>(body: F) -> F::Output {
     block_on(body)
 }
 
-/// `k blob, c int, s blob static, m map<int, blob>, v blob, w blob, PRIMARY KEY (k, c)`. Columns
-/// are in the order in which the schema tables return them, so that ids survive restarts.
+/// Returns the table `k blob, c int, s blob static, m map<int, blob>, v blob, w blob, PRIMARY KEY
+/// (k, c)`. Columns are in the order in which the schema tables return them, so that ids survive
+/// restarts.
 pub fn wide_table() -> TableMetadata {
     TableBuilder::new("ks", "wide", TableId(Uuid::from_u128(0xa1)))
         .partition_key("k", CqlType::Blob)
@@ -89,7 +90,7 @@ pub fn wide_table() -> TableMetadata {
         .build()
 }
 
-/// `k blob PRIMARY KEY, v blob`.
+/// Returns the table `k blob PRIMARY KEY, v blob`.
 pub fn narrow_table() -> TableMetadata {
     TableBuilder::new("ks", "narrow", TableId(Uuid::from_u128(0xa2)))
         .partition_key("k", CqlType::Blob)
@@ -293,8 +294,8 @@ fn show_row(table: &TableMetadata, row: &Row) -> String {
     line
 }
 
-/// `k blob, a int, b int (descending), d decimal, v blob, PRIMARY KEY (k, a, b)`: two clustering
-/// columns, one reversed.
+/// Returns the table `k blob, a int, b int, v blob, PRIMARY KEY (k, a, b)`, with `b` in descending
+/// order.
 pub fn mixed_table() -> TableMetadata {
     TableBuilder::new("ks", "mixed", TableId(Uuid::from_u128(0xa3)))
         .partition_key("k", CqlType::Blob)

@@ -5,9 +5,9 @@ use std::{future::Future, sync::Arc};
 use espalier_runtime::{ShardOptions, file::FileSystem, start_shards};
 use espalier_storage::{Node, SharedStorage, StorageConfiguration, StorageError};
 
-/// Opens a database on `count` shards and runs `body` on shard 0. The other shards serve until it
-/// is done. Returns the result of `body`, or the error of opening, which must be the same on every
-/// shard.
+/// Opens a database on `count` shards and runs `body` on shard 0. The other shards serve until
+/// `body` is done. Returns the result of `body`, or the error of the first shard that could not
+/// open the database.
 pub fn on_shards<F, R>(
     count: usize,
     file_system: &FileSystem,

@@ -1,6 +1,6 @@
-//! Values of any type, by number. Few numbers give few values, so that random histories meet the
-//! same rows again. A number gives the same bytes each time, even if a value has several forms
-//! (`varint`, `decimal`), because a reader may see any of these.
+//! Makes values of any type from numbers. Few numbers give few values, so that random histories
+//! meet the same rows again. A number gives the same bytes each time, even if a value has several
+//! forms (`varint`, `decimal`), because a reader may see any of these.
 
 use std::iter::repeat_n;
 
@@ -74,7 +74,7 @@ pub fn value(column_type: &CqlType, number: i64) -> Bytes {
         }
         CqlType::UserDefined { definition, .. } => {
             let mut bytes = Vec::new();
-            // Some were written before the type had all of its fields.
+            // Some values lack the last field, as if written before the type had all of its fields.
             let fields = definition.fields.len() - usize::from(number.rem_euclid(4) == 3);
             for field in definition.field_types().take(fields) {
                 put_element(&mut bytes, &value(field, number));
@@ -96,7 +96,7 @@ fn put_element(bytes: &mut Vec<u8>, element: &[u8]) {
     bytes.extend(element);
 }
 
-/// Every third value has a redundant leading byte.
+/// Returns a `varint`. Every third value has a redundant leading byte.
 fn varint(number: i64) -> Vec<u8> {
     let all = number.to_be_bytes();
     let is_needed = |at: &usize| i64::from_be_bytes(all) << (8 * at) >> (8 * at) == number;
@@ -104,7 +104,8 @@ fn varint(number: i64) -> Vec<u8> {
     all[first.saturating_sub(usize::from(number.rem_euclid(3) == 1))..].to_vec()
 }
 
-/// Greater numbers give later times, which are not in the order of their bytes.
+/// Returns a UUID of version 1. Greater numbers give later times, which are not in the order of
+/// their bytes.
 fn time_uuid(number: i64) -> Vec<u8> {
     let ticks = (0x1_ffff_ff00 + 100 * number) as u64;
     let mut bytes = (ticks as u32).to_be_bytes().to_vec();

@@ -107,8 +107,8 @@ impl<'a, C: Cursor<Content = &'a u32>> Cursor for Copied<C> {
     }
 }
 
-/// Keys over alphabets from two bytes to all, prefixes of each other, and runs whose lengths are
-/// about those of one and two chain blocks.
+/// Generates keys over alphabets from two bytes to all, prefixes of each other, and runs whose
+/// lengths are about those of one to three chain blocks.
 pub fn key() -> impl Strategy<Value = Vec<u8>> {
     let over = |alphabet: &'static [u8], length| {
         prop::collection::vec(prop::sample::select(alphabet), 0..length)
@@ -123,7 +123,8 @@ pub fn key() -> impl Strategy<Value = Vec<u8>> {
     ]
 }
 
-/// A run of one byte, of a length at a block's edge, with at most one other byte in or after it.
+/// Generates a run of one byte, mostly of a length at a block's edge, with at most one other byte
+/// in or after the run.
 fn long_chain() -> impl Strategy<Value = Vec<u8>> {
     let length = prop::sample::select(&[5, 22, 23, 24, 26, 27, 28, 53, 54, 55, 81][..]);
     (length, 0..60usize, prop::option::of(prop::sample::select(b"xyz".as_slice()))).prop_map(

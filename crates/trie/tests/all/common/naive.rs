@@ -19,8 +19,9 @@ pub struct Naive {
     at: usize,
 }
 
-/// Sorts paths as the walk lists them. Forward: by the bytes. In reverse: by the bytes
-/// complemented; the way down sorts before all extensions and the way back after them.
+/// Returns a key by which paths sort as the walk lists them: forward by the bytes, in reverse by
+/// the complemented bytes. The way down sorts before all extensions of the path, and the way back
+/// after them.
 fn sort_key(direction: Direction, path: &[u8], returning: bool) -> Vec<u16> {
     let in_order = |&byte: &u8| u16::from(if direction.is_reverse() { !byte } else { byte });
     path.iter().map(in_order).chain(returning.then_some(1000)).collect()
@@ -55,9 +56,8 @@ impl Naive {
         Naive { direction, list, at: 0 }
     }
 
-    /// Restricts the walk as a slice does: to the nodes in the range and those that lead to its
-    /// near bound, and on the way down those that lead to its far bound; contents only within the
-    /// range.
+    /// Restricts the walk as a slice does: to the nodes in the range, and to those that lead to the
+    /// left bound, the latter only on the way down. Only nodes in the range have contents.
     pub fn sliced(mut self, left: Bound<&[u8]>, right: Bound<&[u8]>) -> Naive {
         let leads_to = |path: &[u8], bound: Bound<&[u8]>| match bound {
             Included(key) | Excluded(key) => key.starts_with(path),

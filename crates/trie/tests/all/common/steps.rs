@@ -11,8 +11,8 @@ pub enum Step {
     SkipChildren,
     /// Bytes to follow: these, or those of a later path that extends the present one.
     SkipAlong(Vec<u8>, usize),
-    /// How much shallower than a child of the present node the target is, and its byte, or for a
-    /// sibling how much later it is.
+    /// The target is `up` levels above a child of the present node. `byte` is the byte of such a
+    /// child. Otherwise it is the distance from the byte of the present path to that of the target.
     SkipTo {
         up: usize,
         byte: u8,
@@ -59,7 +59,7 @@ fn target(naive: &Naive, step: &Step) -> Option<Position> {
     Some(if returning { position.returning() } else { position })
 }
 
-/// Takes the same steps with both and compares positions, contents and paths.
+/// Makes the same steps with both cursors, and compares positions, contents and paths.
 pub fn compare<C: Cursor<Content = u32>>(mut cursor: C, mut naive: Naive, steps: &[Step]) {
     let mut path = Vec::new();
     assert_eq!(cursor.position(), naive.position());

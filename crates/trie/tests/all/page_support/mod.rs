@@ -89,8 +89,9 @@ pub fn contents(file: &[u8], root: u64) -> Model {
     model
 }
 
-/// Walks all nodes: each within one page, each child before its parent, no two overlapping, none of
-/// an unreasonable kind. Returns their number.
+/// Walks all nodes. Checks that each node has one parent and is within one page, that each child is
+/// before its parent, that transitions ascend, and that no nodes overlap. Returns the number of
+/// nodes.
 pub fn check_nodes(file: &[u8], root: u64) -> usize {
     check_nodes_with(file, root, payload_length)
 }
@@ -125,8 +126,7 @@ pub fn check_nodes_with(file: &[u8], root: u64, payload_length: fn(&Node<'_>) ->
     seen.len()
 }
 
-/// Returns the answer of a descent whose pages the caller provides; the answer is in the last of
-/// them.
+/// Provides the pages of a descent from `file`. Returns the answer, which must be in the last page.
 pub fn answer_of_descent(
     file: &[u8],
     mut page_number: u64,

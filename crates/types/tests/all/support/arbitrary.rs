@@ -9,7 +9,7 @@ use proptest::prelude::*;
 
 pub type Value = Vec<u8>;
 
-/// Generates a type without parameters that may be part of a key.
+/// Generates a type without parameters, but neither `counter` nor `empty`.
 pub fn scalar() -> impl Strategy<Value = CqlType> {
     prop::sample::select(vec![
         CqlType::Ascii,

@@ -26,7 +26,7 @@ pub fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Undoes `\xNN` and `\\`.
+/// Decodes the escapes `\xNN` and `\\`.
 pub fn unescape(text: &str) -> String {
     let mut out = String::new();
     let mut rest = text;

@@ -33,8 +33,7 @@ pub struct Shape {
     pub rows: usize,
     /// True if shadowed data is left out, as a memtable does.
     pub is_reconciled: bool,
-    /// True if values may be empty although their type has no empty value, and timestamps may be
-    /// extreme.
+    /// True if values of types such as int may be empty, and timestamps and times may be extreme.
     pub is_odd: bool,
 }
 
