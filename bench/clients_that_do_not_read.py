@@ -62,7 +62,7 @@ class Deaf:
 
 
 class Reader:
-    """A client that reads its answers: point reads by text and prepared, writes, pages."""
+    """A client that reads its answers: prepared point reads, writes, and reads by text."""
 
     def __init__(self, node):
         self.wire = Wire(node, timeout_s=60)
@@ -89,14 +89,15 @@ class Reader:
 
 def settle(node, limit_s=120):
     """Waits until the kernel's buffers of the clients that do not read are full (36 MiB for each
-    client by Linux' defaults); until then the node serves them as if they read. Returns the node's
-    peak memory meanwhile."""
+    client by Linux' defaults), because until then the node serves these clients as if they read.
+    Returns the node's peak resident memory until then, in bytes."""
     end, before, quiet, peak = (
         time.monotonic() + limit_s,
         None,
         0,
         0,
-    )  # longer than a wait for memory
+    )
+    # 24 intervals are longer than a request waits for memory.
     while quiet < 24 and time.monotonic() < end:
         sent = node.metrics()["espalier_transport_sent_bytes"]
         quiet = quiet + 1 if before is not None and sent - before < MIB else 0
@@ -109,7 +110,8 @@ def settle(node, limit_s=120):
 def measure(
     node, quiet, clients, requests, seconds, answer_bytes=12 * MIB, row_bytes=MIB, prepared=False
 ):
-    """Runs the comparison on two started nodes; returns the figures as a dictionary."""
+    """Runs the comparison on two started nodes; returns the figures as a dictionary, and the
+    clients that do not read."""
     for each in (node, quiet):
         fill(each, answer_bytes, row_bytes)
     disturbed, alone = Reader(node), Reader(quiet)

@@ -3,11 +3,11 @@
 
     make deps && .deps/venv/bin/python bench/compaction.py [ROUNDS]        default 5
 
-`espalier bench compaction` writes the files and compacts them. A Cassandra with one core to itself
-imports the same files and compacts them, in turns. Its first rounds warm its JIT up. The best round
-of each side is compared, in core seconds of all threads of the process, so that neither the disk
-nor other processes count. Seconds by the clock are printed beside them; Cassandra's are from its
-log. Both outputs must hold the expected number of rows.
+In each round, `espalier bench compaction` writes the files and compacts them, and then a Cassandra
+on the same core imports the files and compacts them. The first rounds warm Cassandra's JIT up. The
+script compares the best round of each side, in core seconds of all threads of the process, so that
+neither the disk nor other processes count. It also prints seconds by the clock; Cassandra's are
+from its log. Both outputs must have the expected number of rows.
 
 Settings by environment: ROWS=1000000 (of each file), VALUE_BYTES=100, CORE=1, HEAP=2G
 (Cassandra's).
@@ -83,7 +83,7 @@ class Peer:
     def __enter__(self):
         self.script("stop.sh")
         shutil.rmtree(PEER / "data", ignore_errors=True)
-        # Without a throttle and with one compaction at a time, it shows the speed of a core.
+        # Without a throttle and with one compaction at a time, the result is the speed of a core.
         self.script(
             "install.sh",
             PORT=self.port,
@@ -132,7 +132,7 @@ class Peer:
         self.query(f"TRUNCATE {KEYSPACE}.{TABLE}")
         before = len(self.compactions())
         self.control(f"load {KEYSPACE} {TABLE} {inputs}")
-        # The rest of the import's work is not the compaction's.
+        # The rest of the import's work must not count as work of the compaction.
         time.sleep(3)
         started = self.worked()
         self.control(f"compact {KEYSPACE} {TABLE}")
@@ -160,7 +160,7 @@ class Peer:
         ]
 
     def rows(self):
-        """Returns the number of rows of its one file, from the file's statistics, which our tool
+        """Returns the number of rows of each file, from the file's statistics, which our tool
         reads."""
         self.control(f"flush {KEYSPACE} {TABLE}")
         table = next((PEER / "data" / "data" / KEYSPACE).iterdir())
@@ -192,7 +192,7 @@ def main():
             core, clock = peer.compact(inputs)
             times["Cassandra"].append(core)
             print(f", Cassandra {core:.2f} s of a core ({clock:.2f} s)", flush=True)
-        # The row count of the statistics suffices here: a lost row would show.
+        # The row count of the statistics suffices here, because a lost row would change it.
         expected = ROWS + ROWS // 2
         assert peer.rows() == [expected], f"Cassandra's file has {peer.rows()} rows, not {expected}"
     best = {name: min(all_times) for name, all_times in times.items()}

@@ -5,12 +5,12 @@
 #   bench/compare_cassandra.sh [NAME]        results in bench/results/NAME (default: the date),
 #                                            with latte's raw reports
 #
-# For each server in turn, with commitlog_sync periodic and then group, and for each workload: load
-# the rows, warm up (Cassandra's JIT needs a minute), measure reads, then measure writes over the
-# same rows. All rows stay in the memtables; the report says if a table was flushed nevertheless. A
-# run takes about half an hour. Each rate comes with the load of the server's core meanwhile (from
-# /proc/PID/stat). Where that is far below 100 %, latte on its one core was the limit, not the
-# server.
+# For commitlog_sync periodic and then group, for each server and each workload, the script starts
+# the server, loads the rows, warms up (Cassandra's JIT needs a minute), measures reads, and then
+# measures writes over the same rows. All rows stay in the memtables; the report says if a table was
+# flushed nevertheless. A run takes about half an hour. Each rate is reported with the load of the
+# server's core during the measurement (from /proc/PID/stat). Where this load is far below 100 %,
+# latte on its one core was the limit, not the server.
 #
 # Settings by environment:
 #   WORKLOADS="keyvalue typical large"   SYSTEMS="espalier cassandra"   SYNCS="periodic group"
@@ -24,7 +24,7 @@
 #   MEMORY=8G       of Espalier       HEAP=6G       of Cassandra
 #   LATTE=latte                          default: .deps/latte, installed with cargo if missing
 #
-# The machine must be idle: with two cores there is no room for other work.
+# The machine must be idle, because two cores have no time for other work.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 root=$PWD
@@ -40,8 +40,8 @@ ROWS_keyvalue=${ROWS_keyvalue:-1000000}
 ROWS_typical=${ROWS_typical:-200000}
 ROWS_large=${ROWS_large:-500000}
 SERVER_PERCENT=${SERVER_PERCENT:-100}
-# The server runs on that one of the first two cores which the disk interrupts: serving these
-# interrupts is the server's work, also when it waits for syncs.
+# The server runs on that one of the first two cores which the disk interrupts more, because the
+# interrupts are work for the server, also those of the syncs for which it waits.
 disk_core=$(awk '/-req\.|nvme|ahci/ { zero += $2; one += $3 } END { print (one > zero) ? 1 : 0 }' \
   /proc/interrupts 2> /dev/null || echo 0)
 SERVER_CORE=${SERVER_CORE:-$disk_core}
@@ -132,8 +132,8 @@ start_cassandra() { # sync
     CORES=$SERVER_CORE EXTRA_YAML=$extra \
     interop/cassandra/install.sh "$scratch/cassandra" > /dev/null
   if [ "$1" = group ]; then
-    # Cassandra's default window would delay every write by up to a second; 10 ms are favourable to
-    # it with so many requests in flight.
+    # Cassandra's default window would delay every write by up to a second. 10 ms are favourable to
+    # Cassandra with so many requests in flight.
     sed -i -e 's/^commitlog_sync: .*/commitlog_sync: group/' \
       -e 's/^commitlog_sync_period: .*/commitlog_sync_group_window: 10ms/' \
       "$scratch/cassandra/conf/cassandra.yaml"

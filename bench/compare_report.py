@@ -3,10 +3,10 @@
 
 compare_report.py line RESULTS SYSTEM SYNC WORKLOAD     one line for the terminal
 compare_report.py report RESULTS                        prints the table; writes report.md,
-                                                        report.json and report.svg there
+                                                        report.json and report.svg to RESULTS
 
-It reads latte's JSON reports, named SYSTEM-SYNC-WORKLOAD-{reads,writes}.json, and needs no package
-beside Python.
+It reads latte's JSON reports, named SYSTEM-SYNC-WORKLOAD-{reads,writes}.json, and the files that
+compare_cassandra.sh writes beside them. It needs no package but Python's own.
 """
 import html
 import json
@@ -31,14 +31,13 @@ def load(file):
 
 
 def server_percent(file):
-    """Returns the load of the server's core in percent, or None."""
+    """Returns the load of the server's core in percent, or None if it was not measured."""
     sample = file.with_name(f"{file.stem}-server-percent")
     return int(sample.read_text()) if sample.exists() else None
 
 
 def percentiles(report):
-    """Returns pairs of (percentile, milliseconds) of the requests, as far as the report has
-    them."""
+    """Yields pairs (percentile, milliseconds) of the requests, as far as the report has them."""
     latency = report["result"].get("request_latency") or {}
     values = latency.get("percentiles") or []
     for percentile, value in zip(report.get("percentiles", []), values):
@@ -138,7 +137,7 @@ def table(found):
 
 
 def goals(found):
-    """Yields the project's two goals: (text, met)."""
+    """Yields the project's goals that the results cover: (text, True if it is met)."""
     both = lambda sync, kind: found.get((sync, "keyvalue", kind), {})
     for kind in KINDS:
         pair = both("periodic", kind)
@@ -197,7 +196,7 @@ def picture(found):
 
 
 def report(results):
-    """Prints and writes everything; the exit status is 1 if a goal was missed."""
+    """Prints and writes everything; returns the exit status, 1 if a goal was missed."""
     found = collect(results)
     lines, notes = table(found)
     judged = list(goals(found))

@@ -27,8 +27,8 @@ def word(met):
 
 
 def rates(measured):
-    """Prints the best rounds of `measured`, a list of (by the clock, by the core) for each kind of
-    load and server. Returns whether the goal is met (None: not measured), and rows for
+    """Prints the best rates of `measured`, a list of (by the clock, by the core) for each kind of
+    load and server. Returns True if the goal is met (None if it was not measured), and rows for
     docs/benchmarks.md."""
     met, texts = None, {}
     for kind, by_server in measured.items():
@@ -58,7 +58,7 @@ def rates(measured):
 
 def latencies(measured):
     """Prints the medians of the rounds of `measured`, a list of (p50, p99) in µs for each mode and
-    kind of update. Returns whether the goal is met, and rows for docs/benchmarks.md."""
+    kind of update. Returns True if the goal is met, and rows for docs/benchmarks.md."""
     medians = {}
     for mode, kinds in measured.items():
         for kind, rounds in kinds.items():

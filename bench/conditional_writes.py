@@ -8,14 +8,15 @@ A run takes a quarter of an hour, and the machine must be idle otherwise. Espali
 on one core, the clients on the other. Both servers get the same requests in alternating rounds.
 
 rate       `UPDATE t SET v = ? WHERE k = ? IF v = ?` of rows in a memtable, and the same without
-           IF, of a table of its own. Connections have their own rows, and a block of requests each
+           IF, of a table of its own. Each connection has rows of its own, and a block of requests
            under way. The goal: 20 times as many applied updates as Cassandra.
 contended  64 clients (a connection and one request each) update 8 rows. A client that was not first
-           tries again from the value that the answer tells.
-disk       our node alone, with a table larger than its memory, flushed, without row cache. Plain
-           updates are due at a fixed rate: alone, beside conditional updates of rows in a memtable,
-           and beside conditional updates of rows on the disk, at a fixed rate too. The goal: a p99
-           of the plain updates, from when they were due, of at most 1.2 times that alone.
+           tries again from the value that the answer shows.
+disk       only our node, with a table larger than its memory, flushed, without row cache. Plain
+           updates are due at a fixed rate: first alone, then beside conditional updates of rows in
+           a memtable, then beside conditional updates of rows on the disk, at a fixed rate too.
+           Latencies count from when an update was due. The goal: beside updates of rows on the
+           disk, the p99 of the plain updates is at most 1.2 times their p99 alone.
 
 Each answer is checked, and all rows are read and compared in the end. The script prints rates by
 the clock and for each second of the server's core, and how busy both cores were. Where the server's
@@ -23,7 +24,7 @@ core is not busy, the client is the limit. Exit status 1: a goal is missed or an
 
 Settings by environment: ESPALIER_BINARY, CORE=1 (the servers'), CLIENT_CORE=0, SYNC=periodic or
 group (`commitlog_sync` of both), HEAP=2G and PAXOS=v2 (Cassandra's; v1 is its default), and
-MACHINE, its name in docs/benchmarks.md, for which the script prints rows.
+MACHINE, the machine's name in the rows that the script prints for docs/benchmarks.md.
 """
 import argparse
 import multiprocessing
@@ -106,7 +107,7 @@ class Cassandra(CassandraNode):
             OFFLINE=1,
         )
         if SYNC == "group":
-            # As in compare_cassandra.sh: its default window would delay every write by a second.
+            # As in compare_cassandra.sh: the default window would delay a write by up to a second.
             path = self.directory / "conf" / "cassandra.yaml"
             path.write_text(re.sub(
                 "commitlog_sync: .*\ncommitlog_sync_period: .*",
@@ -145,7 +146,7 @@ def processes_seconds():
 
 
 class Share:
-    """How busy the cores were during some work: seconds of the server, of this process and its
+    """The load of the cores during some work: seconds of the server, of this process and its
     children, and of other processes on the server's core."""
 
     def __init__(self, server, work):
@@ -240,8 +241,8 @@ class Comparison:
 
 
 def compare(options, parts):
-    """Measures both servers. Returns whether the goal is met (None: not measured), rows of the
-    table of results, and the faults."""
+    """Measures both servers. Returns True if the goal is met (None if it was not measured), rows of
+    the table of results, and the faults."""
     servers, started = [], []
     if "espalier" in options.servers:
         servers.append(Espalier("4G"))
@@ -272,7 +273,7 @@ class DiskReads:
                              {"file_cache_size": f"{options.cache_mib}MiB"})
         self.table = Table(f"{KEYSPACE}.cold", options.disk_rows, pad_bytes=1024)
         self.resident = Table(f"{KEYSPACE}.resident", 10_000)
-        # Plain updates have the last thousand rows, conditional updates the others in random order.
+        # Plain updates are of the last thousand rows, conditional ones of the others, shuffled.
         numbers = numpy.arange(1, options.disk_rows - 1000)
         self.cold = numpy.random.default_rng(3).permutation(numbers)
         self.plain = numpy.arange(options.disk_rows - 1000, options.disk_rows)
@@ -302,14 +303,14 @@ class DiskReads:
               f"{self.options.memory_mib} MiB, page cache {self.options.cache_mib} MiB", flush=True)
 
     def take(self, name, numbers, count):
-        """Returns the next rows of a load, in turn."""
+        """Returns the next `count` rows of a load; after the last row follows the first."""
         at = self.following[name]
         self.following[name] = at + count
         return numbers[(at + numpy.arange(count)) % len(numbers)]
 
     def start(self, table, statement, numbers, rate, begin, first):
-        """Starts a client in a process of its own; returns it, and a pipe with its latencies and
-        faults."""
+        """Starts a client in a process of its own; returns the process, and a pipe that receives
+        its latencies and faults."""
         receiving, sending = self.context.Pipe(duplex=False)
 
         def work():
@@ -371,7 +372,7 @@ class DiskReads:
 
 
 def disk(options):
-    """Measures plain updates beside conditional updates of rows on the disk. Returns whether the
+    """Measures plain updates beside conditional updates of rows on the disk. Returns True if the
     goal is met, rows of the table of results, and the faults."""
     reads = DiskReads(options)
     needed = options.rounds * options.seconds * options.cold_rate

@@ -4,9 +4,9 @@
 #
 #   bench/instructions.sh [gungraun's arguments]
 #
-# Needs valgrind. The script installs it if it runs as root and apt-get exists; if valgrind is not
-# available, it ends with status 77. gungraun's runner is installed into .deps/, without
-# optimisation: it only starts valgrind.
+# Needs valgrind. The script installs valgrind if it runs as root and apt-get exists; if valgrind is
+# not available, the script ends with status 77. gungraun's runner is installed into .deps/, without
+# optimisation because it only starts valgrind.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 if ! command -v valgrind > /dev/null; then

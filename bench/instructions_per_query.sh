@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Counts the instructions of a query with callgrind in the whole node: for machines without hardware
+# Counts the instructions of a query in the whole node with callgrind, on machines without hardware
 # counters.
 #
 #   bench/instructions_per_query.sh [arguments of espalier bench simple-query]
@@ -28,5 +28,5 @@ a=$(run "$few" "$@" || true)
 b=$(run "$many" "$@" || true)
 [ "${a:-0}" -gt 0 ] && [ "${b:-0}" -gt "$a" ] ||
   { echo "the node does not run in valgrind here: instructions are not counted"; exit 77; }
-# The iteration without figures runs as many operations as the other one.
+# Each run has an iteration that is not reported and one that is, both of as many operations.
 echo "$(( (b - a) / (2 * (many - few)) )) instructions for each query ($few: $a, $many: $b)"

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Runs the paper's long test of trie memtables at this machine's size: a table that grows large.
+"""Runs the long test of the paper on trie memtables at a small size: a table that grows large.
 
     make deps && cargo build --release
     .deps/venv/bin/python bench/long_test.py [--gigabytes 20] [--servers trie,skiplist,cassandra]
-    .deps/venv/bin/python bench/long_test.py --most-minutes 30    stops each server then, and
-                                                                  compares what it has by then
-    .deps/venv/bin/python bench/long_test.py --strategies         ours, each compaction strategy
+    .deps/venv/bin/python bench/long_test.py --most-minutes 30    stops each server after 30 min,
+                                                                  and compares their rows by then
+    .deps/venv/bin/python bench/long_test.py --strategies         measures only our node, with each
+                                                                  compaction strategy
 
 A run takes hours, and the machine must be idle otherwise.
 
@@ -129,8 +130,7 @@ class Espalier(Node):
         return self.directory / "data"
 
     def sample(self):
-        """Returns compactions under way and done, flushes, and the work of writers and of the disk
-        so far."""
+        """Returns the current values of METRICS."""
         metrics = self.metrics()
         return {key: int(metrics[name]) for key, name in METRICS.items()}
 
@@ -172,7 +172,7 @@ class Cassandra:
             f"{MEMTABLE_MIB // 2}MiB\nmemtable_allocation_type: offheap_objects\n"
             "compaction_throughput: 0MiB/s\n"
         )
-        # A busy Cassandra answers late; the latencies show that, so its timeouts must not hide it.
+        # Long timeouts, so that the latencies show how late a busy Cassandra answers.
         extra += "write_request_timeout: 60000ms\nread_request_timeout: 60000ms"
         self.script(
             "install.sh",
@@ -230,8 +230,8 @@ def cores_sample():
 
 
 def machine_sample(server):
-    """Returns bytes in the server's table files, bytes that its process has written so far, and its
-    memory without the files that it maps."""
+    """Returns the bytes and the number of the server's table files, the bytes that its process has
+    written so far, and its memory without the files that it maps."""
     stored = files = 0
     for place, _, names in os.walk(server.data / "bench_long"):
         for name in names:
@@ -258,8 +258,8 @@ def machine_sample(server):
 
 
 def probe(server, rows, known, is_over, results):
-    """Reads single rows, each when it is due, and sends moments and latencies in µs. One read is
-    under way at a time: a read behind a slow one is late as well."""
+    """Reads single rows, each when it is due; sends the due times, the latencies in µs, and the
+    wrong answers. One read is under way at a time, so a read behind a slow one is late as well."""
     reads, wrong, number = [], [], 0
     generator = numpy.random.default_rng(11)
     try:
@@ -289,7 +289,7 @@ def said(wire, statement):
 
 def warm_up(server, wire, rows):
     """Applies the same load to another table, so that a server with a JIT compiler is warm; then
-    flushes and drops that table."""
+    truncates and drops that table."""
     print(f"warming up for {server.warm_up_s} s", flush=True)
     keyspace, table, insert, select = (
         text.replace("bench_long", "bench_warm")
@@ -326,7 +326,7 @@ def measure(name, server, count, most_seconds):
             target=probe, args=(server, rows, known, is_over, sending), daemon=True
         )
         prober.start()
-        # With this end closed, the end of the prober is noticed here.
+        # Without this copy of the sending end, `recv` fails if the prober dies.
         sending.close()
         blocks, samples, failures, began = [], [], [], time.monotonic()
 

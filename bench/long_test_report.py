@@ -41,20 +41,20 @@ def reads_by_compaction(server):
 
 
 def theory(name, server):
-    """Returns how often a byte is written by the strategy's arithmetic, flush and commit log
-    included; None for a server without a strategy here."""
+    """Returns the number of times that a byte is written by the strategy's arithmetic, flush and
+    commit log included; None for a server without a strategy here."""
     flushes = server["samples"][-1].get("flushes")
     if name not in FANOUT or not flushes:
         return None
     levels = math.log(flushes, FANOUT[name])
-    # Tiered: a byte is written once for each level. Levelled: each level is rewritten about half a
-    # fanout of times.
+    # Tiered: a byte is written once in each level. Levelled: a byte is written about fanout / 2
+    # times in each level.
     return 2 + levels * (FANOUT[name] / 2 if name in LEVELLED else 1)
 
 
 def space_theory(name):
-    """Returns the highest multiple of the data that is stored if rows are written once: while the
-    largest files are compacted, inputs and output exist. None for a server without a
+    """Returns the highest multiple of the data that is stored if rows are written once, because
+    inputs and output exist while the largest files are compacted. None for a server without a
     strategy here."""
     # Tiered: the whole table at once. Levelled: a file and the overlapping files of a level ten
     # times as large.
@@ -79,7 +79,7 @@ def summary(server):
     two = {int(sample["at"]) for sample in server["samples"] if sample["compacting"] > 1}
     reads_beside_two = [latency for due, latency in server["reads"] if int(due) in two]
     payload, last = server["rows"] * server["row_bytes"], server["samples"][-1]
-    # Rows are written once: bytes stored beyond the final share are stored twice.
+    # Rows are written once, so bytes stored beyond the final share are stored twice.
     shares = [
         sample["stored_bytes"] / (sample["rows"] * server["row_bytes"])
         for sample in server["samples"]
@@ -107,14 +107,14 @@ def summary(server):
 
 
 def seconds_to(rows, server):
-    """Returns when a server had `rows` rows."""
+    """Returns the seconds after which a server had `rows` rows."""
     return next(
         (sample["at"] for sample in server["samples"] if sample["rows"] >= rows), server["seconds"]
     )
 
 
 def rows_at(seconds, server):
-    """Returns how many rows a server had after `seconds`."""
+    """Returns the number of rows that a server had after `seconds`, to one second."""
     return next(
         (sample["rows"] for sample in server["samples"] if sample["at"] >= seconds - 1),
         server["rows"],
@@ -142,7 +142,7 @@ def of_cores(first, last, tell):
 
 
 def core_shares(server):
-    """Returns how much of the whole time each core was at work, at rest and stolen, as text."""
+    """Returns the shares of the time that each core was at work, at rest and stolen, as text."""
     first, last = server["samples"][0], server["samples"][-1]
     whole = max(last["at"] - first["at"], 1)
     return "; ".join(of_cores(first, last, lambda what, seconds: f"{seconds / whole:.0%} {what}"))
@@ -200,8 +200,8 @@ def judge(found, servers, is_bounded):
 
 
 def slow_seconds(server):
-    """Returns lines about each second with less than half of the median. A sample is taken as each
-    second begins, so two adjacent samples enclose a second."""
+    """Yields a line about each second with less than half of the median throughput. A sample is
+    taken as each second begins, so two adjacent samples enclose a second."""
     full = full_seconds(server)
     median, samples = statistics.median(full), {
         int(sample["at"]): sample for sample in server["samples"]
@@ -231,7 +231,7 @@ def slow_seconds(server):
 
 
 def tell(document):
-    """Prints the report; returns whether all goals are met."""
+    """Prints the report; returns True if all goals are met."""
     found = {name: summary(server) for name, server in document["servers"].items()}
     print(f"\n{document['gigabytes']:g} GB in rows of 100 bytes, nine writes for each read\n")
     print(

@@ -40,7 +40,7 @@ def must(answer):
 
 
 def run(node, tables):
-    """Takes a node through one round. Returns seconds by step."""
+    """Runs one round on a node; returns the seconds of each step."""
     times_s = {}
 
     def step(name, work):

@@ -9,9 +9,10 @@ The machine must be idle otherwise. The server runs on one core, the client on t
 
 writes   rows of random keys and of values that are all different, into a table without a view
          (by_hand), and into one whose view has the key and the value in the opposite order. One
-         request in ten reads a row that was written before: of the view, in the second case.
+         request in ten reads a row that was written before, in the second case from the view.
 queries  `SELECT v FROM t WHERE k = ?` of the view, and of the table by_hand, which has the same
-         columns and key: of rows in the memtable and, after a flush and a compaction, in files.
+         columns and key. The rows are first in the memtable and then in files, after a flush and,
+         in our node, a compaction.
 
 Each row that a query returns is compared with the row that was written. Exit status 1: an answer
 was wrong, queries of the view reach less than 90 % of the rate of the table or, with --cassandra,

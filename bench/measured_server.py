@@ -1,7 +1,7 @@
 """Measures the rate of one server: of writes, and of queries for one row.
 
 Every answer is checked. Rates are for each second that the server was on its core, so that neither
-the client nor another process counts. The log-ins of the client come before the measurement.
+the client nor another process counts. Queries are measured from after the client's log-ins on.
 """
 import multiprocessing
 import time
@@ -36,7 +36,7 @@ class MeasuredServer:
         return count / core
 
     def timed(self, what, work):
-        """Reports the rate of `work`, which returns how many operations it did."""
+        """Reports the rate of `work`, which returns the number of its operations."""
         core, began = self.server.core_seconds(), time.monotonic()
         count = work()
         return self.report(
@@ -44,7 +44,7 @@ class MeasuredServer:
         )
 
     def write(self, table):
-        """Writes all rows of a table, and reads one of them for each nine."""
+        """Writes all rows of a table, and reads one row for each nine that it writes."""
         statements = self.statements(table)
         with Wire(self.server, timeout_s=60) as wire:
             wire.execute(wire.prepare(statements[0]), (self.rows.key(0), self.rows.value(0)))
@@ -67,7 +67,7 @@ class MeasuredServer:
 
 
 class Reads(NamedTuple):
-    """The right reads of a measurement, their seconds, and the wrong answers."""
+    """The number of right reads of a measurement, their seconds, and the wrong answers."""
 
     right: int
     seconds: float

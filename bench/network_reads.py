@@ -7,10 +7,10 @@
 Either way the row is in memory, so the difference is the cost of the row cache. A run takes two
 minutes, and the machine must be idle otherwise.
 
-One node on one core has two tables with the same rows; one of them is flushed and read once. A
-client on the other core reads random rows of both in turns, three thousand at a time. Each row is
-compared with the row that was written. The script prints reads a second, by the clock and of the
-node's core.
+One node on one core has two tables with the same rows. One of them is flushed, and reads of 5 s
+fill the row cache with its rows. A client on the other core reads random rows of both tables in
+turns, three thousand at a time. Each row is compared with the row that was written. The script
+prints reads a second, by the clock and of the node's core.
 """
 import argparse
 import multiprocessing

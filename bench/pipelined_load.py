@@ -1,8 +1,9 @@
 """Writes and reads one table in blocks of a thousand requests, as fast as a server answers.
 
 Every answer is checked. Blocks are made by arithmetic on arrays, so that the client costs one to
-three microseconds for each request. Rows are numbered; keys and values follow from the number, so a
-read knows its row. The protocol is version 4, which has no checksums of envelopes.
+three microseconds for each request. Rows are numbered; keys and values follow from the number, so
+the expected answer of a read does, too. The protocol is version 4, which has no checksums of
+envelopes.
 """
 import struct
 import time
@@ -23,18 +24,18 @@ OPCODE_AT, LENGTH_AT, LENGTH = 4, 5, struct.Struct(">i")  # in the header of an 
 FLAGS_AT = 12  # the last byte of a result's flags, from the opcode on
 GLOBAL_TABLE = 0x01  # a flag of a result
 POOL_ROWS = 4096
-MAX_WRONG = 10  # wrong answers of a connection; after these it gives up
-LONG_RUN = 16  # answers of one size, after which it looks for a run of them
+MAX_WRONG = 10  # wrong answers of a connection after which `write` gives up
+LONG_RUN = 16  # answers of one size after which `receive` looks for a run of them
 
 
 class Rows:
-    """The rows that the numbers stand for."""
+    """Keys and values of numbered rows."""
 
     def __init__(self, value_bytes):
         self.value_bytes = value_bytes
         generator = numpy.random.default_rng(1)
         self.pool = generator.integers(0, 256, (POOL_ROWS, value_bytes), numpy.uint8)
-        self.pool[:, value_bytes // 2:] = 0  # half of it can be compressed
+        self.pool[:, value_bytes // 2:] = 0  # the half of a value that can be compressed
 
     @staticmethod
     def keys(numbers):
@@ -45,7 +46,7 @@ class Rows:
         return scattered.astype(">u8").view(numpy.uint8).reshape(-1, KEY_BYTES)
 
     def values(self, numbers):
-        """Returns values: a number, and the bytes at its place in the pool."""
+        """Returns a value for each number: the number in 8 bytes, then bytes of the pool."""
         values = self.pool[numbers % POOL_ROWS]
         values[:, :8] = numbers.astype(">u8").view(numpy.uint8).reshape(-1, 8)
         return values
@@ -58,8 +59,8 @@ class Rows:
 
 
 def skewed(count, shares):
-    """Returns numbers below `count`, from shares between 0 and 1, quadratically nearer to the
-    newest."""
+    """Returns a number below `count` for each share between 0 and 1: the number that is share² of
+    the way from the newest number to the oldest."""
     return (count - 1 - shares * shares * (count - 1)).astype(numpy.int64)
 
 
@@ -122,7 +123,7 @@ class Connection:
         self.wire.socket.sendall(block.tobytes())
 
     def receive(self):
-        """Receives the answers of the block; returns how many were right."""
+        """Receives the answers of the block; returns the number of right ones."""
         starts, at, last_size, alike = [], 0, 0, 0
         while len(starts) < self.block:
             data = self.wire.socket.recv(1 << 18)
@@ -147,7 +148,7 @@ class Connection:
         return right
 
     def _right_answers(self, starts, sizes):
-        """Returns how many of the answers that begin at `starts` are right."""
+        """Returns the number of right answers among those that begin at `starts`."""
         streams = self._envelopes(starts, OPCODE_AT)[:, 2:].copy().view(">u2")[:, 0].astype(int)
         # A second answer to a stream takes the place of an unanswered one.
         are_asked, is_first = streams < BLOCK, numpy.zeros(len(streams), bool)
@@ -189,7 +190,7 @@ class Connection:
         return int(are_right.sum())
 
     def _alike(self, at, size):
-        """Returns how many complete envelopes from `at` on have the same size."""
+        """Returns the number of complete envelopes from `at` on that have the same size."""
         count = (len(self.buffer) - at) // size
         lengths = numpy.frombuffer(self.buffer, numpy.uint8, count * size, at).reshape(-1, size)[
             :, LENGTH_AT : HEADER.size
@@ -204,9 +205,9 @@ class Connection:
 
 
 def write(server, rows, statements, count, known, progress, most_seconds=None, connections=3):
-    """Writes rows up to `count`, or for `most_seconds`, and reads one row for each nine of them.
-    `known` is a shared number below which all rows are acknowledged. `progress(moment, operations)`
-    is called after each block. Returns the wrong answers."""
+    """Writes rows in whole blocks up to `count`, or for `most_seconds`, and reads one row for each
+    nine of them. `known` is a shared number below which all rows are acknowledged. Calls
+    `progress(moment, right answers)` after each block. Returns the wrong answers."""
     generator = numpy.random.default_rng(7)
     links = [Connection(server, rows, *statements) for _ in range(connections)]
     following, turn = known.value, 0

@@ -45,7 +45,7 @@ SCHEMA = [
     f"CREATE TABLE {KEYSPACE}.t (k bigint, c int, v bigint, t text, PRIMARY KEY (k, c))",
 ]
 WIDTH = 100  # rows of a partition
-KEPT = 1000  # one row in so many is kept by the filter
+KEPT = 1000  # the filter keeps one row in this many
 PAGE_ROWS = 5000
 AT_ONCE = 32  # batches under way
 FILTERED = 7  # the value of v that the filter keeps

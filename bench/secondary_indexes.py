@@ -11,8 +11,8 @@ writes   rows of random keys and of values that are all different, into a table 
          into one with an index on the value. One request in ten reads a row by its key.
 queries  `SELECT v FROM queried WHERE k = ?`, where k is the indexed column and v the primary key
 range    `SELECT v FROM queried WHERE k >= ? AND k < ?`, which has about a thousand rows
-two      `SELECT v FROM pair WHERE a = ? AND b = ?`: a thousand rows have the one value, a thousand
-         the other, and one row has both
+two      `SELECT v FROM pair WHERE a = ? AND b = ?`: of a million rows, a thousand have the one
+         value, a thousand the other, and one row has both
 
 Queries read rows of the memtable and, after a flush and a compaction, rows of files. The script
 compares each row that a query returns with the row that it wrote. It prints rates by the clock and
@@ -97,7 +97,7 @@ def pair_value(number):
 
 
 def written(count):
-    """Returns how many rows `MeasuredServer.write` wrote: one, and then whole blocks."""
+    """Returns the number of rows that `MeasuredServer.write` wrote: one, and then whole blocks."""
     block = pipelined_load.BLOCK // pipelined_load.GROUP * (pipelined_load.GROUP - 1)
     return 1 + -(-(count - 1) // block) * block
 
@@ -113,7 +113,7 @@ class Ranges:
         self.keys, self.rows = keys[self.order], rows
 
     def any(self, generator):
-        """Returns the bound values of a query, and the rows that it returns."""
+        """Returns the bound values of a query, and the rows that the query must return."""
         size = min(RANGE_ROWS, len(self.keys) - 1)
         first = generator.randrange(len(self.keys) - size)
         bounds = struct.pack(">q", self.keys[first]), struct.pack(">q", self.keys[first + size])

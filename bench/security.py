@@ -6,11 +6,11 @@
 
 Three nodes on one core, of which one works at a time, have the same table in memory: one without
 authentication, one with PasswordAuthenticator and CassandraAuthorizer, where a role with SELECT and
-MODIFY reads, and one with TLS 1.3 besides. A client on the other core reads random rows, three
-thousand at a time, and compares each with the row that was written. The script prints reads a second
-of the node's core, and the share of the first node's rate. `perf`, if it is installed, shows the
-share of the cipher. Many short rounds, because one differs from the next by a tenth. A run takes
-three minutes, and the machine must be idle otherwise.
+MODIFY reads, and one that also has TLS 1.3. A client on the other core reads random rows, three
+thousand at a time, and compares each with the row that was written. The script prints reads for
+each second of the node's core, and their ratio to those of the first node. `perf`, if it is
+installed, shows the share of the cipher. The rounds are many and short, because a round differs
+from the next by a tenth. A run takes three minutes, and the machine must be idle otherwise.
 """
 import argparse
 import multiprocessing
@@ -50,7 +50,7 @@ ROLE = [
 
 
 def nodes():
-    """Returns the three nodes by name, running."""
+    """Starts the three nodes; returns them by name."""
     authority = Authority(SCRATCH / "authority")
     tls = {
         "client_encryption_options.enabled": "true",
@@ -73,7 +73,7 @@ def nodes():
 
 
 def fill(node, name, rows, count):
-    """Makes the table, and the role that reads it; returns wrong answers."""
+    """Creates the table and the role that reads it, and writes the rows; returns wrong answers."""
     with Wire(node) as wire:
         for statement in SCHEMA + (ROLE if name != "plain" else []):
             assert wire.query(statement).code is None, statement

@@ -7,12 +7,12 @@
 One node on one core, with PasswordAuthenticator, has a table in memory. A client that has logged in
 reads random rows, three thousand at a time, in turns with and without the connections. A third of
 the connections sends nothing, a third sends a byte a second, and a third asks for the options and
-never reads. The node closes each after 10 s, and a process opens it again at once.
+never reads. The node closes each after 10 s, and a process opens it again some seconds later.
 
-That process has the client's core, of which it leaves the client less. So the script compares the
-reads for each second that the node was on its core, which counts the node's work for the slow
-connections, and prints the rate by the clock beside it. A run takes some minutes, and the machine
-must be idle otherwise.
+That process runs on the client's core, so the client gets less of the core. Therefore the script
+compares the reads for each second that the node was on its core, which includes the node's work for
+the slow connections; it also prints the rate by the clock. A run takes some minutes, and the
+machine must be idle otherwise.
 """
 import argparse
 import multiprocessing

@@ -5,13 +5,14 @@
 #                                        (default: the date)
 #
 # The tables are written with `espalier sstable write`: rows in partitions of a hundred,
-# uncompressed and with LZ4, and with BIG=1 one partition of BIG_ROWS rows (5 GB). Then sstabledump
-# and `espalier sstable dump` alternate, ROUNDS times each, on the same file, to /dev/null and to a
-# file; both files must have the same number of rows. Then follow verify, verify --quick and
-# convert, beside a read of the same file around the page cache, which is the disk's own rate.
-# Seconds are by the clock, CPU seconds are user and system time of all threads, memory is the peak
-# resident set (GNU time). The report gives the machine's load before each run: where it is not near
-# 0, the clock's seconds are not reliable.
+# uncompressed and with LZ4, and with BIG=1 one partition of BIG_ROWS rows (5 GB), which only
+# `espalier sstable dump` reads. sstabledump and `espalier sstable dump` alternate on the same file,
+# ROUNDS times each to /dev/null, and then once each to a file; both outputs must have the same
+# number of rows. Then follow verify, verify --quick and convert, and for comparison a read of the
+# same file that bypasses the page cache and shows the disk's own rate. Seconds are by the clock,
+# CPU seconds are user and system time of all threads, memory is the peak resident set (GNU time).
+# times.tsv has the machine's load before each run; where it is not near 0, the clock's seconds are
+# not reliable.
 #
 # Settings by environment:
 #   ROWS=2000000 ROUNDS=3  BIG=0 BIG_ROWS=58000000

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Measures how long a node takes from its start to `ready` on an empty directory, and its memory
-# then.
+# Measures how long a node takes from its start to `ready` on an empty directory, and its resident
+# memory 3 s later.
 #
 #   bench/start_up.sh [RUNS]      default 10; BINARY=target/release/espalier
 #

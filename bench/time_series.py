@@ -9,9 +9,9 @@ A run takes 23 minutes, and the machine must be idle otherwise.
 This is the experiment of ScyllaDB's article on its cache: ten writers prepend rows to ten
 partitions, and a reader asks ten times a second for the head of one of them, in turn. Espalier and
 Cassandra each run alone on one core, with the clients on another. The phases are: rows and reads as
-a warm-up, reads alone (idle), then both (load). Memtables are flushed every few seconds, and the
-row cache holds a few seconds of rows. Halfway through the load the cached rows are forgotten. Each
-head is compared with the rows that the writers have had acknowledged.
+a warm-up, after a flush only reads (touch, for 2 s, then idle), then both (load). Memtables are
+flushed every few seconds, and the row cache has room for a few seconds of rows. Halfway through the
+load the row cache is emptied. Each head is compared with the rows that the server has acknowledged.
 
 The script prints a table and the goals of issue 6 (exit status 1: one is missed), and writes
 bench/results/time_series.json and .svg.
@@ -102,7 +102,7 @@ class Espalier(Node):
         shutil.rmtree(SCRATCH, ignore_errors=True)
 
     def settle(self):
-        """Flushes everything, and waits until no work is under way."""
+        """Flushes the table, and waits until no compaction is under way."""
         self.flush("bench_series", "ts")
         while self.metrics()["scylla_compaction_manager_compactions"]:
             time.sleep(0.1)
@@ -128,7 +128,7 @@ class Espalier(Node):
         }
 
     def flush_times(self, samples, _):
-        """Returns the seconds after which the count of flushes had grown, to one second."""
+        """Returns the seconds, to one second, at which the number of flushes had grown."""
         return [
             late["at"]
             for early, late in zip(samples, samples[1:])
@@ -182,8 +182,8 @@ class Cassandra:
         shutil.rmtree(PEER / "data", ignore_errors=True)
 
     def control(self, *command):
-        """Runs nodetool on the clients' core with lower priority: its JVM takes seconds
-        to start."""
+        """Runs nodetool on the clients' core with low priority, because its JVM takes seconds to
+        start."""
         surroundings = {
             **os.environ,
             "CONF": "tools.yaml",
@@ -213,8 +213,8 @@ class Cassandra:
         self.control("invalidaterowcache")
 
     def sample(self):
-        """Returns the current values of its view of the row cache, which does not count
-        evictions."""
+        """Returns the current values of Cassandra's view of the row cache, which does not count
+        evictions, and the number of flushes."""
         entries, hits, requests = (
             struct.unpack(">q", data.rjust(8, b"\0"))[0]
             for data in self.wire.query(
@@ -384,7 +384,7 @@ def measure(server, options):
                 wait_for(begin + second - 0.95)
                 samples.append({"at": time.monotonic() - started, **server.sample()})
                 if at_half and second == seconds // 2:
-                    # Reads are due at tenths of seconds; this runs between two of them.
+                    # Reads are due at tenths of seconds; `at_half` begins between two of them.
                     halves = {"before": server.sample(), "from": time.monotonic() - started}
                     at_half()
                     halves["to"] = time.monotonic() - started

@@ -145,7 +145,7 @@ def table(found):
 
 
 def notes(found, measured):
-    """Returns notes that a reader of the figures must know."""
+    """Yields notes that a reader of the figures must know."""
     wanted = measured["arguments"]["rate"] * PARTITIONS
     for name, figures in found.items():
         yield f"{name}: {figures['rows_per_s']:,.0f} rows/s of {wanted:,} that were due"
@@ -188,7 +188,7 @@ class Scale:
 
 
 def panel(name, server, limit_us, scale):
-    """Yields SVG elements: the reads of one server, and the events meanwhile."""
+    """Yields SVG elements: the reads of one server, and the events during them."""
     idle, load = server["phases"]["idle"], server["phases"]["load"]
     begin, last = idle["from"], scale.width - scale.right
     yield (
@@ -258,7 +258,7 @@ def picture(found, servers):
 
 
 def report(results, measured):
-    """Prints and writes everything; the exit status is 1 if a goal is missed."""
+    """Prints and writes everything; returns the exit status, 1 if a goal is missed."""
     servers = measured["servers"]
     found = {name: summary(server) for name, server in servers.items()}
     judged = [(text, bool(met)) for text, met in judge(found, servers)]

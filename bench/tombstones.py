@@ -13,9 +13,10 @@ The write rate is below the server's maximum, because behind a full queue every 
 
 The client asks as drivers do, for pages of 5000 rows; where a page ends among tombstones without a
 row (`query_tombstone_page_limit`), it asks for the next one. The script prints how long the machine
-takes the core from a process that is alone on it, the longest answer to SELECT … LIMIT 1 of each
-phase, the longest time until its row was found or known not to exist, and the time until no file is
-left. Exit status 1: an answer took more than 5 ms, or files are left after ten minutes.
+takes the core from a process that is alone on it, the longest time of a page of SELECT … LIMIT 1
+in each phase, the longest time of all pages of one query, and the time until no file is left. Exit
+status 1: all pages of a query took more than 5 ms, an answer was wrong, or files are left after
+ten minutes.
 
 Settings by environment: ESPALIER_BINARY, CORE=1 (the server's), CLIENT_CORE=0.
 """
@@ -114,7 +115,7 @@ def columns_of(shape, rows, first):
     numbers = numpy.arange(first, first + BLOCK)
     if shape == "narrow":
         return [numbers]
-    # Partitions take turns; each is worked off from its first row.
+    # Partitions alternate, and each begins with its first row.
     return [numbers % PARTITIONS, numbers // PARTITIONS]
 
 
@@ -150,8 +151,8 @@ def write_all(name, server, statement, shape, rows, rate, value, left):
 
 
 def probe(server, phase, left, results):
-    """Asks for the first row until the phase is negative; sends, by phase, how long the pages took
-    and all of them together, in ms."""
+    """Asks for the first row until the phase is negative; sends, by phase, the times of the pages
+    and of whole queries in ms, and the wrong answers."""
     longest, wrong = {}, []
     with Wire(server, timeout_s=600) as wire:
         select = wire.prepare("SELECT * FROM bench_dead.t LIMIT 1")
@@ -236,10 +237,10 @@ def measure(shape, rows, rate):
             target=probe, args=(server, phase, rows_left, sending), daemon=True
         )
         prober.start()
-        # With this end closed, the end of the prober is noticed here.
+        # Without this copy of the sending end, `recv` fails if the prober dies.
         sending.close()
-        # The writers have a lower priority than the client that measures: its waits for the core
-        # would otherwise count as the server's time.
+        # The writers have a lower priority than the client that measures, because its waits for the
+        # core would otherwise count as the server's time.
         os.setpriority(os.PRIO_PROCESS, 0, 19)
         write_all(
             "inserting",
@@ -332,7 +333,7 @@ def main():
     rows = max(options.rows // BLOCK, 1) * BLOCK
     codes = []
     for shape in shapes:
-        # Each shape runs in a process of its own, which lowers its priority.
+        # Each shape runs in a process of its own, because `measure` lowers the process's priority.
         process = context.Process(
             target=lambda: sys.exit(0 if measure(shape, rows, options.rate) else 1)
         )

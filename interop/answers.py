@@ -21,7 +21,7 @@ CODES = {
     0x2400: "AlreadyExists",
 }
 NUMBERS = {2: ">q", 5: ">q", 9: ">i", 0x13: ">h", 0x14: ">b"}
-# An empty value of these types is a value of its own.
+# The types whose empty value is not null: ascii, blob and text.
 WITH_EMPTY = {1, 3, 0xD}
 
 
@@ -110,7 +110,7 @@ def decimal(data):
 
 
 def signed_vint(reader):
-    """Returns a zigzag number whose first byte says with leading ones how many bytes follow."""
+    """Reads a zigzag number; the leading one bits of its first byte count the following bytes."""
     first = reader.take(1)[0]
     count = 8 - (first ^ 0xFF).bit_length()
     number = int.from_bytes(bytes([first & 0xFF >> count]) + reader.take(count), "big")

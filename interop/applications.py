@@ -83,7 +83,7 @@ CADENCE = (
     f"CREATE TABLE domains (id uuid, domain frozen<domain>, PRIMARY KEY (id)) {LEVELED}",
 )
 
-# The fixed parts of keys: rows of one table differ in `type`.
+# The fixed parts of keys. The kinds of rows in one table differ in `type`.
 SHARD, EXECUTION, TRANSFER, TIMER = 0, 1, 2, 3
 TASK, TASK_QUEUE, TASK_QUEUE_ID = 0, 1, -12345
 SHARD_DOMAIN, SHARD_WORKFLOW, SHARD_RUN, SHARD_ID = (
@@ -102,8 +102,8 @@ EPOCH = datetime.datetime(2000, 1, 1)
 
 
 class Store:
-    """A session that prepares all statements, with the consistencies that both engines use. It calls
-    `before` ahead of each request."""
+    """A session that prepares all statements but those of the schema, with the consistency levels
+    that both engines use. The methods call `before` ahead of each request."""
 
     def __init__(self, node, keyspace, schema, before=lambda: None):
         self.session, self.prepared, self.before = connect(node, "v4"), {}, lambda: None
@@ -114,7 +114,7 @@ class Store:
             "{ 'class' : 'SimpleStrategy', 'replication_factor' : 1};"
         )
         self.session.set_keyspace(keyspace)
-        # Their tools record the version of the schema and send each statement with a semicolon.
+        # The engines' tools record the version of the schema, and end statements with a semicolon.
         run("CREATE TABLE IF NOT EXISTS schema_version(keyspace_name text PRIMARY KEY, "
             "creation_time timestamp, curr_version text, min_compatible_version text);")
         for statement in schema:
@@ -141,12 +141,12 @@ class Store:
         return list(self.session.execute(self.statement(text), values))
 
     def apply(self, text, *values):
-        """Executes a conditional statement; returns what `outcome` says."""
+        """Executes a conditional statement; returns the `outcome` of its answer."""
         self.before()
         return outcome(self.session.execute(self.statement(text), values))
 
     def batch(self, *statements):
-        """Executes a logged batch of (text, value, …); returns what `outcome` says."""
+        """Executes a logged batch of (text, value, …); returns the `outcome` of its answer."""
         self.before()
         batch = BatchStatement(
             BatchType.LOGGED,
@@ -169,8 +169,8 @@ def open_store(peer, place, keyspace, schema):
 
 
 def outcome(result):
-    """Returns True if the answer says so; otherwise the rows that the answer shows, as dictionaries
-    without nulls and without `[applied]`."""
+    """Returns True if the statement was applied; otherwise the rows that the answer shows, as
+    dictionaries without nulls and without `[applied]`."""
     names, rows = result.column_names, list(result)
     assert names[0] == "[applied]", names
     if rows[0][0]:

@@ -2,8 +2,10 @@
 
 An account is a value with a version, and each change of the value adds 1 to the version. Accounts
 are columns of rows, static columns, and elements of maps and lists. Money moves only inside a group
-of accounts. With each movement the same transaction writes an entry: the accounts, with their
-values and versions before it. The entries therefore tell the whole history of each account.
+of accounts. The transaction or batch that moves money between accounts also writes an entry: the
+accounts, with their values and versions from before. A move between the balance and the reserve of
+one row adds an element to the column `moves` instead. Entries and moves together are therefore the
+whole history of each account.
 """
 import itertools
 import random
@@ -52,7 +54,7 @@ class Text:
 
 @dataclass(frozen=True)
 class Account:
-    """A place for money. `element` is the part of a collection that holds it."""
+    """A place for money. If the money is in an element of a collection, `element` selects it."""
 
     number: int
     table: str
@@ -63,7 +65,8 @@ class Account:
 
     @property
     def columns(self):
-        """Returns the columns that a client reads: the value, the version, and a reserve."""
+        """Returns the columns that a client reads: the value, the version, and in `plain` the
+        reserve."""
         more = ["reserve"] if self.table == "plain" else []
         return [f"{self.column}{self.element}", self.version, *more]
 
@@ -73,7 +76,7 @@ class Account:
         return " AND ".join(f"{name} = {text.put(number, form)}" for name, number, form in forms)
 
     def let(self, name, text, draw):
-        """Returns the LET of the row; a static column is part of any row, or of the first one."""
+        """Returns the LET of the row; a static column is read from the first row or from row 3."""
         select = f"SELECT {self.column}, {', '.join(self.columns[1:])} FROM bank.{self.table}"
         select = f"LET {name} = ({select} WHERE {self.where(text)}"
         if self.column != "pot":
@@ -128,14 +131,15 @@ def create_accounts(node, count):
 
 
 class Bank:
-    """The accounts, with everything that the clients know of them, over all restarts."""
+    """The accounts, with everything that the clients learned about them over all restarts."""
 
     def __init__(self, count):
         self.accounts = [account_of(number) for number in range(count)]
         self.ids = itertools.count(1000)
         # The columns of each account as a client last saw them; they may be old.
         self.latest = [(START, 0, 0)] * count
-        # Entries and audits: sent ones, and those that must or must not exist.
+        # Ids of entries: those sent, those that must exist, and those that must not; and ids of
+        # audits that must exist.
         self.sent, self.acknowledged, self.refused, self.audited = set(), set(), set(), set()
         # Value and reserve by account and version, and acknowledged moves to the reserve.
         self.seen, self.moved = {}, {}
@@ -155,7 +159,7 @@ class Bank:
 
 @dataclass
 class Request:
-    """A request of a client; `finish` receives the rows of the answer, None without any."""
+    """A request of a client; `finish` receives the rows of the answer, or None if it has none."""
 
     text: Text
     statement: str
@@ -192,7 +196,7 @@ class Requests:
         return build(accounts, text)
 
     def read(self, accounts, text):
-        """Reads a group in one transaction; its sum is known."""
+        """Reads a group in one transaction, and checks its sum, which no request changes."""
         order = list(zip(NAMES, accounts))
         self.reorder(order, text)
         lets = "".join(account.let(name, text, self.draw) for name, account in order)
@@ -275,7 +279,7 @@ class Requests:
         return updates
 
     def entry(self, entry, what, amount, chosen, text):
-        """Returns the INSERT of the entry, with values before the transfer by reference."""
+        """Returns the INSERT of the entry; references copy the values from before the transfer."""
         if self.fault == "entry lost" and self.draw.random() < 0.1:
             return ""
         columns = ["id", "what", "amount"]
@@ -375,7 +379,7 @@ class Requests:
 
 
 class BankLoad(Load):
-    """The load between two restarts: it ends when the node dies."""
+    """The load between two restarts. Its connections connect again until the context ends."""
 
     def __init__(self, node, bank, random_seed, connections=4, clients=64, fault=None):
         self.node, self.bank, self.trouble = node, bank, bank.trouble
@@ -389,8 +393,8 @@ class BankLoad(Load):
 
 
 class BankConnection(Connection):
-    """A connection with several clients, each with one request under way at a time. From time to
-    time it hangs up, with the requests under way."""
+    """A connection with several clients, each with one request under way at a time. After 50 to
+    1000 answers the connection hangs up, while requests are under way."""
 
     def _serve(self, wire):
         self.prepared, self.version = {}, self.draw.choice([3, 4, 5])

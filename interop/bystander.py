@@ -1,4 +1,4 @@
-"""Clients on connections of their own, which must notice nothing of other clients."""
+"""Clients on connections of their own that other clients must not disturb."""
 import threading
 
 from wire import ROWS, VOID, Closed, Wire
@@ -7,7 +7,7 @@ KEYSPACE = "bystander"
 
 
 class Bystander:
-    """A context with clients at work while its body runs; leaving it fails if one was disturbed."""
+    """A context whose clients work while its body runs; its exit fails if one was disturbed."""
 
     def __init__(self, node):
         self.node, self.trouble, self.rounds, self.stopping = (
@@ -35,7 +35,7 @@ class Bystander:
     def __exit__(self, kind, *_):
         before = dict(self.rounds)
         if kind is None:
-            # Whatever the body did, all clients are still served afterwards.
+            # Waits for two more rounds of each client, because the node must still serve all.
             for _ in range(1000):
                 if self.trouble or all(
                     self.rounds[version] > before[version] + 1 for version in before

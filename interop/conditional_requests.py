@@ -47,11 +47,11 @@ class Requests:
         return statement
 
     def applied(self, statement):
-        """Remembers what a statement wrote, for later conditions."""
+        """Records the values that a statement wrote, for later conditions."""
         self.table.written |= statement.writes
 
     def vary(self, statement):
-        """Chooses how the request is sent: all ways end in the same result."""
+        """Chooses how the request is sent, which does not change its result."""
         is_plain = statement.kind in ("plain", "read")
         if statement.batch is None:
             statement.is_prepared = self.chance.random() < 0.4
@@ -87,7 +87,7 @@ class Requests:
             if at and self.chance.random() < 0.65:
                 parts.append(self.unconditional(writer, row))
                 continue
-            # Different kinds of conditions on one row would be refused.
+            # Cassandra refuses different kinds of conditions on one row, so most are of one kind.
             name = tuple(value.literal for value in row)
             kind = kinds.setdefault(name, self.chance.choice(["exists", "absent", "columns"]))
             parts.append(writer.conditional(row, kind if self.chance.random() < 0.85 else None))
@@ -95,8 +95,8 @@ class Requests:
         return self.as_batch(parts)
 
     def unconditional(self, writer, row):
-        """Draws a write of the batch without a condition, often to one of its rows."""
-        # Cassandra reads a list only in rows that have a condition; we read it in each row.
+        """Draws a write without a condition for a batch; half of these writes are to `row`."""
+        # Cassandra reads a list only in rows that have a condition; our node reads it in each row.
         writer.reads_row = False
         part = self.unconditional_part(writer, row)
         writer.reads_row = True
@@ -114,7 +114,7 @@ class Requests:
         return writer.plain()
 
     def as_batch(self, parts, options=""):
-        """Returns a batch as text or, without options, as a BATCH request."""
+        """Returns a batch as text or, if it has no options, sometimes as a BATCH request."""
         kind = self.chance.choice([LOGGED, LOGGED, UNLOGGED])
         if not options and self.chance.random() < 0.4:
             is_prepared = self.chance.random() < 0.5
@@ -126,7 +126,7 @@ class Requests:
     # Requests with a fault.
 
     def wrong(self, writer):
-        """Draws a request that Cassandra refuses, mostly."""
+        """Draws a request that Cassandra mostly refuses."""
         writer.may_fail = False
         faults = [self.key_condition, self.unknown_column, self.timestamp, self.many_keys,
                   self.missing_keys, self.range_with_condition, self.null_keys, self.wrong_type,
@@ -156,7 +156,7 @@ class Requests:
         return self.update(writer, suffix, using=" USING TIMESTAMP 5")
 
     def many_keys(self, writer):
-        """Draws IN with one or two keys, of which only one is accepted."""
+        """Draws a statement with an IN of at most two values for one column of the key."""
         table, row = self.table, self.table.row()
         keys = list(zip([*table.partition_key, *table.clustering], [*writer.partition, *row]))
         at = self.chance.randrange(len(keys))
@@ -258,7 +258,7 @@ class Requests:
         ]))
 
     def wrong_batch(self, writer):
-        """Draws a batch with a statement that may not be in it."""
+        """Draws a batch with a statement or an option that Cassandra mostly refuses in it."""
         table, one = self.table, self.update(writer, "EXISTS")
         other = Writer(table, self.chance.choice(table.partitions))
         keyspace = table.keyspace
@@ -296,7 +296,7 @@ class Requests:
         return self.update(writer, f"{column.name} {self.chance.choice(SLICES)} " + value)
 
     def static_with_row(self, writer):
-        """Draws a write of static columns alone that names a row."""
+        """Draws a write to only static columns whose WHERE names a row."""
         if not self.table.static:
             return self.key_condition(writer)
         suffix = self.chance.choice([Part(" IF EXISTS"), writer.conditions(self.table.static)])

@@ -1,7 +1,7 @@
 """Draws tables and statements for the differential test of conditional statements.
 
 A statement has at most one fault. Cassandra checks the conditions of a row in no fixed order, so a
-condition whose evaluation fails stands alone on its row.
+condition whose evaluation fails is the only condition on its row.
 """
 import re
 import struct
@@ -103,7 +103,7 @@ class Table:
         count = chance.choice([1, 3, 5, 8])
         self.regular = [Column(f"v{n}", draw_type(chance, keyspace)) for n in range(count)]
         # The value that the last applied statement wrote, by partition, row and column. Deletions
-        # are not followed.
+        # do not change it.
         self.written = {}
         self.partitions = []
         while len(self.partitions) < 5:
@@ -144,22 +144,23 @@ class Writer:
     def __init__(self, table, partition):
         self.table, self.chance, self.partition = table, table.chance, partition
         self.binds, self.place, self.writes, self.may_fail = 0.0, None, {}, True
-        # Whether writes may need the stored row.
+        # True if a write may need the stored row.
         self.reads_row = True
 
     def go_to(self, row):
-        """Names the row that the next pieces are about, None for the static row."""
+        """Sets the row that the next pieces are about; None is the static row."""
         names = [value.literal for value in [*self.partition, *(row or [])]]
         self.place = (row is None, *names)
 
     def write(self, column):
-        """Draws a value to write, and remembers it for later conditions."""
+        """Draws a value to write, and records it for later conditions."""
         part = self.value(column.type)
         self.writes[self.place, column.name] = part
         return part
 
     def likely_condition(self, column):
-        """Draws a condition that holds if the row is as the last statements left it; None often."""
+        """Draws a condition that holds if the row is as the last statements left it; often returns
+        None."""
         current, number = self.table.written.get((self.place, column.name)), self.chance.random()
         if number < 0.35 or current and UNSET in current.values:
             return None
@@ -195,7 +196,7 @@ class Writer:
                               for column, value in zip(columns, values)))
 
     def where(self, row=None):
-        """Returns the WHERE of a row, or of the partition without one."""
+        """Returns the WHERE of a row or, without a row, of the partition."""
         conditions = [self.equal(self.table.partition_key, self.partition)]
         if row:
             if len(row) > 1 and self.chance.random() < 0.05:
@@ -227,8 +228,9 @@ class Writer:
         return name + self.comparison(type, self.has_order(type))
 
     def of_element(self, type):
-        """Draws the comparison of an element. Cassandra compares values of maps by the type of the
-        keys, which is a fault, so that only equal types and equal bytes can be compared."""
+        """Draws the comparison of an element. By a fault, Cassandra compares values of maps by the
+        type of the keys. If the types differ, a value is therefore compared only for equality, and
+        only with null unless the keys are text or blob."""
         part = type.parts[-1]
         if type.kind == "list" or part.name == type.parts[0].name:
             return self.comparison(part, self.has_order(part))
@@ -279,7 +281,7 @@ class Writer:
         return " IF " + join(" AND ", drawn)
 
     def failing_condition(self, column):
-        """Draws a condition whose values Cassandra refuses on execution, mostly."""
+        """Draws a condition whose values Cassandra mostly refuses on execution."""
         type, name = column.type, column.name
         faults = [name + " " + self.chance.choice(SLICES) + " " + self.term(NULL),
                   name + Part(" = ?", [UNSET]), name + Part(" IN ?", [UNSET]),
@@ -356,7 +358,7 @@ class Writer:
                 + suffix + self.ttl())
 
     def json(self, names, keys, chosen):
-        """Returns a row as JSON; None if one of the values has none."""
+        """Returns a row as JSON; None if one of the values has no JSON form."""
         values = [*keys, *(column.type.draw(self.chance) for column in chosen)]
         if any(value.json is None for value in values):
             return None
@@ -420,7 +422,7 @@ class Writer:
         return f"DELETE FROM {self.table.name}" + where + self.term(row[depth])
 
     def static(self, suffix):
-        """Draws a write of static columns alone; with a suffix of None it has no conditions."""
+        """Draws a write to only static columns; with a suffix of None it has no conditions."""
         is_conditional = suffix is not None
         statics, suffix = self.table.static, suffix or Part("")
         if self.chance.random() < 0.75:
@@ -453,11 +455,11 @@ class Writer:
         if self.chance.random() < 0.4:
             columns = table.columns
         suffix = self.suffix(columns, kind)
-        # With conditions on static columns alone, Cassandra reads the first row of the partition
-        # only: it adds nothing to another row, and takes the list of the first row for its own.
+        # If all conditions are on static columns, Cassandra reads only the first row of the
+        # partition. For another row it then adds nothing to a value, and uses the first row's list.
         self.reads_row = "EXISTS" in suffix.text or bool(REGULAR_COLUMN.search(suffix.text))
         if self.chance.random() < 0.65:
-            # Cassandra refuses a row with only statics and conditions on statics.
+            # Cassandra refuses a WHERE with a row if all writes and conditions are on statics.
             columns = table.regular if self.chance.random() < 0.8 else table.columns
             part = self.update(suffix, columns, row, True)
         else:

@@ -1,4 +1,5 @@
-"""Fixtures that all interop tests share: nodes, and Cassandra's offline oracle."""
+"""Fixtures that all interop tests share: nodes, a Cassandra, and Cassandra's offline oracle; and
+hooks that choose, order and group the tests."""
 
 import os
 import shutil
@@ -25,9 +26,9 @@ def pytest_report_header():
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config, items):
-    """Orders the longest groups first: where several processes share the files, the others fill
-    their time. The tests of test_flights.py run stage by stage; pytest's own order of two
-    parametrised fixtures would take the node past a stage and then return to it."""
+    """Orders the longest groups first, so that other processes run the short groups meanwhile; in
+    the gate, deselects a part of the tests. The tests of test_flights.py run stage by stage; in
+    pytest's own order of two parametrised fixtures, the node would have to return to a stage."""
 
     def order(item):
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
@@ -37,7 +38,8 @@ def pytest_collection_modifyitems(config, items):
         return rank, STAGES.index(parameters.get("stage", STAGES[0]))
 
     def runs(item):
-        """In the gate, each stage is read with one protocol, a different one at each stage."""
+        """Returns True if the test runs. The gate reads each stage with one protocol, and the next
+        stage with the next protocol."""
         parameters = item.callspec.params if hasattr(item, "callspec") else {}
         if RUNS_ALL or not {"stage", "session"} <= set(parameters):
             return True
@@ -51,10 +53,11 @@ def pytest_collection_modifyitems(config, items):
 
 
 class Groups:
-    """Lets one process of pytest-xdist run all tests of a file, whose fixtures they share. One
-    process runs all files that ask Cassandra: its start costs as much as many tests.
+    """Lets one process of pytest-xdist run all tests of a file, because they share fixtures. One
+    process runs all files with tests that name the fixture `cassandra`, because a start of it costs
+    as much as many tests. In a full run other processes may also start a Cassandra, for `peer`.
 
-    The marks must be there before the hook of pytest-xdist, which reads them."""
+    This hook runs before that of pytest-xdist, which reads the marks."""
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_collection_modifyitems(self, config, items):
@@ -114,8 +117,8 @@ def oracle():
     """Returns a function that runs Cassandra's own code on files: oracle("verify", path).
 
     The function returns a CompletedProcess with text. interop/cassandra/README.md lists the
-    commands. oracle("batch", commands=[["dump", path], …]) starts Java once for all commands; its
-    output has `== EXITCODE` behind each one's."""
+    commands. oracle("batch", commands=[["dump", path], …]) starts Java once for all commands, and
+    prints `== EXITCODE` after the output of each command."""
     if os.environ.get("WITHOUT_CASSANDRA"):
         pytest.skip(f"without Cassandra: {os.environ['WITHOUT_CASSANDRA']}")
     if not ORACLE.exists():
@@ -125,7 +128,7 @@ def oracle():
         command = [str(ORACLE), *map(str, arguments)]
         surroundings = {**os.environ, **environment}
         lines = "".join("\t".join(map(str, line)) + "\n" for line in commands)
-        # It never runs in a test's working directory, so paths must be absolute.
+        # The oracle never runs in a test's working directory, so paths must be absolute.
         return subprocess.run(
             command,
             input=lines,
@@ -153,8 +156,8 @@ def cassandra(oracle):
 
 @pytest.fixture(params=["espalier", "cassandra"])
 def peer(request, node):
-    """Returns a node of ours with two shards, and in a full run Cassandra too. A test is wrong if
-    Cassandra fails it."""
+    """Runs a test with a node of ours with two shards, and in a full run also with Cassandra. If
+    the test fails with Cassandra, the test is wrong."""
     if request.param == "espalier":
         return node(settings={"commitlog_sync": "group"}, shards=2)
     if not RUNS_ALL:

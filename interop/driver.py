@@ -7,7 +7,7 @@ from cassandra.cluster import EXEC_PROFILE_DEFAULT, Cluster, ExecutionProfile
 from cassandra.policies import RoundRobinPolicy
 from cassandra.query import BatchStatement, BatchType, tuple_factory
 
-# Each name with its protocol version and compression.
+# Protocol version and compression by name.
 PROTOCOLS = {"v5": (5, False), "v4": (4, False), "v5-lz4": (5, "lz4"), "v4-lz4": (4, "lz4")}
 
 
@@ -41,8 +41,8 @@ def connect(
 
 
 def write_all(session, statement, values, rows_per_batch=50):
-    """Executes a prepared statement for each of `values`, many in one request: a request costs the
-    driver more than a row does."""
+    """Executes a prepared statement for each of `values`, many in one request, because a request
+    costs the driver more than a row does."""
     values = list(values)
     for begin in range(0, len(values), rows_per_batch):
         batch = BatchStatement(batch_type=BatchType.UNLOGGED)
@@ -52,8 +52,8 @@ def write_all(session, statement, values, rows_per_batch=50):
 
 
 def seed():
-    """Returns INTEROP_SEED, or the gate's TEST_SEED, or a new seed; prints it, so that a failure can
-    be repeated."""
+    """Returns INTEROP_SEED, or the gate's TEST_SEED, or a new seed; prints it, so that a failure
+    can be repeated."""
     given = os.environ.get("INTEROP_SEED") or os.environ.get("TEST_SEED")
     number = int(given or random.Random(time.time_ns()).getrandbits(32))
     print(f"INTEROP_SEED={number}")

@@ -21,12 +21,12 @@ from gate import RUNS_ALL
 
 INTEROP, BUILT = REPOSITORY / "interop", REPOSITORY / ".deps"
 LANGUAGES = ("python", "java", "go", "node", "rust")
-# The programs run for seconds, in which code that is compiled once is as fast.
+# The programs run only for seconds, in which the second tier of the compiler does not pay off.
 JAVA = ("java", "-Xmx256m", "-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC")
 
 
 def run(command, timeout_s=900, **arguments):
-    """Returns what the command prints, and fails with its output if it fails."""
+    """Returns the output of the command; fails with its output and errors if the command fails."""
     done = subprocess.run(
         [str(one) for one in command], capture_output=True, text=True, timeout=timeout_s, **arguments
     )
@@ -42,7 +42,8 @@ def program(language):
 
 
 def lock():
-    """Returns an open file that holds the lock of the builds: the tests run in several processes."""
+    """Returns an open file that holds the lock of the builds, because the tests run in several
+    processes."""
     BUILT.mkdir(exist_ok=True)
     file = open(BUILT / "drivers.lock", "w")
     fcntl.flock(file, fcntl.LOCK_EX)

@@ -17,7 +17,7 @@ class Table:
 
     @property
     def columns(self):
-        """Returns all columns in one order, which SELECT uses too."""
+        """Returns all columns, in the order in which `Shape.select` names them."""
         return [*self.partition_key, *self.clustering, *self.static, *self.regular]
 
 
@@ -38,7 +38,7 @@ def _assembled(kind, cells):
 
 
 def _columns(table, names, cells):
-    """Returns one value for each name, None if it has no cell."""
+    """Returns one value for each name, None if the column has no cell."""
     values = {}
     for cell in cells:
         name, value = cell["n"], bytes.fromhex(cell.get("v", ""))

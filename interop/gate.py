@@ -1,7 +1,7 @@
-"""Says how many cases a test runs: all of them by `make nightly`, a part of them in the gate.
+"""Chooses the cases that a test runs: all of them in `make nightly`, a part of them in the gate.
 
-Settings by environment: `NIGHTLY`, any value but the empty one, runs all; `TEST_SEED` says which
-part the gate takes (interop/scripts/test.sh sets it to the day of the last commit)."""
+Environment variables: `NIGHTLY`, if it is not empty, runs all; `TEST_SEED` chooses the part for the
+gate (interop/scripts/test.sh sets it to the day of the last commit)."""
 import os
 
 RUNS_ALL = bool(os.environ.get("NIGHTLY"))
@@ -19,6 +19,6 @@ def one_of(choices):
 
 
 def all_or_one(choices):
-    """Returns the choices of a full run: all; or of the gate: the one of this seed."""
+    """Returns a list: all choices in a full run, in the gate the one that this seed selects."""
     choices = list(choices)
     return part(choices, [one_of(choices)])

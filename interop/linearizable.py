@@ -27,8 +27,8 @@ MAX_CONFIGURATIONS = 2_000_000  # arbitrary; about 1 GiB of memory
 class Operation:
     """An operation of a client: `begin` precedes its request, `end` follows its answer, both in
     ns. Without an answer, `end` and `applied` are None. `found` is the value that the answer shows:
-    of a read its result, of a compare-and-set that was refused the value that it met. The refused
-    part of a batch is a read, because it may have met the value that it expected."""
+    of a read its result, of a compare-and-set that was refused the value that it met. A refused
+    part of a batch is recorded as a read, because this part may have met the expected value."""
 
     key: object
     client: int
@@ -47,7 +47,7 @@ class Operation:
 
     @property
     def writes(self):
-        """Returns whether the operation changes the value, as far as its answer says."""
+        """Returns True if the operation changed the value, or may have done so."""
         return self.kind == CAS and self.applied is not False
 
     def __str__(self):
@@ -60,7 +60,7 @@ class Operation:
 
 
 class Violation(Exception):
-    """A history has no order that explains it; `operations` are the ones that contradict."""
+    """No order of the operations explains a history; `operations` are those that prove it."""
 
     def __init__(self, key, reason, operations):
         self.key, self.reason, self.operations = key, reason, list(operations)
@@ -72,8 +72,8 @@ class Undecided(Exception):
 
 
 def check(operations, initial=None):
-    """Raises Violation for the first key whose history is not linearizable. `initial` is the value
-    of all registers before the history."""
+    """Raises Violation for the first key whose history is not linearizable, or Undecided if the
+    search ends without a result. `initial` is the value of all registers before the history."""
     by_key = defaultdict(list)
     for operation in operations:
         by_key[operation.key].append(operation)
@@ -94,7 +94,7 @@ def check_register(key, operations, initial=None):
 
 
 def has_unique_values(operations):
-    """Returns whether each value but None is written at most once, and None only over a value."""
+    """Returns True if each value but None is written at most once, and None only over a value."""
     writes = [one for one in operations if one.writes]
     written = [one.new for one in writes if one.new is not None]
     changes = all(one.expected is not None or one.new is not None for one in writes)
@@ -113,14 +113,14 @@ class _Unit:
     """Operations between two moments at which the register is absent. No other operation can take
     effect among them.
 
-    Each of its ends is a moment with the operation that proves it: the unit's last operation takes
-    effect after `begin`, its first one before `end`. A unit is final if no operation may make the
-    register absent at its end."""
+    The unit's last operation takes effect after `begin`, its first one before `end`; `latest_begin`
+    and `earliest_end` are the operations that prove this. A unit is final if no operation may make
+    the register absent at its end."""
 
     latest_begin: Operation
     earliest_end: Operation
     is_final: bool = False
-    closing: float = -math.inf  # from when on an operation of unknown outcome may end the unit
+    closing: float = -math.inf  # an operation of unknown outcome may end the unit from this moment
 
     @property
     def begin(self):
@@ -134,11 +134,12 @@ class _Unit:
 class _UniqueValues:
     """Check of one register in which each value is written at most once.
 
-    A value is then created once, left once, and all operations that found it lie between. The
-    values that follow one another, from an insertion to a deletion, are a chain; its order is
-    known. Chains and single reads of an absent row are units, which do not interleave. Two units
-    contradict if each has an operation that ended before one of the other began; without such a
-    pair an order of all units exists (Gibbons and Korach, Testing Shared Memories, 1997)."""
+    A value is then created once and replaced at most once, and all operations that found it lie
+    between. The values that follow one another from an insertion on, until a deletion or the end,
+    are a chain, whose order is known. Chains and single operations that found no row are units,
+    which do not interleave. Two units contradict each other if each has an operation that ended
+    before an operation of the other unit began. Without such a pair an order of all units exists
+    (Gibbons and Korach, Testing Shared Memories, 1997)."""
 
     def __init__(self, key, operations):
         self.key = key
@@ -159,7 +160,7 @@ class _UniqueValues:
 
     def _find_applied(self):
         """Sets `applied`: the writes that must have happened. A write of unknown outcome is among
-        them if its value was found, or left by a write that is among them."""
+        them if an operation found its value, or if a write among them replaced its value."""
         self.applied = {id(one) for one in self.writes if one.end is not None}
         proofs = [(one.found, one) for found in self.observers.values() for one in found]
         proofs += [(one.expected, one) for one in self.writes if one.end is not None]
@@ -175,7 +176,8 @@ class _UniqueValues:
                 proofs.append((creator.expected, creator))
 
     def _find_successors(self):
-        """Sets `successors` (the write that leaves a value) and `unproven`, the other writes."""
+        """Sets `successors`, the write that replaced each value, and `unproven`, the writes outside
+        `applied`, by the value that they expect."""
         self.successors, self.unproven = {}, defaultdict(list)
         for one in self.writes:
             if id(one) not in self.applied:
@@ -225,7 +227,8 @@ class _UniqueValues:
         return _Unit(latest, first, closing=closing)
 
     def _closing(self, value):
-        """Returns from when on writes of unknown outcome may have led from the value to None."""
+        """Returns the moment from which on writes of unknown outcome may have led from the value to
+        None; returns None if they cannot."""
         moments = []
         for one in self.unproven[value]:
             after = one.begin if one.new is None else self._closing(one.new)
@@ -243,7 +246,8 @@ class _UniqueValues:
             if final and unit is not final[0] and final[0].end < unit.begin:
                 reason = "an operation follows the value that no operation replaced"
                 raise Violation(self.key, reason, [final[0].earliest_end, unit.latest_begin])
-            # Units with a begin after their end do not overlap so far: the last one is enough.
+            # The earlier units whose begin is after their end do not overlap one another, so a
+            # comparison with the last of them is enough.
             if forward and forward.begin > unit.end and unit.begin > forward.end:
                 pair = [forward.earliest_end, forward.latest_begin]
                 pair += [unit.earliest_end, unit.latest_begin]
@@ -256,8 +260,9 @@ def search(key, operations):
     """Raises Violation unless an order of the operations exists; finds it by trial.
 
     A configuration is the value of the register and the operations that have taken effect. The
-    answered ones are ordered by begin: all before `low` have taken effect, and `mask` has a bit for
-    each from `low` on. A read that fits takes effect at once, because it hinders no operation."""
+    answered ones are ordered by begin: all before `low` have taken effect, and the bits of `mask`
+    mark those from `low` on. An operation that changes nothing takes effect as soon as the value is
+    the one that it found, because it hinders no other operation."""
     ordered = sorted(operations, key=lambda one: one.begin)
     answered = [one for one in ordered if one.end is not None]
     unknown = [one for one in ordered if one.end is None and one.kind == CAS]
@@ -287,8 +292,8 @@ def search(key, operations):
 
 
 def _candidates(answered, low, mask):
-    """Returns the indices of the operations that may take effect next, and the first end of those
-    that have not."""
+    """Returns the indices of the operations that may take effect next, and the earliest end of the
+    operations that have not taken effect."""
     horizon, begun = math.inf, []
     for index in range(low, len(answered)):
         if answered[index].begin > horizon:
@@ -301,8 +306,8 @@ def _candidates(answered, low, mask):
 
 def _following(answered, unknown, candidates, horizon, used, value):
     """Returns (index in `answered` or None, used operations of `unknown`, value) for each operation
-    that may take effect in this configuration; the search tries the last one first, so that is the
-    one with the earliest end."""
+    that may take effect in this configuration. The search tries the last one first, so the last one
+    is the answered operation with the earliest end, if any fits."""
     following = []
     for index in sorted(candidates, key=lambda index: -answered[index].end):
         one = answered[index]

@@ -16,7 +16,7 @@ from cassandra.protocol import SyntaxException
 from linearizable import CAS, READ, Operation, write_history
 
 KEYS = 8
-# The statements of a register and its column, which the environment may replace.
+# The statements on a register. The environment may replace them, and the name of the column.
 STATEMENTS = {
     "REGISTER_READ": "SELECT v FROM registers.rows WHERE k = ?",
     "REGISTER_INSERT": "INSERT INTO registers.rows (k, v) VALUES (?, ?) IF NOT EXISTS",
@@ -46,7 +46,7 @@ def cluster_of(host, port):
         port=int(port),
         protocol_version=5,
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-        # A node that was killed is back within a second.
+        # The driver must return soon, because a killed node is back within a second.
         reconnection_policy=ConstantReconnectionPolicy(0.1, max_attempts=None),
         connect_timeout=20,
         **options,

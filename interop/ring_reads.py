@@ -1,6 +1,7 @@
 """Random tables and reads in a ring of a Cassandra node and ours: each answer must be Cassandra's.
 
-Each statement is written to three places, through the Cassandra node as coordinator:
+Each write goes to two keyspaces, and each read is sent in three forms. The Cassandra node is the
+coordinator:
 
 | keyspace | replicas | our node's answers |
 | --- | --- | --- |
@@ -24,9 +25,9 @@ from gate import RUNS_ALL
 from shapes import CELLS, NESTED, SCALARS, Shape
 
 KEYSPACES = {"both": 2, "single": 1}
-# The level at which a node reads its own rows alone. The driver has no name for it.
+# The level at which a node reads only its own rows. The driver has no name for it.
 NODE_LOCAL = 11
-# The filters compare values by these types' order.
+# Types whose values the filters compare by order.
 ORDERED = {"int", "bigint", "text", "timestamp", "uuid", "varint", "decimal", "date"}
 
 
@@ -115,7 +116,7 @@ class Reads:
             yield f"SELECT * {start} WHERE {condition} ALLOW FILTERING"
 
     def columns(self):
-        """Some columns, and parts of collections."""
+        """Draws columns, with an element of a map, a field of a UDT or a writetime for some."""
         draw, types = self.draw, self.shape.types
         names = draw.sample([*self.table.static, *self.table.regular], 1)
         if names[0] in self.table.static and self.table.regular:
@@ -174,7 +175,7 @@ def of_keyspace(statement, keyspace):
 
 
 def write(session, tables, count):
-    """Writes random statements: alone, or some of them as a batch."""
+    """Sends `count` writes to each keyspace: a random statement, or a batch of three."""
     draw = tables[0].draw
     for _ in range(count):
         table = draw.choice(tables)
@@ -198,7 +199,7 @@ def read(session, query, keyspace, level, fetch_size=5000):
 
 
 def check(session, tables):
-    """Compares the answers; returns how many reads there were."""
+    """Compares the answers; returns the number of reads that it compared."""
     count = failed = 0
     for table in tables:
         reads, draw = Reads(table), table.draw
@@ -218,7 +219,7 @@ def check(session, tables):
                 continue
             place = f"{query}, fetch size {size}"
             if "CONTAINS" in query:
-                # At ALL, Cassandra takes the tombstone of an element for the element.
+                # At ALL, Cassandra mistakes the tombstone of an element for the element.
                 of_both = [row for row in of_both if row in expected]
             assert of_both == expected, f"{place}, at ALL: {differences(of_both, expected)}"
             assert of_single == expected, f"{place}, at ONE: {differences(of_single, expected)}"
@@ -233,14 +234,14 @@ def differences(rows, expected):
 
 
 def is_of_cassandra(error):
-    """Returns whether the Cassandra node has failed, not ours."""
+    """Returns True if the Cassandra node has failed, not ours."""
     if isinstance(error, ReadFailure):
         return set(error.error_code_map) == {"127.0.0.1"}
     return "open RT bound" in str(error)
 
 
 def mismatches(cassandra):
-    """Returns the digests that differed since the start, as the coordinator counted them."""
+    """Returns the number of digests that differed since the coordinator's start."""
     done = subprocess.run(
         [cassandra.directory / "run.sh", "org.apache.cassandra.tools.NodeTool", "-p",
          str(cassandra.jmx_port), "netstats"],

@@ -46,7 +46,7 @@ def _joined(values, left, right):
     return left + ", ".join(map(str, values)) + right
 
 
-# Draws a literal of each CQL type.
+# For each scalar type, a function that draws a literal.
 SCALARS = {
     "ascii": lambda draw: "'" + "".join(draw.choices("abc xyz~", k=draw.randint(0, 20))) + "'",
     "bigint": lambda draw: draw.choice(
@@ -109,8 +109,8 @@ NESTED = {
     ),
     "vector<text, 2>": lambda draw: _joined([_text(draw), _text(draw)], "[", "]"),
 }
-# For each type of many cells: the kind for `dumped`, a literal, and further assignments; `{}`
-# stands for the column.
+# For each type of many cells: the kind for `dumped`, a function that draws a literal, and functions
+# that draw further assignments, in which `{0}` stands for the column.
 CELLS = {
     "list<text>": (
         "list",
@@ -152,8 +152,8 @@ CELLS = {
 class Shape:
     """One table: its columns and types, and statements that write to it.
 
-    Every statement has a timestamp of its own, mostly rising, so that all nodes end with the same
-    content. TTLs either end after two seconds or last for years.
+    Every statement has a timestamp, which mostly rises, so that all nodes end with the same
+    content. A TTL is either one second or years.
     """
 
     def __init__(
@@ -214,7 +214,7 @@ class Shape:
         return {"''": "'k'", "0x": "0x00"}.get(literal, literal) if alone else literal
 
     def create(self):
-        # The columns of a compact table without clustering columns are static, undeclared.
+        # The columns of a compact table without clustering columns are static without `static`.
         statics = [] if self.is_compact else self.table.static
         columns = [
             f"{name} {kind}{' static' if name in statics else ''}"
@@ -239,7 +239,8 @@ class Shape:
         return " AND ".join(f"{name} = {value}" for name, value in zip(names, [*key, *clustering]))
 
     def _using(self, ttl=True):
-        # Some timestamps lie in the past: reconciliation must not depend on the order of arrival.
+        # Some timestamps are in the past, because the order of arrival must not decide which write
+        # wins.
         self.clock += 1
         moment = self.clock - (self.draw.randint(1, 200) if self.draw.random() < 0.1 else 0)
         choice = self.draw.random() if ttl else 1
@@ -257,7 +258,7 @@ class Shape:
                 yield f"{name} = {'null' if self.draw.random() < 0.15 else self.literal(name)}"
 
     def statement(self):
-        """Returns a random statement."""
+        """Returns a random write."""
         draw, table = self.draw, self.table
         key, clustering = draw.choice(self.keys), draw.choice(self.clusterings)
         choice = draw.random()

@@ -1,4 +1,4 @@
-"""Access beside CQL: the guards of the admin API, and the cost of a client before its log-in."""
+"""Access outside CQL: the guards of the admin API, and the limits of a client before its log-in."""
 
 import socket
 import ssl
@@ -86,8 +86,8 @@ def test_tls_of_the_admin_api(node, tmp_path):
 
 
 def test_a_client_before_its_login_has_ten_seconds_whatever_it_does(start_node):
-    """A client that asks and never reads ends after 16 messages; one that sends a byte a second, and
-    one that says nothing, end in time."""
+    """The node closes a client that asks and never reads after 16 messages, and a client that sends
+    a byte a second or nothing after ten seconds."""
     ours = start_node("admin_access", settings=SETTINGS)
     ended = {}
 

@@ -98,7 +98,8 @@ def create_shard(store, shard, range_id=1):
 
 
 def test_a_shard_has_one_owner(store):
-    """Services race to create a shard; the next owner raises its range id, the last one fails."""
+    """Two services race to create a shard. The next owner raises the shard's range id, and a later
+    update of the first owner fails."""
     create_shard(store, 1)
     assert store.apply(CREATE_SHARD, *shard_key(1), b"other", "Proto3", 7) == [
         named(shard_key(1), shard=b"shard", shard_encoding="Proto3", range_id=1)
@@ -200,7 +201,7 @@ def test_a_workflow_advances_by_versions(store):
     state = (7, 2, {6: b"b"}, {"t": b"t", "u": b"u"}, {SECOND, THIRD}, [event])
     assert store.rows(SELECT_EXECUTION, *key) == [state]
 
-    # Each condition that fails is seen in the rows: key columns and columns of conditions.
+    # Whichever condition fails, the answer shows each row: key columns and columns of conditions.
     shard = named(shard_key(1), range_id=1)
     current = named(run_key(1, CURRENT_RUN), current_run_id=FIRST)
     execution = named(key, db_record_version=2)
@@ -241,7 +242,7 @@ def test_a_run_replaces_the_completed_one(store):
     assert store.apply(UPDATE_CURRENT, *done, FIRST) == [{"current_run_id": SECOND}]
     assert store.rows(SELECT_CURRENT, *current) == [(SECOND, b"running", RUNNING)]
 
-    # Retention deletes the first run; the row of the current run stays, as it names another one.
+    # Retention deletes the first run. The row of the current run stays, because it names another.
     store.rows(f"DELETE FROM executions WHERE {equalities(KEY)} ", *run_key(1, FIRST))
     assert store.apply(DELETE_CURRENT, *current, FIRST) == [{"current_run_id": SECOND}]
     assert store.apply(DELETE_CURRENT, *current, SECOND) is True
@@ -296,7 +297,7 @@ def test_a_task_queue_is_leased(store):
 
 
 def test_a_sticky_task_queue_expires(store):
-    """An INSERT without condition gives the row's key a TTL, beside the UPDATE with a condition."""
+    """A batch has an INSERT that gives the row's key a TTL, and an UPDATE with a condition."""
     key, info = [NAMESPACE, "sticky", 0, TASK_QUEUE, TASK_QUEUE_ID], [b"info", "Proto3"]
     assert store.apply(CREATE_QUEUE, *key, 1, *info) is True
 
@@ -317,7 +318,7 @@ def test_a_sticky_task_queue_expires(store):
 
 
 def test_user_data_of_task_queues_has_versions(store):
-    """One batch inserts and updates rows of a partition, each with a condition, and others."""
+    """One batch inserts and updates rows of a partition with conditions, and others without."""
     key = ["namespace_id", "build_id", "task_queue_name"]
     create = insert(
         "task_queue_user_data", [*key, "data", "data_encoding", "version"],
@@ -352,7 +353,7 @@ def test_user_data_of_task_queues_has_versions(store):
 
 
 def test_namespaces_share_a_version(store):
-    """The first namespace meets no metadata row: its condition is a null that is bound."""
+    """The first namespace finds no metadata row, so its condition has null as the bound value."""
     columns = ["namespaces_partition", "id", "name", "detail", "detail_encoding",
                "notification_version", "is_global_namespace"]
     create = insert("namespaces", columns)
@@ -407,7 +408,7 @@ def test_queues_have_numbered_messages(store):
 
 
 def test_endpoints_share_the_version_of_their_table(store):
-    """Two conditional inserts or updates in one batch; IF EXISTS beside a condition on a column."""
+    """Batches have two conditional inserts or updates, or IF EXISTS and a condition on a column."""
     key, data = ["partition", "type", "id"], ["data", "data_encoding", "version"]
     where = "WHERE partition = 0 AND type = ? AND id = ? "
     create = insert("nexus_endpoints", [*key, *data], "0, ?, ?, ?, ?, ?")

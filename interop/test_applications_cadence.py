@@ -166,7 +166,7 @@ def test_a_workflow_is_created_and_updated(store):
 
 
 def test_a_request_is_remembered_for_a_while(store):
-    """The row of a request makes a retry of the client find the first run, until it expires."""
+    """Until the row of a request expires, a retry of the client finds the first run by it."""
     request = insert("executions", [*KEY, "current_run_id"], end="IF NOT EXISTS USING TTL ?")
     key = [1, 7, DOMAIN, "order", REQUEST, EPOCH, 5]
     # The expiry counts from the whole second, so that the row may live a second less.
@@ -214,7 +214,7 @@ def test_a_task_list_is_leased(store):
 
 
 def test_a_domain_is_registered_once(store):
-    """The literal of a type names one of its fields."""
+    """The literal of a type names only one of its fields."""
     create = insert("domains", ["id", "domain"], "?, {name: ?}")
     assert store.apply(create, DOMAIN, "a") is True
     assert store.apply(create, DOMAIN, "b") == [{"id": DOMAIN, "domain": (None, "a", None)}]

@@ -54,7 +54,7 @@ def test_statements_and_logins_are_logged(start_node):
     session.execute("CREATE ROLE r WITH PASSWORD = 'r' AND LOGIN = true")
     with pytest.raises(Unauthorized):
         connect(node, "r", "r").execute("SELECT * FROM k.t")
-    # The keyspace in use is one that is not logged, and hides none of these.
+    # The audit log excludes the keyspace in use, but must contain these statements.
     other = connect(node, "cassandra", PASSWORD)
     other.execute("USE system")
     other.execute("GRANT MODIFY ON k.t TO r")
@@ -103,14 +103,14 @@ def test_statements_and_logins_are_logged(start_node):
     assert shown["included_categories"] == "DDL" and shown["enabled"] == "true"
     with pytest.raises(RuntimeError, match="category NONE not found"):
         nodetool(node, "enableauditlog", "--included-categories", "NONE")
-    # The stop writes what waits.
+    # The stop writes the lines that wait.
     session.execute("DROP TABLE k.t")
     assert node.stop() == 0
     assert lines(node)[-1]["type"] == "DROP_TABLE"
 
 
 def test_a_secret_appears_nowhere(start_node):
-    """Each statement that takes a secret, by text, prepared, traced, in a batch and malformed."""
+    """Executes each statement that has a secret, also malformed, in four ways."""
     logging.getLogger("cassandra").setLevel(logging.CRITICAL)
     settings = {**SETTINGS, "audit_logging_options.enabled": "true"}
     node = start_node("secret", settings=settings, arguments=("--log", "debug"))

@@ -1,6 +1,7 @@
-"""Random statements about roles and permissions, side by side on Cassandra and on our node, and then
-every kind of statement by the roles: the same must be allowed and refused, with the same texts, and
-LIST must show the same."""
+"""Runs random statements about roles and permissions on Cassandra and on our node.
+
+Then roles execute every kind of statement. Both nodes must allow and refuse the same statements,
+with the same texts, and LIST must return the same rows."""
 
 import os
 import random
@@ -14,7 +15,7 @@ from cassandra_node import CassandraNode
 from conftest import ORACLE
 from gate import FIRST_SEED, part
 
-# In parts, which can run side by side: Cassandra waits for its disk most of the time.
+# In parts, so that several runs of pytest can share them: Cassandra mostly waits for its disk.
 PARTS, SEQUENCES_OF_PART = part(4, 1), part(500, 6)
 ROLES = ("r1", "r2", "r3", "s1")
 ROOT = "cassandra"
@@ -112,7 +113,7 @@ class Side:
         self.sessions[role] = cluster.connect()
 
     def outcome(self, role, statement):
-        """Returns the rows in order and the warnings, or the text of the error."""
+        """Returns the sorted rows and the warnings, or the text of the error."""
         try:
             result = self.sessions[role].execute_async(statement)
             rows = sorted(str(tuple(row)) for row in result.result())
@@ -176,15 +177,15 @@ def draw(chance):
 
 
 def refuses_more(theirs, ours):
-    """Returns whether ours is one of the refusals that docs/security.md lists."""
+    """Returns True if `ours` is a refusal that only our node has (see docs/security.md)."""
     texts = ("Only superusers can alter a role with superuser status",
              "Only superusers can bind identities")
     return theirs != ours and any(text in str(ours) for text in texts)
 
 
 def keeps_more(theirs, ours, statement):
-    """Returns whether the lists differ only by permissions on roles and tables that may have been
-    dropped: Cassandra keeps them if one of them was revoked before."""
+    """Returns True if the lists differ only by permissions on roles and tables that may have been
+    dropped. Cassandra keeps such permissions if one of them was revoked before."""
     is_list = statement.startswith("LIST") and isinstance(theirs, tuple) and isinstance(ours, tuple)
     if not is_list or "ROLES" in statement or not set(theirs[0]) > set(ours[0]):
         return False
@@ -196,7 +197,7 @@ def compare(sides, role, statement, done):
     theirs, ours = (side.outcome(role, statement) for side in sides)
     done.append(f"{role}: {statement}")
     if refuses_more(theirs, ours):
-        # Where Cassandra executes it, a superuser brings our node into the same state.
+        # If Cassandra executes the statement, a superuser executes it on our node, too.
         ours = sides[1].outcome(ROOT, statement) if isinstance(theirs, tuple) else theirs
     if theirs != ours and not keeps_more(theirs, ours, statement):
         pytest.fail("\n".join([*done, f"Cassandra: {theirs}", f"ours: {ours}"]))

@@ -1,6 +1,6 @@
-"""On a full disk writes are refused with a clear error, and reads go on.
+"""On a full disk the node refuses writes with a clear error, and still reads.
 
-No acknowledged write is lost, and once there is room again the node goes on without a restart."""
+No acknowledged write is lost, and once there is room the node writes again without a restart."""
 import os
 import shutil
 import struct
@@ -79,7 +79,7 @@ def create(wire):
 
 
 class Load:
-    """Writes numbered rows, and remembers the acknowledged ones."""
+    """Writes numbered rows, and records the acknowledged ones."""
 
     def __init__(self, wire):
         self.insert = wire.prepare("INSERT INTO k.t (k, v) VALUES (?, ?)")
@@ -168,7 +168,7 @@ def test_killed_on_a_full_disk(node, small_disk):
         ballast = fill_up(small_disk)
         write_until_refused(load, wire, most=20_000)
     node.kill()
-    # Without room the node may start, or refuse with the reason; either way it does no harm.
+    # Without room the node may start, or refuse with the reason; either way it loses no row.
     try:
         node.start()
         load.check(node)

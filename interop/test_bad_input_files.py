@@ -86,7 +86,7 @@ def pristine(tmp_path_factory):
 
 @contextlib.contextmanager
 def copy_of(directory, tmp_path):
-    """Returns a node, not started, in a copy of a directory."""
+    """Yields a node, not started, in a copy of a directory."""
     node = Node(tmp_path / "copy", settings=SETTINGS)
     shutil.copytree(directory, node.directory)
     try:
@@ -121,7 +121,7 @@ def read(wire, key=None):
 
 
 def damages(component):
-    """Returns the damages to a file: name and function of its bytes."""
+    """Yields the damages to a file: a name, and a function of the file's bytes."""
     draw = random.Random(f"{SEED} {component}")
 
     def flip(share):
@@ -199,7 +199,7 @@ HEADER, OVERHEAD, MARKER, MUTATION = 32, 8, 1, 3
 
 
 def records(data):
-    """Returns (offset, kind, length with overhead) of the records of a segment, by its layout."""
+    """Yields (offset, kind, length with overhead) of the records of a segment, by its layout."""
     at = HEADER
     while at + OVERHEAD <= len(data):
         (length,) = struct.unpack_from("<I", data, at)
@@ -211,8 +211,7 @@ def records(data):
 
 @pytest.fixture(scope="module")
 def unflushed(tmp_path_factory):
-    """Returns the directory of a node that was killed with all its writes in the commit log, and
-    the segment that holds them."""
+    """Returns the directory of a node that was killed with all its writes in the commit log."""
     node = Node(tmp_path_factory.mktemp("unflushed") / "node", settings=SETTINGS).start()
     with Wire(node) as wire:
         create(wire, "harmed")
@@ -241,8 +240,8 @@ def test_commit_log_undamaged(unflushed, tmp_path):
 
 
 def test_commit_log_torn_tail(unflushed, tmp_path):
-    """Bytes that were being written when the node died were not acknowledged: the node ignores any
-    remains of them."""
+    """The node ignores the remains of bytes that it was writing when it died, because these bytes
+    were not acknowledged."""
     draw = random.Random(SEED)
     for remains in (
         b"\x01",
@@ -277,7 +276,7 @@ def test_commit_log_cut_inside_of_the_last_write(unflushed, tmp_path):
 
 @pytest.mark.parametrize("where", ["first", "middle", "header"])
 def test_commit_log_with_a_flipped_bit_before_durable_writes(unflushed, tmp_path, where):
-    """Acknowledged writes follow the damage: the node must not start without them."""
+    """Acknowledged writes follow the damage, so the node must not start without these writes."""
     with copy_of(unflushed, tmp_path) as node:
         file = segment_of(node)
         data = bytearray(file.read_bytes())
@@ -292,15 +291,15 @@ def test_commit_log_with_a_flipped_bit_before_durable_writes(unflushed, tmp_path
         refusal = start(node)
         assert refusal is not None, "the node started without acknowledged writes"
         assert file.name in refusal and "offset" in refusal, refusal[-1500:]
-        # The node changed nothing: with the bit restored everything is back.
+        # The node changed nothing, so with the bit restored everything is back.
         data[at] ^= 0x10
         file.write_bytes(data)
         assert check(node, file, "repaired") == "unharmed"
 
 
 def test_commit_log_truncated(unflushed, tmp_path):
-    """A segment that lost its end had acknowledged writes: the node must not present the rest as
-    all."""
+    """A segment lost its end, with acknowledged writes: the node refuses to start, or at least
+    returns no wrong rows."""
     with copy_of(unflushed, tmp_path) as node:
         file = segment_of(node)
         data = file.read_bytes()
@@ -327,7 +326,7 @@ def test_an_unknown_file_in_a_table_directory_is_left_alone(pristine, tmp_path):
         for other in strange:
             other.write_bytes(b"not a table")
         refusal = start(node)
-        # Files of a set without its TOC.txt are refused by that name; files of no set are ignored.
+        # The node refuses a set without TOC.txt, by the name of this file, and ignores other files.
         named = [other.name for other in strange] + ["nb-7-big-TOC.txt"]
         assert refusal is None or any(name in refusal for name in named), refusal
         assert all(other.read_bytes() == b"not a table" for other in strange)

@@ -143,7 +143,7 @@ def test_bodies_that_are_too_large(node):
         wire.send_raw(wire.envelope(QUERY, b"", stream=9, length=size))
         for _ in range(16):
             wire.send_raw(bytes(MIB))
-        # The node answers only after the whole body: drivers do not listen while they send.
+        # The node answers only after the whole body, because drivers do not listen while they send.
         assert select.select([wire.socket], [], [], 0.3)[0] == []
         wire.send_raw(bytes(1))
         answer = wire.receive()
@@ -171,7 +171,7 @@ def test_impossible_lengths(node, length):
 
 
 def test_the_greatest_length(node):
-    """The node waits for its bytes as for any other, and no other client is affected."""
+    """The node waits for the rest of such a body, and no other client is affected."""
     with Wire(node) as wire, Wire(node) as other:
         wire.send_raw(wire.envelope(QUERY, bytes(MIB), length=2**31 - 1))
         assert select.select([wire.socket], [], [], 0.3)[0] == []
@@ -234,7 +234,7 @@ def test_requests_cut_at_every_byte(node, version):
 
 @VERSIONS
 def test_requests_with_flipped_bits(node, version):
-    """The node may refuse or understand it; it answers on the right stream and keeps running."""
+    """The node may refuse or understand a request; it answers on its stream and keeps running."""
     draw = random.Random(f"{SEED} {version}")
     wire = Wire(node, version)
     correct = requests(wire)
@@ -314,7 +314,7 @@ SEGMENTS = {
 @pytest.mark.parametrize("compression", [None, "lz4"])
 @pytest.mark.parametrize("damage", SEGMENTS)
 def test_segments_with_a_flipped_bit(node, damage, compression):
-    """The node cannot find the next frame: it sends an error and closes."""
+    """The node cannot find the next frame, so it sends an error and closes the connection."""
     with Wire(node, 5, compression) as wire:
         good = segment(
             wire.envelope(QUERY, long_string("SELECT key FROM system.local") + parameters(5)),
@@ -364,8 +364,8 @@ def test_compressed_segments_that_lie_about_their_length(node):
 
 
 def test_clients_that_stop_in_the_middle(node):
-    """A client sends half a frame, then nothing, or closes its socket: no other client waits for
-    it."""
+    """A client sends half a frame and then nothing, or closes its socket. No other client has to
+    wait."""
     half = [Wire(node, version) for version in (4, 5) for _ in range(20)]
     for index, wire in enumerate(half):
         frame = wire.envelope(

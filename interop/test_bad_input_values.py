@@ -1,4 +1,4 @@
-"""Values with bytes that are wrong for their type are refused with the column's name."""
+"""Values with bytes that are wrong for their type are refused with a reason."""
 import struct
 
 import pytest
@@ -6,8 +6,7 @@ import pytest
 from bystander import Bystander
 from wire import INVALID, PROTOCOL, VOID, Wire, value
 
-# Bytes that are no value of the type. An empty value is valid for most types except the string-like
-# ones, so it is not listed.
+# Bytes that are no value of the type. The empty value, which most types accept, is not listed.
 BAD = {
     "ascii": [b"\x80", b"caf\xc3\xa9"],
     "bigint": [b"\0" * 7, b"\0" * 9, b"\0"],
@@ -155,8 +154,8 @@ def test_keys_that_are_missing_empty_or_too_long(node):
 
 
 def test_paging_states_that_are_not_ours(node):
-    """A paging state comes from outside: any bytes must be refused or mean a place, and never do
-    harm."""
+    """A client can send any bytes as a paging state. The node must refuse them or read from some
+    place, without harm."""
     with Bystander(node), Wire(node) as wire:
         wire.query("CREATE TABLE IF NOT EXISTS bad.pages (k int, c int, PRIMARY KEY (k, c))")
         insert, select = wire.prepare("INSERT INTO bad.pages (k, c) VALUES (?, ?)"), wire.prepare(

@@ -21,7 +21,7 @@ A_WRITE, A_READ = 3, 19  # streams
 
 
 class Pieces:
-    """A server's end of a socket: it takes the block, and sends bytes in pieces of any size."""
+    """A server's end of a socket: it receives the block, and sends bytes in pieces of any size."""
 
     def __init__(self, seed):
         self.random, self.left, self.sent = random.Random(seed), b"", b""
@@ -36,7 +36,7 @@ class Pieces:
 
 
 class Server:
-    """Understands nothing but what a connection prepares."""
+    """A server that only prepares statements."""
 
     def __init__(self, seed):
         self.socket = Pieces(seed)
@@ -51,8 +51,9 @@ def envelope(stream, body, opcode=RESULT):
 
 
 def answered(monkeypatch, reads=1, change=None, seed=1):
-    """Returns the number of right answers of a block, and the messages about the others; `change`
-    makes answers wrong, by streams."""
+    """Returns the number of right answers of a block, the messages about the others, the bytes that
+    were sent, and the rows. `change` receives the answers by stream, and makes some of them wrong.
+    """
     monkeypatch.setattr(pipelined_load, "Wire", lambda server, timeout_s: server)
     rows, server = pipelined_load.Rows(VALUE_BYTES), Server(seed)
     connection = pipelined_load.Connection(server, rows, "insert", "select", reads)

@@ -24,7 +24,7 @@ def running_node(start_node):
 
 @pytest.fixture(name="table")
 def filled_table(node):
-    """Returns a table of its own, with all rows at version 0."""
+    """Returns a table for one test, with all rows at version 0."""
     keyspace = f"cas_{next(KEYSPACES)}"
     table = Table(f"{keyspace}.t", ROWS)
     with Wire(node) as wire:

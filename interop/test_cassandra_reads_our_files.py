@@ -1,7 +1,7 @@
-"""Cassandra's own code reads files that we flush, in every version that Cassandra 5.0.9 reads (in
-the gate, in two of them).
+"""Cassandra's own code reads files that we flush, in every version that we write (in the gate, in
+one of them).
 
-It reads them offline (verify, dump) and in a running node. The flights' files are in test_flights.
+It reads them offline (verify, dump) and in a running node. test_flights covers the flights' files.
 The tables here have every shape (see `shapes`), over several flushes: Cassandra must read what our
 SELECT returns, byte for byte.
 """
@@ -122,7 +122,7 @@ def test_dump_equals_our_select(filled, oracle, tmp_path):
 
 
 def test_our_select_after_a_restart(filled):
-    """The same answers from a node that has nothing but the files."""
+    """After a restart the node gives the same answers from its files."""
     filled.node.restart()
     with Wire(filled.node) as wire:
         for shape in filled.shapes:
@@ -132,7 +132,7 @@ def test_our_select_after_a_restart(filled):
 
 
 def test_a_running_cassandra_loads_the_files(filled, cassandra):
-    """Cassandra imports them, and its SELECT returns the rows of ours."""
+    """Cassandra imports the files, and its SELECT returns the rows of our SELECT."""
     # Cassandra's DROP waits up to a minute for compactions to stop.
     with Wire(cassandra, timeout_s=150) as wire:
         must(wire, f"DROP KEYSPACE IF EXISTS {shapes.KEYSPACE}")

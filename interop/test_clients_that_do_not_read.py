@@ -17,7 +17,7 @@ from clients_that_do_not_read import Deaf, fill, measure  # noqa: E402
 
 MIB = 1 << 20
 ANSWER = 12 * MIB
-# Whether the statement is prepared, and the bytes of a row.
+# True if the statement is prepared, and the bytes of a row.
 CASES = [(False, MIB), (True, ANSWER // 2)]
 LARGE = "SELECT v FROM k.large WHERE p = 1"
 
@@ -89,8 +89,8 @@ def test_pages_shrink_while_memory_is_held(start_node, version, compression):
 
 
 def test_a_result_that_never_fits_asks_for_paging(start_node):
-    """An unpaged answer may take the shard's share, here 32 MiB; after an error the connection goes
-    on."""
+    """An unpaged answer may take the shard's share, here 32 MiB. After the error the connection
+    still works."""
     node = start_node(memory="256M")
     fill(node, 3 * ANSWER, MIB)
     with Wire(node, timeout_s=60) as wire:

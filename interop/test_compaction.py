@@ -1,7 +1,7 @@
-"""Files that we compact, in every version that Cassandra 5.0.9 reads (in the gate, in one of them).
+"""Files that we compact, in every version that we write (in the gate, in one of them).
 
 Our SELECT is the same before and after, and Cassandra's own code verifies the files and dumps them
-to the same rows. Other tests cover operators' requests to the admin API."""
+to the same rows. The tests after these cover operators' requests to the admin API, and crashes."""
 import contextlib
 import http.client
 import json
@@ -78,7 +78,7 @@ def test_cassandra_dumps_the_same(compacted, oracle, tmp_path):
 
 
 def insert(session, rows):
-    """Writes rows (k, c, v), many at a time: each write waits for a sync of the commit log."""
+    """Writes rows (k, c, v), many at a time, because each write waits for a sync of the log."""
     statement = session.prepare("INSERT INTO ks.t (k, c, v) VALUES (?, ?, ?)")
     execute_concurrent_with_args(session, statement, rows)
 
@@ -114,7 +114,8 @@ def test_auto_compaction(node):
     rows = sorted(session.execute("SELECT k, c, v FROM ks.t"))
     assert [tuple(row) for row in rows] == sorted((n % 10, n, "11") for n in range(100))
     # Each flush wrote a file with all ten partitions, so a partition is merged from all files of a
-    # compaction. However many files each compaction takes, together they account for all that went.
+    # compaction. The history therefore accounts for all files that are gone, whatever the number of
+    # files that each compaction merged.
     history = lambda: [
         row
         for row in session.execute("SELECT * FROM system.compaction_history")
@@ -334,7 +335,7 @@ def test_cassandra_undoes_a_compaction_that_was_killed(node_here, oracle):
 def test_cassandra_removes_what_a_compaction_has_replaced(node_here, oracle):
     ours = node_here("ours")
     table = prepared_for_a_crash(ours)
-    # These files block the mark of garbage, so that the inputs stay where they are.
+    # These directories block the marks of garbage, so that the node cannot delete the inputs.
     obstacles = [table / f"da-{number}-bti-TemporaryTOC.txt" for number in (1, 2)]
     for obstacle in obstacles:
         obstacle.mkdir()

@@ -2,11 +2,11 @@
 
 Both nodes get the same requests in the same order, on tables with random columns and few keys. All
 answers must have the same bytes: the metadata of prepared statements, the rows and their types,
-`[applied]`, and the codes and texts of errors. Now and then, the content of the table must be the
-same. A failure shows the seed, the table, and the requests on the partition in their order.
+`[applied]`, and the codes and texts of errors. After every 60 requests and at the end, the content
+of the table must be the same. A failure shows the seed, the table, and the requests in their order.
 
-Requests take turns between partitions: Cassandra orders list elements by a clock of milliseconds
-that plain and conditional statements do not share.
+Successive requests are on different partitions, because Cassandra orders list elements by a clock
+of milliseconds that plain and conditional statements do not share.
 """
 import collections
 import random
@@ -58,7 +58,7 @@ KNOWN_TEXTS = [
     (r"Unknown function (\w+) called", r"Unknown function '\w+'"),
     (r"Unexpected receiver type .*; only list .* expected", r"Invalid list literal for .*"),
     (r"Invalid tuple type literal for .*", r"Invalid tuple literal for .*"),
-    # A user type: Cassandra compares the components, and fails inside if they fit.
+    # For a user type, Cassandra compares the components, and has an internal error if they fit.
     (r"Invalid tuple literal for .*", r"Invalid tuple type literal for .*"),
     (r"Invalid tuple literal for .*: component .*", r"Invalid tuple literal for .* of type .*"),
     (r"Unable to (parse|make|coerce) .*", r"Invalid \w+ constant .*"),
@@ -73,7 +73,7 @@ def bound(data):
 
 
 def options(version, statement, values):
-    """Returns consistency, flags and what the flags announce."""
+    """Returns the consistency, the flags, and the fields that the flags announce."""
     flags, rest = 0, b""
     if values:
         flags |= VALUES
@@ -153,23 +153,23 @@ def shown(answer):
 
 
 def comparable(answer):
-    """Returns the body without what means nothing to a client."""
+    """Returns the body without the parts that mean nothing to a client."""
     body = answer.body
     if answer.opcode != RESULT:
         return body
     if answer.kind == PREPARED:
-        # The second id stands for the result's metadata; each node makes its own.
+        # The second id is of the result's metadata; each node makes an id of its own.
         name, result = answer.prepared_id
         has_result_id = body[6 + len(name):].startswith(b"\0\x10" + result)
         return name + body[6 + len(name) + (2 + len(result)) * has_result_id:]
     if answer.kind == ROWS and body[7] & NO_METADATA:
-        # Without metadata, its flag of a shared table has no meaning.
+        # Without metadata, the flag that all columns are of one table has no meaning.
         return body[:7] + bytes([body[7] & ~1]) + body[8:]
     return body
 
 
 def result_of(answer):
-    """Returns what the answer means, for the statistics."""
+    """Returns the kind of an answer: error, done, rows, applied or not applied."""
     if answer.opcode == ERROR:
         return "error"
     if answer.kind != ROWS:
@@ -191,7 +191,7 @@ def difference(theirs, ours, is_batch):
         # Cassandra fails inside; any answer that writes nothing will do.
         return None if result_of(ours) in ("error", "not applied") else "result"
     if result_of(theirs) in ("not applied", "rows") and result_of(ours) == "error":
-        # Cassandra checks a value only if it writes it; we check each bound value.
+        # Cassandra checks a value only when it writes the value; our node checks each bound value.
         return None if ours.message.startswith("Invalid value for ") else "result"
     if theirs.opcode != ERROR or ours.opcode != ERROR:
         same = theirs.opcode == ours.opcode and comparable(theirs) == comparable(ours)
@@ -205,12 +205,12 @@ def difference(theirs, ours, is_batch):
         re.fullmatch(their_pattern, theirs.message) and re.fullmatch(our_pattern, text)
         for their_pattern, our_pattern in KNOWN_TEXTS
     )
-    # Our hint follows Cassandra's text.
+    # Our text may add a hint to Cassandra's.
     begins_alike = text.startswith(theirs.message)
     if begins_alike or is_known:
         return None
-    # A batch with several faults: Cassandra checks statement by statement, we check all partition
-    # keys and bound values first.
+    # In a batch with several faults, Cassandra checks statement by statement, and our node checks
+    # all partition keys and bound values first.
     return None if is_batch else "text"
 
 
@@ -219,7 +219,7 @@ class Comparison:
 
     def __init__(self, seed):
         self.seed, self.results, self.texts = seed, collections.Counter(), collections.Counter()
-        # The first example of each pair of answers without names, and how often it occurs.
+        # The first example of each pair of answers without names, and the count of each pair.
         self.examples, self.counts = {}, collections.Counter()
 
     def report(self, kind, table, statements, theirs, ours):
@@ -238,8 +238,8 @@ class Comparison:
         return f"{len(self.examples)} kinds of differences:\n" + "\n\n".join(examples)
 
     def compare(self, table, statements, theirs, ours):
-        """Compares the answers to the last of the statements; returns whether the nodes may go on
-        with the same content."""
+        """Compares the answers to the last of the statements; returns True if both nodes still have
+        the same content."""
         goes_on = True
         for at in range(max(len(theirs), len(ours))):
             pair = [answers[at] if at < len(answers) else None for answers in (theirs, ours)]
@@ -259,7 +259,7 @@ class Comparison:
         return goes_on
 
     def compare_content(self, table, done, place, theirs, ours):
-        """Compares all rows; on a difference, reports the partitions that differ."""
+        """Returns True if all rows are equal; otherwise reports the partitions that differ."""
         if theirs.content(table) == ours.content(table):
             return True
         for partition, statements in zip(table.partitions, done.values()):
@@ -274,7 +274,7 @@ class Comparison:
 
 
 def run_table(comparison, table, theirs, ours, flush):
-    """Runs statements on a table; returns whether the contents are the same."""
+    """Runs statements on a table; returns True if the contents are the same."""
     for client in (theirs, ours):
         created = client.wire.query(table.create())
         assert created.opcode != ERROR, f"{table.create()}: {created.message}"

@@ -2,8 +2,8 @@
 
 64 clients read and write 8 rows, while the node is killed and starts again. The rows are of a table
 of our own, or the shards in the tables of Temporal and Cadence, with the statements by which their
-services acquire a shard. The gate runs one language and one table, others each day, for a few
-seconds and with one kill."""
+services acquire a shard. The gate runs one language for a few seconds: the table of our own without
+a kill, and one table with one kill. The language and the table change from day to day."""
 import os
 import random
 import subprocess
@@ -32,7 +32,7 @@ KEYSPACE = (
     "CREATE KEYSPACE registers WITH replication = "
     "{'class': 'SimpleStrategy', 'replication_factor': 1}"
 )
-# Compactions may purge a deletion at once; the value that it hides must not come back.
+# Compactions may purge a deletion at once; the deleted value must not come back.
 ROWS = ("CREATE TABLE registers.rows (k int PRIMARY KEY, v bigint) WITH gc_grace_seconds = 0",)
 
 
@@ -87,7 +87,7 @@ def test_conditional_writes_are_linearizable(node, tmp_path, language, table, ki
         clients.kill()
     assert clients.returncode == 0, said + errors[-4000:]
     history = read_history(file)
-    # Writes without an answer count, too: the last of them may have happened after all answers.
+    # Writes without an answer count, too, because the last one may have happened after all answers.
     ended = 1 + max(one.begin if one.end is None else one.end for one in history)
     history += final_reads(ours, ended, statements)
     try:
@@ -114,7 +114,7 @@ def kill_at_random(ours, kills):
 
 
 def final_reads(ours, moment, statements):
-    """Returns reads of all registers that follow the history."""
+    """Yields reads of all registers that follow the history."""
     text = statements.get("REGISTER_READ", "SELECT v FROM registers.rows WHERE k = ?")
     with Wire(ours) as wire:
         prepared = wire.prepare(text)

@@ -20,12 +20,12 @@ def node(start_node):
 
 @pytest.fixture(scope="module")
 def model():
-    """Returns the first flights in the file's order: every column is missing in some of them."""
+    """Returns the first flights in the table's order; some of them lack values."""
     return flights.Flights(rows=flights.Flights().rows[:ROWS])
 
 
 def cqlsh(node, *statements, status=0):
-    """Returns the output of cqlsh."""
+    """Returns the output of cqlsh, with its errors if a `status` other than 0 is expected."""
     done = subprocess.run(
         [
             CQLSH,
@@ -49,7 +49,7 @@ def cqlsh(node, *statements, status=0):
 
 @pytest.fixture(scope="module")
 def copied(node, model, tmp_path_factory):
-    """Fills the table by COPY FROM; returns the file's rows as text."""
+    """Fills the table by COPY FROM; returns the path of the CSV file."""
     cqlsh(node, flights.CREATE_KEYSPACE, flights.create_table(f"{flights.KEYSPACE}.flights"))
     file = tmp_path_factory.mktemp("csv") / "flights.csv"
     with open(file, "w", newline="") as out:
@@ -122,7 +122,7 @@ def test_copy_to(node, copied, tmp_path):
 
 
 def normal(row):
-    """Returns numbers in one form: cqlsh prints 5.0 as 5."""
+    """Returns the row with numbers in one form, because cqlsh prints 5.0 as 5."""
     return [
         str(float(text)) if name in flights.FLOATING and text else text
         for name, text in zip(flights.COLUMNS, row)

@@ -1,8 +1,8 @@
 """Random writes with few keys and timestamps, side by side on Cassandra and on our node.
 
-Most statements meet others with the same timestamp: deletions, nulls, expiring and live cells must
-win as in Cassandra, in the memtable and in files. A failure shows the seed and the statements on
-the partition, in their order.
+Most statements have the timestamp of another one, so that deletions, nulls, expiring and live cells
+must win as in Cassandra, in the memtable and in files. A failure shows the seed and the statements
+on the partition, in their order.
 """
 
 import random
@@ -49,7 +49,7 @@ class Statements:
     def using(self, has_timestamp, may_expire=True):
         if not has_timestamp:
             return ""
-        # At equal timestamps the later expiry wins: TTLs differ by more than the nodes' clocks.
+        # At equal timestamps the later expiry wins, so TTLs differ by more than the nodes' clocks.
         is_expiring = may_expire and self.chance.random() < 0.3
         ttl = f" AND TTL {100_000 * self.chance.randint(1, 6000)}" if is_expiring else ""
         return f" USING TIMESTAMP {self.chance.randint(1, 5)}{ttl}"
@@ -128,7 +128,7 @@ class Statements:
 
 
 def connect(node):
-    """A session and its cluster."""
+    """Returns a cluster and a session."""
     profile = ExecutionProfile(request_timeout=60)
     profiles = {EXEC_PROFILE_DEFAULT: profile}
     cluster = Cluster([node.host], port=node.port, execution_profiles=profiles)

@@ -40,7 +40,7 @@ def certificates_of_clients(start_node, authority):
 
 @pytest.fixture(params=all_or_one(LANGUAGES))
 def log_in(request):
-    """Returns a function that logs in by a language's driver and returns what its program says."""
+    """Returns a function that logs in by a language's driver and returns its program's output."""
     command = program(request.param)
 
     def log_in(node, **environment):

@@ -31,7 +31,7 @@ def csv(tmp_path_factory):
 
 @pytest.mark.parametrize("shards", all_or_one([1, 2, 3]))
 def test_rust_driver(node, csv, shards):
-    """The driver knows shards: it must find their number by itself."""
+    """The driver supports shards, and must find their number by itself."""
     command = program("rust")
     running = node(shards=shards)
     said = run([*command, "flights", running.host, running.port, shards, csv])

@@ -1,8 +1,8 @@
 """The table flights through cassandra-driver, against pandas and plain Python on the same data.
 
-One node passes through the stages of `flights.STAGES`; at each, all reads run with all protocols,
-or in the gate with one of them. A stage's name says where the rows are when they are read. Queries are drawn from a seed that a failure prints
-(INTEROP_SEED sets it).
+One node passes through the stages of `flights.STAGES`, which differ in where the rows are when they
+are read. At each stage most reads run with all protocols, or in the gate with one of them. Queries
+are drawn from a seed that a failure prints (INTEROP_SEED sets it).
 """
 import math
 import random
@@ -66,8 +66,8 @@ class Stage:
         assert self.node.table_files(flights.KEYSPACE, "flights"), "a flush must leave files"
 
     def to_changed(self):
-        """Overwrites, adds and deletes in the table and in the model alike: reads must merge
-        memtable and files."""
+        """Overwrites and deletes rows in the table and in the model alike, so that reads must merge
+        the memtable and files."""
         self.bookmarks = {}
         session, model, draw = self.sessions["v5"], self.model, random.Random(SEED)
         gone, emptied, cut = draw.sample(
@@ -85,8 +85,8 @@ class Stage:
             session.prepare(f"DELETE FROM flights WHERE {WHERE_KEY} AND day >= ? AND day < ?"),
             (*cut, days.start, days.stop),
         )
-        # One partition is deleted and then partly written again: rows newer than the deletion must
-        # be returned.
+        # One partition is deleted and then partly written again, because reads must return rows
+        # that are newer than the deletion.
         back = model.partitions[emptied][::3]
         rows += back
         flights.load(session, back)
@@ -120,8 +120,8 @@ class Stage:
         self.to_replayed()
 
     def keep_places(self):
-        """Reads a page of the table and of a partition, to continue from there at the
-        next stage."""
+        """Reads a page of the table and of a partition, to continue from there at the next stage.
+        """
         self.bookmarks = {}
         for name, session in self.sessions.items():
             for what, fetch_size in (("table", 3000), ("partition", 71)):
@@ -397,7 +397,7 @@ def test_pages(session, model, draw, fetch_size):
         pages.append(list(result.current_rows))
         if not result.has_more_pages:
             break
-        # Each page is a new execution: only the paging state says where it begins.
+        # Each page is a new execution, so only the paging state says where the page begins.
         result = session.execute(statement, key, paging_state=result.paging_state)
     assert [row for page in pages for row in page] == expected
     assert all(len(page) == fetch_size for page in pages[:-2])
@@ -467,7 +467,7 @@ def test_token_of_a_key_as_a_bound(session, model, draw):
 
 
 def protocol_of(stage):
-    """Returns one protocol for slow reads, a different one at each stage."""
+    """Returns one protocol for slow reads, the next one at each stage."""
     return list(PROTOCOLS)[STAGES.index(stage.name) % len(PROTOCOLS)]
 
 
@@ -653,8 +653,7 @@ def test_cassandra_reads_the_files(stage, model, oracle, tmp_path):
 
 
 def test_simple_statements_with_values(stage, model, draw):
-    """Statements that are not prepared: text with literals, and text with values, which the driver
-    inserts."""
+    """Statements that are not prepared: the driver inserts the values into the text."""
     for session in stage.sessions.values():
         row = draw.choice(model.rows)
         query = (

@@ -47,7 +47,7 @@ BATCH = 4
 
 
 def derived(number):
-    """Returns the value that belongs to a key, with a length that depends on it."""
+    """Returns the value that belongs to a key, with a length that depends on the key."""
     digest = hashlib.blake2b(str(number).encode()).hexdigest()
     return digest * (1 + number % 5)
 
@@ -87,8 +87,8 @@ class Writer:
             self.next()
 
     def send(self, statement, values, acknowledged, then):
-        """Executes a statement; once acknowledged, records it and continues. A broken connection
-        ends the chain, with an unknown outcome."""
+        """Executes a statement; calls `acknowledged` and `then` once the node has acknowledged it.
+        An error ends the chain, with an unknown outcome."""
         if self.stopped:
             return
         try:

@@ -303,7 +303,8 @@ def damaged(draw, history):
 
 
 def brute_force(history):
-    """Returns whether any order of any choice of the unknown operations explains the history."""
+    """Returns True if an order of the answered and of some unknown operations explains the history.
+    """
     answered = [one for one in history if one.end is not None]
     unknown = [one for one in history if one.end is None and one.kind == CAS]
     choices = itertools.chain.from_iterable(
@@ -378,7 +379,8 @@ def test_both_checks_agree_on_longer_histories():
     ("checker", "clients", "steps"), [(check_register, 64, 50_000), (search, 32, 20_000)]
 )
 def test_a_long_history_is_checked_fast(checker, clients, steps):
-    """One key of a long run, in which a hundred answers get lost; it takes less than 2 s."""
+    """The check of one key of a long run, in which a hundred answers get lost, takes less than 2 s
+    on an idle machine."""
     numbers = itertools.count(1)
     draw = random.Random(1)
     history = simulate(draw, clients, steps, lambda: next(numbers), unknown=100 / steps)

@@ -92,8 +92,8 @@ class Client:
 
 
 class Worker(threading.Thread):
-    """Runs `work(client, number, draw)` until it returns true, and again after a lost answer;
-    `trouble` is the error that ended it."""
+    """Runs `work(client, number, draw)` until it returns True, and again after a lost answer;
+    `trouble` is the error that ended the worker."""
 
     def __init__(self, node, texts, number, work):
         super().__init__()
@@ -117,7 +117,7 @@ class Worker(threading.Thread):
 
 
 def run_workers(node, texts, work, kill):
-    """Runs all workers to their end; calls `kill` meanwhile. Fails with the first error of one."""
+    """Runs all workers to their end and calls `kill` meanwhile; raises the error of a worker."""
     workers = [Worker(node, texts, number, work) for number in range(1, WORKERS + 1)]
     for worker in workers:
         worker.start()
@@ -138,7 +138,7 @@ def create_schema(peer):
 
 
 def killer(peer, seconds):
-    """Returns a function that kills the node KILLS times within these seconds, if it is ours."""
+    """Returns a function that kills a node of ours KILLS times within these seconds."""
 
     def kill():
         for _ in range(KILLS if hasattr(peer, "restart") else 0):
@@ -156,7 +156,7 @@ class Holds:
         self.locks, self.until, self.held, self.abandoned = locks, until, [], 0
 
     def work(self, client, owner, draw):
-        """Acquires a lock, takes a token under it, renews it, and releases or abandons it."""
+        """Acquires a lock, takes a token under it, and renews, releases or abandons the lock."""
         name, began = draw.randrange(self.locks), time.monotonic()
         if began > self.until:
             return True
@@ -226,7 +226,7 @@ class Jobs:
         self.queues, self.done, self.claimed_unknown = queues, collections.defaultdict(list), 0
 
     def work(self, client, worker, draw):
-        """Does one job; returns whether all are done."""
+        """Does one job; returns True if all jobs are taken or done."""
         queues = draw.sample(range(self.queues), self.queues)
         for queue in queues:
             rows = client.ask("list", queue)
@@ -240,7 +240,7 @@ class Jobs:
         return True
 
     def claim(self, client, worker, job):
-        """Returns whether the job is this worker's; a lost answer is replaced by a read."""
+        """Returns True if this worker has the job; after a lost answer, a read decides."""
         try:
             return client.is_applied("claim", worker, *job)
         except Lost:

@@ -28,7 +28,7 @@ def check(session, rows):
 
 @pytest.fixture(scope="module")
 def viewed(start_node):
-    """Returns a node with a view of rows that are older and of rows that are younger."""
+    """Returns a node with a view; half of the rows are older than the view."""
     node = start_node(shards=2)
     session = node.connect()
     session.execute(

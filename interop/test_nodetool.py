@@ -48,7 +48,7 @@ def lines_of(text):
 
 @pytest.fixture(scope="module")
 def node(start_node):
-    """Returns a node with two tables; `t` has three SSTables and some rows in memory."""
+    """Returns a node with three tables; `t` has SSTables of three flushes, and rows in memory."""
     node = start_node("node", shards=2)
     node.session = session = node.connect()
     session.execute(KEYSPACE)
@@ -119,7 +119,7 @@ def test_info(node):
     )
     load, tolerance = bytes_of(told["Load"])
     assert abs(load - table_bytes(node)) <= tolerance
-    # The node writes the generation at its first start, a moment after its creation.
+    # The generation in `system.local` may be later, because the node writes it after the start.
     assert 0 <= local.gossip_generation - int(told["Generation No"]) < 60
     assert abs(time.time() - int(told["Generation No"]) - int(told["Uptime (seconds)"])) < 3
     statistics = get(node, "/column_family/statistics")
@@ -361,7 +361,7 @@ class Asked(threading.Thread):
 
 @pytest.fixture(scope="module")
 def slow(start_node):
-    """Returns a node with compactions that take half a minute, unless a test raises their limit."""
+    """Returns a node with two sets of SSTables, whose compaction takes half a minute at 1 MiB/s."""
     node = start_node("slow")
     session = node.connect()
     session.execute(KEYSPACE)
@@ -479,7 +479,7 @@ def test_compactions_begin_by_themselves_or_do_not(start_node):
         node.flush("ks")
     wait_until(lambda: files("busy") < 8, what="a compaction of the other table")
     assert files("still") == 12, "each shard has a file of each flush"
-    # Another option does not change it; this one does.
+    # An ALTER of another option does not switch compactions on; an ALTER of `compaction` does.
     session.execute("ALTER TABLE ks.still WITH comment = 'not compacted'")
     assert nodetool(node, "statusautocompaction", "ks", "still").strip() == "not running"
     session.execute(

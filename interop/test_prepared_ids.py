@@ -1,6 +1,7 @@
 """Ids of prepared statements equal Cassandra's: MD5 of keyspace and text.
 
-The keyspace is left out if the statement names all its keyspaces. Observed with Cassandra 5.0.9."""
+The keyspace is left out if a read or write names all its keyspaces, as observed with Cassandra
+5.0.9."""
 import hashlib
 import struct
 
@@ -8,7 +9,7 @@ import pytest
 
 from wire import ERROR, EXECUTE, INVALID, PREPARE, ROWS, Wire, long_string
 
-# Whether Cassandra includes the session's keyspace, if set, in the id; observed.
+# True if Cassandra includes the session's keyspace, if there is one, in the id; observed.
 STATEMENTS = {
     "SELECT * FROM a.t WHERE k = ?": False,
     "SELECT * FROM t WHERE k = ?": True,

@@ -56,7 +56,8 @@ def options(consistency, values):
 
 
 def both(wire, text, values=(), consistency=ONE):
-    """Returns a statement's error, by text and prepared, as (code, text), None if it succeeds."""
+    """Returns a statement's error as (code, text), None if it succeeds; the same result is required
+    of the text and of the prepared statement."""
     answers = [wire.ask(QUERY, long_string(text) + options(consistency, values))]
     prepared = wire.ask(PREPARE, long_string(text))
     if prepared.opcode != ERROR:

@@ -1,6 +1,8 @@
-"""A node of ours in the ring of a stock Cassandra 5.0 node: Cassandra shows it as one of its own,
-our node takes the schema, stores writes, conditional ones too, and answers reads as Cassandra does.
-What it does not do fails at the coordinator.
+"""A node of ours in the ring of a stock Cassandra 5.0 node.
+
+Cassandra shows our node as one of its own. Our node adopts the schema, stores writes, also
+conditional ones, and answers reads as Cassandra does. Requests that our node does not support fail
+at the coordinator.
 
 The Cassandra node is the test's own, because a ring changes its members for ever.
 """
@@ -59,7 +61,7 @@ def peers(session):
 
 
 def agreed(session):
-    """Returns whether our node announces the schema of the Cassandra node."""
+    """Returns True if our node announces the schema of the Cassandra node."""
     own = session.execute("SELECT schema_version FROM system.local").one()[0]
     others = session.execute("SELECT schema_version FROM system.peers_v2")
     return [row[0] for row in others] == [own]
@@ -92,14 +94,14 @@ def counter(node, name):
 
 
 def local_rows(node, query):
-    """Returns the rows that our node stores, without its peers."""
+    """Returns the rows that our node itself stores, as sorted texts."""
     statement = SimpleStatement(query, consistency_level=ring_reads.NODE_LOCAL)
     return sorted(map(repr, connect(node).execute(statement)))
 
 
 def check_clients(ours):
-    """Our node coordinates no requests of clients."""
-    # A client that knows our node alone gets an error, never an acknowledgement.
+    """Checks that our node coordinates no requests of clients."""
+    # A client that knows only our node gets an error, never an acknowledgement.
     lone = connect(ours)
     for text in ("INSERT INTO ring.t (k, c) VALUES (9, 'lost')", "SELECT * FROM ring.t"):
         with pytest.raises(NoHostAvailable, match="bootstrapping"):
@@ -111,7 +113,7 @@ def check_clients(ours):
 
 
 def check_reads(session, ours, cassandra):
-    """Random reads: digests and data of our node are those of Cassandra's rows."""
+    """Compares random reads: digests and data of our node must be those of Cassandra's rows."""
     tables = ring_reads.made_shapes(random.Random(seed()))
     ring_reads.create(session, tables)
     wait_until(lambda: agreed(session), what="agreement on the tables")
@@ -128,8 +130,8 @@ def check_reads(session, ours, cassandra):
 
 
 def check_hints_and_truncation(session, ours, cassandra, query):
-    """What our node has missed while it was down, the coordinator delivers; TRUNCATE needs all
-    nodes."""
+    """The coordinator delivers the writes that our node missed while it was down; TRUNCATE needs
+    all nodes."""
     session.execute("INSERT INTO ring.t (k, c, s, v) VALUES (7, 'a', 'new', 'missed')")
     session.execute("DELETE FROM ring.t WHERE k = 5")
     expected = sorted(map(repr, session.execute(query)))
@@ -151,7 +153,7 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
     }
     # Two shards, so that reads and writes go to the shard that owns the partition.
     ours = node(settings=settings, shards=2)
-    # Our node serves its own tables to drivers; the questions here are for Cassandra's.
+    # Our node serves its own tables to drivers, but the queries here are for the Cassandra node.
     only = HostFilterPolicy(RoundRobinPolicy(), lambda host: host.endpoint.port == cassandra.port)
     session = connect(cassandra, policy=only)
     wait_until(lambda: None not in peers(session).get(ADDRESS, [None]), what="our node in peers_v2")
@@ -160,12 +162,12 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
     assert (native_port, list(tokens)) == (ours.port, [str(TOKEN)])
     assert status(cassandra) == {"127.0.0.1": "UN", ADDRESS: "UN"}
 
-    # Another node with its token does not start.
+    # Another node with the same token does not start.
     other = {**settings, "listen_address": "127.0.0.3"}
     with pytest.raises(AssertionError, match=f"the token {TOKEN} belongs to the node {ADDRESS}"):
         node("other", settings=other)
 
-    # Our node takes the schema and announces it: all agree.
+    # Our node adopts the schema and announces it, so all nodes agree.
     session.execute("CREATE KEYSPACE ring WITH replication = {'class': 'SimpleStrategy', "
                     "'replication_factor': 2}")
     session.execute("CREATE TYPE ring.point (x int, y int)")
@@ -206,7 +208,7 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
     wait_until(lambda: local_rows(ours, kept) == [], what="the end of the batch")
     check_clients(ours)
 
-    # A restart is the same node; a kill is noticed, and so is a clean stop.
+    # After a restart our node is the same member. Cassandra notices a kill and a clean stop.
     ours.restart(kill=True)
     wait_until(lambda: status(cassandra).get(ADDRESS) == "UN", 60, "our node up again")
     assert peers(session)[ADDRESS][3] == host_id

@@ -40,8 +40,8 @@ def keytool(directory, store, *arguments):
 
 @pytest.fixture
 def keystores(tmp_path):
-    """Makes a self-signed certificate for each node, which the other one trusts. Ours are PEM files
-    of the same keystores, as docs/ring.md says."""
+    """Makes a self-signed certificate for each node, which the other one trusts. Our node has PEM
+    files of the same keystores, as docs/ring.md says."""
     for name in ("theirs", "ours"):
         keytool(tmp_path, name, "-genkeypair", "-alias", name, "-keyalg", "RSA", "-dname",
                 f"CN={name}", "-validity", "30")

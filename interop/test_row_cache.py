@@ -19,7 +19,7 @@ EVENTS = ("CREATE TABLE ks.events (source int, at int, value text, PRIMARY KEY (
 
 @pytest.fixture
 def series(node):
-    """Returns ten partitions of 200 rows each in files, with heads that are not cached yet."""
+    """Yields a node and a session; files have ten partitions of 200 rows, and no head is cached."""
     ours = node("ours")
     session = ours.connect()
     session.execute(KEYSPACE)
@@ -40,7 +40,7 @@ def heads(session):
 
 
 class Counted:
-    """Counts the growth of metrics."""
+    """Counts the growth of the row cache's metrics."""
 
     def __init__(self, node):
         self.node = node

@@ -1,5 +1,5 @@
 """Secondary indexes by way of a driver: on a node of two shards, over rows that existed before,
-read in pages, kept over restarts, and not in the way of Cassandra.
+read in pages, kept over restarts, and in files that Cassandra verifies.
 """
 import pytest
 from cassandra.query import SimpleStatement

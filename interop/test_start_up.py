@@ -1,4 +1,4 @@
-"""bench/start_up.sh: a node is ready in 100 ms on an empty directory, and idles within 64 MiB."""
+"""The start of a node: the limits of bench/start_up.sh, and the directory of a replacement."""
 import subprocess
 
 from espalier_node import BINARY, REPOSITORY
@@ -26,8 +26,8 @@ def test_start_up_and_idle_memory():
 
 
 def test_a_replacement_makes_its_own_data_directory(tmp_path):
-    """The node claims its data directory after it has taken the files, because only a missing one
-    may be filled. So the start fails by the files of Cassandra, which are missing here."""
+    """The node claims its data directory after it has imported Cassandra's files, because the
+    import fills only a missing directory. Here the start fails, because these files are missing."""
     (tmp_path / "commitlog").mkdir()
     configuration = tmp_path / "cassandra.yaml"
     configuration.write_text(

@@ -101,7 +101,7 @@ def test_the_driver_connects(node, authority, version):
 
 @pytest.mark.parametrize("version", all_or_one(VERSIONS))
 def test_cqlsh_logs_in(node, authority, tmp_path, version):
-    """cqlsh logs in with a password and by certificate, and shows why it may not."""
+    """cqlsh logs in with a password and by certificate, and shows why a log-in fails."""
     encryption = settings(
         authority, authority.sign("node"), require_client_auth="optional", protocol=version
     )
@@ -113,7 +113,7 @@ def test_cqlsh_logs_in(node, authority, tmp_path, version):
     })
 
     def cqlsh(statement, password="first secret", own=None):
-        """Returns whether cqlsh succeeds, and what it prints."""
+        """Returns True if cqlsh succeeds, and its output."""
         cqlshrc = tmp_path / "cqlshrc"
         keys = f"usercert = {own}\nuserkey = {own}\n" if own else ""
         cqlshrc.write_text(f"[ssl]\ncertfile = {authority.certificate}\nvalidate = true\n{keys}")

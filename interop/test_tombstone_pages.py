@@ -50,7 +50,7 @@ def test_pages_end_and_nothing_is_lost(node, name, is_flushed):
         rows += result.current_rows
         pages += 1
     assert numbers(rows, name) == [ROWS - 3, ROWS - 2, ROWS - 1]
-    # A memtable's tombstone runs are skipped in one step.
+    # A read skips a memtable's tombstone run in one step.
     if is_flushed:
         assert pages > 5 and empty > 2, (pages, empty)
     # The driver fetches further pages by itself, and counts are not paged.
@@ -66,7 +66,7 @@ def test_without_a_limit_the_first_page_has_a_row(node):
 
 
 def test_what_is_not_paged_is_read_in_chunks_and_nothing_is_lost(node):
-    """Such statements read chunks of ten dead rows, because a chunk pins its sources."""
+    """Statements without pages read chunks of ten dead rows, because a chunk pins its sources."""
     ours = node("ours", settings={"query_tombstone_page_limit": 1})
     session = ours.connect()
     session.execute(KEYSPACE)

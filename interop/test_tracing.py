@@ -106,7 +106,7 @@ def test_prepared_statements_tell_their_values(session):
     assert trace.parameters["query"] == "INSERT INTO t.small (p, c, v) VALUES (?, ?, ?)"
     values = [trace.parameters[f"bound_var_{index}"] for index in ("0_p", "1_c", "2_v")]
     assert values == ["7", "8", "'it''s'"]
-    # Every role can read traces.
+    # The trace hides the values of masked columns, because every role can read traces.
     session.execute("CREATE TABLE t.masked (p int PRIMARY KEY, v text MASKED WITH DEFAULT)")
     insert = session.prepare("INSERT INTO t.masked (p, v) VALUES (?, ?)")
     _, masked = traced(session, insert, (7, "hidden"))

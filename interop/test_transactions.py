@@ -84,7 +84,8 @@ class Snapshot:
         session.cluster.shutdown()
 
     def histories(self):
-        """Returns, for each account, its changes by the version before: before, after, moved."""
+        """Returns, for each account, its changes by the version before: the value before, the value
+        after, the amount moved to the reserve, and the entry."""
         histories = collections.defaultdict(dict)
         for entry in self.entries:
             for account, version, before, after in changes_of(entry):
@@ -99,7 +100,7 @@ class Snapshot:
 
 
 def check_snapshot(bank, snapshot):
-    """Fails unless the tables agree with each other and with what the clients know."""
+    """Fails unless the tables agree with each other and with what the clients have seen."""
     require(len(snapshot.accounts) == len(bank.accounts), "accounts are missing")
     ids = {entry[0] for entry in snapshot.entries}
     require(len(ids) == len(snapshot.entries), "an entry exists twice")
@@ -170,14 +171,14 @@ def wait_for_counts(bank, names, least):
 
 
 FAULTS = ("without condition", "money lost", "entry lost")
-# Shards, and the window of group commits in ms: with a long window, the logs of two shards become
+# Shards, and the window of group commits in ms. With a long window, the logs of two shards become
 # durable at different times.
 RUNS = part([(2, 0), (2, 100), (1, 0)], [(2, 0), (1, 0)])
 
 
 @pytest.mark.parametrize(("shards", "window_ms"), RUNS)
 def test_transfers_keep_the_money(node, shards, window_ms):
-    """kill -9 under load, again and again, and a clean stop at the end."""
+    """The node is killed under load KILLS times, and stopped cleanly at the end."""
     draw, bank = random.Random(f"{SEED} {shards} {window_ms}"), Bank(ACCOUNTS)
     window = {"commitlog_sync_group_window_in_ms": window_ms}
     node = node(settings=SETTINGS | window, shards=shards)
@@ -209,7 +210,7 @@ def test_the_check_finds_wrong_clients(node, fault):
 
 
 def test_the_check_finds_lost_writes(node):
-    """A client that knows more than the node makes the check fail."""
+    """A client that has seen more than the node stores makes the check fail."""
     node = node(settings=SETTINGS)
     create_accounts(node, GROUP)
     snapshot = Snapshot(node)
@@ -245,8 +246,8 @@ def shard_of(wire, key):
 
 
 def test_a_write_does_not_outlive_what_its_transaction_read(node):
-    """A transaction copies a value to another shard. The log of the value's own shard is not yet
-    durable when the copy is, and the node dies in between."""
+    """A transaction copies a value to another shard, whose log becomes durable before the log of
+    the value's own shard. The node is killed as soon as the transaction is acknowledged."""
     window_s = 0.8
     window = {"commitlog_sync_group_window_in_ms": int(window_s * 1000)}
     node = node(settings=SETTINGS, shards=2)

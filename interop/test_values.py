@@ -138,8 +138,8 @@ def scalar(kind, wrong=0.04):
 
 
 def part(kind):
-    """Draws nested values: most are valid; none is empty, because Cassandra stores no list with an
-    empty value."""
+    """Draws nested values, of which most are valid. None is empty, because Cassandra stores no list
+    with an empty value."""
     def of(draw):
         while True:
             if drawn := scalar(kind, wrong=0.002)(draw):
@@ -190,7 +190,7 @@ POINT = (
     f"78:{MARSHAL}FloatType,79:{MARSHAL}DecimalType))"
 )
 ELEMENTS = ("int", "float", "decimal", "varint", "boolean", "inet", "text", "uuid")
-# For each CQL type: how its values are drawn, and its name for the oracle if that differs.
+# For each nested CQL type, a function that draws values.
 NESTED = {
     **{f"frozen<list<{kind}>>": many(part(kind)) for kind in ELEMENTS},
     **{f"frozen<set<{kind}>>": many(part(kind)) for kind in SCALARS},
@@ -267,7 +267,7 @@ def partition(index):
 
 
 def ask_all(wire, prepared, executions):
-    """Sends all executions at once and returns their answers."""
+    """Sends all executions, a thousand at a time, and returns their answers."""
     answers = {}
 
     def envelope(stream, values):
@@ -393,8 +393,8 @@ def check_keys(wire, kind):
 def test_files_are_right_for_cassandra_and_for_us(kinds, oracle):
     node, all_kinds = kinds
     node.flush("kinds")
-    # Files treat partition keys as bytes: a few tables of them are enough, since Cassandra's
-    # verifier is slow.
+    # Files treat partition keys as bytes, so a few tables of them are enough; Cassandra's verifier
+    # is slow.
     tables = [kind.rows for kind in all_kinds] + [kind.keys for kind in all_kinds[::12]]
     directories = [
         files[0].parent for table in tables if (files := node.table_files(*table.split(".")))

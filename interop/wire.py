@@ -170,8 +170,8 @@ class Answer:
         return self.body[16:16 + length] if flags & HAS_MORE else None
 
     def rows(self):
-        """Returns rows as lists of bytes, None for null. It skips metadata, which works for simple
-        types only."""
+        """Returns rows as lists of bytes, None for null. The method can skip only metadata of
+        simple types."""
         return self.table()[1]
 
     def named_rows(self):
@@ -242,7 +242,7 @@ class Wire:
         self.socket.close()
 
     def startup(self):
-        """Sends STARTUP, and switches the framing accordingly."""
+        """Sends STARTUP, logs in if the node asks for it, and switches the framing accordingly."""
         options = {"CQL_VERSION": "3.0.0"} | (
             {"COMPRESSION": self.compression} if self.compression else {}
         )
@@ -406,14 +406,14 @@ class Wire:
         return data
 
     def is_alive(self):
-        """Returns whether the node still answers on this connection."""
+        """Returns True if the node still answers on this connection."""
         try:
             return self.ask(OPTIONS, stream=77).opcode == SUPPORTED
         except Closed:
             return False
 
     def is_closed(self):
-        """Returns whether the node closes this connection; waits for it."""
+        """Waits until the node closes this connection; returns False after the timeout."""
         try:
             while True:
                 self._some()

@@ -294,7 +294,7 @@ public class InternodeVectors
             byte[] first = ByteBufferUtil.getArray(value(left));
             elements.add(right == null ? new byte[][]{ first } : new byte[][]{ first, ByteBufferUtil.getArray(value(right)) });
         }
-        // CONTAINS KEY of Cassandra takes the keys of a map to be in order.
+        // CONTAINS KEY of Cassandra requires that the keys of a map are in order.
         if (right != null)
             elements.sort((a, b) -> left.compare(ByteBuffer.wrap(a[0]), ByteBuffer.wrap(b[0])));
         int length = 4;
@@ -330,7 +330,8 @@ public class InternodeVectors
     {
         switch (random.nextInt(12))
         {
-            // Later than the deletions of rows and columns: Cassandra drops cells that they cover.
+            // Later than deletions of rows and columns, because Cassandra drops the cells that such
+            // a deletion covers.
             case 0: return 3 + random.nextInt(5);
             case 1: return 1_442_880_000_000_000L + random.nextInt(9);
             default: return NOW * 1_000_000 + random.nextInt(1000);
@@ -645,7 +646,7 @@ public class InternodeVectors
         return command;
     }
 
-    /** The answer of a replica, with the digest that another replica sends for it. */
+    /** Prints the answer of a replica, with the digest that another replica sends for it. */
     static void answer(int version) throws Exception
     {
         ColumnFilter columns = columnFilter();
@@ -656,8 +657,8 @@ public class InternodeVectors
         boolean reversed = one(3);
         boolean fetched = columns.fetchesAllColumns(true) && columns.fetchesAllColumns(false) && one(2);
         ReadResponse response = (ReadResponse) noOp("createDataResponse", partitions(updates, columns, fetched, reversed), command);
-        // The digest of the message: a row with a deletion of a column whose name begins beyond
-        // ASCII has another one in memory, because Cassandra does not write this deletion.
+        // The digest is of the message. In memory, a row with a deletion of a column whose name
+        // begins beyond ASCII has another digest, because Cassandra does not write this deletion.
         ByteBuffer digest = response.digest(command);
         out.println("answer " + version + " " + hex(ReadCommand.serializer, command, version) + " " +
                     hex(ReadResponse.serializer, response, version) + " " + ByteBufferUtil.bytesToHex(digest));
@@ -674,7 +675,7 @@ public class InternodeVectors
         return create.invoke(null, data, command, none.get(null));
     }
 
-    /** Partitions whose columns are the fetched ones or, if `all`, those of the update alone. */
+    /** Returns partitions with the fetched columns or, if `all`, all columns of each update. */
     static UnfilteredPartitionIterator partitions(List<PartitionUpdate> updates, ColumnFilter columns, boolean all, boolean reversed)
     {
         Iterator<PartitionUpdate> iterator = updates.iterator();
@@ -827,7 +828,7 @@ public class InternodeVectors
         }
     }
 
-    /** Calls the constructor of the class with so many parameters, public or not. */
+    /** Calls the constructor, public or not, that has as many parameters as `arguments`. */
     static Object make(Class<?> of, Object... arguments) throws Exception
     {
         for (Constructor<?> constructor : of.getDeclaredConstructors())

@@ -11,7 +11,7 @@
 //                                            that a replica sends instead
 //
 // The rows are those of Cassandra's memtable. The steps between rows and answer are those of
-// ReadCommand.executeLocally. It itself needs a running node.
+// ReadCommand.executeLocally, which cannot be called because it needs a running node.
 
 import java.io.BufferedOutputStream;
 import java.io.PrintStream;
@@ -52,7 +52,7 @@ public class ReadVectors extends InternodeVectors
     static List<DecoratedKey> keys;
     static List<ByteBuffer[]> clusterings;
     static NavigableMap<DecoratedKey, AtomicBTreePartition> content;
-    /** The seconds of deletions by their moment: the deletions of one batch share both. */
+    /** The seconds of deletions by their moment, because the deletions of one batch share both. */
     static long[] seconds = new long[MOMENTS];
 
     static final OpOrder order = new OpOrder();
@@ -108,13 +108,13 @@ public class ReadVectors extends InternodeVectors
 
     // ------------------------------------------------------------------ content
 
-    /** Few timestamps, so that writes meet. */
+    /** Draws one of few timestamps, so that writes have equal ones. */
     static long moment()
     {
         return NOW * 1_000_000 + random.nextInt(MOMENTS);
     }
 
-    /** A second of a deletion or expiry: now, before now within the grace, before the grace. */
+    /** Draws a second of a deletion or expiry: about now, within the grace, or before it. */
     static long second()
     {
         switch (random.nextInt(4))
@@ -364,7 +364,7 @@ public class ReadVectors extends InternodeVectors
         return one(3) ? range.forPaging(bounds, table.comparator, place(), one(2)) : range;
     }
 
-    /** The columns of a read, which has those of its conditions too, as a coordinator adds them. */
+    /** Draws the columns of a read; a read with conditions has all, as a coordinator adds them. */
     static ColumnFilter columns(RowFilter conditions)
     {
         ColumnFilter made = columnFilter();

@@ -3,9 +3,9 @@
     python prepared_metadata.py PORT            records the answers of the Cassandra node on PORT
     python prepared_metadata.py PORT OTHER      compares two nodes, in protocol versions 4 and 5
 
-The file begins with `SETUP` lines. Each other line that is not indented is a statement. The
-indented lines after it are the answer: `bind [KEYSPACE.TABLE] NAME TYPE`, `key INDEX...` and
-`result [KEYSPACE.TABLE] NAME TYPE`, or `error CODE`.
+The file begins with comments and `SETUP` lines. Each other line that is not indented is a
+statement. The indented lines after it are the answer: `bind [KEYSPACE.TABLE] NAME TYPE`, `key
+INDEX...` and `result [KEYSPACE.TABLE] NAME TYPE`, or `error CODE`.
 """
 import pathlib
 import struct
@@ -91,7 +91,7 @@ class Reader:
 
 
 def prepared(connection, text):
-    """Returns the lines of an answer."""
+    """Prepares a statement; returns the lines of the answer, and the message of an error."""
     body = wire.long_string(text) + (struct.pack(">I", 0) if connection.version >= 5 else b"")
     answer = connection.ask(wire.PREPARE, body)
     if answer.opcode == wire.ERROR:
@@ -108,7 +108,7 @@ def prepared(connection, text):
 
 
 def connect(port, version, setup):
-    """Opens a connection to a node with the schema."""
+    """Opens a connection to a node, and creates the schema there."""
     connection = wire.Wire(SimpleNamespace(host="127.0.0.1", port=port), version)
     for statement in setup:
         answer = connection.query(statement)

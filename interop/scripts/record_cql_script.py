@@ -3,17 +3,18 @@ testdata/auth_scripts.
 
     python record_cql_script.py PORT FILE...
 
-The Cassandra node on PORT executes each line that begins with `> `. Comments and empty lines are
-kept, and all other lines are replaced by the answers, in the form that the tests `scripts` and
-`guardrails` of crates/cql read. The recorder first drops the keyspaces that a script creates.
+The Cassandra node on PORT executes each line that begins with `> `. Comments, empty lines and the
+lines described below are kept, and all other lines are replaced by the answers, in the form that
+the tests of crates/cql read (`scripts`, `guardrails`, `auth_scripts`). Before a CREATE KEYSPACE or
+CREATE ROLE, the recorder drops the keyspace or role of that name.
 
 A script of guardrail_scripts begins with the settings that the node must have (`: NAME = VALUE`).
-`@ page_size N` and `@ consistency NAME` hold for the statements below them, and each warning of an
-answer stands in a line of its own before the answer. Cassandra applies guardrails to users without
-superuser status only, so such a script is recorded as a user: CQL_USER and CQL_PASSWORD.
+`@ page_size N` and `@ consistency NAME` apply to the statements below them, and each warning of an
+answer is a line of its own before the answer. Cassandra applies guardrails only to users without
+superuser status; CQL_USER and CQL_PASSWORD must name such a user.
 
 In a script of auth_scripts, the role of `@ user NAME` executes the statements below it; its
-password is its name. `@ user` alone is the user that began.
+password is its name. `@ user` without a name returns to the first user.
 """
 import os
 import pathlib
@@ -27,7 +28,7 @@ sys.path.insert(0, str(HERE.parent))
 import wire  # noqa: E402
 from answers import CODES, Reader, rows  # noqa: E402
 
-# Cassandra refuses queries by an index until it has built it, in the background.
+# Cassandra refuses queries by an index until a background task has built the index.
 INDEX_BUILD_S = 1
 
 
@@ -61,7 +62,7 @@ def result(found):
 
 
 def connect(node, user=""):
-    """Returns a connection of a role, or of the user that the environment names."""
+    """Opens a connection for a role, or for the user that the environment names."""
     known = os.environ.get("CQL_USER", user), os.environ.get("CQL_PASSWORD", user)
     credentials = (user, user) if user else known
     place = SimpleNamespace(host=node.host, port=node.port, credentials=credentials)

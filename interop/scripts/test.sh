@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
-# Runs all tests, step by step; goes on after a failure and ends with the sum: `N passed, N failed`.
+# Runs all tests, step by step, also after a failure, and prints the sum: `N passed, N failed`.
 #
-# Steps without their tools are left out, and the end lists them. Settings by environment:
+# A step whose tools are missing is left out, and the end of the output names it. Settings by
+# environment:
 #   STEPS="lint unit"   run only these of: format lint prepare unit loom instructions interop; or
 #                       `release`, which runs only on request: it builds the shipped binary, and the
 #                       interop tests then use that
 #   PYTEST_ARGUMENTS    more arguments for pytest
 #   NIGHTLY=1           run the checks of the trie even if the code that they cover did not change,
-#                       all random cases instead of a tenth, and all stages of the interop tests
+#                       all random cases instead of a tenth, and all cases of the interop tests
 #   TEST_SEED=N         the first seed of the random cases; otherwise from the day of the last
 #                       commit
 set -uo pipefail
@@ -19,14 +20,14 @@ left_out=()
 failures=()
 log=$(mktemp)
 trap 'rm -f "$log" "$log.python" "$log.cassandra"' EXIT
-# The days of two commits are a thousand seeds apart.
+# Two successive days are at least a thousand seeds apart.
 day=$(git log -1 --format=%cd --date=format:%Y%m%d 2> /dev/null || echo 0)
 TEST_SEED=${TEST_SEED:-$((day * 1009))}
 export TEST_SEED
 steps=${STEPS:-format lint prepare unit loom instructions interop}
 count=$(wc -w <<< "$steps")
 number=0
-# Many tests wait for a sync, a timer or a start: one more process than cores keeps the cores busy.
+# Many tests wait for a sync, a timer or a start, so one more process than cores keeps them busy.
 processes=$(($(nproc 2> /dev/null || echo 2) + 1))
 
 has() { command -v "$1" > /dev/null 2>&1; }
@@ -58,8 +59,8 @@ sum_of() { # pattern of the line, word
   grep -E "$1" "$log" | grep -oE "[0-9]+ $2" | awk '{ sum += $1 } END { print sum + 0 }'
 }
 
-# Runs a step of many tests: it counts the tests of its output, and one failure if it fails without
-# naming one.
+# Runs a step of many tests. Counts the tests in the step's output, or one failure if the step fails
+# and its output has no failure.
 count_tests() { # name, pattern of summary lines, command...
   local name=$1 pattern=$2 status good bad
   shift 2
@@ -74,8 +75,8 @@ count_tests() { # name, pattern of summary lines, command...
 }
 
 # Runs cargo with clippy's driver as the compiler, which lints what it compiles. `cargo clippy`
-# would check all crates first, and the tests would compile them again. CLIPPY_ARGS is how `cargo
-# clippy` hands `-D warnings` to the driver.
+# would check all crates first, and the tests would compile them again. `cargo clippy` passes `-D
+# warnings` to the driver in CLIPPY_ARGS, too.
 linting() {
   if has clippy-driver; then
     RUSTC_WORKSPACE_WRAPPER=$PWD/interop/scripts/lint_once.sh CLIPPY_ARGS=-Dwarnings__CLIPPY_HACKERY__ "$@"
@@ -107,8 +108,8 @@ release() {
   export ESPALIER_BINARY=$PWD/target/release/espalier
 }
 
-# Starts the installations in the background: they mostly wait for the network, while the build
-# needs the cores. Sets `why_no_python` and `why_no_cassandra` if a tool is missing.
+# Starts the installations in the background, because they mostly wait for the network, while the
+# build needs the cores. Sets `why_no_python` or `why_no_cassandra` if a tool is missing.
 start_installing() {
   why_no_python="" why_no_cassandra=""
   if ! has python3 || ! python3 -c 'import venv, ensurepip' 2> /dev/null; then
@@ -134,8 +135,9 @@ installed() { # name, process, file of its output
   return "$status"
 }
 
-# Waits before the unit tests, some of which ask Cassandra's own code. Sets WITHOUT_CASSANDRA if
-# Cassandra cannot be installed: the tests that need it then say so and skip.
+# Waits for the installations; runs before the unit tests, because some of them ask Cassandra's own
+# code. Sets WITHOUT_PYTHON, so that the interop tests are left out, or WITHOUT_CASSANDRA, so that
+# the tests with Cassandra skip, if the installation is not possible.
 prepare() {
   begin "what the tests need"
   if [ -n "$why_no_python" ]; then
@@ -181,10 +183,10 @@ instructions() {
   esac
 }
 
-# Tests the binary that the unit tests have built: it checks its assertions and its arithmetic,
-# which the shipped one does not, and another build would take half as long as these tests. (`cargo
-# build` alone would be another build: it chooses other features of the dependencies than the
-# tests.)
+# Tests the debug binary that the unit tests have built. This binary checks assertions and
+# arithmetic, which the shipped one does not, and another build would take half as long as these
+# tests. (`cargo build` would be another build, because it chooses other features of the
+# dependencies than the tests.)
 interop() {
   begin "interop tests"
   export ESPALIER_BINARY=${ESPALIER_BINARY:-$PWD/target/debug/espalier}
@@ -198,8 +200,8 @@ interop() {
       .deps/venv/bin/python -m pytest interop --numprocesses "$processes" \
       --dist loadgroup --no-loadscope-reorder ${PYTEST_ARGUMENTS:-}
     [ -n "${NIGHTLY:-}" ] ||
-      leave_out "of the flights three quarters and three of four protocols at each stage, of the" \
-        "files' versions two, of the kills three quarters (make nightly runs them)"
+      leave_out "five sixths of the flights, three of four protocols at each stage, three of four" \
+        "versions of files, and three quarters of the kills (make nightly runs them)"
   fi
 }
 

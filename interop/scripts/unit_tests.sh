@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # Runs the test programs of all crates side by side, one on each core, the largest first. `cargo
-# test` runs one after another, and each ends with a few slow tests that leave a core idle.
+# test` runs one program after another, and each ends with a few slow tests that leave a core idle.
 #
-# The output of a program follows when it ends. Fails if a program fails.
+# Prints the output of a program when the program ends. Fails if a program fails.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 cores=$(nproc 2> /dev/null || echo 2)
-# Many tests wait for a sync or a timer: two threads keep a core busy.
+# Many tests wait for a sync or a timer, so two threads keep a core busy.
 export RUST_TEST_THREADS=${RUST_TEST_THREADS:-2}
 directory=$(mktemp -d)
 trap 'rm -rf "$directory"' EXIT

@@ -3,7 +3,7 @@
 #
 #   generate.sh ORACLE        ORACLE: a directory made by interop/cassandra/install.sh
 #
-# The vectors are deterministic: a second run changes no file, unless Cassandra's version changed.
+# The vectors are deterministic, so a second run changes no file unless Cassandra's version changed.
 set -euo pipefail
 [ $# -eq 1 ] || { sed -n '2,6p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 oracle=$(cd "$1" && pwd)
