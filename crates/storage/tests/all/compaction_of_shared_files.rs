@@ -37,7 +37,7 @@ fn a_node_that_has_more_shards_than_before_splits_its_files() {
             let narrow = table(&database, "narrow");
             let pending: usize =
                 database.compactions().pending().await.iter().map(|one| one.2).sum();
-            assert_eq!(pending, 3, "each file waits to be split, and only the shard of its first token counts it");
+            assert_eq!(pending, 3, "each file waits to be split; one shard counts it");
             let before = show(&narrow, &read_all(&database, &narrow).await);
             database.compactions().compact("ks", Some("narrow"), true).await.unwrap();
             let after = show(&narrow, &read_all(&database, &narrow).await);
