@@ -266,6 +266,7 @@ fn requests_at_the_same_time_do_not_cross() {
             }
             let times = promises.iter().map(|(ballot, _)| time_of(ballot));
             let mut times: Vec<_> = times.collect();
+            times.sort_unstable();
             times.dedup();
             assert_eq!(times.len(), promises.len(), "seed {seed}: a ballot is promised once");
         });
