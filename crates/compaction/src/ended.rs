@@ -1,4 +1,4 @@
-//! The reasons why a compaction ends before its inputs do.
+//! The reasons why a compaction ends before it has read all its inputs.
 
 use crate::CompactionError;
 

@@ -1,11 +1,12 @@
-//! Writes the entries of secondary indexes beside an output: those of the rows that the compaction
-//! writes.
+//! Collects the entries of secondary indexes for the rows that a compaction writes, and writes the
+//! entries beside the output.
 //!
 //! A trie sorts the entries of an index. Once the tries are large, the largest becomes a sorted run
 //! in a file, and the component is merged from all runs in the end. The entries of a large
 //! collection are added in steps ([`IndexBuilders::add_large`]), and may be in several runs.
 //!
-//! Memory: [`RUN_BYTES`] for all indexes of an output.
+//! Memory: [`RUN_BYTES`] for the tries of an output; `vector_entries` states the memory of its
+//! vectors.
 
 use std::{ops::Range, sync::Arc};
 
@@ -25,8 +26,8 @@ use crate::{
     vector_entries::{VectorBuilder, VectorComponent},
 };
 
-/// The bytes of all tries from which on the largest becomes a run. Arbitrary: a tenth of a GiB of
-/// Data.db has about as many in one index.
+/// Once all tries together have this number of bytes, the largest becomes a run. Arbitrary: the
+/// entries of one index for a tenth of a GiB of Data.db take about as many.
 const RUN_BYTES: usize = 32 << 20;
 
 /// Number of cells of a row up to which their entries are added in one step (arbitrary). An entry
@@ -195,7 +196,8 @@ impl IndexBuilders {
             || self.vectors.iter().any(VectorBuilder::is_full)
     }
 
-    /// Writes the collected entries of an index once they are many.
+    /// Writes the largest trie as a run once the tries are large, and the vectors of each full
+    /// builder.
     pub(crate) async fn make_room(
         &mut self,
         file_system: &FileSystem,
@@ -331,7 +333,8 @@ mod tests {
         Bytes::copy_from_slice(&number.to_be_bytes())
     }
 
-    /// Returns the value of a row in a column: one of few, or another in each row.
+    /// Returns the value of a row in a column: one of seven in `v`, a different one for each row in
+    /// `w`.
     fn value(column: &str, row: i32) -> Bytes {
         bytes(if column == "v" { row % 7 } else { row.wrapping_mul(0x1234_5677) })
     }

@@ -1,6 +1,7 @@
 //! This module names the reasons of compactions.
 
-/// The reason of a compaction; the names are Cassandra's operation types.
+/// The reason of a compaction. The names are Cassandra's operation types, except for `RESHARD`,
+/// which is ScyllaDB's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompactionKind {
     /// The strategy has picked it.
@@ -36,7 +37,8 @@ impl CompactionKind {
         }
     }
 
-    /// Returns the word in the name of its transaction log, which Cassandra must know.
+    /// Returns the word for this kind in the names of transaction logs. Cassandra must know the
+    /// word.
     pub(crate) fn log_word(self) -> &'static str {
         match self {
             Self::Upgrade => "upgrade_sstables",

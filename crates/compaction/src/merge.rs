@@ -105,7 +105,7 @@ impl MergedScans {
         Ok(!current.is_empty())
     }
 
-    /// Opens a file; its scan stands at its beginning.
+    /// Opens a file; the new scan is in front of the file's first partition.
     async fn open(&mut self, file: &SSTable) -> Result<(), CompactionError> {
         let all = Arc::new(ClusteringSlices::all());
         let scan = file.reader().scan_as(&self.table, self.range.clone(), all);
@@ -121,8 +121,8 @@ impl MergedScans {
         key_in(&self.scans, *self.current.first()?)
     }
 
-    /// Moves to the partition that begins at `position` of Data.db, behind the current one. There
-    /// must be only one file.
+    /// Moves to the partition that begins at `position` of Data.db, behind the current one. The
+    /// merge must have only one file.
     pub(super) async fn go_to(&mut self, position: u64) -> Result<bool, CompactionError> {
         if self.scans.is_empty()
             && let Some(file) = self.ahead.pop()

@@ -1,5 +1,5 @@
-//! Writes the outputs of a compaction, one SSTable after another. Each is recorded in
-//! the transaction before its files are created.
+//! Writes the outputs of a compaction, one SSTable after another. Each output is recorded in the
+//! transaction before its files are created.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -18,8 +18,8 @@ use crate::{
     strategy::Split,
 };
 
-/// Maximum number of commit log intervals that an output carries on although the files of their
-/// segments are removed (arbitrary: far beyond the number that can be on its way to the disk).
+/// Number of the latest commit log intervals that an output keeps even if their segments have no
+/// files, because a removed segment may reappear after a crash (arbitrary).
 const KEPT_INTERVALS: usize = 256;
 
 /// The outputs of a compaction so far.
@@ -202,7 +202,8 @@ impl Outputs {
         })
     }
 
-    /// Finishes the output that is being written. It may build graphs of vectors meanwhile.
+    /// Finishes the output that is being written, which includes building the graphs of its
+    /// vectors.
     pub(crate) async fn seal(&mut self) -> Result<(), CompactionError> {
         if let Some(output) = self.writer.take() {
             let Output { mut writer, indexes, file_system, .. } = *output;
@@ -222,7 +223,7 @@ impl Outputs {
     /// which is not committed yet, and the intervals of the commit log that no output can carry.
     pub(crate) async fn finish(
         mut self,
-        // Whether the outputs lack only dead data. If they lack live data, the commit log may still
+        // True if the outputs lack only dead data. If they lack live data, the commit log may still
         // have to supply that data.
         has_left_out_dead_only: bool,
     ) -> (Result<Vec<WrittenSSTable>, CompactionError>, Transaction, Vec<(LogPosition, LogPosition)>)

@@ -1,5 +1,5 @@
-//! Finds the data outside of a compaction. A deletion stays as long as that data may
-//! hold something that the deletion covers.
+//! Finds the data outside of a compaction. A deletion stays as long as that data may contain
+//! something that the deletion covers.
 
 use std::rc::{Rc, Weak};
 
@@ -8,7 +8,8 @@ use espalier_sstable::{SSTable, SSTableSet};
 
 use crate::TableData;
 
-/// The memtables and SSTables of a table that are not compacted, at each moment.
+/// The memtables of a table, and the SSTables that overlap the inputs of a compaction and are not
+/// among them, at each moment.
 pub struct Outside {
     table: Rc<dyn TableData>,
     inputs: Vec<Rc<SSTable>>,

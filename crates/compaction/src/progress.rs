@@ -1,5 +1,4 @@
-//! Tracks the compactions under way, for the scheduler, the operator and other
-//! compactions.
+//! Tracks the compactions under way, for the scheduler, the operator and other compactions.
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
@@ -45,8 +44,8 @@ pub struct Running {
     pub id: Uuid,
     /// The reason why it runs.
     pub kind: CompactionKind,
-    /// The request that has to wait for this compaction, such as a major compaction that waits for
-    /// a split.
+    /// The kind of the request that waits for this compaction, such as a major compaction that
+    /// waits for a split.
     pub asked_for: Cell<Option<CompactionKind>>,
     /// The files that it reads and replaces.
     pub inputs: Vec<Rc<SSTable>>,
@@ -114,7 +113,8 @@ impl Running {
         (stored / u128::from(all_bytes.max(1))) as u64
     }
 
-    /// Returns whether it is of one of these kinds, or one of these kinds waits for it.
+    /// Returns whether the compaction is of one of these kinds, or a request of one of these kinds
+    /// waits for it.
     fn is_meant_by(&self, kinds: &[CompactionKind]) -> bool {
         let asked_for = self.asked_for.get();
         kinds.contains(&self.kind) || asked_for.is_some_and(|kind| kinds.contains(&kind))
@@ -160,7 +160,8 @@ pub struct RunningGuard {
 pub struct CompactionPause(Rc<TableCompactions>);
 
 impl TableCompactions {
-    /// Returns for how long no automatic compaction begins, because one has failed or had no room.
+    /// Returns the time until the next automatic compaction may begin after one has failed or had
+    /// no room; `None` if one may begin now.
     pub fn until_retry(&self) -> Option<Duration> {
         let now = Instant::now();
         self.retry_at.get().filter(|at| now < *at).map(|at| at.since(now))
@@ -237,7 +238,7 @@ impl TableCompactions {
         self.is_undecided.get()
     }
 
-    /// Waits until a compaction or a pause has ended.
+    /// Waits until a compaction or a pause has ended, or a stop request has come.
     pub async fn wait_for_end(&self) {
         self.ended.notified().await;
     }

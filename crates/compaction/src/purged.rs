@@ -1,5 +1,5 @@
-//! Purges a partition: removes tombstones and expired data that are old enough and
-//! cover nothing outside of the compaction.
+//! Purges a partition: removes tombstones and expired data that are old enough and cover nothing
+//! outside of the compaction.
 
 use espalier_mutation::{
     DecoratedKey, PartitionHeader, Unfiltered, UnfilteredStream,

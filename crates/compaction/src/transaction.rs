@@ -13,9 +13,10 @@
 //! If a log ends with COMMIT, recovery removes its REMOVE sets; otherwise it removes its ADD sets.
 //! Then it removes the log itself.
 //!
-//! A damaged line is an error in a log with a COMMIT. In any other log it is the trace of a crash
-//! during the last writes. Files of a REMOVE set that changed after the line was written stay: an
-//! operator has restored a copy of them.
+//! A damaged line before a final COMMIT is an error. In a log without one, a damaged line is the
+//! trace of a crash during the last writes. It is an error there only if a REMOVE set has lost
+//! files, because the damaged line may then be the COMMIT. Files of a REMOVE set that changed after
+//! the line was written stay, because an operator may have restored them from a copy.
 
 use std::{
     collections::BTreeMap,
@@ -96,7 +97,8 @@ impl Record {
         (checksum.parse() == Ok(record.checksum())).then_some(record)
     }
 
-    /// Returns the set, in the directory of the log: the whole directory may have been moved.
+    /// Returns the set, in the directory of the log, because the whole directory may have been
+    /// moved.
     fn descriptor(&self, directory: &Path) -> Option<Descriptor> {
         let name = Path::new(&self.path).file_name()?.to_str()?;
         let path = directory.join(format!("{name}-Data.db"));
@@ -127,7 +129,7 @@ impl Transaction {
     ///
     /// # Errors
     ///
-    /// Fails if the log cannot be made durable.
+    /// Fails if the log cannot be created or made durable.
     pub async fn begin(
         file_system: &FileSystem,
         directory: &Path,
@@ -165,12 +167,14 @@ impl Transaction {
         self.append(&[Record { kind: Kind::Add, path, modified_ms: 0, files: 0 }]).await
     }
 
-    /// Forgets the set that was recorded last, because its files were not created.
+    /// Forgets the set that was recorded last, so that [`Self::abort`] leaves its files alone. The
+    /// transaction did not create them.
     pub fn forget_last(&mut self) {
         self.added.pop();
     }
 
-    /// Commits: from its return on the added sets are valid and the removed ones are garbage.
+    /// Commits the transaction. After a success, the added sets are valid and the removed ones are
+    /// garbage.
     ///
     /// # Errors
     ///
@@ -185,7 +189,8 @@ impl Transaction {
         };
         prepared.await.map_err(CommitFailure::Undone)?;
         let Err(error) = self.append(&[Record::end(Kind::Commit)]).await else { return Ok(()) };
-        // The line may still reach the disk. The last line of the log counts.
+        // The COMMIT may still reach the disk. An ABORT behind it undoes the transaction, because
+        // recovery acts by the last line.
         match self.append(&[Record::end(Kind::Abort)]).await {
             Ok(()) => Err(CommitFailure::Undone(error)),
             Err(_) => Err(CommitFailure::Unknown(error)),
@@ -222,7 +227,8 @@ impl Transaction {
         end(&file_system, &directory, &path, &added).await
     }
 
-    /// Aborts the transaction, and logs a failure: the next start removes the added sets then.
+    /// Aborts the transaction. Logs a warning if that fails; the next start then removes the added
+    /// sets.
     pub async fn abort_or_warn(self) {
         if let Err(error) = self.abort().await {
             tracing::warn!(
@@ -234,7 +240,8 @@ impl Transaction {
     }
 }
 
-/// Returns when a file of the set was last changed, in ms since 1970; 0 if there are no files.
+/// Returns the time of the latest change of a file of the set, in ms since 1970; 0 if there are no
+/// files.
 fn youngest_ms(files: &BTreeMap<Component, Metadata>) -> i64 {
     files.values().map(|file| file.modified_ms).fold(0, i64::max)
 }
@@ -252,8 +259,8 @@ async fn end(
     Ok(file_system.sync_dir(directory).await?)
 }
 
-/// Completes or undoes all transactions in a table's directory. Called at start, before its
-/// SSTables are listed.
+/// Completes or undoes all transactions in a table's directory. The start calls this before it
+/// lists the table's SSTables.
 ///
 /// # Errors
 ///
@@ -346,7 +353,7 @@ async fn leftover_of(
                 let is_changed = youngest_ms(&found) > record.modified_ms;
                 if is_changed { &mut changed } else { &mut dead }.push(descriptor);
             }
-            // The damaged line may be the COMMIT.
+            // A damaged line may have been the COMMIT. Missing files of an input show that.
             Kind::Remove => {
                 let Some(damage) = &damage else { continue };
                 let found = files_found(file_system, &descriptor).await?.len();
@@ -365,8 +372,8 @@ async fn leftover_of(
 }
 
 /// Parses the intact lines. A crash may leave any part of a write on the disk, so damage is not an
-/// error by itself. Before a COMMIT it is an error, because the COMMIT is written after all lines
-/// before it are synced.
+/// error by itself. Damage before a final COMMIT is an error, because a COMMIT is written after all
+/// lines before it are synced.
 fn parse(bytes: &[u8]) -> Result<Parsed, String> {
     let text = String::from_utf8_lossy(bytes);
     let mut records = Vec::new();

@@ -14,8 +14,8 @@ use espalier_types::similarity::floats;
 
 use crate::CompactionError;
 
-/// The bytes of vectors, with their places and graph, that are collected at a time (arbitrary):
-/// about 175,000 different vectors of 128 components.
+/// The bytes of the vectors of one segment, with their places and graph (arbitrary): about 175,000
+/// different vectors of 128 components.
 pub const VECTOR_SEGMENT_BYTES: usize = 64 << 20;
 
 /// The component of an index on vectors.
@@ -83,7 +83,7 @@ impl VectorBuilder {
         self.points.used_bytes() >= VECTOR_SEGMENT_BYTES
     }
 
-    /// Adds the vector of a row.
+    /// Adds the vector of a row if the index can contain that vector.
     pub(super) fn add(&mut self, place: &[u8], vector: &[u8]) {
         if self.of.options.is_indexable(vector) {
             self.vector.clear();
@@ -105,7 +105,7 @@ impl VectorBuilder {
         Ok(())
     }
 
-    /// Writes the rest.
+    /// Writes the remaining vectors as the last segment, and returns the component.
     pub(super) async fn finish(
         mut self,
         file_system: &FileSystem,

@@ -1,14 +1,14 @@
-//! Counts how often a thread allocates, and prepares the allocator at the first allocation.
+//! Counts the allocations of each thread, and prepares the allocator at the first allocation.
 //!
-//! Nothing is counted before [`count_allocations`] is called. Until then an allocation costs, over
-//! one without this module, the load of a byte that does not change after the first allocation, and
-//! a branch that is not taken; a deallocation costs nothing.
+//! Nothing is counted before [`count_allocations`] is called. Until then this module adds to an
+//! allocation the load of a byte, which does not change after the first allocation, and a branch
+//! that is not taken. It adds nothing to a deallocation.
 
 use std::alloc::{GlobalAlloc, Layout};
 use std::cell::Cell;
 use std::sync::atomic::{AtomicU8, Ordering};
 
-/// The bits of [`STATE`] for which an allocation does more than to allocate.
+/// The bits of [`STATE`]. If one is set, an allocation calls `prepare_or_count`.
 const IS_FIRST: u8 = 1;
 const IS_COUNTED: u8 = 2;
 
@@ -63,8 +63,9 @@ pub fn count_allocations() {
     STATE.fetch_or(IS_COUNTED, Ordering::Relaxed);
 }
 
-/// Returns how many blocks of memory the calling thread has requested since [`count_allocations`],
-/// including reallocations; 0 if the process uses another allocator than [`Counted`].
+/// Returns the number of blocks of memory that the calling thread has requested since
+/// [`count_allocations`], including reallocations; 0 if the process uses another allocator than
+/// [`Counted`].
 pub fn thread_allocations() -> u64 {
     ALLOCATIONS.get()
 }

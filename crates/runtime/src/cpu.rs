@@ -1,5 +1,5 @@
-//! Reports how many processors the process may use, pins a thread to one, and measures its
-//! processor time.
+//! Reports the processors that may be used, pins threads to processors, and measures processor
+//! time.
 
 use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 use std::cell::Cell;
@@ -7,13 +7,14 @@ use std::io;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-/// Returns how many threads can run at the same time, within affinity and the quota of the control
-/// group (rounded down, at least 1).
+/// Returns the number of threads that can run at the same time within the affinity of the calling
+/// thread and the quota of the control group (rounded down, at least 1).
 pub fn available_parallelism() -> usize {
     std::thread::available_parallelism().map_or(1, |count| count.get())
 }
 
-/// Returns the processors on which this process may run, in order.
+/// Returns the processors on which the calling thread may run, in ascending order; none if the
+/// kernel does not report them.
 pub fn allowed_cpus() -> Vec<usize> {
     match sched_getaffinity(None) {
         Ok(set) => (0..CpuSet::MAX_CPU).filter(|&cpu| set.is_set(cpu)).collect(),
@@ -21,8 +22,8 @@ pub fn allowed_cpus() -> Vec<usize> {
     }
 }
 
-/// Returns how long the calling thread has been on a processor, to the nanosecond. Costs a system
-/// call.
+/// Returns the time that the calling thread has spent on a processor, to the nanosecond. Costs a
+/// system call.
 pub fn thread_time() -> Duration {
     clock(libc::CLOCK_THREAD_CPUTIME_ID)
 }

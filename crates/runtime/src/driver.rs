@@ -16,7 +16,7 @@ const SUBMISSION_ENTRIES: u32 = 1024;
 /// Completions the ring can hold before the kernel keeps the overflow on its own list.
 const COMPLETION_ENTRIES: u32 = 8 * 1024;
 
-/// Threads of one shard that may block in the kernel.
+/// Maximum number of threads of one shard that may block in the kernel.
 pub(crate) const BLOCKING_THREADS: usize = 16;
 
 static NOTICE: OnceLock<String> = OnceLock::new();
@@ -28,10 +28,11 @@ pub fn driver_notice() -> Option<&'static str> {
     NOTICE.get().map(String::as_str)
 }
 
-/// Builds the runtime of the calling thread. An error is the kernel's, after every fallback failed.
+/// Builds the runtime of the calling thread. Returns the kernel's error for the last fallback if
+/// all fail.
 ///
 /// The environment variable `ESPALIER_DRIVER` (`deferred`, `cooperative`, `plain` or `epoll`)
-/// begins further down the list, to test and to compare the fallbacks.
+/// selects a later entry of the list as the first choice, to test and to compare the fallbacks.
 pub(crate) fn build() -> io::Result<Runtime> {
     let mut refusal = None;
     let wanted = std::env::var("ESPALIER_DRIVER").unwrap_or_default();

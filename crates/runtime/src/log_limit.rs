@@ -2,9 +2,9 @@
 //!
 //! A line has a kind, which is a fixed text. In each [`PERIOD`] the log gets the first lines of a
 //! kind, and the next line after them says how many were left out. So a client cannot fill the
-//! disk. It can hide the lines of others: a flood of failed log-ins leaves out those from other
-//! addresses. Metrics count all. The limit holds for each owner of a [`LogLimit`]: for each shard,
-//! as a rule.
+//! disk. But a client can hide the lines of others: a flood of failed log-ins leaves out the failed
+//! log-ins from other addresses. Metrics count all of them. Each owner of a [`LogLimit`], usually a
+//! shard, has a limit of its own.
 
 use std::{cell::RefCell, fmt, time::Duration};
 

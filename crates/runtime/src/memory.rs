@@ -1,10 +1,10 @@
-//! Reports how much memory the process may use, and how much it uses.
+//! Reports the memory that the process may use, and the memory that it uses.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Returns how many bytes of memory the process may use: the machine's memory, or less if a control
-/// group limits it.
+/// Returns the number of bytes of memory that the process may use: the machine's memory, or less if
+/// a control group limits it.
 pub fn total_bytes() -> u64 {
     let machine = machine_bytes();
     control_group_limit().map_or(machine, |limit| limit.min(machine))

@@ -1,8 +1,9 @@
 //! Counts the instructions that a thread executes by the processor's counters, if the kernel offers
 //! them.
 //!
-//! Virtual machines mostly have none. Only instructions outside of the kernel are counted, which
-//! needs no privilege if `kernel.perf_event_paranoid` is at most 2. Source: perf_event_open(2).
+//! Most virtual machines have no such counters. Only instructions outside of the kernel are
+//! counted, which needs no privilege if `kernel.perf_event_paranoid` is at most 2. Source:
+//! perf_event_open(2).
 
 use std::io;
 use std::os::fd::OwnedFd;

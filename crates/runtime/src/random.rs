@@ -55,8 +55,8 @@ impl Generator {
         output
     }
 
-    /// Returns a number from 0 to `bound - 1`; 0 if `bound` is 0. It omits the rejection step,
-    /// which biases it by at most `bound`/2^64.
+    /// Returns a number from 0 to `bound - 1`; 0 if `bound` is 0. The rejection step is omitted,
+    /// which biases the number by at most `bound`/2^64.
     #[inline]
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
@@ -141,7 +141,8 @@ pub fn clock_sequence_and_node() -> u64 {
 /// 100-nanosecond intervals from the Gregorian reform (1582-10-15) to 1970.
 const GREGORIAN_OFFSET: u64 = 0x01B2_1DD2_1381_4000;
 
-/// Creates a time-based (version 1) identifier of the current time; each call returns another one.
+/// Creates a time-based (version 1) identifier of the current time; each call on a thread returns a
+/// later one than the call before.
 pub fn timeuuid_now() -> Uuid {
     let micros = u64::try_from(time::now_micros()).unwrap_or(0);
     let ticks = micros.saturating_mul(10).saturating_add(GREGORIAN_OFFSET);

@@ -131,8 +131,8 @@ fn listen() {
     }
 }
 
-/// Called by the event loop at each iteration: wakes the tasks that wait for a signal if one has
-/// arrived.
+/// Wakes the tasks that wait for a signal if one has arrived. The event loop calls this at each
+/// iteration.
 pub(crate) fn deliver() {
     let arrived = ARRIVED.load(Ordering::Relaxed);
     if arrived == 0 {

@@ -1,9 +1,9 @@
 //! The cheapest clock: cycle-counter ticks, to measure how long a task has held the core.
 //!
 //! Ticks come from the time stamp counter if the processor promises a constant rate in all power
-//! states, and from the kernel's monotonic clock (in nanoseconds) otherwise. They are calibrated
-//! once per process by a 200 µs spin, which is precise to about 0.1%: good for budgets, not for
-//! timestamps.
+//! states, and from the kernel's monotonic clock (in nanoseconds) otherwise. The counter is
+//! calibrated at the first use by a spin of 200 µs, which is precise to about 0.1%: good for
+//! budgets, not for timestamps.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -31,13 +31,13 @@ fn now_slow(scale: u64) -> u64 {
     monotonic_nanoseconds()
 }
 
-/// Returns how many ticks `duration` lasts.
+/// Returns the number of ticks in `duration`.
 pub(crate) fn from_duration(duration: Duration) -> u64 {
     let nanoseconds = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     nanoseconds.saturating_mul(per_microsecond()) / 1_000
 }
 
-/// Returns how many microseconds `ticks` last.
+/// Returns the duration of `ticks` in microseconds, rounded down.
 pub(crate) fn to_microseconds(ticks: u64) -> u64 {
     ticks / per_microsecond()
 }

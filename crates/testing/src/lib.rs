@@ -1,11 +1,11 @@
-//! Says how many random cases a test runs and from which seed.
+//! Chooses the number of random cases of a test, and the first seed.
 //!
 //! A test names the number of cases of a full run. The gate runs a tenth of them, from a seed that
 //! the test script takes from the commit; `make nightly` runs all. A test run by hand runs a tenth
 //! from seed 0, so it can be repeated. Settings by environment:
 //!
 //! - `NIGHTLY`: any value but the empty one runs all cases.
-//! - `TEST_CASES=N`: each test runs N cases.
+//! - `TEST_CASES=N`: each test runs N cases; [`sample`] ignores it.
 //! - `TEST_SEED=N`: the first seed.
 
 use std::ops::Range;
@@ -15,13 +15,13 @@ use proptest::test_runner::{Config, RngSeed};
 /// The gate runs one case of this many.
 const GATE_PART: u64 = 10;
 
-/// Returns whether all cases run. A test that asserts what random cases have met asserts it only
-/// then, or asserts less by [`at_least`].
+/// Returns whether all cases run. A test that asserts the number of times that its cases met
+/// something asserts it only if all cases run, or asserts less by [`at_least`].
 pub fn runs_all() -> bool {
     std::env::var_os("NIGHTLY").is_some_and(|value| !value.is_empty())
 }
 
-/// Returns how many cases to run of the `all` of a full run: at least one.
+/// Returns the number of cases to run, at least one, for a test with `all` cases in a full run.
 pub fn cases(all: u64) -> u64 {
     part_of(all, runs_all(), number("TEST_CASES"))
 }
@@ -42,15 +42,16 @@ pub fn seeds(all: u64) -> Range<u64> {
     first..first.saturating_add(cases(all))
 }
 
-/// Picks a tenth of `all` for the gate, where each number has a meaning of its own, such as the
-/// operation at which the power fails. Which tenth depends on the first seed.
+/// Returns all numbers of `all` in a full run, and otherwise a tenth of them, which the first seed
+/// selects. It is for numbers that have a meaning of their own, such as the operation at which the
+/// power fails.
 pub fn sample(all: Range<u64>) -> impl Iterator<Item = u64> {
     let (step, first) = if runs_all() { (1, 0) } else { (GATE_PART, first_seed() % GATE_PART) };
     all.skip(first as usize).step_by(step as usize)
 }
 
-/// Returns how often something must have happened at least, if a full run expects it `all` times:
-/// a twentieth where a tenth of the cases runs, and 0 where `TEST_CASES` says how many run.
+/// Returns the minimum number of times that something must have happened, if a full run expects
+/// `all`: a twentieth of `all` if a tenth of the cases runs, and 0 if `TEST_CASES` is set.
 pub fn at_least(all: u64) -> u64 {
     match number("TEST_CASES") {
         Some(_) => 0,

@@ -6,8 +6,8 @@ use super::{
     overlaps::{Amounts, met_older},
 };
 
-/// Maximum number of picks of a kind. If the disk has no room for the best one, a lesser one may
-/// fit; more than these would most likely not fit either.
+/// Maximum number of picks of single files, and of picks with covered files. If the disk has no
+/// room for the best one, a lesser one may fit; more than these would most likely not fit either.
 pub(super) const MAX_PICKS: usize = 8;
 
 impl CompactionStrategy {
@@ -122,7 +122,7 @@ fn dead_share(others: Amounts, garbage: &SSTableInfo) -> f64 {
 }
 
 impl SSTableInfo {
-    /// Returns the number of cells and deletions that can be purged.
+    /// Returns the number of cells and deletions that are old enough to be purged.
     pub(super) fn old_cells(&self) -> f64 {
         self.droppable_ratio.clamp(0.0, 1.0) * self.cells as f64
     }

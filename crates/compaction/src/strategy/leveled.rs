@@ -106,9 +106,9 @@ impl Leveled {
         Some(PickedCompaction::new(files, 1, self.split()))
     }
 
-    /// Picks garbage files that cover data in deeper levels or in level 0, so that both can be
-    /// purged. A file moves to the next level with the files that it overlaps there. All files of
-    /// level 0 move together. So the deletions reach the data that they cover.
+    /// Picks garbage files that cover data in deeper levels or in level 0, so that deletions and
+    /// covered data can be purged. A file moves to the next level with the files that it overlaps
+    /// there. All files of level 0 move together. So the deletions reach the data that they cover.
     ///
     /// `older` holds for each idle file the amounts of the files that it may cover. `is_worth`
     /// receives the amounts of all files of a pick together, and the index of its garbage file.
@@ -162,7 +162,8 @@ impl Leveled {
     }
 
     /// Returns the score: the maximum number of files of level 0 over one token, without the number
-    /// that is too small to move up. Each other level has at most one file over a token.
+    /// of files that is too small for a compaction. Each other level has at most one file over a
+    /// token.
     pub(super) fn score(&self, candidates: &CompactionCandidates<'_>) -> usize {
         let files: Vec<&SSTableInfo> = candidates.all().collect();
         let of_level_0 = levels_of(&files).filter(|(_, level)| *level == 0);
@@ -212,8 +213,8 @@ impl Leveled {
 }
 
 /// Returns the files of level 0 with the files that they overlap in the next level. Returns `None`
-/// if a file of either level is being compacted, because no older file that overlaps the moved ones
-/// may remain.
+/// if a file of level 0, or an overlapping file of level 1, is being compacted, because no older
+/// file that overlaps the moved files may remain.
 fn all_of_level_0(candidates: &CompactionCandidates<'_>, levels: &Levels) -> Option<Vec<usize>> {
     if levels.is_level_0_busy {
         return None;
@@ -259,7 +260,7 @@ struct Levels {
 }
 
 /// Returns the indices of the files in the order of the ring, each with its effective level: 0 if
-/// it overlaps another file of its level, because another node or tool wrote it.
+/// the file overlaps an earlier file of its level, because another node or tool wrote it.
 fn levels_of(files: &[&SSTableInfo]) -> impl Iterator<Item = (usize, usize)> {
     let mut order: Vec<usize> = (0..files.len()).collect();
     order.sort_by_key(|index| (files[*index].first_token, files[*index].number));

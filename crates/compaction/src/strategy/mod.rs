@@ -1,9 +1,9 @@
-//! The strategies choose the files to compact: Cassandra's strategies, as pure functions of facts
-//! about the files.
+//! The strategies choose the files to compact. They are Cassandra's strategies, as pure functions
+//! of facts about the files.
 //!
-//! A strategy sees the files of a table on one shard, as if the shard's part of the ring were all
-//! of it. It returns the compactions that it wants, the most urgent one first. It keeps no state,
-//! so that a change of the strategy or a restart needs no care.
+//! A strategy sees the files of a table on one shard, as if the shard's part of the ring were the
+//! whole ring. It returns the compactions that it wants, the most urgent one first. It keeps no
+//! state, so that a change of the strategy or a restart needs no care.
 //!
 //! Lineage: the documentation of each strategy in Cassandra 5.0.
 
@@ -26,8 +26,8 @@ use unified::Unified;
 /// The facts that a strategy knows about a file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SSTableInfo {
-    /// Generation number, ascending by time. Files with other names all have 0; so the number
-    /// determines an order, not an identity.
+    /// Generation number, ascending by time. All files whose names have no number have 0, so the
+    /// number determines an order, not an identity.
     pub number: u64,
     /// Bytes of Data.db as stored.
     pub bytes: u64,
@@ -45,11 +45,11 @@ pub struct SSTableInfo {
     pub maximum_timestamp: i64,
     /// Estimated number of cells and deletions.
     pub cells: u64,
-    /// Estimated share of them that is old enough to be purged.
+    /// Estimated share of `cells` that is old enough to be purged.
     pub droppable_ratio: f64,
-    /// Number of old enough deletions of rows or ranges, at least.
+    /// Lower limit of the number of deletions of rows or ranges that are old enough to be purged.
     pub row_deletions: u64,
-    /// Number of old enough deletions of partitions.
+    /// Number of deletions of partitions that are old enough to be purged.
     pub partition_deletions: u64,
     /// Number of rows.
     pub rows: u64,
@@ -105,8 +105,8 @@ pub struct PickedCompaction {
     pub level: u32,
     /// Split of the outputs.
     pub split: Split,
-    /// Index of the file with the garbage, if this is a garbage pick. Without that file the pick
-    /// gains nothing.
+    /// Index of the file with the garbage, if this is a garbage pick with covered files. Without
+    /// that file the pick gains nothing.
     pub garbage: Option<usize>,
 }
 
@@ -134,8 +134,8 @@ enum Kind {
 /// Package of the strategies in Cassandra.
 const PACKAGE: &str = "org.apache.cassandra.db.compaction.";
 
-/// The known class names. ScyllaDB's incremental strategy is treated as size-tiered, which it is to
-/// its user.
+/// The known class names. ScyllaDB's incremental strategy is treated as the size-tiered strategy,
+/// because it appears so to its user.
 pub const STRATEGIES: [&str; 5] = [
     "SizeTieredCompactionStrategy",
     "LeveledCompactionStrategy",
@@ -223,7 +223,7 @@ impl CompactionStrategy {
     }
 
     /// Returns the compactions that the strategy wants, the most urgent one first. They may share
-    /// files: the caller must ask again after it has begun one.
+    /// files: the caller must ask again after it has begun a compaction.
     pub fn picks(&self, candidates: &CompactionCandidates<'_>) -> Vec<PickedCompaction> {
         if !self.common.enabled {
             return Vec::new();
@@ -298,7 +298,7 @@ impl CompactionStrategy {
     }
 }
 
-/// Returns the maximum number of the token ranges that hold one token.
+/// Returns the maximum number of ranges that contain the same token.
 pub fn depth(ranges: impl IntoIterator<Item = (i64, i64)>) -> usize {
     let mut ranges: Vec<(i64, i64)> = ranges.into_iter().collect();
     ranges.sort_unstable();

@@ -37,7 +37,8 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Reads a number of 32 bits, as Cassandra does: a value that is valid here is valid there.
+    /// Reads a number of 32 bits, as Cassandra does, so that Cassandra accepts each value that is
+    /// valid here.
     pub(super) fn int(&mut self, name: &str, default: i32) -> Result<i64, String> {
         self.number(name, default).map(i64::from)
     }
@@ -130,7 +131,8 @@ pub(super) struct Common {
     pub(super) tombstone_threshold: f64,
     pub(super) tombstone_interval_s: u64,
     pub(super) unchecked_tombstones: bool,
-    /// True if the table sets an option for tombstone compactions.
+    /// True if the table sets the threshold or interval of tombstone compactions, or sets
+    /// `unchecked_tombstone_compaction` to true.
     pub(super) names_tombstones: bool,
 }
 

@@ -9,8 +9,8 @@ use super::SSTableInfo;
 pub(super) struct Reaching(BinaryHeap<Reverse<i64>>);
 
 impl Reaching {
-    /// Moves on to the next range in the order of first tokens. Returns how many ranges reach its
-    /// first token, itself included.
+    /// Adds the next range in the order of first tokens. Returns the number of added ranges that
+    /// contain its first token, this range included.
     pub(super) fn enter(&mut self, first: i64, last: i64) -> usize {
         while self.0.peek().is_some_and(|Reverse(end)| *end < first) {
             self.0.pop();
@@ -46,8 +46,8 @@ pub(super) fn overlap_sets(files: &[SSTableInfo], among: &[usize]) -> Vec<Overla
     sets
 }
 
-/// Takes files in this order. Leaves out each file that would raise the number of files over some
-/// token above `most`.
+/// Selects files in the order of `order`. Leaves out each file that would raise the number of files
+/// over some token above `most`.
 pub(super) fn within_depth(files: &[SSTableInfo], order: Vec<usize>, most: usize) -> Vec<usize> {
     // Tokens at which the number of files may change.
     let mut firsts: Vec<i64> = order.iter().map(|index| files[*index].first_token).collect();
@@ -68,7 +68,7 @@ pub(super) fn within_depth(files: &[SSTableInfo], order: Vec<usize>, most: usize
     taken
 }
 
-/// The sums of the amounts of some files.
+/// Sums over some files.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Amounts {
     pub(super) files: usize,
@@ -158,7 +158,7 @@ pub(super) fn met_older(files: &[&SSTableInfo], idle: usize) -> Vec<Amounts> {
             let last = lasts.partition_point(|last| *last < files[other].last_token);
             ended.add(last, &amounts);
         }
-        // The files that have begun and not ended overlap it; it may be one of them itself.
+        // The files that have begun and not ended overlap `file`, which may be one of them.
         let begun = begun.below(firsts.partition_point(|first| *first <= file.last_token));
         let ended = ended.below(lasts.partition_point(|last| *last < file.first_token));
         let itself = if is_older(&index) { amounts(index) } else { Amounts::default() };
@@ -167,7 +167,7 @@ pub(super) fn met_older(files: &[&SSTableInfo], idle: usize) -> Vec<Amounts> {
     met
 }
 
-/// Amounts at places, with sums of all below a place: a Fenwick tree.
+/// A Fenwick tree of amounts. It returns the sum of the amounts below a place.
 struct Sums(Vec<Amounts>);
 
 impl Sums {

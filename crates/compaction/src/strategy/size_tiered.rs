@@ -11,7 +11,7 @@ pub(super) struct SizeTiered {
     pub(super) thresholds: Thresholds,
     bucket_low: f64,
     bucket_high: f64,
-    /// Smaller files all count as similar.
+    /// All files smaller than this count as similar.
     minimum_bytes: u64,
 }
 

@@ -35,9 +35,10 @@ pub(super) struct Unified {
 /// Minimum share of the ring for which density is meaningful: files with less have hardly more than
 /// one partition.
 const MIN_SPAN: f64 = 1.0 / (1u64 << 48) as f64;
-/// Maximum of `base_shard_count`, and of the parts of a shard. Cassandra has no limit, but more
-/// parts are useless, and each costs time and memory.
+/// Maximum of `base_shard_count`. Cassandra has no limit, but more parts are useless, and each
+/// costs time and memory.
 const MAX_BASE_SHARDS: i64 = 1 << 16;
+/// Maximum number of parts of a shard, for the same reason.
 const MAX_PARTS: u64 = 1 << 20;
 /// Minimum size of a part in bytes, whatever `base_shard_count` and `min_sstable_size` say: each
 /// part becomes an open file.

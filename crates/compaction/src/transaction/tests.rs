@@ -2,7 +2,7 @@
 
 use super::*;
 
-/// Lines as Cassandra writes them; the checksums were computed by hand with its rules.
+/// Checks the form of the lines, which is Cassandra's, and that the parser reads them back.
 #[test]
 fn lines_round_trip() {
     let remove = Record {
@@ -44,12 +44,12 @@ fn damage_counts_before_a_commit_alone() {
     let removed = [1, 2, 3].map(|number| set(Kind::Remove, number));
     let (first, third) = (&removed[0], &removed[2]);
     let commit = Record::end(Kind::Commit).to_line();
-    // The removals are one write; the second did not reach the disk.
+    // The removals are one write; the second removal did not reach the disk.
     let torn = format!("{add}{first}\0\0\0\n{third}");
     assert_eq!(parse(torn.as_bytes()).unwrap().records.len(), 3);
     let error = parse(format!("{torn}{commit}").as_bytes()).err().unwrap();
     assert!(error.starts_with("line 3 is not a record"), "{error}");
-    // A failed commit was followed by an abort, and then by one that did not reach the disk.
+    // A failed commit is followed by an abort that reaches the disk, and by one that does not.
     let (whole, abort) = (format!("{add}{first}{commit}"), Record::end(Kind::Abort).to_line());
     let last = |text: String| parse(text.as_bytes()).unwrap().records.pop().unwrap().kind;
     assert_eq!(last(format!("{whole}{abort}")), Kind::Abort);
@@ -57,7 +57,7 @@ fn damage_counts_before_a_commit_alone() {
     assert_eq!(last(format!("{add}{first}COMM\n{abort}")), Kind::Abort);
 }
 
-/// Cassandra looks at this path.
+/// Cassandra looks for the files at this path, wherever it was started.
 #[test]
 fn paths_are_absolute() {
     let path = Path::new("data/ks/t-1/da-1-bti-Data.db");
@@ -93,7 +93,7 @@ fn files_that_are_younger_than_what_is_noted_of_them_stay() {
     }
 }
 
-/// The COMMIT is unreadable and a file of a replaced set is gone: the output may be the only
+/// If the COMMIT is unreadable and a file of a replaced set is gone, the output may be the only
 /// copy.
 #[test]
 fn a_damaged_log_is_undone_only_if_what_it_replaces_is_whole() {

@@ -1,4 +1,4 @@
-//! File errors: which operation failed, on which file, where in it, and why.
+//! An error of a file operation names the operation, the file, the position and the reason.
 
 use std::fmt;
 use std::io;
@@ -23,7 +23,7 @@ pub enum Operation {
     Truncate,
     /// Reading length, kind or age.
     Metadata,
-    /// Giving a file another name.
+    /// Giving a file or directory another name.
     Rename,
     /// Giving a file a second name.
     HardLink,
@@ -31,7 +31,7 @@ pub enum Operation {
     Remove,
     /// Creating a directory and its parents.
     CreateDirectory,
-    /// Removing a directory with its content.
+    /// Removing a directory, with its content or empty.
     RemoveDirectory,
     /// Listing a directory.
     ReadDirectory,
@@ -147,7 +147,7 @@ impl fmt::Display for FileError {
             write!(f, " to {}", target.display())?;
         }
         let reason = self.source.to_string();
-        // The number repeats the words, so it is cut off.
+        // Cuts off the error number, because it repeats the words.
         let reason = reason.split(" (os error").next().unwrap_or(&reason);
         write!(f, ": {reason}")
     }

@@ -1,4 +1,4 @@
-//! The buffers that may be handed to the kernel, and their form for the runtime underneath.
+//! The buffers that the kernel may read or fill, and their adapters for compio.
 
 use super::page_buffer::{PageBuffer, PageBufferMut};
 use bytes::{Bytes, BytesMut};
@@ -69,7 +69,7 @@ impl<B: IoBytes> SendingVectored<B> {
         SendingVectored { buffers, next: 0, from: 0 }
     }
 
-    /// Counts `sent` more bytes as written; `true` when nothing is left.
+    /// Counts `sent` more bytes as written; returns true if nothing is left.
     pub(crate) fn advance(&mut self, sent: usize) -> bool {
         self.from += sent;
         while let Some(buffer) = self.buffers.get(self.next) {

@@ -1,8 +1,9 @@
-//! A lock on a directory, which ends with the process, however that ends.
+//! A lock on a directory. The kernel releases it at the latest when the process ends, even in a
+//! crash.
 //!
 //! Invariant: on one machine, at most one process holds the lock of a directory. The lock is the
 //! kernel's (`flock`) on a file of the directory, so a crash leaves nothing to clean up. The file
-//! names the process that holds it, best effort.
+//! contains the id of the process that holds the lock, best effort.
 
 use super::{FileError, Operation};
 use rustix::fs::{FlockOperation, flock};
@@ -20,13 +21,13 @@ pub struct DirectoryLock {
 /// The reason why a directory cannot be locked.
 #[derive(Debug, thiserror::Error)]
 pub enum LockError {
-    /// Another process, or another lock of this one, holds it.
+    /// Another process, or another lock of this process, has locked the directory.
     #[error("locked by {}", holder.map_or("another process".to_owned(), |pid| format!("process {pid}")))]
     Held {
-        /// The id of the process that holds it, if the file names it.
+        /// The id of the process that holds the lock, if the file contains it.
         holder: Option<u32>,
     },
-    /// The lock's file cannot be made or written.
+    /// The lock's file cannot be opened, locked or written.
     #[error(transparent)]
     File(#[from] FileError),
 }
@@ -36,7 +37,7 @@ impl DirectoryLock {
     /// thread while the file is opened, so it is for start-up.
     ///
     /// # Errors
-    /// Fails if the lock is held, or its file cannot be made or written.
+    /// Fails if the lock is held, or its file cannot be opened, locked or written.
     pub fn acquire(directory: &Path, name: &str) -> Result<Self, LockError> {
         let path = directory.join(name);
         let failed = |error| FileError::new(&path, Operation::Create, error);

@@ -2,8 +2,8 @@
 //! [`PageBuffer`].
 //!
 //! Invariant: a block has either exactly one [`PageBufferMut`] or any number of [`PageBuffer`]s;
-//! bytes below `length` are initialised. The count is atomic so that a page may become
-//! [`bytes::Bytes`] and cross threads; a clone costs one uncontended atomic increment.
+//! the bytes of a buffer are initialised. The count of references is atomic so that a page may
+//! become [`bytes::Bytes`] and cross threads; a clone costs one uncontended atomic increment.
 
 use super::PAGE_BYTES;
 use super::pool::{self, Block};
@@ -190,7 +190,7 @@ impl PageBufferMut {
         buffer
     }
 
-    /// Returns how many bytes it can hold.
+    /// Returns the number of bytes that the buffer can hold.
     pub fn capacity(&self) -> usize {
         self.block().capacity
     }

@@ -1,4 +1,4 @@
-//! The pool of page buffers: aligned blocks of memory, kept per thread for the next reader.
+//! The pool of page buffers: aligned blocks of memory, kept per thread for reuse.
 //!
 //! A block is freed into the pool of the thread that drops the last reference. Memory bound: at
 //! most [`set_pool_limit`] bytes (1 MiB by default) of free blocks per thread; blocks larger than
@@ -10,8 +10,8 @@ use std::cell::RefCell;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-/// Pages of the largest block that is kept: the 64 KiB of a compressed chunk, unaligned at both
-/// ends, twice over.
+/// Pages of the largest block that is kept: twice the 18 pages of a compressed chunk of 64 KiB that
+/// is unaligned at both ends.
 const POOLED_PAGES: usize = 36;
 
 static LIVE_BYTES: AtomicU64 = AtomicU64::new(0);
@@ -46,7 +46,7 @@ pub fn live_page_buffer_bytes() -> u64 {
     LIVE_BYTES.load(Ordering::Relaxed)
 }
 
-/// Sets how many bytes of free page buffers the calling thread keeps for reuse.
+/// Sets the maximum number of bytes of free page buffers that the calling thread keeps for reuse.
 pub fn set_pool_limit(bytes: usize) {
     POOL.with(|pool| pool.borrow_mut().limit = bytes);
 }

@@ -1,7 +1,7 @@
 //! The machine's file system.
 //!
-//! Data moves through the completion queue; the rare operations that have no form there (listing,
-//! creating and removing trees, reserving space) run on helper threads.
+//! Data moves through the completion queue. Listing and removing directories, reserving space, and
+//! queries of attributes and free space by name run on helper threads.
 
 use super::error::{FileError, Operation};
 use super::io_bytes::{Filling, IoBytes, Sending, SendingVectored};
@@ -101,8 +101,8 @@ impl RealFile {
         Ok(buffer.slice(before.min(end)..end))
     }
 
-    /// Reads until `length` bytes or the end of the file; a count that is not a multiple of `unit`
-    /// is the end.
+    /// Reads until `length` bytes or the end of the file; a read that returns no multiple of `unit`
+    /// has reached the end.
     async fn fill(
         &self,
         mut buffer: PageBufferMut,
@@ -180,7 +180,7 @@ impl RealFile {
             let BufResult(result, back) = (&self.file).write_at(sending, at).await;
             sending = back;
             match result {
-                // As for reads.
+                // The file system refuses O_DIRECT at this write.
                 Err(error) if self.direct.get() && is_refused(&error) => {
                     self.stop_direct().map_err(failed)?;
                 }
@@ -331,8 +331,8 @@ pub(super) async fn create(path: &Path, new: bool) -> Result<File> {
     Ok(File::real(RealFile::new(path, file, false)))
 }
 
-/// Sets the flag after the file exists: creating it with the flag may make the file and then refuse
-/// to open it.
+/// Sets O_DIRECT after the file exists, because an open with O_DIRECT may create the file and then
+/// fail.
 pub(super) async fn create_new_direct(path: &Path) -> Result<File> {
     let mut options = compio::fs::OpenOptions::new();
     options.read(true).write(true).create_new(true);
@@ -360,7 +360,8 @@ pub(super) async fn hard_link(from: &Path, to: &Path) -> Result<()> {
 }
 
 pub(super) async fn remove_file(path: &Path) -> Result<()> {
-    // A large file may be open nowhere else: then this handle is the last one that closes it.
+    // If a large file is open nowhere else, this handle is the last one, and its drop leaves the
+    // file to the releaser.
     let held = match metadata(path).await {
         Ok(found) if !found.is_directory && found.length >= LARGE_BYTES => {
             open_read(path, false).await.ok()
@@ -400,8 +401,8 @@ pub(super) async fn create_dir_all(path: &Path) -> Result<()> {
 pub(super) async fn remove_dir_all(path: &Path) -> Result<()> {
     let owned = path.to_owned();
     let removed = spawn_blocking(move || {
-        // An error there occurs here again, or does not matter. The target of a link is not
-        // removed.
+        // If this fails, the removal below fails too, or the error does not matter. If `path` is a
+        // link, the directory behind it keeps its files.
         if std::fs::symlink_metadata(&owned).is_ok_and(|found| found.is_dir()) {
             let _ = remove_large_files(&owned);
         }

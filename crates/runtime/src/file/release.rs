@@ -2,10 +2,10 @@
 //!
 //! The kernel frees a removed file's blocks when its last descriptor is closed, all of them before
 //! `close` returns. If the file system is mounted with `discard`, it also reports each block to the
-//! device. Nothing else is read meanwhile: 22 ms for a GiB on the machine measured; several files
-//! removed at once, as after a compaction, stop all reads for 150 ms. So the task that closes such
-//! a file last hands it to a thread, which shortens it step by step before it closes it, one file
-//! after the other.
+//! device. Meanwhile the disk serves no reads: for 22 ms per GiB on the machine measured, and for
+//! 150 ms if a compaction removes several files at once. So a task that closes a large removed file
+//! sends a descriptor of the file to a thread. The thread shortens one file at a time, step by
+//! step, and then closes it.
 
 use std::{
     collections::BTreeMap,
@@ -24,16 +24,18 @@ use std::{
 
 use crate::cpu::become_helper_thread;
 
-/// From this length on, in bytes, a removed file is freed step by step.
+/// From this length on, in bytes, the thread frees a removed file.
 pub(super) const LARGE_BYTES: u64 = 4 << 20;
-/// Bytes freed at once: one or two milliseconds of the device.
+/// Bytes freed in one step (arbitrary): 0.2 ms of the disk at 22 ms per GiB.
 const STEP_BYTES: u64 = 8 << 20;
-/// The most files that wait, because each holds a descriptor. Further files are closed at once.
+/// Maximum number of files that wait for the thread. It is limited because each has an open
+/// descriptor. Further files are closed at once.
 const MAX_WAITING: usize = 512;
 /// The pause between two steps.
 const PAUSE: Duration = Duration::from_millis(10);
 
-/// By device: bytes of files that were handed over by their only user and are not free yet.
+/// For each device, the bytes of files that were sent to the thread with their only open descriptor
+/// and are not free yet.
 static WAITING_BYTES: Mutex<BTreeMap<u64, u64>> = Mutex::new(BTreeMap::new());
 
 /// Changes the count of bytes that wait on a device.
@@ -47,7 +49,7 @@ fn change_waiting(device: u64, change: impl FnOnce(u64) -> u64) {
 struct Removed {
     descriptor: OwnedFd,
     device: u64,
-    /// Its share of [`WAITING_BYTES`].
+    /// The bytes of this file in [`WAITING_BYTES`].
     waiting_bytes: u64,
 }
 
@@ -81,7 +83,7 @@ pub(super) fn waiting_bytes(device: u64) -> u64 {
 }
 
 /// Frees the removed file of `descriptor`, whose length is `length` bytes, if it is open nowhere
-/// else; otherwise only closes it. Does not wait.
+/// else; otherwise only closes it. The caller waits only if the queue of the thread is full.
 pub(super) fn release(descriptor: OwnedFd, length: u64) {
     static RELEASER: OnceLock<Option<SyncSender<Removed>>> = OnceLock::new();
     let releaser = RELEASER.get_or_init(|| {
@@ -107,7 +109,7 @@ pub(super) fn release(descriptor: OwnedFd, length: u64) {
 }
 
 /// Ignores the signal of a broken lease. The kernel sends it if another process opens the file by
-/// its descriptor's path during the lease, and it would end this process.
+/// its descriptor's path during the lease, and the signal would end this process.
 fn ignore_broken_leases() {
     // SAFETY: a system call with two integers. Nothing else in this process uses this signal.
     unsafe { libc::signal(libc::SIGIO, libc::SIG_IGN) };
@@ -115,8 +117,8 @@ fn ignore_broken_leases() {
 
 fn shorten(mut removed: Removed) {
     let descriptor = &removed.descriptor;
-    // One file at a time, so that of several descriptors of the same file the last one finds itself
-    // alone.
+    // The thread has one descriptor at a time, so that the last of several descriptors of a file
+    // finds no other.
     if !is_only_descriptor(descriptor) {
         return;
     }
@@ -124,7 +126,7 @@ fn shorten(mut removed: Removed) {
     let path = format!("/proc/self/fd/{}", descriptor.as_raw_fd());
     let Ok(file) = OpenOptions::new().write(true).open(path) else { return };
     let Ok(found) = file.metadata() else { return };
-    // Another process may have given the file a second name while it had one.
+    // Another process may have given the file a second name before the first one was removed.
     if found.nlink() > 0 {
         return;
     }
@@ -146,7 +148,7 @@ fn is_only_descriptor(descriptor: &OwnedFd) -> bool {
         // SAFETY: a system call with an open descriptor and an integer.
         unsafe { libc::fcntl(descriptor.as_raw_fd(), libc::F_SETLEASE, kind) }
     };
-    // Given back at once: only the answer was needed.
+    // The lease is returned at once, because only the answer was needed.
     lease(libc::F_WRLCK) == 0 && lease(libc::F_UNLCK) == 0
 }
 

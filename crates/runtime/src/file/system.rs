@@ -5,8 +5,8 @@ use super::simulated::SimulatedDisk;
 use super::{File, Result};
 use std::path::{Path, PathBuf};
 
-/// A file system: the machine's, or a simulated one. Cheap to clone and to send to other shards; an
-/// open file stays on the shard that opened it.
+/// A file system: the machine's, or a simulated one. A clone is cheap and may go to another shard.
+/// An open file stays on the shard that opened it.
 #[derive(Clone, Debug)]
 pub struct FileSystem(Backend);
 
@@ -23,9 +23,9 @@ pub struct DirectoryEntry {
     pub name: String,
     /// The directory's path with the exact name.
     pub path: PathBuf,
-    /// True if it is a directory, or a symbolic link to one.
+    /// True if the entry is a directory, or a symbolic link to one.
     pub is_directory: bool,
-    /// True if it is a symbolic link.
+    /// True if the entry is a symbolic link.
     pub is_link: bool,
 }
 
@@ -40,7 +40,7 @@ pub struct Metadata {
     pub modified_ms: i64,
     /// The number of names of the file.
     pub links: u64,
-    /// The disk that holds it: files cannot be linked from one disk to another.
+    /// The id of the disk that holds the file. A hard link cannot cross disks.
     pub device: u64,
 }
 
@@ -69,7 +69,7 @@ impl FileSystem {
         FileSystem(Backend::Simulated(disk))
     }
 
-    /// Returns the simulated disk, for crashes and faults; `None` for the machine's.
+    /// Returns the simulated disk, for crashes and faults; `None` for the machine's file system.
     pub fn simulated_disk(&self) -> Option<&SimulatedDisk> {
         dispatch!(self, None, disk => Some(disk))
     }
@@ -83,8 +83,8 @@ impl FileSystem {
         dispatch!(self, real::open_read(path, false).await, disk => disk.open_read(path, false).await)
     }
 
-    /// Opens a file to read around the kernel's page cache (O_DIRECT); if the file system refuses
-    /// that, through it.
+    /// Opens a file to read around the kernel's page cache (O_DIRECT). If the file system refuses
+    /// O_DIRECT, reads go through the cache.
     ///
     /// # Errors
     /// As [`FileSystem::open_read`].
@@ -120,9 +120,10 @@ impl FileSystem {
         dispatch!(self, real::create(path, true).await, disk => disk.create(path, true).await)
     }
 
-    /// As [`FileSystem::create_new`], to write around the kernel's page cache (O_DIRECT) as long as
-    /// whole pages are written from page-aligned memory ([`super::PageBufferMut`]). From the first
-    /// other write on, and if the file system refuses it, writes go through the cache.
+    /// Creates a file as [`FileSystem::create_new`] does. Writes bypass the kernel's page cache
+    /// (O_DIRECT) as long as each write has one buffer of whole pages, in page-aligned memory
+    /// ([`super::PageBufferMut`]) and at a page-aligned offset. From the first other write on, or
+    /// if the file system refuses O_DIRECT, writes go through the cache.
     ///
     /// # Errors
     /// As [`FileSystem::create_new`].
@@ -140,8 +141,8 @@ impl FileSystem {
         dispatch!(self, real::create_append(path).await, disk => disk.create_append(path).await)
     }
 
-    /// Renames a file or directory, replacing a file at `to`. Atomic; durable after
-    /// [`Self::sync_dir`] of both directories.
+    /// Renames a file or directory, replacing a file at `to`. The rename is atomic, and durable
+    /// after [`Self::sync_dir`] of both directories.
     ///
     /// # Errors
     /// Fails if `from` does not exist, or the file system refuses the rename.
@@ -159,7 +160,8 @@ impl FileSystem {
         dispatch!(self, real::hard_link(from, to).await, disk => disk.hard_link(from, to).await)
     }
 
-    /// Removes a file's name; the content goes with the last name and the last open file.
+    /// Removes a file's name; the file system frees the content once no name and no open file is
+    /// left.
     ///
     /// # Errors
     /// Fails if there is no such file or it cannot be removed.
@@ -171,7 +173,8 @@ impl FileSystem {
     /// Creates a directory and its missing parents, and makes their names durable.
     ///
     /// # Errors
-    /// Fails if a parent is no directory, or a directory cannot be created or synced.
+    /// Fails if `path` or a parent is no directory, or a directory cannot be queried, created or
+    /// synced.
     pub async fn create_dir_all(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         dispatch!(self, real::create_dir_all(path).await, disk => disk.create_dir_all(path).await)
@@ -189,7 +192,7 @@ impl FileSystem {
     /// Removes an empty directory.
     ///
     /// # Errors
-    /// Fails if it is not empty or cannot be removed.
+    /// Fails if the directory is not empty or cannot be removed.
     pub async fn remove_empty_dir(&self, path: impl AsRef<Path>) -> Result<()> {
         let path = path.as_ref();
         dispatch!(self, real::remove_empty_dir(path).await, disk => disk.remove_empty_dir(path).await)
@@ -216,13 +219,13 @@ impl FileSystem {
     /// Returns the attributes of a file or directory.
     ///
     /// # Errors
-    /// Fails if there is none of this name.
+    /// Fails if there is no file or directory of this name, or it cannot be queried.
     pub async fn metadata(&self, path: impl AsRef<Path>) -> Result<Metadata> {
         let path = path.as_ref();
         dispatch!(self, real::metadata(path).await, disk => disk.metadata(path).await)
     }
 
-    /// Returns how many bytes files below a directory may still grow by.
+    /// Returns the number of bytes by which the files below a directory can still grow.
     ///
     /// # Errors
     /// Fails if the directory does not exist.
@@ -243,7 +246,7 @@ impl FileSystem {
     /// Returns whether there is a file or directory of this name.
     ///
     /// # Errors
-    /// Fails if that cannot be found out.
+    /// Fails if the name cannot be queried.
     pub async fn exists(&self, path: impl AsRef<Path>) -> Result<bool> {
         match self.metadata(path).await {
             Ok(_) => Ok(true),

@@ -13,16 +13,16 @@ use crate::allocation::Counted;
 /// The allocator of a program that serves or measures: its `#[global_allocator]`.
 pub type Allocator = Counted<MiMalloc>;
 
-/// Creates the allocator. Its first allocation reserves memory: mimalloc uses the memory that it is
-/// given first, and later it would have taken memory of its own.
+/// Creates the allocator. Its first allocation reserves the area, because mimalloc maps memory of
+/// its own if it gets none before.
 ///
-/// Shards make and drop many small objects on the same core, for which mimalloc is good.
+/// mimalloc suits shards, which make and drop many small objects on the same core.
 pub const fn allocator() -> Allocator {
     Counted::new(MiMalloc, give_memory)
 }
 
-/// Size of the parts in which the allocator gets its memory. The allocator keeps its records of a
-/// part, 2 MiB for each GiB, in at most 32 MiB.
+/// Size of the parts in which the allocator gets its memory. It is limited because the allocator's
+/// records of a part, 2 MiB for each GiB, may take at most 32 MiB.
 const PART_BYTES: usize = 14 << 30;
 
 /// Commits memory before use, or decommits it. The allocator calls it in the middle of an
@@ -59,8 +59,8 @@ pub fn return_unused() {
 /// Counts the parts that the allocator did not take.
 static REFUSED: AtomicUsize = AtomicUsize::new(0);
 
-/// Returns how many parts of the reserved area the allocator refused, so that huge pages are not
-/// prepared there.
+/// Returns the number of parts of the reserved area that the allocator refused. No huge pages are
+/// prepared in these parts.
 pub fn refused_parts() -> usize {
     REFUSED.load(Ordering::Relaxed)
 }

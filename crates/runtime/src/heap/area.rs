@@ -21,8 +21,8 @@ const PAGES: usize = 16;
 pub(super) const REGION: usize = PAGES * HUGE_PAGE;
 
 /// Maximum pages to fill ahead in a region from which the allocator takes pages. While fewer than
-/// 96 pages are in use, the thread fills fewer. It fills none if the spare pages of all regions are
-/// at least this number plus an eighth of the pages in use.
+/// 89 pages are in use besides the allocator's own, the thread fills fewer. It fills none if the
+/// spare pages of all regions are at least this number plus an eighth of the pages in use.
 const MAX_AHEAD: usize = 8;
 /// While no more than this many pages are in use besides the allocator's own, none is filled ahead,
 /// so that an idle process stays small.
@@ -50,7 +50,7 @@ struct Region {
 struct Page {
     /// One bit for each slice in use.
     slices: AtomicU32,
-    /// The page was filled, or is about to be, and no slice of it was taken since then.
+    /// True if the page was filled, or is about to be, and no slice of it was taken since then.
     is_spare: AtomicBool,
 }
 
@@ -87,12 +87,12 @@ impl<const REGIONS: usize> Area<REGIONS> {
         self.of_allocator.store(self.used.load(Ordering::Relaxed), Ordering::Relaxed);
     }
 
-    /// Sets how many regions exist, at most `REGIONS`.
+    /// Sets the number of regions that exist, at most `REGIONS`.
     pub(super) fn set_count(&self, count: usize) {
         self.count.store(count.min(REGIONS), Ordering::Relaxed);
     }
 
-    /// Returns how many regions exist.
+    /// Returns the number of regions that exist.
     pub(super) fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
@@ -137,7 +137,7 @@ impl<const REGIONS: usize> Area<REGIONS> {
             let before = page.slices.fetch_and(!mask, Ordering::Relaxed);
             if before != 0 && before & !mask == 0 {
                 self.used.fetch_sub(1, Ordering::Relaxed);
-                // The page was taken just before it was filled.
+                // The page is still marked spare if it was taken just before it was filled.
                 self.forget_spare(page);
             }
         }
@@ -170,7 +170,7 @@ impl<const REGIONS: usize> Area<REGIONS> {
     }
 
     /// Fills the first `ahead` free pages of a region, unless too many are spare. Returns the
-    /// number of its free pages, at most `ahead`.
+    /// number of the region's free pages, at most `ahead`.
     fn fill(&self, region: usize, ahead: usize, fill: &mut impl FnMut(usize)) -> usize {
         let most = self.used.load(Ordering::Relaxed) / 8 + MAX_AHEAD;
         let pages = self.regions[region].pages.iter().zip(region * PAGES..);

@@ -1,4 +1,5 @@
-//! The process's allocator, and its memory: a thread touches huge pages before they are needed.
+//! The process's allocator and the memory that it manages. A thread touches huge pages before they
+//! are needed.
 //!
 //! Reads of small objects at random places, as in looking up a row, are faster in huge pages. But a
 //! huge page arrives at its first touch, zeroed: that takes 100 µs if the machine has a free one,
@@ -8,8 +9,9 @@
 //! A thread that takes memory faster than this thread fills it gets small pages, which cost
 //! microseconds each.
 //!
-//! Memory bound: the memory that the allocator takes; ahead of it, an eighth of the most that it
-//! ever took and 16 MiB; nothing ahead below 64 MiB.
+//! Memory bound: the memory that the allocator takes, and huge pages that are filled ahead: at most
+//! 16 MiB and an eighth of the most memory that the allocator ever took. While the allocator has
+//! taken at most 64 MiB besides its own records, no page is filled ahead.
 
 mod allocator;
 mod area;
@@ -37,9 +39,10 @@ static START: AtomicUsize = AtomicUsize::new(0);
 static THREAD: OnceLock<Thread> = OnceLock::new();
 static HAS_NEWS: AtomicBool = AtomicBool::new(false);
 
-/// Reserves addresses for as much memory as the machine has; they take no memory yet. The start and
-/// the length are multiples of 32 MiB. Returns `None` if the system gives none, and at every later
-/// call. Does not allocate.
+/// Reserves addresses for as much memory as the machine has, at most [`MAX_REGIONS`]; they take no
+/// memory yet. The start and the length are multiples of 32 MiB. Returns `None` if the system gives
+/// no addresses or counts them as memory, if a limit of the process applies to them, and at every
+/// later call. Does not allocate.
 fn reserve() -> Option<NonNull<[u8]>> {
     static IS_RESERVED: AtomicBool = AtomicBool::new(false);
     if IS_RESERVED.swap(true, Ordering::Relaxed) {
@@ -124,7 +127,7 @@ fn wake() {
 }
 
 /// Starts a thread that touches huge pages before they are used, for as long as the process lives.
-/// Does nothing without [`reserve`], and when it is called again.
+/// Does nothing if no area was reserved, or if the thread exists already.
 ///
 /// # Errors
 /// Fails if the thread cannot be started.
@@ -162,10 +165,11 @@ impl Memory {
         let _ = unsafe { madvise(self.page(page), HUGE_PAGE, advice) };
     }
 
-    /// Makes the page present as one huge page, which takes milliseconds. After it is given back to
-    /// the system, a touch there brings small pages.
+    /// Makes the page present as one huge page, which takes milliseconds. After the page is given
+    /// back to the system, a touch there brings small pages.
     fn fill(&self, page: usize) {
-        // A touch by another thread meanwhile brings the page as well, as this one would.
+        // If another thread touches the page from here on, that touch makes the page huge instead
+        // of the touch below.
         self.advise(page, Advice::LinuxHugepage);
         // SAFETY: the page is in the reserved area. Another thread may already use it, without
         // atomics; the processor orders this operation before or after its writes, and the content

@@ -1,11 +1,11 @@
 //! The inbox of a shard, in which other threads leave messages: a locked vector that the shard
 //! swaps out whole.
 //!
-//! The lock is held for the copy of a batch of pointers and contended only by shards that hand over
-//! at the same moment.
+//! The lock is held while a batch of pointers is copied or the vector is swapped. Only threads that
+//! use the inbox at the same moment contend for it.
 //!
-//! Memory: two vectors that grow to the largest backlog (bounded by the callers, see the module
-//! above) and keep their capacity.
+//! Memory: two vectors that grow to the largest backlog (bounded by the callers, see [`super`]) and
+//! keep their capacity.
 
 use super::call::{CallMessage, Outcome};
 use crate::event_loop::LoopState;
@@ -45,8 +45,8 @@ impl Inbox {
         Inbox { queue: Mutex::default(), has_messages: AtomicBool::new(false), waker }
     }
 
-    /// Returns the waker of the inbox's thread; it is async-signal-safe (an atomic and at most one
-    /// `write`).
+    /// Returns the waker of the inbox's thread. Its wake is async-signal-safe (an atomic and at
+    /// most one `write`).
     pub(crate) fn waker(&self) -> &Waker {
         &self.waker
     }

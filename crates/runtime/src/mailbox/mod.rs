@@ -5,9 +5,9 @@
 //! - Batched: messages gather in an outbox of the sending shard. The shard hands them over once per
 //!   iteration of its loop, or when [`BATCH`] have gathered. A batch takes one lock and at most one
 //!   wake.
-//! - Bounded: each shard has at most [`MAX_IN_FLIGHT`] unanswered calls to each other shard;
-//!   further calls wait on their own shard, without any cross-thread wake. An inbox therefore never
-//!   holds more than (shards × `MAX_IN_FLIGHT`) calls and as many answers.
+//! - Bounded: each event loop has at most [`MAX_IN_FLIGHT`] unanswered calls to each shard. Further
+//!   calls wait in their own event loop, without any cross-thread wake. An inbox therefore never
+//!   has more than (event loops × `MAX_IN_FLIGHT`) calls and as many answers.
 //! - Ordered: calls to one shard begin in the order in which they were made, unless they reach the
 //!   bound.
 //! - An answer wakes its caller on the caller's own thread; task wakers never cross threads,
@@ -32,12 +32,13 @@ use std::sync::Arc;
 /// Number of messages at which the shard hands a batch over before the end of the iteration.
 pub const BATCH: usize = 64;
 
-/// Maximum number of unanswered calls from one shard to another.
+/// Maximum number of unanswered calls from one event loop to one shard.
 pub const MAX_IN_FLIGHT: usize = 4096;
 
-/// Runs `work` on `shard` and returns its output. On the calling shard itself it runs at once,
-/// without a message. This function sends the call, not the first poll of the future, unless the
-/// call reaches the bound. Dropping the future does not stop the work.
+/// Runs `work` on `shard` and returns its output. If `shard` is the calling shard, `work` is called
+/// at once, without a message. This function sends the call, not the first poll of the future,
+/// unless the call reaches the bound. Dropping the future stops `work` on the calling shard, but
+/// not on another shard once the call was sent.
 ///
 /// A panic of `work` continues here. Panics outside of a shard, if there is no such shard, and if
 /// the target shard has died.

@@ -29,8 +29,9 @@ pub struct TcpListener {
 }
 
 /// Checks, by listening for a moment, that no other process listens on `address`, and returns the
-/// address, with the port that the kernel chose if the port is 0. Listeners that share an address
-/// cannot tell a stranger from one of their own; this check can.
+/// address, with the port that the kernel chose if the port is 0. A listener with
+/// [`ListenOptions::shared`] could share the address with another process unnoticed; this check
+/// fails then.
 ///
 /// Best effort: another process may take the address right afterwards.
 ///
@@ -88,7 +89,7 @@ impl TcpListener {
         }
     }
 
-    /// Returns the address on which it listens.
+    /// Returns the address on which the listener listens.
     ///
     /// # Errors
     /// Fails if the kernel does not report the address.

@@ -1,5 +1,5 @@
-//! TCP: listeners, streams and their halves, with buffers that are handed over and given back; and
-//! TLS over them.
+//! TCP listeners, streams and their halves, and TLS over them. A read or write owns its buffer and
+//! returns it.
 //!
 //! A dropped read or write is cancelled in the kernel, and bytes on their way are lost. A caller
 //! that stops waiting must close the connection.

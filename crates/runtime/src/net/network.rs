@@ -1,4 +1,4 @@
-//! Addresses as the node counts them.
+//! The canonical form of addresses, and the networks by which the node counts clients.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 

@@ -16,7 +16,8 @@ use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
 
-/// The most buffers that are sent at once without an operation in the completion queue (arbitrary).
+/// Maximum number of buffers that are sent at once without an operation in the completion queue
+/// (arbitrary).
 const SLICES_AT_ONCE: usize = 16;
 
 /// The directions of a connection to close.
@@ -196,8 +197,8 @@ impl TcpStream {
         }
     }
 
-    /// Writes all of several buffers, with as few system calls as the kernel allows, and returns
-    /// them.
+    /// Writes all of several buffers and returns them. A plain connection sends them together, an
+    /// encrypted one buffer by buffer.
     ///
     /// # Errors
     /// Fails if the connection is broken; part of the buffers may have been sent.
@@ -295,7 +296,8 @@ impl TcpStream {
     }
 
     /// Takes the connection off this shard, to be attached on another one. Call it only before the
-    /// connection is split or encrypted and while no read or write is under way.
+    /// connection is split or accepted by a [`super::tls::TlsAcceptor`], and while no read or write
+    /// is under way.
     ///
     /// # Errors
     /// Fails if the kernel cannot duplicate the descriptor.

@@ -1,13 +1,13 @@
-//! The yielded tasks, in the order in which they run again, and for how long each had held the
-//! core.
+//! Queues the yielded tasks in the order in which they run again, each with the time for which it
+//! had held the core.
 //!
 //! Invariant: there is at most one entry per waker, however often its task yields meanwhile. A task
 //! of several futures, each of which yields, is polled as a whole for the first entry, and each
-//! future yields again. With an entry for each future their number would grow from one iteration to
-//! the next, and other tasks would wait ever longer behind them.
+//! future yields again. With an entry for each future, the number of entries would grow from one
+//! iteration to the next, and other tasks would wait ever longer behind these entries.
 //!
-//! Memory: three words and a waker per yielded task; per future, if a task has separate wakers for
-//! its futures.
+//! Memory: three words and a waker per yielded task, or per yielded future if a task has separate
+//! wakers for its futures.
 
 use std::{
     collections::{HashSet, VecDeque},
@@ -55,8 +55,8 @@ impl YieldedTasks {
         self.new = 0;
     }
 
-    /// Removes the first entry that may run again: its waker, and for how many ticks its task had
-    /// held the core.
+    /// Removes the first entry that may run again. Returns its waker, and the number of ticks for
+    /// which its task had held the core.
     pub(super) fn pop_first(&mut self) -> Option<(Waker, u64)> {
         if self.entries.len() == self.new {
             return None;

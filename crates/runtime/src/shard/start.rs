@@ -142,7 +142,7 @@ impl Drop for Departure<'_> {
 }
 
 impl<R> Shards<R> {
-    /// Returns how many shards were started.
+    /// Returns the number of shards that were started.
     pub fn count(&self) -> usize {
         self.peers.inboxes.len()
     }

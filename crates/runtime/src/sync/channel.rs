@@ -157,7 +157,7 @@ impl<T> Receiver<T> {
         next.map(|(value, _permit)| value)
     }
 
-    /// Returns how many values wait.
+    /// Returns the number of values in the queue.
     pub fn len(&self) -> usize {
         self.channel.shared.borrow().queue.len()
     }

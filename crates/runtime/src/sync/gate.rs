@@ -6,7 +6,7 @@ use super::Event;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// Counts the work inside of it. Clones are the same gate.
+/// A gate counts the work inside of it. Clones are the same gate.
 #[derive(Clone, Default)]
 pub struct Gate {
     shared: Rc<Shared>,
@@ -48,7 +48,7 @@ impl Gate {
         Ok(GatePass { gate: self.clone() })
     }
 
-    /// Returns how many passes are inside.
+    /// Returns the number of passes that have not left.
     pub fn count(&self) -> usize {
         self.shared.inside.get()
     }

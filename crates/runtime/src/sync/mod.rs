@@ -2,8 +2,8 @@
 //!
 //! Waiters are woken in the order in which they began to wait. All futures here may be dropped at
 //! any time. If a dropped future already had a permit or notification, the next waiter gets it.
-//! Allocation: one shared block for each object, and a queue that keeps its capacity, so that a
-//! wait allocates nothing in the steady state.
+//! Allocation: an object allocates its shared state once, and its queue keeps its capacity, so that
+//! a wait allocates nothing in the steady state.
 
 pub mod channel;
 mod event;

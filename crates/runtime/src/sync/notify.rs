@@ -25,8 +25,8 @@ impl Notify {
         Notify::default()
     }
 
-    /// Wakes the first waiter; without one, stores the notification for the next waiter. At most
-    /// one is stored.
+    /// Wakes the first waiter; if no task waits, stores the notification for the next waiter. At
+    /// most one notification is stored.
     pub fn notify_one(&self) {
         let mut shared = self.shared.borrow_mut();
         let granted = shared.queue.grant_next();

@@ -27,7 +27,7 @@ impl Semaphore {
         }
     }
 
-    /// Returns how many units are free.
+    /// Returns the number of free units.
     pub fn available(&self) -> usize {
         self.shared.borrow().available
     }
@@ -143,7 +143,7 @@ pub struct Permit {
 }
 
 impl Permit {
-    /// Returns how many units this permit holds.
+    /// Returns the number of units of this permit.
     pub fn units(&self) -> usize {
         self.units
     }

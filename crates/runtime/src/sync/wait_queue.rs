@@ -3,7 +3,8 @@
 //! Invariant: entries before `cursor` are granted or gone, entries from it on are waiting or gone;
 //! so the next waiter is found without a search. A ticket is a position that never moves. Entries
 //! that are gone are removed at both ends, so that waiters that give up behind one that stays take
-//! no memory; the ticket of such an entry is not used again.
+//! no memory. The future of a gone entry does not use its ticket any more, so a later entry may get
+//! an equal ticket.
 
 use std::collections::VecDeque;
 use std::task::Waker;
@@ -83,7 +84,8 @@ impl<T> WaitQueue<T> {
         }
     }
 
-    /// Removes a waiter; `true` if it had been granted its need, which the caller must pass on.
+    /// Removes a waiter. Returns true if the waiter had been granted its need, which the caller
+    /// must pass on.
     pub(crate) fn leave(&mut self, ticket: Ticket) -> bool {
         let Some(entry) = self.entry(ticket) else { return false };
         let granted = matches!(entry, Entry::Granted);

@@ -8,9 +8,9 @@ use compio::buf::IntoInner;
 use compio::driver::op::Asyncify;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-/// Runs `work` on a helper thread and waits for it without holding the core: for the few system
-/// calls that have no asynchronous form. Each shard runs at most 15 at a time; further ones wait.
-/// Dropping the future does not stop the work.
+/// Runs `work` on a helper thread and waits for its end without holding the core. It is for system
+/// calls that block, and for long computations. Each shard runs at most 15 such calls at the same
+/// time; further calls wait. Dropping the future does not stop `work` once `work` has begun.
 pub async fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     thread_local! {
         // One less than the threads of the pool, because the runtime spins when its pool is full.

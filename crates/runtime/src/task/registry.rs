@@ -78,12 +78,12 @@ impl Registry {
         (slot.generation == name.generation).then(|| act(slot))
     }
 
-    /// Returns how many tasks live.
+    /// Returns the number of live tasks.
     pub(crate) fn live(&self) -> usize {
         self.live.get()
     }
 
-    /// Returns how many tasks ended by a panic.
+    /// Returns the number of tasks that ended by a panic.
     pub(crate) fn panicked(&self) -> u64 {
         self.panicked.get()
     }

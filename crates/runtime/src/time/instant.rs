@@ -35,9 +35,9 @@ impl Instant {
         }
     }
 
-    /// Returns when the event loop of this thread began its iteration: at most some hundred
-    /// microseconds ago if no task stalls. Costs next to nothing. Outside of an event loop it is
-    /// [`Instant::now`].
+    /// Returns the instant at which the event loop of this thread began its latest iteration: at
+    /// most some hundred microseconds ago if no task stalls. Costs next to nothing. On a thread
+    /// that has run no event loop, it is [`Instant::now`].
     pub fn coarse() -> Self {
         COARSE.with(Cell::get).unwrap_or_else(Instant::now)
     }
@@ -63,7 +63,7 @@ impl Instant {
     }
 }
 
-/// Called by the event loop at each iteration.
+/// Records the instant of [`Instant::coarse`]. The event loop calls this at each iteration.
 pub(crate) fn refresh_coarse() {
     COARSE.with(|coarse| coarse.set(Some(Instant::now())));
 }

@@ -34,8 +34,8 @@ pub(crate) fn installed() -> Option<ManualClock> {
     INSTALLED.with(|installed| installed.borrow().clone())
 }
 
-/// Moves the installed clock to the next timer if it moves when idle; `false` if the thread may
-/// sleep.
+/// Moves the installed clock to the next timer if the clock moves when idle. Returns false if the
+/// thread may sleep.
 pub(crate) fn advance_when_idle() -> bool {
     let Some(clock) = installed() else { return false };
     let next = {
@@ -55,7 +55,7 @@ pub(crate) fn advance_when_idle() -> bool {
 }
 
 impl ManualClock {
-    /// Creates a clock that stands at `start_micros` since 1970.
+    /// Creates a clock that stands at `start_micros` microseconds since 1970.
     pub fn new(start_micros: i64) -> Self {
         let shared = Shared {
             start_micros,

@@ -79,7 +79,8 @@ fn read_seconds_of_iteration() -> i64 {
     now
 }
 
-/// Called by the event loop at each iteration, and when another clock is installed.
+/// Discards the reading of [`now_seconds_coarse`]. The event loop calls this at each iteration, and
+/// `ManualClock::install` calls it.
 pub(crate) fn forget_seconds_of_iteration() {
     SECONDS_OF_ITERATION.with(|seconds| seconds.set(None));
 }

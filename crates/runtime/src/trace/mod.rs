@@ -31,11 +31,11 @@ pub use scope::Traced;
 
 use crate::time::Instant;
 
-/// The most events of one trace.
+/// Maximum number of events of one trace.
 pub const MAX_EVENTS: usize = 2000;
-/// The most bytes of the texts of one trace.
+/// Number of bytes of texts from which on a trace takes no more events.
 pub const MAX_TEXT_BYTES: usize = 256 << 10;
-/// The most bytes of all live traces of one shard.
+/// Maximum number of bytes of all live traces of one shard.
 pub const MAX_SHARD_BYTES: usize = 8 << 20;
 
 thread_local! {
@@ -79,7 +79,7 @@ pub fn count(what: &'static str, number: u64) {
     }
 }
 
-/// Returns a sum of the entered trace and resets it. Zero if there is none.
+/// Returns a sum of the entered trace and resets the sum; 0 without an entered trace.
 pub fn take_count(what: &'static str) -> u64 {
     entered().map_or(0, |trace| trace.0.log.borrow_mut().take_count(what))
 }
@@ -104,7 +104,7 @@ struct Session {
     client_trace_id: Option<Uuid>,
     began: Instant,
     log: RefCell<TraceLog>,
-    /// Bytes of the shard's memory that it has charged.
+    /// Bytes that the trace has charged to [`SHARD_BYTES`].
     charged: Cell<usize>,
 }
 

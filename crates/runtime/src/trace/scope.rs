@@ -6,7 +6,7 @@ use std::task::{Context, Poll};
 
 use super::{ENTERED, IS_ON, Trace};
 
-/// While this lives, its trace is the thread's; the drop restores the previous one, also after a
+/// Makes a trace the entered trace of the thread. The drop restores the previous one, also after a
 /// panic.
 pub(super) struct Entered {
     before: Option<Trace>,

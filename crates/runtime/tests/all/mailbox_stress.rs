@@ -1,4 +1,4 @@
-//! Tests that no call and no wake is lost, however shards sleep and wake.
+//! Tests that no call and no wake is lost while shards fall asleep and wake.
 
 use espalier_runtime::mailbox::MAX_IN_FLIGHT;
 use espalier_runtime::time::{Instant, sleep, timeout};
@@ -15,8 +15,8 @@ fn shards(count: usize) -> ShardOptions {
     ShardOptions { count, ..ShardOptions::default() }
 }
 
-/// One message at a time: both shards fall asleep between any two, which makes a million wakes in a
-/// full run.
+/// Sends one call at a time. Each shard falls asleep before the next message, which makes a million
+/// wakes in a full run.
 #[test]
 fn wakes_of_sleeping_shards_are_not_lost() {
     let calls = espalier_testing::cases(500_000);
@@ -82,7 +82,7 @@ fn a_million_calls_with_pauses_in_all_directions() {
     }
 }
 
-/// Calls beyond the bound wait on their own shard, and all are answered, in order.
+/// Calls beyond the bound wait on their own shard, and all calls are answered.
 #[test]
 fn calls_beyond_the_bound_wait_and_keep_their_order() {
     const CALLS: usize = 3 * MAX_IN_FLIGHT;

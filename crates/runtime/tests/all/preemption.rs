@@ -20,7 +20,7 @@ fn spin(duration: Duration) {
     }
 }
 
-/// As [`spin`], but for a time on the core, however busy the machine is.
+/// Holds the core for `duration` of processor time, however busy the machine is.
 fn work(duration: Duration) {
     let from = thread_time();
     while thread_time() - from < duration {
@@ -79,8 +79,7 @@ fn a_task_that_becomes_ready_runs_before_yielded_tasks() {
     const HOGS: usize = 6;
     block_on(async {
         let stop = Rc::new(Cell::new(false));
-        // The turns of all hogs together, and how many there had been when the other task was
-        // woken.
+        // The number of turns of all hogs together: so far, and at the last wake of the other task.
         let (turns, woken_at) = (Rc::new(Cell::new(0u64)), Rc::new(Cell::new(0u64)));
         let bell = Rc::new(Notify::new());
         let hog = |number: usize| {
@@ -225,7 +224,7 @@ fn a_task_that_waits_without_giving_way_is_a_stall() {
     });
 }
 
-/// More threads than processors, so that the kernel makes them take turns.
+/// Four threads are pinned to one processor, so that the kernel makes them take turns.
 #[test]
 fn what_other_threads_have_of_the_core_is_no_stall() {
     let cpu = allowed_cpus()[0];
@@ -246,7 +245,7 @@ fn what_other_threads_have_of_the_core_is_no_stall() {
         block_on(async {
             take_stall_report();
             let (mut by_clock, began) = (Duration::ZERO, Instant::now());
-            // Until the kernel has taken the core away for longer than a poll lasts.
+            // Repeats until the kernel has taken the core away for longer than a poll lasts.
             while by_clock < Duration::from_millis(5) && began.elapsed() < Duration::from_secs(20) {
                 let from = Instant::now();
                 spawn_local(async { spin(Duration::from_micros(800)) }).await;
@@ -287,7 +286,7 @@ fn a_stall_can_fail_a_test() {
         set_stall_threshold(preempt::STALL_THRESHOLD, false);
     };
     fails(|| spawn_local(async { work(Duration::from_millis(40)) }).detach());
-    // The loop fails neither at the poll of a group's member nor at the end of its group.
+    // A stall of a group's member fails the loop after the poll of the group, not inside that poll.
     fails(|| TaskGroup::new().spawn(async { work(Duration::from_millis(40)) }));
 }
 

@@ -44,7 +44,7 @@ fn appended_bytes_are_read_back_buffered_and_direct() {
     });
 }
 
-/// The target of a link is listed by its own kind, and is not removed with the link.
+/// A link is listed with the kind of its target, and the target stays when the link is removed.
 #[test]
 fn links_are_followed_but_not_removed_through() {
     let directory = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).unwrap();
@@ -198,7 +198,7 @@ fn a_large_removed_file_is_closed_in_the_end() {
         system.remove_file(&path).await.unwrap();
         drop(file);
         is_open_so_often(1).await;
-        // No block is freed of a file that a reader has open.
+        // The blocks of a file that a reader has open stay.
         let last = other.read_exact_at((24 << 20) - 1, 1).await.unwrap();
         assert_eq!(last[..], [1]);
         drop(other);

@@ -32,7 +32,7 @@ fn signals_reach_sleeping_shards() {
     block_on(async {
         let stop = stop_requested().unwrap();
         let mut stop = std::pin::pin!(stop);
-        // Polled for other reasons, as in a select, it registers only one waker.
+        // A future that is polled for other reasons, as in a select, registers only one waker.
         let waker = Arc::new(Unused);
         for _ in 0..100 {
             let polled = stop.as_mut().poll(&mut Context::from_waker(&Waker::from(waker.clone())));

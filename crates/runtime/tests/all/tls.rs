@@ -66,7 +66,7 @@ pub fn options(pem: PathBuf) -> TlsOptions {
     }
 }
 
-/// Connects a client that trusts the authority and shows a certificate if it has one.
+/// Connects a client that trusts the authority, and shows the certificate `own` if there is one.
 fn connect(
     address: SocketAddr,
     authority: &Path,
@@ -132,7 +132,7 @@ async fn send_back(stream: TcpStream) {
     });
     let mut size = 1;
     loop {
-        // Buffers of all sizes: records end inside of them and beyond.
+        // The sizes of the buffers vary, so that records end inside of buffers and beyond them.
         size = size * 5 % 70_001 + 1;
         let (count, mut buffer) = reading.read(BytesMut::with_capacity(size)).await;
         if count.unwrap() == 0 {
@@ -144,7 +144,7 @@ async fn send_back(stream: TcpStream) {
     writer.await;
 }
 
-/// Sends three megabytes while it reads them back, and expects the announced end.
+/// Sends three megabytes in parts, and reads each part back before it sends the next.
 fn talk(mut stream: impl Read + Write) {
     let sent: Vec<u8> = (0..3_000_000_u32).map(|at| (at / 7) as u8).collect();
     let mut back = Vec::new();
@@ -175,8 +175,8 @@ fn bytes_go_both_ways_in_both_versions() {
                 stream.conn.send_close_notify();
                 stream.flush().unwrap();
                 stream.sock.shutdown(std::net::Shutdown::Write).unwrap();
-                // The node announces the end of its side: rustls reports an end without that as an
-                // error.
+                // The node announces the end of its side. Without the announcement, rustls would
+                // report an error.
                 assert_eq!(stream.read(&mut [0; 10]).unwrap(), 0);
             })
         });
@@ -235,7 +235,7 @@ fn a_plain_client_goes_on_only_if_that_is_allowed() {
                 stream.write_all(&[5, 0, 0, 0, 5, 0, 0, 0, 0]).unwrap();
                 let mut answer = Vec::new();
                 let _ = stream.read_to_end(&mut answer);
-                // An alert of TLS, fatal.
+                // The first byte is that of a TLS alert.
                 assert_eq!(answer[0], 21);
             })
         });

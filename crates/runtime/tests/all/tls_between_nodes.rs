@@ -1,4 +1,5 @@
-//! Tests that two nodes know each other by their authority: an acceptor and a connector of ours.
+//! Tests that an acceptor and a connector of two nodes accept each other by the authority of their
+//! certificates.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -8,7 +8,7 @@ use std::cell::{Cell, RefCell};
 use std::future::Future;
 use std::rc::Rc;
 
-/// Lets the other tasks go as far as they can.
+/// Yields until the other tasks wait for something else.
 async fn settle() {
     for _ in 0..5 {
         yield_now().await;
@@ -78,8 +78,8 @@ fn permits_shrink_merge_and_are_forgotten() {
 }
 
 proptest! {
-    /// However tasks come, go and give up: units are neither lost nor made, and no task waits
-    /// beside free units.
+    /// Units are neither lost nor made, and no task waits for ever, however tasks come, go and give
+    /// up.
     #[test]
     fn units_are_conserved(seed: u64, total in 1usize..20) {
         block_on(async {

@@ -10,7 +10,8 @@ fn a_file_full_of_tombstones_is_compacted_alone() {
         assert_eq!(picked(&strategy, std::slice::from_ref(&dead), &[]), [vec![7]]);
         let young = SSTableInfo { age_s: 80_000, ..dead.clone() };
         assert!(picked(&strategy, &[young], &[]).is_empty());
-        // The data that it covers may be in an older file: both are compacted if that is worth it.
+        // The data that `dead` covers may be in an older file. Both files are compacted if that is
+        // worth the work.
         assert_eq!(picked(&strategy, &[dead.clone(), file(1, 10)], &[]), [vec![1, 7]]);
         assert!(picked(&strategy, &[dead.clone(), file(1, 20)], &[]).is_empty());
         assert!(picked(&strategy, std::slice::from_ref(&dead), &[file(1, 10)]).is_empty());
@@ -32,7 +33,7 @@ fn there_are_several_picks_for_garbage_and_the_best_comes_first() {
     assert_eq!(picked(&unified, &apart, &[]), [[2], [1]]);
     let many: Vec<_> = (0..20).map(|n| part(n, 0.5)).collect();
     assert_eq!(picked(&unified, &many, &[]).len(), 8);
-    // Each file covers one other.
+    // Each file of the first kind covers one of the second kind.
     let below = |n: u64| SSTableInfo { minimum_timestamp: 0, ..part(n, 0.0) };
     let pairs = [part(1, 0.5), below(1), part(2, 0.9), below(2)];
     let picks = unified.picks(&candidates(&pairs, &[]));
@@ -79,8 +80,8 @@ fn what_covers_something_is_found_among_what_does_not() {
     assert!(picked(&unified, &files, &[]).contains(&vec![40, 40]));
 }
 
-/// Many files with more garbage that are not worth a compaction do not hide a pick that is; they
-/// will not shrink soon.
+/// Many files with more garbage that are not worth a compaction do not hide a pick that is worth
+/// one.
 #[test]
 fn what_is_worth_it_is_found_among_what_is_not() {
     let token = |n: u64| n as i64 * 1000;
@@ -107,8 +108,8 @@ fn what_is_worth_it_is_found_among_what_is_not() {
     }
 }
 
-/// Many files of a level that cover only data of a lone file of level 0 give no pick: moving down
-/// does not bring them together.
+/// Many files of a level that cover only data of a single file of level 0 give no pick, because a
+/// move down does not bring them together with that file.
 #[test]
 fn what_covers_nothing_deeper_hides_no_deeper_garbage() {
     let token = |n: u64| n as i64 * 1000;
@@ -212,7 +213,7 @@ fn garbage_goes_down_to_the_level_that_it_covers() {
     assert_eq!(go(&all(garbage(9, 0))), [(vec![9], 1)]);
     assert_eq!(go(&all(garbage(9, 1))), [(vec![9], 2)]);
     assert_eq!(go(&all(garbage(9, 2))), [(vec![9, 1], 3)]);
-    // No deeper data is older: the file is compacted alone.
+    // No deeper file has older data, so the file with the garbage is compacted alone.
     let newer = at(file(10, 10), 3, 0, 100);
     assert_eq!(go(&[garbage(9, 2), newer]), [(vec![9], 2)]);
 }

@@ -34,11 +34,11 @@ fn what_a_strategy_leaves_is_no_surplus() {
         assert_eq!(score(class, pairs, &files), 0, "{class}");
         assert_eq!(score(class, &[], &files), 60, "{class}");
     }
-    // There are three of each size, or level.
+    // There are three files of each size, or level.
     let sizes: Vec<_> = (0..15).map(|number| file(number, 60 << (number / 3 * 2))).collect();
     assert_eq!(score("SizeTiered", &[], &sizes), 0);
     assert_eq!(score("Unified", &[], &sizes), 0);
-    // There are one file of each level, and files of another origin that overlap there.
+    // There is one file of each level. Then files of another origin overlap in level 3.
     let mut levels: Vec<_> = (0..8).map(|level| at(file(level, 10), level as u32, 0, 9)).collect();
     assert_eq!(score("Leveled", &[], &levels), 0);
     levels.extend((10..15).map(|number| at(file(number, 10), 3, 0, 9)));

@@ -52,7 +52,7 @@ fn level_0_goes_up_with_all_that_it_meets() {
     assert_eq!(picked(&levels, &files, &[]), [vec![1, 2, 3, 4, 11]]);
     let pick = &levels.picks(&candidates(&files, &[]))[0];
     assert_eq!((pick.level, &pick.split), (1, &Split::Bytes(10 * MIB)));
-    // The files that it overlaps are being compacted.
+    // The file of level 1 that they overlap is being compacted.
     let busy = [files.remove(4)];
     assert!(picked(&levels, &files, &busy).is_empty());
     // No pick waits for files that cannot be compacted.
@@ -67,8 +67,8 @@ fn level_0_goes_up_with_all_that_it_meets() {
     assert_eq!(levels.picks(&candidates(&small, &[]))[0].level, 0);
 }
 
-/// The file counts as level 0 whatever its level says: the outputs of its compaction in level 1
-/// must not overlap.
+/// A file that overlaps another file of its level counts as level 0. Only one compaction of level 0
+/// runs at a time, so that its outputs in level 1 do not overlap.
 #[test]
 fn one_compaction_at_a_time_takes_what_overlaps_in_its_level() {
     let levels = strategy("LeveledCompactionStrategy", &[("sstable_size_in_mb", "10")]);
@@ -76,7 +76,7 @@ fn one_compaction_at_a_time_takes_what_overlaps_in_its_level() {
     files.push(at(file(11, 10), 3, 200, 300));
     assert_eq!(picked(&levels, &files, &[at(file(12, 10), 3, 301, 350)]), [vec![1, 2, 3, 4]]);
     assert!(picked(&levels, &files, &[at(file(12, 10), 3, 250, 350)]).is_empty());
-    // The other one of the two counts as level 0: it waits for others.
+    // Here the idle file comes second in its level and counts as level 0, so it is picked.
     let first = at(file(12, 10), 3, 150, 250);
     assert_eq!(picked(&levels, &files, &[first]), [vec![1, 2, 3, 4, 11]]);
 }

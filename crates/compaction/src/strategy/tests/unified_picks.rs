@@ -74,8 +74,7 @@ fn outputs_are_split_by_the_published_formula() {
     assert_eq!(parts(&[("base_shard_count", "6"), ("min_sstable_size", "0B")], 2.0 / 1024.0), 1);
 }
 
-/// Boundaries next to the ends of a span are not missed: compares with a search through all of
-/// them.
+/// Checks by a search through all boundaries that none next to an end of a span is missed.
 #[test]
 fn ends_of_parts_within_a_span() {
     let mut random = espalier_runtime::random::Generator::from_seed(9);
@@ -112,7 +111,7 @@ fn a_major_compaction_is_split_like_its_level() {
     let levels = strategy("LeveledCompactionStrategy", &[]);
     let nine: Vec<_> = (1..=9).map(|n| file(n, 1024)).collect();
     assert_eq!(levels.one_run(&candidates(&nine, &[]), all(&nine)).level, 2);
-    // The remaining files overlap these.
+    // The remaining files overlap the picked ones.
     assert_eq!(levels.one_run(&candidates(&nine, &[]), vec![1, 2]).level, 0);
     assert_eq!(levels.one_run(&candidates(&nine[1..], &nine[..1]), vec![0, 1]).level, 0);
     // All are of one level, and no other file of it lies between them.

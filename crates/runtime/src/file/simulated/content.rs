@@ -1,8 +1,8 @@
 //! The bytes of a simulated file.
 //!
 //! A commit log allocates segments of 32 MiB and writes a few KiB of each. So the zeros behind the
-//! last written byte take no memory: a crash copies all files, and a test may crash thousands of
-//! times.
+//! last written byte take no memory, because a crash copies all files, and a test may crash
+//! thousands of times.
 
 use std::ops::Range;
 

@@ -15,9 +15,11 @@ enum Mood {
     Harsh,
     /// All of them had just been written back.
     Lucky,
-    /// Each change is kept or lost on its own; names keep their order, as with a journal.
+    /// Each change of a file is kept, torn or lost on its own. Of the changes of names, those
+    /// before some moment are kept, as with a journal.
     Journal,
-    /// Each change is kept or lost on its own, names too.
+    /// Each change of a file is kept, torn or lost on its own, and each change of names is kept or
+    /// lost on its own.
     Reorder,
 }
 

@@ -10,8 +10,7 @@ use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// A simulated disk; clones are the same disk. Made by [`super::super::FileSystem::simulated`] and
-/// by [`SimulatedDisk::crash`].
+/// A simulated disk; clones are the same disk.
 #[derive(Clone)]
 pub struct SimulatedDisk {
     pub(super) state: Arc<Mutex<DiskState>>,
@@ -135,8 +134,8 @@ impl DiskState {
         self.used = bytes;
     }
 
-    /// Counts an operation and decides whether it fails; every operation calls this before it does
-    /// anything.
+    /// Counts an operation and decides whether it fails; every operation on a file or a name calls
+    /// this before it does anything.
     pub(super) fn admit(
         &mut self,
         operation: Operation,
@@ -184,18 +183,18 @@ impl SimulatedDisk {
         self.lock().interleave = on;
     }
 
-    /// Sets how many bytes fit; growing beyond fails with "No space left on device". Removed files
-    /// keep counting while the disk lives.
+    /// Sets the number of bytes that fit on the disk; a file that would grow beyond it fails with
+    /// "No space left on device". Removed files keep counting while the disk lives.
     pub fn set_capacity(&self, bytes: u64) {
         self.lock().capacity = bytes;
     }
 
-    /// Returns the bytes of all files.
+    /// Returns the bytes of all files, including removed ones.
     pub fn used_bytes(&self) -> u64 {
         self.lock().used
     }
 
-    /// Returns how many bytes files may still grow by.
+    /// Returns the number of bytes by which files can still grow.
     pub(in super::super) fn available_bytes(&self) -> u64 {
         let state = self.lock();
         state.capacity.saturating_sub(state.used)
@@ -207,14 +206,14 @@ impl SimulatedDisk {
         crate::file::real::percentage(state.used, state.capacity)
     }
 
-    /// Returns how many operations were called so far, including failed ones.
+    /// Returns the number of operations that were called so far, including failed ones.
     pub fn operations(&self) -> u64 {
         self.lock().operations
     }
 
-    /// Turns the power off after `operations` more operations: all later ones fail and change
-    /// nothing. Together with [`SimulatedDisk::crash`], this lets a test visit every point of a
-    /// program.
+    /// Turns the power off after `operations` more operations: all later ones fail. They change
+    /// nothing, except that a failed sync makes a random part of the changes durable. With
+    /// [`SimulatedDisk::crash`], a test can end a program at each of its operations.
     pub fn power_off_after(&self, operations: u64) {
         let mut state = self.lock();
         state.power_off_at = Some(state.operations + operations);

@@ -6,7 +6,8 @@ use std::path::Path;
 /// The effect of a fault on an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It fails with "No space left on device" and changes nothing.
+    /// It fails with "No space left on device" and changes nothing, except that a failed sync does
+    /// what `InputOutput` says.
     NoSpace,
     /// It fails with "Input/output error". A failed sync makes a random part of the changes
     /// durable, and no later sync makes the rest durable (as on Linux).
@@ -22,11 +23,11 @@ pub enum Effect {
 pub struct Fault {
     /// The operation that fails.
     pub operation: Operation,
-    /// A part of the path of the files that it concerns; empty for all.
+    /// A part of the path of the files that the fault concerns; empty for all files.
     pub path_contains: String,
     /// The number of matching operations that pass first.
     pub skip: u64,
-    /// The number of matching operations that fail after these.
+    /// The number of matching operations that fail after the skipped ones.
     pub count: u64,
     /// The form of the failure.
     pub effect: Effect,

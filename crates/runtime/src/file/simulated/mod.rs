@@ -1,12 +1,14 @@
 //! A disk in memory that keeps synced changes in a crash, may lose the others, and fails on demand.
 //!
 //! The model is the strict reading of POSIX: written bytes are durable after a successful sync of
-//! the file; a name is durable after a sync of its directory (even if the file itself was synced);
-//! a rename is atomic. A crash keeps or loses each other change at random, and tears writes at 512-
-//! or 4096-byte sectors. Every random choice follows from the seed and the order of operations.
+//! the file; a name is durable only after a sync of its directory, even if the file itself was
+//! synced; a rename is atomic. A crash keeps or loses each unsynced change at random, and tears
+//! unsynced writes at 512- or 4096-byte sectors. Every random choice follows from the seed and the
+//! order of operations.
 //!
 //! Each operation may first yield to other tasks (by the seed), so that concurrent code meets many
-//! interleavings. Memory: everything ever written stays until the disk is dropped; it is for tests.
+//! interleavings. Memory: the content of all files, also of removed ones, stays until the disk is
+//! dropped; the disk is for tests.
 //!
 //! Lineage: FoundationDB's and TigerBeetle's simulated storage, and the ALICE paper's survey of the
 //! operations that file systems reorder.

@@ -1,4 +1,5 @@
-//! The names of the simulated disk: looking up, creating, renaming, removing, listing, syncing.
+//! The operations on names of the simulated disk: look up, open, create, rename, link, remove, list
+//! and sync.
 
 use super::super::error::{FileError, Operation};
 use super::super::{DirectoryEntry, File, Metadata, Result};
@@ -42,7 +43,7 @@ impl DiskState {
         self.walk(&components(path)?)
     }
 
-    /// Returns the directory that holds (or will hold) the last name of `path`, and that name.
+    /// Returns the directory that has (or will have) the last name of `path`, and that name.
     fn place(&mut self, path: &Path) -> io::Result<(NodeId, String)> {
         let mut names = components(path)?;
         let name = names.pop().ok_or(Errno::INVAL)?;

@@ -15,7 +15,7 @@ use crate::net::TcpStream;
 /// First byte of a TLS connection: the type of a handshake record (RFC 8446, section 5.1).
 const HANDSHAKE_RECORD: u8 = 22;
 
-/// Maximum number of first bytes that tell a TLS connection from a plain one. Arbitrary.
+/// Maximum bytes of the first read, which shows whether the client speaks TLS. Arbitrary.
 const FIRST_BYTES: usize = 512;
 
 /// Makes accepted connections encrypted. All shards share it.
@@ -54,12 +54,12 @@ impl TlsAcceptor {
     }
 
     /// Performs the handshake of a new connection and returns the connection. With
-    /// [`Handshake::Optional`], the client decides whether it is encrypted. The caller limits the
-    /// time.
+    /// [`Handshake::Optional`], the client decides whether the connection is encrypted. The caller
+    /// limits the time.
     ///
     /// # Errors
     /// Fails if the client closes, sends no TLS, or does not agree on version, cipher suite or
-    /// certificate. The client has then received an alert with the reason.
+    /// certificate. A client that has not closed is sent an alert with the reason.
     pub async fn accept(&self, stream: TcpStream, handshake: Handshake) -> io::Result<TcpStream> {
         let (count, first) = stream.read(BytesMut::with_capacity(FIRST_BYTES)).await;
         if count? == 0 {

@@ -26,7 +26,7 @@ impl ClientCertificate {
         uris.find(|uri| uri.starts_with("spiffe://")).map(str::to_owned)
     }
 
-    /// Returns whether the alternative names of the subject have an address.
+    /// Returns whether `address` is among the alternative names of the subject.
     pub fn names(&self, address: IpAddr) -> bool {
         let name = ServerName::IpAddress(address.into());
         webpki::EndEntityCert::try_from(&self.0)

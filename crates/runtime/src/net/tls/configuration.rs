@@ -43,8 +43,9 @@ pub struct TlsOptions {
     pub certificate: PathBuf,
     /// A PEM file with the private key of the certificate, without a password.
     pub key: PathBuf,
-    /// A PEM file with the certificates that may sign those of clients. Required if the node asks
-    /// for these, because the authority of the node's own certificate may sign for anyone.
+    /// A PEM file with the certificates that may sign certificates of clients and of other nodes.
+    /// Required if the node asks for certificates of clients, and for a connector, because the
+    /// authority of the node's own certificate may sign for anyone.
     pub truststore: Option<PathBuf>,
     /// Says if clients must show a certificate.
     pub client_certificates: ClientCertificates,

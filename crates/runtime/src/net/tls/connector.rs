@@ -1,4 +1,5 @@
-//! The connector makes connections to other nodes encrypted, and shows them the node's certificate.
+//! The connector makes connections to other nodes encrypted, and shows the other nodes the
+//! certificate of this node.
 
 use std::fmt;
 use std::io;
@@ -20,8 +21,8 @@ pub struct TlsConnector(Reloading<ClientConfig>);
 
 impl TlsConnector {
     /// Reads certificates, key and truststore. With `verifies_addresses`, the certificate of the
-    /// other node must name its address; otherwise any certificate of an authority in the
-    /// truststore will do.
+    /// other node must name its address; otherwise the connector accepts any certificate that an
+    /// authority in the truststore signed.
     ///
     /// # Errors
     /// Fails if a file cannot be read or used, if an option is unknown, or if there is no
@@ -68,8 +69,8 @@ impl fmt::Debug for TlsConnector {
     }
 }
 
-/// Accepts the certificate of an authority in the truststore, whatever name it has: an authority of
-/// a ring signs for its nodes alone. Cassandra does the same without
+/// Accepts any certificate that an authority in the truststore signed, whatever name it has: the
+/// authority of a ring signs only for the nodes of the ring. Cassandra does the same without
 /// `require_endpoint_verification`.
 #[derive(Debug)]
 pub(super) struct AnyName(pub Arc<WebPkiServerVerifier>);

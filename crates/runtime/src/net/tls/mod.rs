@@ -1,9 +1,9 @@
 //! TLS by rustls, on accepted connections and on those to other nodes: versions 1.2 and 1.3.
 //!
-//! [`TlsAcceptor`] holds the certificates and makes a [`super::TcpStream`] encrypted, and so does
-//! [`TlsConnector`] for the other side. From then on,
-//! reads and writes of that stream have the same contract as those of a plain one. The ciphertext
-//! goes through the same socket operations as plain bytes.
+//! [`TlsAcceptor`] has the certificates and makes an accepted [`super::TcpStream`] encrypted;
+//! [`TlsConnector`] does this for a connection to another node. From then on, reads and writes of
+//! that stream have the same contract as those of a plain one. The ciphertext goes through the same
+//! socket operations as plain bytes.
 //!
 //! Memory of an encrypted connection: rustls's state (a few KiB), a buffer for received ciphertext
 //! (one record, up to 18 KiB), and a buffer for ciphertext on its way out ([`session`] bounds it).

@@ -50,7 +50,7 @@ impl Session {
     /// thread does it.
     ///
     /// # Errors
-    /// Fails if the client closes or the two sides do not agree.
+    /// Fails if the peer closes or the two sides do not agree.
     pub(super) async fn negotiate(mut state: TlsState, stream: &TcpStream) -> io::Result<Self> {
         loop {
             let work = move || {
@@ -61,7 +61,7 @@ impl Session {
             let (processed, outcome) = spawn_blocking(work).await;
             drop(permit);
             state = processed;
-            // The alert of a failure must reach the client, too.
+            // The alert of a failure must reach the peer, too.
             let mut out = Vec::new();
             state.take_ciphertext(&mut out)?;
             stream.write_plain(out).await.0?;
@@ -107,7 +107,7 @@ impl Session {
                 return (Ok(0), buffer);
             }
             match self.receive(stream).await {
-                // Many clients close without announcing it by an alert.
+                // Many peers close without announcing the end by an alert.
                 Ok(0) => return (Ok(0), buffer),
                 Ok(_) => {}
                 Err(error) => return (Err(error), buffer),
@@ -163,7 +163,7 @@ impl Session {
         }
     }
 
-    /// Returns the certificate that the client has shown, if it has shown one.
+    /// Returns the certificate that the peer has shown, if it has shown one.
     pub(in crate::net) fn client_certificate(&self) -> Option<ClientCertificate> {
         let state = self.state.borrow();
         let chain = state.connection.peer_certificates()?;

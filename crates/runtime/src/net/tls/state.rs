@@ -53,7 +53,7 @@ impl TlsState {
         self.connection.is_handshaking()
     }
 
-    /// Gives received ciphertext to rustls until it has plaintext or needs more.
+    /// Passes received ciphertext to rustls until rustls has plaintext or all ciphertext is passed.
     ///
     /// # Errors
     /// Fails if the ciphertext is no TLS, or if rustls refuses it.
@@ -71,7 +71,7 @@ impl TlsState {
     /// Moves plaintext into the spare capacity of `buffer`; returns 0 if more ciphertext is needed.
     ///
     /// # Errors
-    /// Fails as [`Self::process`], or if the client has ended the connection without an alert.
+    /// Fails as [`Self::process`].
     pub fn decrypt(&mut self, buffer: &mut BytesMut) -> io::Result<usize> {
         let mut moved = 0;
         loop {
@@ -126,7 +126,7 @@ impl TlsState {
         Ok(())
     }
 
-    /// Returns whether the client has announced the end of the connection. Call it while there is
+    /// Returns whether the peer has announced the end of the connection. Call it while rustls has
     /// no plaintext.
     pub(super) fn is_closed(&self) -> bool {
         !self.connection.wants_read()
