@@ -309,6 +309,8 @@ impl Table {
         memtable.freeze();
         let fresh = self.memtables.make(&self.metadata());
         self.change_view(|view| TableView { memtable: fresh, ..view.clone() });
+        // A read that began before does not see the rows of the fresh memtable.
+        self.empty_ranges.begin_memtable();
     }
 
     /// Freezes the memtable and puts an empty one in its place. Returns the frozen one, which stays
