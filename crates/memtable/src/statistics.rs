@@ -68,6 +68,7 @@ impl MemtableStatistics {
     pub(crate) fn add_row(&mut self, row: &impl RowContent) {
         self.add_liveness(&row.liveness());
         self.add_deletion(row.deletion());
+        self.add_deletion(row.shadowable_deletion());
         for (id, column) in row.columns() {
             self.add_column(id);
             match column {

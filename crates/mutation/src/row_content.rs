@@ -14,8 +14,7 @@ pub trait RowContent {
     /// Returns the deletion of the whole row.
     fn deletion(&self) -> DeletionTime;
 
-    /// Returns the shadowable deletion, see [`Row::shadowable_deletion`]. Only rows of files have
-    /// one.
+    /// Returns the shadowable deletion, see [`Row::shadowable_deletion`]. Rows of views have one.
     #[inline]
     fn shadowable_deletion(&self) -> DeletionTime {
         DeletionTime::LIVE
