@@ -248,6 +248,14 @@ fn a_later_row_wins_over_those_in_older_runs() {
     }
 }
 
+#[test]
+fn a_last_row_that_fills_the_memory_is_written() {
+    let filler = "x".repeat(1_100_000);
+    let text: String =
+        (0..2).map(|at| format!("{{\"id\":1,\"at\":{at},\"v\":\"{filler}\"}}\n")).collect();
+    assert_eq!(Written::new("rows.jsonl", &text, &["--sort-memory", "1"]).rows().len(), 2);
+}
+
 /// The sort makes more runs than one merge reads, so it first merges runs into longer ones.
 #[test]
 fn many_runs_make_one_table() {

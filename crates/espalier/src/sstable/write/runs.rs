@@ -189,7 +189,9 @@ impl<'a> Sorter<'a> {
             let entries = self.sorted_in_memory();
             return self.write(options, entries, |_| {}).await;
         }
-        self.spill().await?;
+        if !self.entries.is_empty() {
+            self.spill().await?;
+        }
         // A higher level has older runs, so rows with one key come in the order of the input.
         let runs: Vec<_> = self.levels.iter().rev().flatten().cloned().collect();
         let scans = self.scans(&runs).await?;
