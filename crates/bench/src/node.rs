@@ -55,14 +55,23 @@ impl InProcessNode {
     /// Opens a new node in `directory`, which must not exist, with `memtable_bytes` bytes for its
     /// memtables.
     pub async fn open(directory: &Path, memtable_bytes: usize) -> Result<Self, BenchError> {
+        Self::open_with(directory, |configuration| configuration.memtable_bytes = memtable_bytes)
+            .await
+    }
+
+    /// Opens a new node in `directory`, which must not exist, with changed settings.
+    pub async fn open_with(
+        directory: &Path,
+        change: impl FnOnce(&mut StorageConfiguration),
+    ) -> Result<Self, BenchError> {
         // The directory is removed at the end, with everything in it.
         if FileSystem::real().exists(directory).await? {
             return Err(BenchError::Exists(directory.to_owned()));
         }
         let mut configuration = StorageConfiguration::new(directory);
-        configuration.memtable_bytes = memtable_bytes;
         // A measurement of memtables ends before a flush begins by itself.
         configuration.memtable_cleanup_threshold = 1.0;
+        change(&mut configuration);
         for (name, structure) in KINDS.into_iter().zip([
             Structure::Trie,
             Structure::SkipList,

@@ -4,12 +4,11 @@
 //! whose pages are not cached, and again from the file. The measurement checks what each statement
 //! returns: counts, sums and values.
 
-use std::{path::Path, rc::Rc, sync::Arc};
+use std::{path::Path, rc::Rc};
 
 use bytes::Bytes;
-use espalier_cql::{PreparedCache, Rows, Value};
-use espalier_runtime::{ShardContext, block_on, file::FileSystem, maybe_yield};
-use espalier_storage::{SharedStorage, StorageConfiguration};
+use espalier_cql::{Rows, Value};
+use espalier_runtime::{block_on, maybe_yield};
 
 use super::{
     BenchError,
@@ -43,17 +42,11 @@ pub fn run(arguments: &ScanArguments) -> Result<(), BenchError> {
 }
 
 async fn open(directory: &Path, page_cache_bytes: u64) -> Result<InProcessNode, BenchError> {
-    // The data directory is removed at the end, with everything in it.
-    if FileSystem::real().exists(directory).await? {
-        return Err(BenchError::Exists(directory.to_owned()));
-    }
-    let mut configuration = StorageConfiguration::new(directory);
-    configuration.memtable_bytes = 1 << 40;
-    configuration.memtable_cleanup_threshold = 1.0;
-    configuration.page_cache_bytes = usize::try_from(page_cache_bytes).unwrap_or(usize::MAX);
-    let (context, shared) = (ShardContext { index: 0, count: 1 }, SharedStorage::new());
-    let statements = Arc::new(PreparedCache::default());
-    InProcessNode::open_shard(context, Arc::new(configuration), shared, statements).await
+    InProcessNode::open_with(directory, |configuration| {
+        configuration.memtable_bytes = 1 << 40;
+        configuration.page_cache_bytes = usize::try_from(page_cache_bytes).unwrap_or(usize::MAX);
+    })
+    .await
 }
 
 async fn measure(
