@@ -13,7 +13,7 @@ use super::{
     Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
     check_table_name, create_index, guardrails,
     options::{check_counter_options, set_options},
-    unreadable,
+    scylla_options, unreadable,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
@@ -73,6 +73,7 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
     }
     let mut options = source.options.clone();
     let properties = guardrails::unignored(context, &statement.options);
+    scylla_options::warn(context, &properties);
     set_options(&mut options, &properties, context.memtables())?;
     check_counter_options(source.is_counter(), &options)?;
     let mut indexes = Vec::new();

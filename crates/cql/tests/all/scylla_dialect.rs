@@ -62,6 +62,10 @@ fn properties_of_tables_are_kept_and_described() {
         processor.query(described.trim_end_matches(';'), &mut client, &options).await.unwrap();
         let again = processor.query("DESCRIBE TABLE k.t", &mut client, &options).await.unwrap();
         assert_eq!(texts(again).remove(0), described);
+        warnings.take();
+        let like = "CREATE TABLE k.l LIKE k.t WITH paxos_grace_seconds = 1";
+        processor.query(like, &mut client, &options).await.unwrap();
+        assert_eq!(warnings.take().len(), 1);
         for wrong in [
             "CREATE TABLE k.u (k int PRIMARY KEY) WITH tombstone_gc = {'mode': 'never'}",
             "CREATE TABLE k.u (k int PRIMARY KEY) WITH paxos_grace_seconds = -1",

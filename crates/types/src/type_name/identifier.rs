@@ -2,8 +2,9 @@
 
 use std::borrow::Cow;
 
-/// Words that CQL reserves (Cassandra 5.0). As identifiers they must be quoted.
-const RESERVED: [&str; 57] = [
+/// Words that CQL reserves (Cassandra 5.0), and the two literals. As identifiers they must be
+/// quoted.
+const RESERVED: [&str; 59] = [
     "add",
     "allow",
     "alter",
@@ -22,6 +23,7 @@ const RESERVED: [&str; 57] = [
     "drop",
     "entries",
     "execute",
+    "false",
     "from",
     "full",
     "grant",
@@ -53,6 +55,7 @@ const RESERVED: [&str; 57] = [
     "table",
     "to",
     "token",
+    "true",
     "truncate",
     "unlogged",
     "update",

@@ -10,7 +10,7 @@ use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata, ViewDef
 
 use super::{
     Context, Outcome, changed, check_changeable, drop_object::changeable, guardrails,
-    options::set_options,
+    options::set_options, scylla_options,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result, SchemaChange,
@@ -49,7 +49,9 @@ pub(super) fn alter(context: &Context<'_>, statement: &AlterView<'_>) -> Outcome
     }
     guardrails::judge(context, &options)?;
     let mut altered = view.options.clone();
-    set_options(&mut altered, &guardrails::unignored(context, &options), context.memtables())?;
+    let properties = guardrails::unignored(context, &options);
+    scylla_options::warn(context, &properties);
+    set_options(&mut altered, &properties, context.memtables())?;
     let refuse = |message| Err(Error::invalid_at(context.text, statement.position, message));
     if altered.gc_grace_seconds == 0 {
         return refuse(
