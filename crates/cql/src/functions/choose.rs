@@ -1,7 +1,7 @@
 //! The choice among overloads, by Cassandra's rules.
 //!
-//! The only overload of a function must fit. Among several candidates, those whose result the
-//! receiver cannot store are ignored. The first candidate that every argument fits exactly wins.
+//! The only overload of a function must fit. Candidates whose result the receiver cannot store are
+//! ignored if there are several. The first candidate that every argument fits exactly wins.
 //! Otherwise, the only candidate that fits wins. If several fit a function, cast or negation, the
 //! only one of them that returns exactly the receiver's type wins. If several fit an operator, the
 //! one whose operands have the receiver's type wins, unless an operand is a bind marker.

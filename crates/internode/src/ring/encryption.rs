@@ -84,7 +84,8 @@ impl RingMember {
     /// Reads the certificates again; later connections use new ones. Returns whether they changed.
     ///
     /// # Errors
-    /// Fails if new certificates cannot be used. Connections that the node opens then use the old ones.
+    /// Fails if new certificates cannot be used. Connections that the node opens then use the old
+    /// ones.
     pub async fn reload_certificates(&self) -> Result<bool, TlsError> {
         match &self.encryption {
             Some(encryption) => encryption.reload().await,

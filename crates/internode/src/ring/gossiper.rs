@@ -390,7 +390,7 @@ impl Gossiper {
     ) -> Vec<Outgoing> {
         let mut probes = Vec::new();
         for (address, state) in states {
-            // What a peer sends about this node is a copy of this node's own state.
+            // A peer's state of this node is a copy of this node's own state.
             if address == self.own || !self.has_place_for(&address) {
                 continue;
             }
