@@ -121,7 +121,8 @@ impl SchedulingGroup {
     }
 }
 
-/// Returns the shares with which a group gets this part (0 to 1) of the core beside busy statements.
+/// Returns the shares with which a group gets this part (0 to 1) of the core beside busy
+/// statements.
 pub fn shares_of_part(part: f64) -> u32 {
     let part = part.clamp(0.001, 0.9);
     (f64::from(STATEMENT_SHARES) * part / (1.0 - part)).round() as u32
