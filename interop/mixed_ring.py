@@ -35,11 +35,13 @@ from espalier_node import Node, free_port, wait_until
 
 KEYSPACES = {"mixed": "'near': 2, 'far': 1", "beside": "'far': 1"}
 LEVELS = [ConsistencyLevel.QUORUM, ConsistencyLevel.ALL]
-# A kill loses no acknowledged write, hints are on disk soon, and the order of replicas is fixed.
+# A kill loses no acknowledged write, hints are on disk soon, the order of replicas is fixed, and a
+# busy machine does not fail a write.
 EXTRA_YAML = """
 commitlog_sync: batch
 commitlog_sync_period: 0ms
 hints_flush_period: 500ms
+write_request_timeout: 8s
 dynamic_snitch: false
 internode_compression: dc
 user_defined_functions_enabled: false
