@@ -10,7 +10,7 @@ use espalier_sstable::{Component, Descriptor};
 use futures_util::future::LocalBoxFuture;
 
 use super::{
-    Imported, Imports, Snapshots, Truncation, ViewBuilds,
+    Imported, Imports, Snapshots, Truncation, ViewBuilds, Views,
     import::{Becoming, find},
     snapshots::{MANIFEST, SCHEMA},
 };
@@ -69,7 +69,13 @@ impl<'n> Snapshots<'n> {
         // snapshot's files claim to hold.
         let views = ViewBuilds::of(self.node).dependent_views(&metadata);
         ViewBuilds::of(self.node).mark_views_stale(&views).await?;
-        Truncation::of(self.node).truncate_locked(metadata.id).await?;
+        // The views are emptied, too: a deletion in a view may be newer than the rows of the
+        // snapshot, which have no newer writes any more.
+        if metadata.has_views() {
+            Views::of(self.node).truncate_with_views(&metadata).await?;
+        } else {
+            Truncation::of(self.node).truncate_locked(metadata.id).await?;
+        }
         let added =
             Imports::of(self.node).add_foreign_sstables(&table, &found, Becoming::Links).await;
         // A build that began before the files were there does not count.
