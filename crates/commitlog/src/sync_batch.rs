@@ -1,6 +1,6 @@
-//! This module makes acknowledgements wait for durability: all writes of one sync batch share a
-//! [`SyncBatch`]. Throttled writes also share a batch that a timer resolves (the write pace of
-//! `storage`).
+//! This module makes acknowledgements wait for durability. Writes that one sync of the log covers
+//! share a [`SyncBatch`]. Throttled writes share another one, which `storage` resolves at the end
+//! of their delay (`flush/write_pace.rs`).
 //!
 //! Memory: for each log, one batch that gathers and one that is written; the batches of throttled
 //! writes; and one waker for each waiting write.
@@ -19,11 +19,11 @@ use crate::CommitLogError;
 
 /// A ticket is a future that resolves when an applied write may be acknowledged to its client.
 ///
-/// The database returns a ticket only for a write that is applied: its record is appended to the
-/// commit log and the memtable shows it to readers. The ticket delays the acknowledgement, never
-/// the write.
+/// `storage` returns a ticket for a write that is applied: its record is appended to the commit log
+/// and the memtable shows it to readers. A barrier returns one to a statement that writes nothing.
+/// The ticket delays the acknowledgement, never the write.
 ///
-/// The ticket resolves after both of these events, in this order:
+/// The ticket resolves once both of these events have happened:
 /// 1. The write is durable under `commitlog_sync`: under `group` and `batch` after the fdatasync
 ///    that covers its record; under `periodic`, and for tables without `durable_writes`, at once.
 /// 2. The throttling delay has passed, if flushes cannot keep up with writes at the moment.
@@ -50,8 +50,8 @@ use crate::CommitLogError;
 /// pending records first, and the end of throttling ends all delays.
 #[must_use = "the write is not acknowledged before this resolves"]
 pub struct CommitTicket {
-    /// The sync batch that makes the write durable; `None` once the batch has resolved, or if the
-    /// write needs no batch.
+    /// The sync batch that makes the write durable; `None` once a poll has found the batch
+    /// resolved, or if the write needs no batch.
     durable: Option<Rc<SyncBatch>>,
     /// The throttling delay; `None` once it has passed, or if writes are not throttled.
     delay: Option<Rc<SyncBatch>>,

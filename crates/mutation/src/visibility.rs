@@ -45,8 +45,8 @@ impl Visibility {
     }
 
     /// Passes the visible cells of simple columns to `take`. Returns whether the row exists: its
-    /// liveness is visible, or a cell of a column that `is_known` accepts. Cells in memory may be
-    /// older than the drop of their column, and these do not make a row exist.
+    /// liveness is visible, or a column that `is_known` accepts has a visible cell. Callers let
+    /// `is_known` refuse dropped columns, because memory may still have cells of them.
     #[inline]
     pub fn visible_cells<'r>(
         &self,

@@ -1,4 +1,5 @@
-//! The part of the file behind its blocks and its trie.
+//! The end of SecondaryIndex_NAME.db, behind the blocks and the trie: the description, then its
+//! position, the version and the magic.
 
 use espalier_trie::page::PAGE_SIZE;
 
@@ -13,7 +14,7 @@ const VERSION: u32 = 2;
 /// Bytes of the end of the file: position of the description, version, magic.
 pub(super) const END_BYTES: usize = 16;
 
-/// The contents of a component, which its last bytes name.
+/// The contents of a component. The magic in its last bytes says which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
     /// Blocks of entries.
@@ -68,7 +69,7 @@ impl Description {
         }
         let position = u64::from_be_bytes(*position);
         if length.checked_sub(END_BYTES as u64).is_none_or(|most| position > most) {
-            return Err(corrupt("its description begins behind its end"));
+            return Err(corrupt("its description begins behind its last 16 bytes"));
         }
         Ok((position, contents))
     }
@@ -91,7 +92,9 @@ impl Description {
         let (pages, root) = (number()?, number()?);
         let blocks_end = pages.saturating_mul(PAGE_SIZE as u64);
         if blocks_end > position || (root != 0 && !(blocks_end..position).contains(&root)) {
-            return Err(corrupt("its blocks or the root of its trie lie elsewhere"));
+            return Err(corrupt(
+                "the root of its trie is not between its blocks and its description",
+            ));
         }
         if rest.is_empty() {
             Ok(Self { signature, partitions, entries, pages, root })

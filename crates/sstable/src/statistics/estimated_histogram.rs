@@ -1,5 +1,6 @@
-//! This module counts values in buckets that grow by a fifth: sizes of partitions and numbers of
-//! their cells. Format: docs/formats/statistics.md.
+//! This module counts sizes of partitions, and numbers of cells of partitions, in buckets. The
+//! upper end of a bucket is 1.2 times the one before, rounded, and at least 1 more. Format:
+//! docs/formats/statistics.md.
 
 /// Number of buckets for partition sizes in bytes, without the overflow bucket.
 pub const PARTITION_SIZE_BUCKETS: usize = 155;

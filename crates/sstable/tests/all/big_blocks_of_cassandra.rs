@@ -9,7 +9,7 @@ use espalier_sstable::index::big::{
     promoted_index::{LastBlockLength, PromotedIndexBuilder},
 };
 
-/// Makes an Index.db from Data.db.
+/// Makes an Index.db from the keys and positions of `entries`, with blocks cut from Data.db.
 fn make(
     fixture: &BigFixture,
     data: &[u8],

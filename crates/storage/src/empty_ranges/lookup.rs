@@ -1,5 +1,5 @@
-//! Shows a read of one partition the empty ranges as they were when the read opened its sources, so
-//! that the read sees one state.
+//! Gives a read of one partition the empty ranges of the moment at which the read opened its
+//! sources, so that ranges and sources show the same writes.
 
 use std::rc::Rc;
 
@@ -19,8 +19,8 @@ struct KnownInPartition {
 }
 
 impl EmptyRangeAccess {
-    /// Returns the ranges for a read of a partition that opens its sources at the same moment, and
-    /// the number of live writes so far. Returns `None` for both if the sources do not show all
+    /// Returns the empty ranges for a read that opens its sources now, and the number of writes so
+    /// far of rows that are not dead. Returns `None` for both if the sources do not show all
     /// writes.
     #[inline]
     pub(super) fn at_opening(
@@ -82,7 +82,8 @@ impl KnownEmpty for KnownInPartition {
     }
 }
 
-/// Returns whether `first` begins the path of a bound among a partition's rows.
+/// Returns whether a path within a partition that begins with `first` is a bound among the
+/// partition's rows.
 fn is_bound(first: u8) -> bool {
     first >= path::BOTTOM && first != path::BEHIND
 }

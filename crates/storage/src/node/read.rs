@@ -55,7 +55,8 @@ impl Node {
                 break;
             }
             command.resume = None;
-            // The window in which tombstones are counted continues on the next shard.
+            // Tombstones are counted for each `window_rows` rows. If the read has dropped some, it
+            // returns at most the rest of the present window.
             let window = command.limits.window_rows;
             if result.dropped > 0 && window < usize::MAX {
                 let left = window - result.row_count() % window;

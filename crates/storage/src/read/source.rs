@@ -31,14 +31,16 @@ pub(crate) enum Source<'scan> {
     Cached(Box<CachedPartition<ReadView>>),
     /// The partition in an SSTable.
     File(FileSource<'scan>),
-    /// The merged partition of all scans, which is added to the row cache.
+    /// A partition that is merged from the scans of the SSTables. Its fragments are added to the
+    /// row cache as they are returned.
     Filled(Box<FilledPartition<FileSource<'scan>>>),
-    /// A row that was collected from several sources.
+    /// A partition of at most one row, which was read or made before.
     Row(PartitionHeader, Option<Row>),
 }
 
 impl Source<'_> {
-    /// Makes a source of a single row; the row carries the partition's deletion.
+    /// Makes a source of a single row. The row has the deletion of its partition, so the header has
+    /// none.
     pub(crate) fn only_row(key: DecoratedKey, row: Option<Row>) -> Self {
         Self::Row(PartitionHeader { key, deletion: DeletionTime::LIVE, static_row: None }, row)
     }
@@ -58,6 +60,7 @@ impl UnfilteredStream for Source<'_> {
     }
 
     async fn next(&mut self) -> Result<Option<Unfiltered>, StorageError> {
+        // The stream of a file yields by itself.
         if let Self::File(partition) = self {
             return partition.next().await;
         }
@@ -66,13 +69,13 @@ impl UnfilteredStream for Source<'_> {
         maybe_yield().await;
         let next = match self {
             Self::Memtable(partition) => partition.next().await?,
-            // The file's stream yields by itself.
+            // Not reached, see above.
             Self::File(partition) => return partition.next().await,
-            // Its fragments are counted where they are read from files.
+            // Its fragments are counted where they are read from the cache or from files.
             Self::Cached(partition) => return partition.next().await,
             // Its fragments are counted where they are merged.
             Self::Filled(partition) => return partition.next().await,
-            // Its fragments were counted when it was collected.
+            // Reads of files and of one cached partition have counted the row.
             Self::Row(_, row) => return Ok(row.take().map(Unfiltered::Row)),
         };
         if trace::is_on()

@@ -44,8 +44,8 @@ pub struct TlsOptions {
     /// A PEM file with the private key of the certificate, without a password.
     pub key: PathBuf,
     /// A PEM file with the certificates that may sign certificates of clients and of other nodes.
-    /// Required if the node asks for certificates of clients, and for a connector, because the
-    /// authority of the node's own certificate may sign for anyone.
+    /// Required if the node asks for certificates of clients, and for a connector. The authority of
+    /// the node's own certificate is not the default, because it may sign certificates of others.
     pub truststore: Option<PathBuf>,
     /// Says if clients must show a certificate.
     pub client_certificates: ClientCertificates,
@@ -92,8 +92,9 @@ impl Contents {
     ///
     /// # Errors
     /// Fails if a file is not PEM or lacks a part, if a cipher suite is unknown, if the key does
-    /// not belong to the certificate, or if the options ask for certificates of clients without a
-    /// truststore.
+    /// not belong to the certificate, if the options ask for certificates of clients without a
+    /// truststore, or if rustls refuses a certificate of the truststore, or the suites with the
+    /// versions.
     pub(super) fn build(&self, options: &TlsOptions) -> Result<Arc<ServerConfig>, TlsError> {
         let Identity { provider, chain, key } = self.identity(options)?;
         let refused = |error| rejected(&options.certificate, &error);
@@ -178,9 +179,10 @@ impl Contents {
     }
 }
 
-/// Makes all users of rustls in the process, such as HTTP clients, use the acceptors' cryptography.
+/// Makes aws-lc-rs the cryptography of users of rustls in the process that choose none, such as
+/// HTTP clients.
 pub fn provide_cryptography() {
-    // An error says that the process has one already.
+    // The call fails if the process has a default already, which then stays.
     let _ = aws_lc_rs::default_provider().install_default();
 }
 
@@ -199,7 +201,8 @@ fn supported(version: TlsVersion) -> &'static SupportedProtocolVersion {
     }
 }
 
-/// Returns the cryptography with these cipher suites only, in this order of preference.
+/// Returns the cryptography with these cipher suites only, or with all if none is named. A
+/// connector prefers them in this order; an acceptor follows the order of the client.
 fn provider(names: &[String]) -> Result<CryptoProvider, TlsError> {
     let mut provider = aws_lc_rs::default_provider();
     if names.is_empty() {
@@ -252,7 +255,7 @@ fn not_pem(path: &Path, error: &rustls::pki_types::pem::Error) -> TlsError {
 
 fn refuse_keystore(path: &Path, content: &[u8]) -> Result<(), TlsError> {
     const JKS: &[u8] = &[0xFE, 0xED, 0xFE, 0xED];
-    /// A DER sequence of more than 255 bytes.
+    /// The begin of a DER sequence of 256 to 65,535 bytes.
     const DER: &[u8] = &[0x30, 0x82];
     let (kind, command) = if content.starts_with(JKS) {
         let command = "keytool -importkeystore -srckeystore FILE -destkeystore node.p12 \
