@@ -1,8 +1,10 @@
 //! Conditions that a secondary index must not answer, limits of index names and entries, copies of
 //! tables with indexes, and prepared schema statements after a USE.
 
+use std::time::Duration;
+
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult};
-use espalier_runtime::{block_on, file::FileSystem};
+use espalier_runtime::{block_on, file::FileSystem, time};
 
 use super::support::node::{execute, open, rows};
 
@@ -83,6 +85,10 @@ fn a_write_with_too_many_bytes_of_entries_is_refused_before_it_is_logged() {
             "CREATE INDEX by_s ON k.t (s)",
         ] {
             execute(&processor, statement).await.unwrap();
+        }
+        // The node logs in the background that the index is built.
+        while rows(&processor, "SELECT * FROM system.\"IndexInfo\"", None).await.0 == 0 {
+            time::sleep(Duration::from_millis(1)).await;
         }
         let key = "ab".repeat(60_000);
         let insert = |elements: u32, tail: &str| {

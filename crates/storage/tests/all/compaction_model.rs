@@ -26,6 +26,7 @@ const STRATEGIES: [&str; 4] = [
 
 struct History {
     seed: u64,
+    clock: ManualClock,
     model: Model,
     writer: Writer,
     partitions: u64,
@@ -33,7 +34,16 @@ struct History {
 }
 
 impl History {
+    /// Sets the time of the next read or write. The clock moves while a compaction waits for the
+    /// disk, and the compaction then purges cells that have expired meanwhile.
+    fn look_at_clock(&mut self) {
+        let now_s = u32::try_from(self.clock.now_micros() / 1_000_000).unwrap();
+        self.writer.now_s = now_s;
+        self.model.now_s = now_s;
+    }
+
     async fn read(&mut self, database: &Node, table: &Arc<TableMetadata>, step: u64) {
+        self.look_at_clock();
         let command = self.writer.command(table, self.partitions, self.spread);
         let mut expected = self.model.read(&command);
         forget_liveness(&mut expected);
@@ -49,6 +59,7 @@ impl History {
     }
 
     async fn read_all(&mut self, database: &Node, table: &Arc<TableMetadata>, step: u64) {
+        self.look_at_clock();
         let mut command = command(table, ReadTarget::Range(KeyRange::full()));
         command.now_s = self.writer.now_s;
         let mut expected = self.model.read(&command);
@@ -59,6 +70,7 @@ impl History {
     }
 
     async fn write(&mut self, database: &Node, table: &Arc<TableMetadata>) {
+        self.look_at_clock();
         let update = self.writer.update(table, self.partitions, self.spread);
         if !update.is_empty() {
             self.model.writes.push(update.clone());
@@ -140,8 +152,8 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
     let clock = ManualClock::new(i64::from(NOW) * 1_000_000).moving_when_idle();
     let _installed = clock.install();
     let mut file_system = FileSystem::simulated(seed);
-    let mut history =
-        History { seed, model: Model::default(), writer: Writer::new(seed), partitions, spread };
+    let (model, writer) = (Model::default(), Writer::new(seed));
+    let mut history = History { seed, clock: clock.clone(), model, writer, partitions, spread };
     let mut is_created = false;
     for _ in 0..3 {
         run(async {
@@ -157,9 +169,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
             }
             let table = table(&database, &definition().name);
             for step in 0..steps {
-                let now_s = u32::try_from(clock.now_micros() / 1_000_000).unwrap();
-                history.writer.now_s = now_s;
-                history.model.now_s = now_s;
+                history.look_at_clock();
                 match history.writer.below(14) {
                     0 => history.flush(&database).await,
                     1 => history.compact(&database, &file_system, &table, step).await,
