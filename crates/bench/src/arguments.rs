@@ -173,8 +173,8 @@ pub struct IndexesArguments {
         value_parser = value_parser!(u64).range(1..=1 << 22)
     )]
     pub elements: u64,
-    /// How long a task may hold the core, in microseconds; the command fails if the shortest of all
-    /// rounds is longer
+    /// The maximum time in microseconds for which a task may hold the core; the command fails if
+    /// the shortest of all rounds is longer
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub max_us: u64,
     /// The rounds

@@ -50,7 +50,7 @@ const USAGE_INTERVAL: Duration = Duration::from_micros(500);
 struct Core {
     task_started: Cell<u64>,
     countdown: Cell<Countdown>,
-    /// When [`maybe_yield`] last read the clock.
+    /// The tick at which [`maybe_yield`] last read the clock.
     clock_read: Cell<u64>,
     quick_ticks: Cell<u64>,
     accounts: Accounts,

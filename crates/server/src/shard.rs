@@ -191,9 +191,9 @@ impl ShardServer {
         Ok(address)
     }
 
-    /// Begins to write the audit log. If the configuration has an address for the admin API and the
-    /// metrics, begins to serve them and to watch the certificates, and returns that address. The
-    /// caller does this on one shard of the node.
+    /// Begins to write the audit log and to watch the certificates. If the configuration has an
+    /// address for the admin API and the metrics, begins to serve them, and returns that address.
+    /// The caller does this on one shard of the node.
     ///
     /// # Errors
     ///

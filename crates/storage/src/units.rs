@@ -44,8 +44,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Parses the value of `--memory` in bytes: a number, alone or with `K`, `M`, `G`, `T`, `KB` … `TB`
-/// or `KiB` … `TiB` (all powers of 1024), in any case.
+/// Parses the value of `--memory` in bytes: a number, alone or with `K`, `M`, `G`, `T`, `KB` …
+/// `TB` or `KiB` … `TiB` (all powers of 1024), in any case.
 ///
 /// # Errors
 /// Fails if the text is neither, or does not fit into 64 bits.

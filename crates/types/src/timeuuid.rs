@@ -42,8 +42,8 @@ pub fn unix_timestamp_micros(uuid: &[u8]) -> Option<i64> {
     ticks(uuid).map(|ticks| (ticks as i64 - UNIX_EPOCH_TICKS).div_euclid(10))
 }
 
-/// Returns the ms since 1970 of a version 1 UUID; `None` for anything else. Before 1970, the µs are
-/// rounded to ms towards zero, as in Cassandra.
+/// Returns the ms since 1970 of a version 1 UUID; `None` for anything else. Before 1970, the µs
+/// are rounded to ms towards zero, as in Cassandra.
 pub fn unix_timestamp_millis(uuid: &[u8]) -> Option<i64> {
     unix_timestamp_micros(uuid).map(|micros| micros / 1000)
 }

@@ -137,7 +137,7 @@ pub struct GroupReport {
     pub shares: u32,
     /// The time for which its tasks held the core, in microseconds.
     pub run_us: u64,
-    /// How many times its tasks were polled.
+    /// The number of polls of its tasks.
     pub polls: u64,
     /// Its longest poll, in microseconds.
     pub longest_us: u64,

@@ -3,7 +3,7 @@
 //! A search knows the errors of the similarities that it returns. A code that it leaves out may
 //! have a greater scale, and then its similarity may be more wrong. So the search keeps the
 //! greatest similarity of each class of scales, and states the error of all classes in the end.
-//! That costs no look at the error of each code.
+//! Then it need not compute the error of each code.
 
 use super::codes::CodedQuery;
 

@@ -156,8 +156,8 @@ impl RowCounts {
 }
 
 /// Removes the data of `row` that `later`, a later row of the input, replaces, if the input has no
-/// timestamp for both. All such rows get the timestamp `undated`, in µs; the later row wins, as the
-/// later of two INSERTs does. CQL's reconciliation decides between other rows.
+/// timestamp for both. All such rows get the timestamp `undated`, in µs; the later row wins, as
+/// the later of two INSERTs does. CQL's reconciliation decides between other rows.
 fn remove_replaced(row: &mut Row, later: &Row, undated: i64) {
     if later.liveness.timestamp == undated && row.liveness.timestamp == undated {
         row.liveness = Liveness::NONE;

@@ -62,8 +62,8 @@ pub struct WrittenRows {
 
 impl<'a> Sorter<'a> {
     /// Creates a sorter that keeps runs in `directory`. The directory is created when it is needed
-    /// and removed by [`Sorter::remove_runs`]. `undated` is the timestamp, in µs, of rows that have
-    /// none in the input, if there may be such rows.
+    /// and removed by [`Sorter::remove_runs`]. `undated` is the timestamp, in µs, of rows that
+    /// have none in the input, if there may be such rows.
     pub fn new(
         file_system: FileSystem,
         table: Arc<TableMetadata>,
