@@ -11,7 +11,7 @@
 use std::{ops::Range, sync::Arc};
 
 use espalier_mutation::{
-    DecoratedKey, IndexedColumn, IndexedRow, PartitionHeader, Row, put_entry_value,
+    DecoratedKey, IndexedColumn, IndexedRow, PartitionHeader, Row,
     schema::{IndexMetadata, TableMetadata},
 };
 use espalier_runtime::{file::FileSystem, maybe_yield, spawn_blocking};
@@ -159,10 +159,7 @@ impl IndexBuilders {
         let clustering = (!is_static).then_some(&*row.clustering.values);
         let indexed = IndexedRow { key: key.borrowed(), clustering, row };
         let mut outcome = Ok(false);
-        column.for_each_value_of(&indexed, elements, form, |form| {
-            entry.clear();
-            put_entry_value(form, entry);
-            column.put_place(table.comparator(), key.borrowed(), clustering, entry);
+        column.for_each_entry_of(table.comparator(), &indexed, elements, (form, entry), |entry| {
             if outcome.is_ok() {
                 outcome = entries.put(entry, ());
             }
@@ -191,9 +188,14 @@ impl IndexBuilders {
     /// Returns whether [`Self::make_room`] would write.
     #[inline]
     pub(crate) fn wants_room(&self) -> bool {
+        self.has_run() || self.vectors.iter().any(VectorBuilder::is_full)
+    }
+
+    /// Returns whether the tries are large enough for a run.
+    #[inline]
+    fn has_run(&self) -> bool {
         let used = |builder: &IndexBuilder| builder.entries.used_bytes();
         self.builders.iter().map(used).sum::<usize>() >= self.run_bytes
-            || self.vectors.iter().any(VectorBuilder::is_full)
     }
 
     /// Writes the largest trie as a run once the tries are large, and the vectors of each full
@@ -204,7 +206,7 @@ impl IndexBuilders {
         writer: &SSTableWriter,
     ) -> Result<(), CompactionError> {
         let used = |builder: &IndexBuilder| builder.entries.used_bytes();
-        if self.builders.iter().map(used).sum::<usize>() >= self.run_bytes
+        if self.has_run()
             && let Some(largest) = self.builders.iter_mut().max_by_key(|builder| used(builder))
         {
             largest.write_run(file_system, writer).await?;
@@ -301,7 +303,8 @@ mod tests {
 
     use bytes::Bytes;
     use espalier_mutation::{
-        Cell, Clustering, ColumnData, ComplexColumn, DeletionTime, Unfiltered, path, put_form,
+        Cell, Clustering, ColumnData, ComplexColumn, DeletionTime, Unfiltered, path,
+        put_entry_value, put_form,
         schema::{IndexKind, TARGET_OPTION, TableBuilder, TableId},
     };
     use espalier_runtime::block_on;

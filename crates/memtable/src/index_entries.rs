@@ -6,7 +6,7 @@
 use std::ops::Range;
 
 use espalier_mutation::{
-    DecoratedKeyRef, IndexedColumn, IndexedRow, PartitionUpdate, RowContent, put_entry_value,
+    DecoratedKeyRef, IndexedColumn, IndexedRow, PartitionUpdate, RowContent,
     schema::{IndexMetadata, TableMetadata, VectorIndexOptions},
 };
 use espalier_trie::{
@@ -55,21 +55,18 @@ struct Trie {
 }
 
 impl Trie {
-    /// Adds the entries of some elements of a row. `form` and `entry` are scratch space.
+    /// Adds the entries of some elements of a row. `scratch` is space for a form and an entry.
     #[inline]
     fn add<R: RowContent, V: AsRef<[u8]>>(
         &mut self,
         table: &TableMetadata,
         row: &IndexedRow<'_, R, V>,
         elements: Range<usize>,
-        (form, entry): (&mut Vec<u8>, &mut Vec<u8>),
+        scratch: (&mut Vec<u8>, &mut Vec<u8>),
     ) -> Result<(), TrieFull> {
         let Self { column, entries, .. } = self;
         let mut outcome = Ok(());
-        column.for_each_value_of(row, elements, form, |form| {
-            entry.clear();
-            put_entry_value(form, entry);
-            column.put_place(table.comparator(), row.key, row.clustering, entry);
+        column.for_each_entry_of(table.comparator(), row, elements, scratch, |entry| {
             if outcome.is_ok() {
                 outcome = entries.put(entry, ()).map(|_| ());
             }

@@ -153,6 +153,25 @@ impl IndexedColumn {
         }
     }
 
+    /// Calls `take` with the entry of each value of the index in some cells of a row, of which
+    /// [`Self::element_count`] returns the number. `form` and `entry` are scratch space.
+    #[inline]
+    pub fn for_each_entry_of<R: RowContent, V: AsRef<[u8]>>(
+        &self,
+        comparator: &ClusteringComparator,
+        indexed: &IndexedRow<'_, R, V>,
+        elements: Range<usize>,
+        (form, entry): (&mut Vec<u8>, &mut Vec<u8>),
+        mut take: impl FnMut(&[u8]),
+    ) {
+        self.for_each_value_of(indexed, elements, form, |form| {
+            entry.clear();
+            put_entry_value(form, entry);
+            self.put_place(comparator, indexed.key, indexed.clustering, entry);
+            take(entry);
+        });
+    }
+
     /// Calls `take` with the form of each value of the index in a row. `form` is scratch space.
     #[inline]
     pub fn for_each_value<R: RowContent, V: AsRef<[u8]>>(
