@@ -40,8 +40,8 @@ ROWS_keyvalue=${ROWS_keyvalue:-1000000}
 ROWS_typical=${ROWS_typical:-200000}
 ROWS_large=${ROWS_large:-500000}
 SERVER_PERCENT=${SERVER_PERCENT:-100}
-# The server runs on that one of the first two cores which the disk interrupts more, because the
-# interrupts are work for the server, also those of the syncs for which it waits.
+# The server runs on the one of the first two cores that gets more of the disk's interrupts, because
+# these interrupts are the server's work, including those of the syncs for which it waits.
 disk_core=$(awk '/-req\.|nvme|ahci/ { zero += $2; one += $3 } END { print (one > zero) ? 1 : 0 }' \
   /proc/interrupts 2> /dev/null || echo 0)
 SERVER_CORE=${SERVER_CORE:-$disk_core}

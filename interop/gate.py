@@ -1,7 +1,7 @@
 """Chooses the cases that a test runs: all of them in `make nightly`, a part of them in the gate.
 
 Environment variables: `NIGHTLY`, if it is not empty, runs all; `TEST_SEED` chooses the part for the
-gate (interop/scripts/test.sh sets it to the day of the last commit)."""
+gate (interop/scripts/test.sh computes it from the day of the last commit)."""
 import os
 
 RUNS_ALL = bool(os.environ.get("NIGHTLY"))

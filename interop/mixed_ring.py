@@ -268,7 +268,7 @@ def write_conditionally(ring, draw, count):
 
 
 def check_reads(ring, tables, coordinators=("near", "far")):
-    """Compares answers at QUORUM and ALL with those of `beside`; returns how many there were."""
+    """Compares answers at QUORUM and ALL with those of `beside`; returns the number of answers."""
     count = failed = 0
     levels = {"QUORUM": ConsistencyLevel.QUORUM, "ALL": ConsistencyLevel.ALL}
     asked = [(coordinators[0], "QUORUM"), (coordinators[-1], "ALL")]

@@ -2,8 +2,8 @@
 linearizable.
 
 Cassandra coordinates. Each quorum has our node: no promise, proposal or commit is decided without
-it. Either the ring has two replicas, or three of which one is down. In a full run, our node is
-killed in between.
+it. The ring has two replicas, or it has three replicas of which one is down. In a full run, our
+node is killed in between.
 """
 import time
 

@@ -69,8 +69,8 @@ class Client(threading.Thread):
 
 def check(ring, random_seed, minutes):
     """Runs the clients for some minutes; returns the numbers of writes and reads. Our node writes
-    its memtables to files meanwhile, and compacts them. Cassandra's nodes do not: their digests of
-    some deletions depend on the files in which they are."""
+    its memtables to files meanwhile, and compacts them. Cassandra's nodes do neither, because their
+    digests of some deletions depend on the files in which the deletions are."""
     clients, ends = [], threading.Event()
     for number in range(CLIENTS):
         tables = tables_of(number, random.Random(f"{random_seed} load {number}"))

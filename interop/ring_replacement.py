@@ -1,5 +1,5 @@
 """Replacement in place: our node takes the place of a Cassandra node of a mixed ring, with its
-files, and the Cassandra node comes back. The ring reads on meanwhile."""
+files, and the Cassandra node comes back. Reads of the ring continue meanwhile."""
 import random
 import shutil
 import time
@@ -53,14 +53,14 @@ def check(ring):
     try:
         node.start()
         replacing = mixed_ring.alone(node)
-        # The ring reads on with two nodes of ours and one of Cassandra.
+        # Reads continue with two nodes of ours and one of Cassandra.
         ring.wait_until_whole([ring.far])
         peer = ring.far.execute("SELECT host_id, tokens FROM system.peers_v2 "
                                 "WHERE peer = '127.0.0.1'").one()
         assert (peer[0], list(peer[1])) == (host_id, [str(mixed_ring.TOKENS[0])])
         assert ring.local_rows(replacing, tables) == expected
         assert mixed_ring.check_reads(ring, tables, ["far"]) > 50
-        # It goes on as a member, also after a kill.
+        # The node stays a member, also after a kill.
         mixed_ring.write(ring, tables, part(2000, 50), [ring.far])
         node.restart(kill=True)
         ring.wait_until_whole([ring.far])
@@ -91,7 +91,7 @@ def check(ring):
 
 
 def copy_new_files(node, cassandra):
-    """Copies the files that the Cassandra node lacks, as `cp -n` does; returns how many."""
+    """Copies the files that the Cassandra node lacks, as `cp -n` does; returns their number."""
     source, target = node.directory / "data", cassandra.directory / "data" / "data"
     count = 0
     for table in [*source.glob("mixed/*-*"), *source.glob("system/paxos-*")]:

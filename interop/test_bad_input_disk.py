@@ -144,7 +144,7 @@ def test_full_disk(node, small_disk):
         load.check(node)
         assert node.is_running()
 
-        # With room again, the same connections go on.
+        # With room again, the same connections continue.
         ballast.unlink()
         deadline = time.monotonic() + 30
         while load.one(wire).code is not None:

@@ -137,7 +137,8 @@ def test_startup_needs_sense(node, version):
 
 
 def test_bodies_that_are_too_large(node):
-    """The limit is 16 MiB by default; a larger body is skipped, and the connection goes on."""
+    """The limit is 16 MiB by default; the node skips a larger body, and the connection stays
+    open."""
     with Wire(node) as wire:
         size = 16 * MIB + 1
         wire.send_raw(wire.envelope(QUERY, b"", stream=9, length=size))

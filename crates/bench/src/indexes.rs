@@ -32,8 +32,8 @@ const VALUES: u64 = 1000;
 ///
 /// # Errors
 ///
-/// Every failure of the engine, an index that finds other rows than were written, and a task that
-/// holds the core for too long.
+/// Fails if the engine fails, if an index finds other rows than were written, or if a task holds
+/// the core for too long.
 pub fn run(arguments: &IndexesArguments) -> Result<(), BenchError> {
     block_on(async {
         let mut rounds = Vec::new();
@@ -164,7 +164,7 @@ impl Table {
         Ok(compactions.compact(KEYSPACE, Some(&self.name), false).await?)
     }
 
-    /// Checks how many rows each index finds.
+    /// Checks the number of rows that each index finds.
     async fn expect(&self, rows: u64) -> Result<(), BenchError> {
         let of = |value: u64| (0..rows).filter(|row| row % VALUES == value).count() as u64;
         let with_element: u64 = (0..ELEMENTS).map(|element| of(VALUES - 1 - element)).sum();

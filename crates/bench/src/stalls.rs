@@ -11,14 +11,15 @@ use espalier_runtime::{
 
 use super::{BenchError, print_line};
 
-/// A piece of work, the task that held the core longest meanwhile, and how long all of it took.
+/// A piece of work, the task that held the core longest during the work, and the time of the whole
+/// work.
 pub(super) struct Stall {
     what: String,
     report: StallReport,
     took_ms: f64,
 }
 
-/// The stalls of one round; every round has the same ones in the same order.
+/// The stalls of one round; every round has the same pieces of work in the same order.
 pub(super) struct Round(pub(super) Vec<Stall>);
 
 /// Prints the shortest stall of the rounds. Returns an error if it is longer than `max_us`.
@@ -48,7 +49,7 @@ pub(super) fn print(parts: &[&[Round]], max_us: u64) -> Result<(), BenchError> {
     }
 }
 
-/// Runs a task and records the longest time that a task held the core meanwhile.
+/// Runs a task and records the longest time that any task held the core while it ran.
 pub(super) async fn watch(
     what: String,
     task: impl Future<Output = Result<(), BenchError>> + 'static,

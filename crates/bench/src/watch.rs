@@ -48,7 +48,7 @@ impl Watch {
 pub struct Round {
     /// Number of operations, or of bytes.
     pub operations: u64,
-    /// The time of all of them.
+    /// The time of all operations.
     pub lap: Lap,
 }
 

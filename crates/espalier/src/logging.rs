@@ -49,8 +49,8 @@ pub fn start(filter: Option<&str>) -> Result<(), String> {
     Ok(())
 }
 
-/// Writes each event as one line: escapes the control characters in it, except tab and ESC. ESC
-/// stays because the formatter writes it for colours, and escapes an ESC in a value.
+/// Writes each event as one line: escapes the control characters in the event, except tab and ESC.
+/// ESC stays because the formatter writes ESC for colours, and itself escapes an ESC in a value.
 struct OneLine<W>(W);
 
 impl<W: Write> Write for OneLine<W> {

@@ -1,8 +1,8 @@
 //! Chooses the number of random cases of a test, and the first seed.
 //!
 //! A test names the number of cases of a full run. The gate runs a tenth of them, from a seed that
-//! the test script takes from the commit; `make nightly` runs all. A test run by hand runs a tenth
-//! from seed 0, so it can be repeated. Settings by environment:
+//! the test script computes from the day of the last commit; `make nightly` runs all. A test that
+//! is run by hand runs a tenth from seed 0, so the run can be repeated. Settings by environment:
 //!
 //! - `NIGHTLY`: any value but the empty one runs all cases.
 //! - `TEST_CASES=N`: each test runs N cases; [`sample`] ignores it.
@@ -15,8 +15,8 @@ use proptest::test_runner::{Config, RngSeed};
 /// The gate runs one case of this many.
 const GATE_PART: u64 = 10;
 
-/// Returns whether all cases run. A test that asserts the number of times that its cases met
-/// something asserts it only if all cases run, or asserts less by [`at_least`].
+/// Returns whether all cases run. A test that asserts the number of times that something happened
+/// asserts the full number only if all cases run, and otherwise the smaller number of [`at_least`].
 pub fn runs_all() -> bool {
     std::env::var_os("NIGHTLY").is_some_and(|value| !value.is_empty())
 }

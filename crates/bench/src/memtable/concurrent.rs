@@ -1,10 +1,11 @@
 //! Measures reads during writes: reader tasks run on the memtable's shard, as the connections of a
 //! node do.
 //!
-//! Each reader has a read of a row due every millisecond, or of a page every ten, even if its last
-//! read was slow, so that reads behind a slow read count as slow. One writer writes as fast as it
-//! can and yields as any task does. Reads are checked: a row that was written is there, and a page
-//! has all rows of its range that were written before the page was requested.
+//! For each reader a read of a row is due every millisecond, or a read of a page every ten
+//! milliseconds, even if the reader's last read was slow, so that reads behind a slow read count as
+//! slow. One writer writes as fast as it can and yields as any task does. Reads are checked: a row
+//! that was written is there, and a page has all rows of its range that were written before the
+//! page was requested.
 
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;

@@ -45,7 +45,7 @@ pub enum Population {
         /// Rows of each wide partition.
         rows: u64,
     },
-    /// `percent` of the writes go to different rows of one partition, each of the others to a
+    /// `percent` of the writes go to different rows of one partition; each other write goes to a
     /// partition of its own.
     Dominated {
         /// Percentage from 0 to 100.

@@ -8,8 +8,8 @@
 //! ```
 //!
 //! As in Cassandra, the configurations that inherit are resolved after all others, in the order of
-//! the file, and may inherit from any that is resolved already. `trie`, `skiplist` and `default`
-//! (the trie) exist unless the operator defines them otherwise.
+//! the file, and may inherit from each configuration that is resolved already. `trie`, `skiplist`
+//! and `default` (the trie) are predefined, and the operator may define them otherwise.
 
 use std::collections::BTreeMap;
 

@@ -1,9 +1,9 @@
 //! The settings of a node. This module reads the file, `--set` and the flags, and produces the
 //! configurations of storage and server.
 //!
-//! A flag beats `--set`, which beats the file. An unknown key is an error, and so is a known key
-//! that asks for something that does not exist here. The node logs each known key without effect,
-//! so that it ignores no setting silently.
+//! A flag overrides `--set`, which overrides the file. An unknown key is an error, and so is a
+//! known key that asks for something that does not exist here. The node logs each known key without
+//! effect, so that it ignores no setting silently.
 //!
 //! | module | what it does |
 //! | --- | --- |

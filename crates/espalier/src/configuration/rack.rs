@@ -1,7 +1,7 @@
 //! Finds the data centre and the rack of a member of a ring by its snitch.
 //!
-//! `cassandra-rackdc.properties` is beside the file of `--config`. It has Java's form of
-//! properties, one on each line: `dc=east`.
+//! `cassandra-rackdc.properties` is beside the file of `--config`. The file has Java's form of
+//! properties, one property on each line: `dc=east`.
 
 use super::document::Value;
 use super::error::{ConfigurationError, Origin};

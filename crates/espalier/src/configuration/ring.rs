@@ -1,7 +1,7 @@
 //! Resolves the settings of a member of a Cassandra ring, by the names of cassandra.yaml.
 //!
-//! They have an effect only with `join_ring: true`. A node without it is a cluster of its own and
-//! ignores them, so that a stock cassandra.yaml starts such a node.
+//! These settings have an effect only with `join_ring: true`. A node without `join_ring` is a
+//! cluster of its own and ignores the others, so that a stock cassandra.yaml starts such a node.
 
 mod encryption;
 
@@ -152,7 +152,7 @@ impl Given {
     }
 
     /// Reads the tokens: one, or several with commas between them. A node that replaces a Cassandra
-    /// node needs none, because the Cassandra node's files have them.
+    /// node needs no `initial_token`, because the Cassandra node's files have the tokens.
     fn tokens(&self, replaces: bool) -> Result<Vec<Token>, ConfigurationError> {
         let key = "initial_token";
         let Some(text) = self.text(key)? else {

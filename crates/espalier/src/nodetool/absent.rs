@@ -60,7 +60,7 @@ const OF_CLUSTERS: &[&str] = &[
     "truncatehints",
 ];
 
-/// Returns an error that says more about a known command of Cassandra's nodetool than clap's.
+/// Returns clap's error, or a more helpful one if the command is one of Cassandra's nodetool.
 pub fn explain(error: clap::Error) -> clap::Error {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidSubcommand) else {
         return error;

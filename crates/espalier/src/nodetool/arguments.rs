@@ -121,7 +121,7 @@ pub enum NodetoolCommand {
     /// Show the options of the audit log
     #[command(name = "getauditlog")]
     GetAuditLog,
-    /// Take the certificates for clients from their files again
+    /// Read all certificates from their files again
     #[command(name = "reloadssl")]
     ReloadSsl,
     /// Rewrite the SSTables that have another version than new ones

@@ -146,10 +146,11 @@ async fn keyspaces(node: &NodeAddress, tables: &Tables) -> Result<Vec<String>, N
     }
 }
 
-/// Says if the command continues with the next keyspace after a keyspace has failed.
+/// The reaction of a command to the failure of one keyspace.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Behind {
-    /// The next keyspaces follow, unless an operator stopped the work or the node is unreachable.
+    /// The command continues with the next keyspace, unless an operator stopped the work or the
+    /// node is unreachable.
     GoOn,
     /// The command ends.
     End,

@@ -1,5 +1,5 @@
-//! The directories of a node. The node creates missing ones and locks all of them, so that two
-//! nodes never write to the same one.
+//! The directories of a node. The node creates missing directories and locks all of them, so that
+//! two nodes never write to one directory.
 
 use std::path::PathBuf;
 

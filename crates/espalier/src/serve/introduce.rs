@@ -1,7 +1,8 @@
 //! Writes `system.local`, the node's description of itself, which drivers read first.
 //!
-//! A node outside of a ring writes it only if the content changes, so that restarts do not pile up
-//! SSTables. A member of a ring writes it at each start, because its generation grows.
+//! A node outside of a ring writes the row only if its content changes, so that restarts do not
+//! pile up SSTables. A member of a ring writes the row at each start, because the member's
+//! generation grows.
 
 use std::sync::Arc;
 
@@ -17,7 +18,8 @@ use super::lead::Leadership;
 
 /// The facts of `system.local` that a member of a ring announces.
 pub struct Introduced {
-    /// The generation of this start. In a ring, it is greater than that of each earlier start.
+    /// The generation of this start. In a ring, it is greater than the generation of each earlier
+    /// start.
     pub generation: u32,
     /// The tokens that the node had before this start.
     pub saved_tokens: Vec<Token>,

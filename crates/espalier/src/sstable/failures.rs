@@ -102,7 +102,7 @@ impl Failures {
 #[derive(Default)]
 pub struct Misfits(Vec<Misfit>);
 
-/// A reason, the first SSTable that it concerns, and their number.
+/// A reason, the first SSTable that it concerns, and the number of SSTables that it concerns.
 struct Misfit {
     error: ToolError,
     first: PathBuf,

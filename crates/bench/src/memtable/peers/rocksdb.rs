@@ -96,8 +96,8 @@ pub fn run(
     Ok(Figures { put: round(put, entries)?, get: round(get, reads)?, warning })
 }
 
-/// Returns the µs of an operation from `name : 2.564 micros/op 390000 ops/sec ...`. It computes
-/// them from the operations a second, which are more exact.
+/// Returns the µs of an operation from `name : 2.564 micros/op 390000 ops/sec ...`, computed from
+/// the operations a second, because that number is more exact.
 fn micros(line: &str) -> Option<f64> {
     let words: Vec<&str> = line.split_whitespace().collect();
     let at = words.iter().position(|word| *word == "ops/sec" || *word == "ops/sec;")?;
