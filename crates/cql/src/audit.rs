@@ -50,7 +50,7 @@ impl AuditCategory {
     }
 }
 
-/// A statement as an entry describes it.
+/// The parts of a statement that an entry of the audit log shows.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuditedStatement {
     /// The type of the entry.
@@ -58,8 +58,9 @@ pub struct AuditedStatement {
     /// The category of the type.
     pub category: AuditCategory,
     /// The keyspaces of its objects, by which the options of the log filter entries. An object
-    /// whose name has no keyspace is in that of the session. Empty if the statement has no object
-    /// in a keyspace; the session's keyspace then does not decide whether the log has the entry.
+    /// whose name has no keyspace is in the session's keyspace. Empty if the statement has no
+    /// object in a keyspace; the session's keyspace then does not decide whether the log has the
+    /// entry.
     pub keyspaces: Vec<String>,
     /// The name of the table, view, type, index, function, aggregate, trigger or role.
     pub scope: Option<String>,
@@ -193,7 +194,7 @@ enum Subject<'s> {
     None,
     Keyspace(&'s str),
     Object(Option<&'s str>, &'s str),
-    /// A role, or a name that may be of a keyspace.
+    /// A role, or a name that may be the name of a keyspace.
     Name(&'s str),
 }
 
@@ -206,7 +207,7 @@ impl<'s> Subject<'s> {
         Self::Keyspace(name.as_str())
     }
 
-    /// Returns keyspace and name; `session` is the keyspace of objects without one.
+    /// Returns keyspace and name. `session` is the keyspace of objects whose names have none.
     fn names<'n>(self, session: Option<&'n str>) -> (Option<&'n str>, Option<&'n str>)
     where
         's: 'n,

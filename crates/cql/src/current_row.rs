@@ -49,7 +49,7 @@ pub struct FlatRow<'a> {
 pub enum OwnedRow {
     /// An object.
     Object(Row),
-    /// A row of a scan: columns, values, and the buffer that has them.
+    /// A row of a scan: its columns, and its values as a slice of the scan's buffer.
     Flat(Arc<FlatColumns>, Bytes),
 }
 
@@ -179,8 +179,7 @@ impl<'a> CurrentRow<'a> {
     }
 }
 
-/// Returns the frozen form of the live cells of a multi-cell column, or `None` (null) if there are
-/// none.
+/// Returns the frozen form of a multi-cell column, or `None` (null) if the column has no cells.
 pub fn collapse(column_type: &CqlType, column: &ComplexColumn) -> Option<Bytes> {
     if column.cells.is_empty() {
         return None;

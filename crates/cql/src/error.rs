@@ -37,14 +37,14 @@ pub struct Error {
     /// The protocol's code.
     pub code: ErrorCode,
     /// The reason. A syntax error begins with its place in the text ("line 1:7 "), as Cassandra's
-    /// does. Other errors may end in their place (" (line 1:7)"), so that they begin with
+    /// does. Other errors may end with their place (" (line 1:7)"), so that they begin with
     /// Cassandra's text.
     pub message: String,
-    /// Fields that some codes carry beside the message.
+    /// Fields that errors with some codes have in addition to the message.
     pub detail: ErrorDetail,
 }
 
-/// Fields that some errors carry beside the message.
+/// Fields that some errors have in addition to the message.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ErrorDetail {
     /// No further fields.
@@ -97,20 +97,21 @@ impl Error {
         Self { code, message: message.into(), detail: ErrorDetail::None }
     }
 
-    /// Creates an error 0x2200: the statement is well-formed but does not fit the schema or its
-    /// values.
+    /// Creates an error 0x2200: the statement is well-formed but does not fit the schema, or a
+    /// value is invalid.
     pub fn invalid(message: impl Into<String>) -> Self {
         Self::new(ErrorCode::Invalid, message)
     }
 
-    /// Creates an error 0x2200 with a message that ends in its place: "message (line 1:7)".
+    /// Creates an error 0x2200 with a message that ends with the place in the statement: "message
+    /// (line 1:7)".
     pub fn invalid_at(text: &str, position: Position, message: impl AsRef<str>) -> Self {
         let place = position.line_column(text);
         Self::invalid(format!("{} (line {place})", message.as_ref()))
     }
 
-    /// Returns the error of a conditional statement or transaction: a write failure names the kind
-    /// of write.
+    /// Sets the kind of write in a write failure, for the error of a conditional statement or of a
+    /// transaction. Leaves other errors unchanged.
     #[must_use]
     pub fn of_conditional(self) -> Self {
         match self.code {

@@ -2,8 +2,8 @@
 //!
 //! `grammar` parses the text into a tree. The [`QueryProcessor`] plans a statement against the
 //! schema (`term`, `restrictions`, `select`, `modify`, `batch`, `transaction`) and executes the
-//! plan any number of times. It plans the statement again if a table of the statement changes, and
-//! plans a schema statement (`ddl`) at each execution.
+//! plan any number of times. It plans the statement again if a table of the statement changes. It
+//! plans schema statements (`ddl`) and statements about roles (`auth`) at each execution.
 
 pub mod audit;
 pub mod auth;

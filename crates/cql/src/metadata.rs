@@ -23,8 +23,9 @@ pub struct ColumnSpec {
 pub struct BindMetadata {
     /// One entry for each marker.
     pub columns: Vec<ColumnSpec>,
-    /// For each partition key column, the index of the last marker that is bound to it; empty if a
-    /// column has no marker. Drivers compute the routing token from the values of these markers.
+    /// For each partition key column, the index of the last marker that is bound to the column. The
+    /// list is empty if one of the columns has no marker. Drivers compute the routing token from
+    /// the values of these markers.
     pub partition_key_indices: Vec<u16>,
 }
 

@@ -57,8 +57,9 @@ pub struct QueryOptions<'a> {
     pub now_s: Option<i32>,
     /// Keyspace of this statement, instead of the connection's (v5).
     pub keyspace: Option<&'a str>,
-    /// Consistency level as sent. A serial level makes a read wait for conditional writes. Checks
-    /// and guardrails may refuse a level. It has no other effect, because there is one copy.
+    /// Consistency level as sent. A read at a serial level waits for the turns on its rows, and
+    /// then until its rows are durable. Checks and guardrails may refuse a level. The level has no
+    /// other effect, because there is one copy.
     pub consistency: u16,
     /// Serial consistency level as sent. The node only checks it.
     pub serial_consistency: Option<u16>,

@@ -31,8 +31,8 @@ use crate::{
 /// Parses and plans a statement.
 ///
 /// # Errors
-/// The text is not CQL or has more than 65,535 bind markers, or the statement does not fit the
-/// schema.
+/// The text is not CQL or has more than 65,535 bind markers, the node does not support the
+/// statement, or the statement does not fit the schema or may not change its table.
 pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<Prepared> {
     trace_event!("Parsing {}", obfuscate(text));
     let parsed = grammar::parse(text).map_err(|error| without_password(error, text))?;
@@ -289,8 +289,8 @@ fn using<'s, 'a>(statement: &'s Modification<'a>) -> &'s Using<'a> {
     }
 }
 
-/// Finds the table that a name means. The errors are Cassandra's, without a place in the text:
-/// clients match on them as a whole.
+/// Finds the table that a name means. The errors have Cassandra's text without a place, because
+/// clients compare the whole text.
 ///
 /// # Errors
 /// Error 0x2200 if no keyspace is given, or if the keyspace or the table does not exist.

@@ -1,12 +1,12 @@
 //! The caches of prepared statements: one of the process, and one of each shard in front of it.
 //!
 //! A statement is planned against a snapshot of the schema. If its table has changed since, the
-//! next look-up plans it again from its text.
+//! next look-up plans the statement again from its text.
 //!
 //! Memory: each cache has at most [`MAX_STATEMENTS`] statements with [`MAX_TEXT_BYTES`] of text in
 //! total. At the limit, the cache evicts the oldest statement that was not used since the eviction
-//! last checked it (second chance). The client prepares it again when the node reports it as
-//! unknown. A plan may be some fifty times as large as its text.
+//! last checked it (second chance). A client prepares an evicted statement again when the node
+//! reports its id as unknown. A plan may be some fifty times as large as its text.
 
 use std::{
     collections::VecDeque,
@@ -57,7 +57,7 @@ pub struct Prepared {
     /// columns.
     pub result: Arc<ResultMetadata>,
     /// True if its result columns differ from those of its first preparation. Clients of protocol
-    /// version 4, which learn the columns from PREPARE alone, must then receive them again.
+    /// version 4, which learn the columns only from PREPARE, must then receive them again.
     pub result_changed: bool,
     /// `USING TIMEOUT`.
     pub(crate) timeout: Option<Term>,
@@ -66,12 +66,12 @@ pub struct Prepared {
     /// tables.
     pub(crate) schema: Weak<Schema>,
     pub(crate) tables: Vec<(TableId, u64)>,
-    /// True if the cache plans it again after any change of the schema. DROP INDEX, for example,
-    /// names no table, so the schema decides which table's permission it needs.
+    /// True if the cache plans the statement again after any change of the schema. DROP INDEX, for
+    /// example, names no table, so the schema decides which table's permission it needs.
     pub(crate) depends_on_schema: bool,
-    /// The permissions that it needs.
+    /// The permissions that the statement needs.
     pub(crate) needs: Vec<Need>,
-    /// True if it writes to the tables of roles and permissions.
+    /// True if the statement writes to the tables of roles and permissions.
     pub(crate) changes_roles: bool,
     /// The token of the last role that passed the check of [`Self::needs`]. A role has a new token
     /// after each change of roles or permissions.
@@ -105,7 +105,8 @@ impl Plan {
 }
 
 impl Prepared {
-    /// Returns whether the tables are unchanged since the statement was planned.
+    /// Returns whether the plan fits `schema`: its tables are unchanged since the planning or, if
+    /// the plan depends on the schema, the whole schema is.
     pub(crate) fn is_fresh(&self, schema: &Arc<Schema>) -> bool {
         std::ptr::eq(self.schema.as_ptr(), Arc::as_ptr(schema))
             || !self.depends_on_schema
@@ -114,8 +115,8 @@ impl Prepared {
                 })
     }
 
-    /// Returns whether it reads rows of a user's table. Drivers read the node's own tables
-    /// (`system`, `system_schema` and the virtual ones) when they connect.
+    /// Returns whether the statement reads rows of a user's table. Drivers read the node's own
+    /// tables (`system`, `system_schema` and the virtual ones) when they connect.
     pub fn reads_user_table(&self) -> bool {
         match &self.plan {
             Plan::Select(select) => !is_node_keyspace(&select.table.keyspace),
@@ -123,7 +124,7 @@ impl Prepared {
         }
     }
 
-    /// Returns whether it reads nothing but the node's own tables and its schema, or sets the
+    /// Returns whether the statement reads only the node's own tables and schema, or sets the
     /// keyspace of the session. Drivers need such statements to connect.
     pub fn concerns_node_alone(&self) -> bool {
         match &self.plan {
@@ -133,7 +134,7 @@ impl Prepared {
         }
     }
 
-    /// Returns whether it is a SELECT.
+    /// Returns whether the statement is a SELECT.
     pub fn is_select(&self) -> bool {
         matches!(self.plan, Plan::Select(_))
     }
@@ -152,8 +153,8 @@ impl Prepared {
         matches!(self.plan, Plan::Select(_) | Plan::Describe | Plan::Role)
     }
 
-    /// Returns whether it has an `IF`. The columns of its answer depend on the outcome, so each
-    /// answer describes them.
+    /// Returns whether the statement has an `IF`. The columns of its answer depend on the outcome,
+    /// so each answer describes them.
     pub fn is_conditional(&self) -> bool {
         match &self.plan {
             Plan::Modification(statement) => !statement.condition.is_none(),
@@ -162,7 +163,7 @@ impl Prepared {
         }
     }
 
-    /// Returns whether its metadata names result columns.
+    /// Returns whether the statement's metadata names result columns.
     pub fn returns_rows(&self) -> bool {
         !self.result.columns.is_empty()
     }
@@ -180,7 +181,7 @@ pub(crate) struct BoundedStatements {
 #[derive(Debug)]
 struct Entry {
     prepared: Arc<Prepared>,
-    /// True if it was used since the eviction last checked it.
+    /// True if the statement was used since the eviction last checked this entry.
     is_used: AtomicBool,
 }
 

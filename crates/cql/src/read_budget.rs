@@ -3,9 +3,9 @@
 //! all statements of a shard together.
 //!
 //! A statement reads in pages. It claims the bytes of a page before it reads, so that statements
-//! that wait for the disk at the same time count, too. After the page, it holds the bytes of the
-//! rows in place of the claim. The last row of a page and the static row may exceed the claim, so
-//! each statement may exceed the limits by two rows.
+//! that wait for the disk at the same time count, too. After the page, the statement holds the
+//! bytes of the rows in place of the claim. The last row of a page and the static row may exceed
+//! the claim, so each statement may exceed the limits by two rows.
 
 use std::cell::Cell;
 
@@ -108,7 +108,8 @@ impl ReadBudget {
 }
 
 /// Appends the partitions of a page, and returns their bytes. If the first partition continues the
-/// last partition of the page before, this drops its static row, which the page before had.
+/// last partition of the page before, drops the static row of the first partition, because the page
+/// before had this row.
 fn join(partitions: &mut Vec<PartitionRows>, page: Vec<PartitionRows>) -> usize {
     let mut bytes = 0;
     for mut found in page {

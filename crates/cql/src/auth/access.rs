@@ -14,7 +14,7 @@ use crate::transaction::{Answer, PlannedTransaction};
 /// One requirement of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Need {
-    /// A permission on a resource or one that contains it.
+    /// A permission on a resource or on a resource that contains it.
     Permission(Permission, Resource),
     /// UNMASK or SELECT_MASKED on a table, because WHERE or IF restricts these masked columns.
     QueryMasked(Resource, Vec<String>),

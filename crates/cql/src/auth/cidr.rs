@@ -11,7 +11,8 @@ use super::role::EffectiveRole;
 use super::store;
 use crate::Result;
 
-/// Checks whether a role has access from an address. The inner result is Cassandra's error.
+/// Checks whether a role has access from an address. The inner result is Cassandra's error if the
+/// role has no access.
 ///
 /// # Errors
 /// The storage fails.

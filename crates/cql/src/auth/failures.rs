@@ -23,12 +23,12 @@ const BURST: u32 = 10;
 const REFILL: Duration = Duration::from_secs(2);
 
 /// Maximum number of remembered addresses. At the limit, the node drops the entries without a
-/// recent failure, and if there are none, all entries. It keeps those with a running check.
+/// recent failure or, if there are none, all entries, but never an entry with a running check.
 /// Arbitrary.
 const MAX_ADDRESSES: usize = 16 * 1024;
 
-/// Interval at which a log-in that waits for others of its address tries again. At most one log-in
-/// of each shard waits so. Arbitrary.
+/// Interval at which a log-in that waits for other log-ins of its address tries again. At most one
+/// log-in of each shard waits so. Arbitrary.
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// The failures of all addresses of the node.
@@ -48,7 +48,7 @@ struct Failures {
 }
 
 /// A running check of a password. Its drop counts a failure, unless [`Attempt::succeed`] ends it.
-/// Without this, a client could close the connection before the answer and guess again.
+/// Otherwise a client could close the connection before the answer and guess again.
 #[derive(Debug)]
 pub struct Attempt<'f> {
     failures: &'f FailedLogins,

@@ -95,8 +95,9 @@ impl Login {
         Ok(role)
     }
 
-    /// Checks a statement without waiting. Returns `None` if the log-in must read the role first. A
-    /// statement that this role has passed before costs two comparisons.
+    /// Checks a statement without waiting. Returns `None` if the log-in must read the role first.
+    /// If this role was the last to pass the check of the statement, the check costs two
+    /// comparisons.
     #[inline]
     pub(crate) fn check_now(&self, prepared: &Prepared) -> Option<Result<()>> {
         if !self.auth.settings.checks_statements() {
@@ -195,8 +196,8 @@ impl Login {
         self.check_permission(&role, Permission::Unmask, &resource_of_reads(table)).is_ok()
     }
 
-    /// Checks a permission on a resource or one that contains it. A permission on all keyspaces
-    /// does not include the system keyspaces.
+    /// Checks a permission on a resource or on a resource that contains it. A permission on all
+    /// keyspaces does not include the system keyspaces, unless the role is a superuser.
     ///
     /// # Errors
     /// Error 0x2100 with Cassandra's text.

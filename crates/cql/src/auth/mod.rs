@@ -68,7 +68,7 @@ impl Auth {
     }
 
     /// Makes all log-ins, on all shards, read their roles again before their next statement. Call
-    /// it after the tables have changed.
+    /// this function after the tables have changed.
     pub fn roles_changed(&self) {
         self.epoch.fetch_add(1, Ordering::AcqRel);
     }
@@ -157,8 +157,8 @@ impl Auth {
     }
 }
 
-/// Splits a token of SASL PLAIN (RFC 4616) into name and password. Ignores the identity before the
-/// first zero byte, for which the client wants to act, as Cassandra does.
+/// Splits a token of SASL PLAIN (RFC 4616) into name and password. As Cassandra does, ignores the
+/// text before the first zero byte, which names the role for which the client wants to act.
 ///
 /// # Errors
 /// Cassandra's error if name or password is missing.

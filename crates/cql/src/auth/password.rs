@@ -2,8 +2,8 @@
 //!
 //! The node makes bcrypt hashes (`$2a$`) as Cassandra does, and also reads the SHA-512 hashes
 //! (`$6$`) of ScyllaDB. A hash takes about 50 ms of processor time. Each shard computes one at a
-//! time, on a helper thread, and at most [`MAX_WAITING`] requests wait for it. So many log-ins at
-//! once neither block a shard nor use unbounded memory.
+//! time, on a helper thread, and at most [`MAX_WAITING`] requests wait for the thread. So many
+//! log-ins at once neither block a shard nor use unbounded memory.
 
 use std::cell::Cell;
 
@@ -96,7 +96,7 @@ fn sha_rounds(hash: &str) -> Option<u32> {
 /// Computes the hash of a password on a helper thread.
 ///
 /// # Errors
-/// Error 0x1001 if too many requests wait for the thread.
+/// Error 0x1001 if too many requests wait for the thread; error 0x0000 if the computation fails.
 pub async fn hash_in_background(password: String) -> Result<String> {
     in_background(move || hash(&password, DEFAULT_COST), async { Ok(()) }).await
 }
@@ -106,7 +106,8 @@ pub async fn hash_in_background(password: String) -> Result<String> {
 /// call awaits `admit` when the thread is free, just before the computation.
 ///
 /// # Errors
-/// Error 0x1001 if too many requests wait for the thread, or as `admit`.
+/// Error 0x1001 if too many requests wait for the thread; error 0x0000 if the computation fails;
+/// any error of `admit`.
 pub async fn fits_in_background(
     password: String,
     hash: Option<String>,

@@ -76,7 +76,7 @@ impl PermissionSet {
         Self(bits)
     }
 
-    /// Returns whether the set holds a permission.
+    /// Returns whether the set has a permission.
     pub const fn has(self, permission: Permission) -> bool {
         self.0 & (1 << permission as u16) != 0
     }

@@ -29,8 +29,8 @@ impl std::fmt::Debug for FirstSuperuser {
     }
 }
 
-/// Makes the first superuser if the node authenticates its clients and has no role yet. Call it
-/// once, after the start and before clients connect.
+/// Makes the first superuser if the node authenticates its clients and has no role yet. Call this
+/// function once, after the start and before clients connect.
 ///
 /// # Errors
 /// The storage fails, the hash in the settings is malformed, or the kernel returns no random bytes.

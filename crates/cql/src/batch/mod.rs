@@ -33,7 +33,7 @@ pub struct PlannedBatch {
 pub struct BatchUpdates {
     updates: BTreeMap<(TableId, DecoratedKey), PartitionUpdate>,
     /// Updates of counter tables, one for each statement and key. They are kept apart because two
-    /// increments of a counter both count, whereas of two writes of a cell the later one wins.
+    /// increments of a counter both count, but of two writes of a cell only the later one counts.
     counter_updates: Vec<PartitionUpdate>,
 }
 

@@ -24,7 +24,7 @@ const CELL: u64 = 8 + 4 + 8;
 const COUNTER: u64 = 36;
 /// Bytes of a deletion of a collection.
 const COMPLEX: u64 = 12;
-/// Bytes of the number of deleted ranges, and of the times of each.
+/// Bytes of the number of deleted ranges, and bytes of the times of each range.
 const RANGES: u64 = 4;
 const RANGE: u64 = 12;
 

@@ -181,8 +181,8 @@ fn add(
     Ok(altered)
 }
 
-/// Refuses a column that was dropped before if the old cells would not fit the new column, or if it
-/// is a counter.
+/// Refuses a column that was dropped before if the old cells would not fit the new column, or if
+/// the table has counters.
 fn check_dropped(
     table: &TableMetadata,
     column: &ColumnDefinition<'_>,
@@ -215,7 +215,7 @@ fn check_dropped(
     Ok(())
 }
 
-/// Refuses a counter in a table without counters, and another column in a table of counters.
+/// Refuses a counter in a table without counters, and any other column in a table with counters.
 fn check_counter(table: &TableMetadata, name: &str, column_type: &CqlType) -> Result<()> {
     let (column, kind) = match (column_type.is_counter(), holds_counters(table)) {
         (true, false) => ("a counter", "non counter"),

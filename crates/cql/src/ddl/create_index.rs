@@ -16,7 +16,8 @@ use crate::{
     grammar::ast::{CreateIndex, DropObject, IndexTarget, Position, PropertyValue},
 };
 
-/// The maximum length of an index's name, as in Cassandra. It is a part of the names of files.
+/// The maximum length of an index's name, as in Cassandra. The name is a part of the names of
+/// files.
 const MAX_INDEX_NAME: usize = 192;
 
 /// Executes CREATE INDEX.

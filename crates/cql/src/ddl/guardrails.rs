@@ -139,8 +139,8 @@ fn judge_properties(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()>
     guard.judge(Names::TableProperties, &names).map(drop)
 }
 
-/// Returns the properties that no guardrail ignores. [`check`] or [`judge`] has warned the client
-/// of the ignored properties.
+/// Returns the properties that the guardrails do not ignore. [`check`] or [`judge`] has warned the
+/// client of the ignored properties.
 pub(super) fn unignored<'p, 't>(
     context: &Context<'_>,
     options: &'p TableOptions<'t>,

@@ -10,7 +10,8 @@ use espalier_mutation::schema::{
 use super::{NodeSettings, is_word, text_index, vector_index};
 use crate::{Error, Result, grammar::ast::CreateIndex};
 
-/// Cassandra's name for indexes in hidden tables. Here it means an index that serves only equality.
+/// Cassandra's name for indexes in hidden tables. Here it means an index that serves equality,
+/// CONTAINS and CONTAINS KEY.
 const LEGACY: &str = "legacy_local_table";
 /// Cassandra's warning about each new SASI index.
 const SASI_WARNING: &str =

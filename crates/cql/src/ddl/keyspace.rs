@@ -1,5 +1,5 @@
-//! CREATE, ALTER and DROP KEYSPACE. A node outside of a ring stores and shows the replication of a
-//! keyspace, but does not act on it.
+//! CREATE, ALTER and DROP KEYSPACE. There is only one node, so the replication of a keyspace is
+//! stored and shown, but has no effect.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ use crate::{
 ///
 /// # Errors
 /// The name is invalid or a system keyspace's, the keyspace exists and the statement lacks IF NOT
-/// EXISTS, or a property is missing, unknown or invalid.
+/// EXISTS, a property is missing, unknown or invalid, or a guardrail refuses the replication.
 pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome {
     let name = statement.name.as_str();
     if SYSTEM_KEYSPACES.contains(&name) {
@@ -50,8 +50,8 @@ pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome 
 /// Executes ALTER KEYSPACE.
 ///
 /// # Errors
-/// The keyspace is a system keyspace, it does not exist and the statement lacks IF EXISTS, or a
-/// property is unknown or invalid.
+/// The keyspace is a system keyspace, it does not exist and the statement lacks IF EXISTS, a
+/// property is unknown or invalid, or a guardrail refuses the replication.
 pub fn alter(context: &Context<'_>, statement: &AlterKeyspace<'_>) -> Outcome {
     let name = statement.name.as_str();
     check_changeable(name)?;

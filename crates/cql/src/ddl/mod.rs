@@ -1,5 +1,5 @@
 //! Schema statements: CREATE, ALTER and DROP of keyspaces, tables, types, indexes and materialized
-//! views.
+//! views, COMMENT ON and SECURITY LABEL ON.
 //!
 //! [`apply`] computes the new schema from the text of a statement and the old schema, and changes
 //! nothing itself. Storage runs one schema change at a time: it calls [`apply`], writes the
@@ -62,7 +62,7 @@ pub fn is_replicated_system_keyspace(keyspace: &str) -> bool {
     protected::REPLICATED.contains(&keyspace)
 }
 
-/// The new schema and the change, or `None` if `IF [NOT] EXISTS` left the schema unchanged.
+/// The new schema and the change, or `None` if the statement leaves the schema unchanged.
 type Outcome = Result<Option<(Schema, SchemaChange)>>;
 
 /// Executes a schema statement.
@@ -105,7 +105,7 @@ pub fn execute<'a>(
     })
 }
 
-/// The outcome of a schema statement beside the new schema.
+/// The outcome of a schema statement in addition to the new schema.
 #[derive(Default)]
 struct Report {
     change: Option<SchemaChange>,

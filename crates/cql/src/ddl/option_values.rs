@@ -59,7 +59,7 @@ pub(super) fn check_retry_policy(text: &str) -> Result<(), String> {
 const ALLOWED: &str = "allowed are NEVER, ALWAYS, a percentile like 99p or 99.9PERCENTILE, milliseconds like 50ms, and MIN or MAX of both \
                        like MIN(99p,50ms)";
 
-/// Returns whether Cassandra allows the character beside the comma.
+/// Returns whether Cassandra allows the character before and after the comma.
 fn is_blank(character: char) -> bool {
     matches!(character, ' ' | '\t' | '\n' | '\x0B' | '\x0C' | '\r')
 }

@@ -79,9 +79,9 @@ fn check_simple(keyspace: &str, options: &mut BTreeMap<String, String>) -> Resul
     Ok(())
 }
 
-/// Sets the factor of this node's data center to `replication_factor`, or to the default if the
-/// statement names no data center. Warns of unknown data centers or refuses them, and removes the
-/// data centers with a factor of 0.
+/// Sets the factor of this node's data center, if it has none, to `replication_factor`, or to the
+/// default if the statement names no data center. Warns of unknown data centers or refuses them,
+/// and removes the data centers with a factor of 0.
 fn check_topology(
     context: &Context<'_>,
     keyspace: &str,

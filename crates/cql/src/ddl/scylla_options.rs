@@ -1,6 +1,6 @@
 //! Table properties of ScyllaDB. The schema keeps them as extensions, so that DESCRIBE shows them
-//! and a schema can go back to ScyllaDB. They have no effect here. CREATE TABLE, ALTER TABLE and
-//! CREATE MATERIALIZED VIEW warn the client.
+//! and a schema can go back to ScyllaDB. They have no effect here, so CREATE and ALTER of tables
+//! and materialized views warn the client.
 //!
 //! The bytes of an extension are those of a `map<text, text>`, or the text itself.
 
@@ -20,8 +20,8 @@ const MAPS: [&str; 4] = ["cdc", "per_partition_rate_limit", "tablets", "tombston
 /// Properties with one value.
 const SCALARS: [&str; 3] = ["in_memory", "paxos_grace_seconds", "synchronous_updates"];
 
-/// Returns whether ScyllaDB alone has this property. `cdc` with a map is ScyllaDB's, with a boolean
-/// Cassandra's.
+/// Returns whether only ScyllaDB has this property. `cdc` with a map is ScyllaDB's, and `cdc` with
+/// a boolean is Cassandra's.
 pub(super) fn is_property(name: &str, value: &PropertyValue<'_>) -> bool {
     match value {
         PropertyValue::Map(_) => MAPS.contains(&name),

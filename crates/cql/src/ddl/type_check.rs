@@ -132,8 +132,8 @@ fn check_definition(definition: &UserType) -> std::result::Result<(), TypeLimitE
     definition.field_types().try_for_each(|field| field.check_limits_inside(1, &mut parts))
 }
 
-/// Checks the parts of collections and tuples, however deep. Fields of user types were checked
-/// when these were made.
+/// Checks the parts of collections and tuples, however deep. Fields of user types were checked when
+/// the types were made.
 ///
 /// # Errors
 /// A part is a counter, is a collection or UDT that has to be frozen, or is a duration in a set or
@@ -204,8 +204,8 @@ fn with_frozen_parts(collection: &CqlType) -> String {
     }
 }
 
-/// Returns whether values hold durations where Cassandra looks for them: it looks into lists, maps,
-/// tuples and user types, not into sets and vectors.
+/// Returns whether a type is or contains a duration where Cassandra looks for one: in lists, maps,
+/// tuples and user types, but not in sets and vectors.
 pub(crate) fn contains_duration(column_type: &CqlType) -> bool {
     match column_type {
         CqlType::Duration => true,

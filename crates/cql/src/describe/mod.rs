@@ -1,4 +1,5 @@
-//! DESCRIBE, answered from the shard's schema. Since Cassandra 4.0, cqlsh asks the server for it.
+//! DESCRIBE, answered from the shard's schema. Since Cassandra 4.0, cqlsh sends DESCRIBE to the
+//! server.
 
 mod annotation;
 pub(crate) mod text;

@@ -151,7 +151,7 @@ fn head(table: &TableMetadata, is_virtual: bool) -> String {
          Structure, for reference:\nVIRTUAL TABLE {name} (\n"
         )
     } else if table.is_compact() {
-        // Cassandra 5.0 says this of each compact table.
+        // Cassandra 5.0 prints this text for each compact table.
         format!(
             "/*\nWarning: Table {name} omitted because it has constructs not compatible with CQL (was created via legacy API).\n\
          Approximate structure, for reference:\n(this should not be used to reproduce this schema)\n\n\

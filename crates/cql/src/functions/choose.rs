@@ -1,10 +1,11 @@
 //! The choice among overloads, by Cassandra's rules.
 //!
-//! The only overload of a function must fit. Candidates whose result the receiver cannot store are
-//! ignored if there are several. The first candidate that every argument fits exactly wins.
-//! Otherwise, the only candidate that fits wins. If several fit a function, cast or negation, the
-//! only one of them that returns exactly the receiver's type wins. If several fit an operator, the
-//! one whose operands have the receiver's type wins, unless an operand is a bind marker.
+//! If a function has one overload, the arguments must fit it. Otherwise, candidates whose result
+//! the receiver cannot store are ignored, and the first candidate that every argument fits exactly
+//! wins. If there is none, the only candidate that fits wins. If several fit a function, cast or
+//! negation, the only one of them that returns exactly the receiver's type wins. If several fit an
+//! operator, the one whose operands have the receiver's type wins, unless an operand is a bind
+//! marker.
 
 use espalier_types::CqlType;
 
@@ -34,7 +35,8 @@ pub type Signature = (Vec<CqlType>, CqlType);
 /// Returns the index of the signature for these arguments.
 ///
 /// # Errors
-/// No signature fits the arguments and the receiver, or several do and the rules above prefer none.
+/// No signature fits the arguments and the receiver, or several do and the rules of this module
+/// prefer none.
 pub fn choose(
     preparation: &Preparation<'_>,
     position: Position,

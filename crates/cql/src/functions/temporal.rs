@@ -32,9 +32,9 @@ pub fn to_millis(column_type: &CqlType, value: &[u8]) -> Option<i64> {
     }
 }
 
-/// Returns the `date` or `timestamp` for milliseconds since 1970. For a `date`, as in Cassandra,
-/// the time is rounded down to a second, a part of a day before 1970 belongs to the day after, and
-/// the date wraps around after 5.9 million years.
+/// Returns the `date`, `timestamp` or `bigint` for milliseconds since 1970. For a `date`, as in
+/// Cassandra, the time is rounded down to a second, a part of a day before 1970 belongs to the day
+/// after, and the date wraps around after 5.9 million years.
 pub fn from_millis(column_type: &CqlType, millis: i64) -> Bytes {
     match column_type {
         CqlType::Date => {
@@ -62,7 +62,8 @@ pub fn add_months(millis: i64, months: i64) -> Option<i64> {
     days.checked_mul(MILLIS_PER_DAY)?.checked_add(millis.rem_euclid(MILLIS_PER_DAY))
 }
 
-/// Returns a `date` or `timestamp` plus a serialised duration, or minus it if `back` is set.
+/// Returns a `date` or `timestamp` plus a serialised duration, or minus the duration if `back` is
+/// set.
 ///
 /// # Errors
 /// The reason as a text: the value or the duration is malformed, the duration has a part below a

@@ -1,7 +1,7 @@
 //! The keywords of CQL, and the places where each may be a name.
 //!
-//! The list and the classes are those of Cassandra 5.0. Words of extensions (`BETWEEN`, `BYPASS
-//! CACHE`, `USING TIMEOUT`) are no keywords, so that they remain free as names. The parser
+//! The list and the classes are those of Cassandra 5.0. Words of extensions (such as `BETWEEN`,
+//! `BYPASS CACHE` and `TIMEOUT`) are no keywords, so that they remain free as names. The parser
 //! recognises these words by their place.
 
 use espalier_types::CqlType;
@@ -63,22 +63,22 @@ impl Keyword {
         KEYWORDS[self as usize].2
     }
 
-    /// Returns whether it may name a keyspace, table, column, field, role, ...
+    /// Returns whether the keyword may name a keyspace, table, column, field, role, ...
     pub(super) fn is_name(self) -> bool {
         !matches!(self.class(), Class::Reserved | Class::ReservedFunction)
     }
 
-    /// Returns whether it may name a user-defined type.
+    /// Returns whether the keyword may name a user-defined type.
     pub(super) fn is_type_name(self) -> bool {
         matches!(self.class(), Class::Free | Class::NotFunction)
     }
 
-    /// Returns whether it may name a function.
+    /// Returns whether the keyword may name a function.
     pub(super) fn is_function_name(self) -> bool {
         matches!(self.class(), Class::Free | Class::NotType | Class::ReservedFunction)
     }
 
-    /// Returns the native type of this name, if it is one.
+    /// Returns the native type that the keyword names, if it names one.
     pub(super) fn native_type(self) -> Option<CqlType> {
         Some(match self {
             Self::ASCII => CqlType::Ascii,

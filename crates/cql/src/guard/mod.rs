@@ -1,8 +1,8 @@
 //! Checks statements against the guardrails of the node.
 //!
 //! Before the execution of a statement, `statement` checks its features, page size and consistency
-//! levels, and `products` checks the number of keys that it names. `values` checks the values of a
-//! write before storage gets them.
+//! levels, and `products` checks the number of keys that the statement names. `values` checks the
+//! values of a write before storage gets them.
 
 mod products;
 mod statement;
@@ -59,7 +59,7 @@ impl<'a> Guard<'a> {
     /// Checks that a feature is enabled.
     ///
     /// # Errors
-    /// Error 0x2200 if it is switched off.
+    /// Error 0x2200 if the feature is switched off.
     pub fn require(&self, feature: Feature) -> Result<()> {
         if self.is_exempt {
             return Ok(());
@@ -70,7 +70,7 @@ impl<'a> Guard<'a> {
     /// Checks that a feature is enabled. Messages call the feature `what`.
     ///
     /// # Errors
-    /// Error 0x2200 if it is switched off.
+    /// Error 0x2200 if the feature is switched off.
     pub fn require_as(&self, feature: Feature, what: &str) -> Result<()> {
         if self.is_exempt {
             return Ok(());

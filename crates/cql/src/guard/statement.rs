@@ -105,7 +105,8 @@ impl PlannedSelect {
         }
     }
 
-    /// Warns about an aggregate over more than one partition.
+    /// Warns about an aggregate with an IN on the partition key or without a condition on the
+    /// partitions.
     pub fn warn_of_aggregate(&self, guard: Guard<'_>) {
         let partition = &self.restrictions.partition;
         if !self.is_aggregate {

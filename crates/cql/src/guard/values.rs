@@ -1,5 +1,5 @@
 //! Guardrails on the timestamp, the list operations and the values of a write. Sizes are counted as
-//! in Cassandra: a cell has 20 bytes for its times beside its value and its path.
+//! in Cassandra: a cell has 20 bytes for its times, in addition to its value and its path.
 
 use espalier_mutation::{
     ColumnData, PartitionUpdate, Row,
@@ -15,7 +15,7 @@ use crate::{
     term::Evaluation,
 };
 
-/// Bytes of a cell beside its value and its path.
+/// Bytes of a cell in addition to its value and its path.
 const CELL: usize = 20;
 
 impl PlannedModification {
@@ -42,7 +42,7 @@ impl PlannedModification {
     /// Checks the operations of an execution, before they read the stored rows.
     ///
     /// # Errors
-    /// An operation on a list must read the list first, which is switched off.
+    /// An operation on a list must read the list first, and such operations are switched off.
     pub fn check_operations(&self, guard: Guard<'_>) -> Result<()> {
         for (_, operation) in &self.operations {
             let what = match operation {

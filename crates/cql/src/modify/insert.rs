@@ -23,9 +23,9 @@ use crate::{
 /// Plans an INSERT.
 ///
 /// # Errors
-/// The statement writes to a counter table, names an unknown column or a column twice, lacks a
-/// column of the primary key or the value of a compact table, or has a value of a wrong type or an
-/// invalid JSON document.
+/// The statement writes to a counter table, names an unknown column or a column twice, has unequal
+/// numbers of columns and values, lacks a column of the primary key or the value of a compact
+/// table, or has a value of a wrong type or an invalid JSON document.
 pub fn plan_insert(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,

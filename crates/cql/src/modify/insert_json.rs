@@ -1,5 +1,5 @@
 //! `INSERT INTO t JSON '{...}'`: the statement writes each column of the table. A column that the
-//! document omits becomes null; with `DEFAULT UNSET`, the statement does not write it.
+//! document omits becomes null. With `DEFAULT UNSET`, such a column keeps its value.
 //!
 //! A literal document is parsed when the statement is planned, except with `keeps_unset`. Other
 //! documents are parsed at each execution.
@@ -16,8 +16,9 @@ use crate::{
     term::{Bound, Preparation, Term, prepare_term},
 };
 
-/// Returns the columns that the document sets, with their values. With `keeps_unset`, columns
-/// without a value in a literal document are among them, as they are in Cassandra.
+/// Returns the columns that a literal document sets, with their values. Returns all columns, each
+/// with a term that reads the document at execution, if the document is no literal or with
+/// `keeps_unset`.
 pub(super) fn given_by_document<'t>(
     preparation: &mut Preparation<'_>,
     table: &'t TableMetadata,

@@ -47,10 +47,10 @@ pub struct PlannedModification {
     pub table: Arc<TableMetadata>,
     /// The kind of the statement.
     pub kind: ModificationKind,
-    /// The partitions and rows that it changes.
+    /// The partitions and rows that the statement changes.
     pub restrictions: Restrictions,
-    /// The changes of columns; empty in a DELETE of rows or partitions, and in an INSERT of a key
-    /// alone.
+    /// The changes of columns; empty in a DELETE of rows or partitions, and in an INSERT of only a
+    /// key.
     pub operations: Vec<(ColumnKind, Operation)>,
     /// `USING TIMESTAMP`.
     pub timestamp: Option<Term>,
@@ -60,9 +60,10 @@ pub struct PlannedModification {
     pub condition: Condition,
     /// The constraints of the table, if it has any.
     pub checks: Option<Arc<Checks>>,
-    /// The plan of the write of one row, if the statement is one.
+    /// The plan for the fast path of writes without a condition, if the statement may use this
+    /// path.
     pub point: Option<PointWrite>,
-    /// The plan of the conditional write of one row, if the statement is one.
+    /// The plan for the fast path of conditional writes, if the statement may use this path.
     pub point_turn: Option<PointTurn>,
 }
 
@@ -85,12 +86,13 @@ pub struct Clocks {
 }
 
 /// A function that returns a row as it is stored. [Some operations](Operation::needs_read) need the
-/// row: changes of a list by index or value, and `+=` and `-=` on a number or a string.
+/// row: changes of a list by index or value, `+=` on a number or a string, and `-=` on a number.
 pub type CurrentRows<'a> =
     &'a dyn Fn(&espalier_mutation::DecoratedKey, Option<&Clustering>) -> Option<Row>;
 
 impl PlannedModification {
-    /// Returns whether the execution needs the stored rows.
+    /// Returns whether an operation of the statement needs the stored rows. Conditions do not
+    /// count.
     pub fn needs_read(&self) -> bool {
         self.operations.iter().any(|(_, operation)| operation.needs_read())
     }
@@ -144,8 +146,8 @@ impl PlannedModification {
     ///
     /// # Errors
     /// The table is virtual, a key, a clustering value or the timestamp is null, a key or a
-    /// clustering is too long, the timestamp or the TTL is out of range, a constraint refuses a
-    /// value, or an operation fails ([`Operation::apply`]).
+    /// clustering is too long, the INs name too many rows, the timestamp or the TTL is out of
+    /// range, a constraint refuses a value, or an operation fails ([`Operation::apply`]).
     pub fn updates(
         &self,
         evaluation: &Evaluation<'_>,

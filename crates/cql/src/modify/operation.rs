@@ -54,7 +54,7 @@ pub struct WriteTimes {
     pub ttl: u32,
     /// Second of expiry; [`espalier_mutation::NO_DELETION_TIME`] without a ttl.
     pub expiry: u32,
-    /// Local deletion time of tombstones.
+    /// Local deletion time of tombstones, in seconds since 1970.
     pub now_s: u32,
 }
 
@@ -117,8 +117,8 @@ impl WriteContext<'_> {
         }
     }
 
-    /// Returns a deletion of all cells with earlier timestamps than that of the statement, whose
-    /// own cells stay visible.
+    /// Returns a deletion of all cells with earlier timestamps than the statement's. The
+    /// statement's own cells stay visible.
     fn deletion_before(&self) -> DeletionTime {
         DeletionTime::new(self.times.timestamp.saturating_sub(1), self.times.now_s)
     }
@@ -346,8 +346,9 @@ fn count(context: &WriteContext<'_>, column: &ColumnDefinition, row: &mut Row, d
     row.set_cell(column.id, Cell::live(context.times.timestamp, value));
 }
 
-/// Inserts a cell in the order of paths. CQL's reconciliation keeps one of two cells with the same
-/// path: the operations of a statement share its timestamp, so their order does not matter.
+/// Inserts a cell in the order of paths, unless the column's deletion deletes the cell. If the
+/// column has a cell with the same path, reconciliation keeps one of the two. The order of a
+/// statement's operations does not matter, because they share one timestamp.
 fn put(
     table: &TableMetadata,
     column: &ColumnDefinition,

@@ -1,8 +1,8 @@
 //! The fast path of writes: one row by its full primary key, plain columns set or deleted.
 //!
-//! It builds no update: values go straight from the request into the record of the commit log and
-//! the memtable. Statements that it does not support or would refuse go to the general path, which
-//! reports the errors.
+//! This path builds no update: values go straight from the request into the record of the commit
+//! log and the memtable. Statements that it does not support or would refuse go to the general
+//! path, which reports the errors.
 
 use espalier_mutation::{
     CellRef, DecoratedKeyRef, DeletionTime, Liveness, RowRef,
@@ -22,7 +22,7 @@ use crate::{
 #[derive(Clone, Debug)]
 pub struct PointWrite {
     pub(super) key: PointKey,
-    /// Ascending by id, each id once. `None` deletes the cell.
+    /// The cells to write, ascending by id, each id once. `None` deletes the cell.
     cells: Box<[(ColumnId, Option<Term>)]>,
     writes_liveness: bool,
     deletes_row: bool,

@@ -123,8 +123,8 @@ struct AssignedColumn<'c> {
 }
 
 impl AssignedColumn<'_> {
-    /// Returns the error for the operation `what`, as written, which columns of this `kind` do not
-    /// support.
+    /// Returns the error for an operation that columns of this `kind` do not support. `what` is the
+    /// text of the operation.
     #[cold]
     fn refuse(&self, preparation: &Preparation<'_>, what: &str, kind: &str) -> Result<Operation> {
         let message = format!("Invalid operation ({what}) for {kind} column {}", self.column.name);
@@ -237,7 +237,7 @@ impl AssignedColumn<'_> {
         if !column.is_complex() || !column.column_type.is_collection() {
             return self.compute(preparation, Operator::Subtract, value);
         }
-        // The statement has the keys to remove from a map as a set.
+        // In the statement, the keys to remove from a map are a set.
         let receiver = match &column.column_type {
             CqlType::Map { key, .. } => preparation
                 .receiver(&column.name, &CqlType::Set { element: key.clone(), frozen: false }),
@@ -253,8 +253,8 @@ impl AssignedColumn<'_> {
         Ok(Operation::Remove(column.clone(), term))
     }
 
-    /// Replaces the text of the error for a value that is added to or removed from a map by
-    /// Cassandra's text.
+    /// If `term` is an error, replaces its text. The new text is Cassandra's for a value that is
+    /// added to a map or removed from a map.
     fn part_of_map(
         &self,
         preparation: &Preparation<'_>,

@@ -208,8 +208,9 @@ impl QueryProcessor {
     ///
     /// # Errors
     /// The client may not execute the statement, a guardrail refuses it, the consistency level, a
-    /// bound value or the paging state is invalid, the result is too large, the timeout of the
-    /// statement has passed, or the storage fails.
+    /// bound value or the paging state is invalid, a function has no result, the result is too
+    /// large, the turn or the end of the statement does not come in time, a statement about the
+    /// schema or roles does not fit them, or the storage fails.
     pub async fn execute(
         &self,
         prepared: &Arc<Prepared>,

@@ -177,9 +177,10 @@ impl QueryProcessor {
     /// Executes a BATCH message.
     ///
     /// # Errors
-    /// A statement cannot be planned or is not a modification, the client may not execute it, the
-    /// statements cannot be combined, a guardrail refuses them, the consistency level or a value is
-    /// invalid, or the storage fails.
+    /// A statement cannot be planned, is not a modification or has a timeout, the client may not
+    /// execute it, the statements cannot be combined, a guardrail refuses them, the consistency
+    /// level or a value is invalid, the turn of a conditional batch does not come in time, or the
+    /// storage fails.
     pub async fn batch(
         &self,
         batch: Batch<'_>,

@@ -96,8 +96,8 @@ impl QueryProcessor {
     }
 
     /// Prefetches the memory that single-row statements will need, for a caller that will execute
-    /// several of them. It ignores other statements, and values that are invalid: the execution
-    /// handles both.
+    /// several of them. Ignores other statements and invalid values, because the execution handles
+    /// both.
     pub fn look_ahead(&self, requests: &[(&Prepared, Values<'_>)]) {
         let mut buffer = self.inner.key_buffer.borrow_mut();
         let rows = requests.iter().filter_map(|(prepared, values)| {

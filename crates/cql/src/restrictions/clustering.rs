@@ -47,7 +47,7 @@ pub struct RangeBound {
     pub columns: usize,
     /// The value of the one column, or a tuple of values.
     pub term: Term,
-    /// True if `term` is a tuple (`(c) > (v)` has one, too).
+    /// True if `term` is a tuple, also in `(c) > (v)`.
     pub is_tuple: bool,
     /// True if the bound is part of the range (`>=` or `<=`).
     pub inclusive: bool,

@@ -15,14 +15,14 @@ use crate::{Error, Result, term::Evaluation};
 pub struct Exclusion {
     /// The number of columns.
     pub columns: usize,
-    /// True if each value is a tuple (`(c) NOT IN ((v))` has one, too).
+    /// True if each value is a tuple, also in `(c) NOT IN ((v))`.
     pub is_tuple: bool,
     /// The values.
     pub values: Alternatives,
 }
 
-/// Evaluates the values that `exclusions` leave out. The first column of each is the clustering
-/// column at `at`.
+/// Evaluates the values that `exclusions` leave out. The first column of each exclusion is the
+/// clustering column at `at`.
 ///
 /// # Errors
 /// A value is null, unset or malformed.

@@ -23,7 +23,8 @@ pub struct Filter {
     pub operator: FilterOperator,
     /// True if the value must not satisfy the condition: NOT IN, NOT CONTAINS, NOT CONTAINS KEY.
     pub is_negated: bool,
-    /// The analysis of the texts that the condition compares, by the index that serves it.
+    /// The analysis of the texts that the condition compares, by the index that serves the
+    /// condition.
     pub analysis: TextAnalysis,
 }
 

@@ -142,7 +142,8 @@ impl PlannedTerm {
     }
 }
 
-/// Returns the type of the values of an index on a part of a column; for entries, of the values.
+/// Returns the type of the values in an index on a part of a column. For an index on entries, this
+/// is the type of the map's values.
 pub(crate) fn indexed_type(column_type: &CqlType, part: IndexPart) -> CqlType {
     match (column_type, part) {
         (CqlType::List { element, .. } | CqlType::Set { element, .. }, IndexPart::Values) => {

@@ -28,7 +28,7 @@ impl<'p> Pattern<'p> {
     /// Reads a pattern.
     ///
     /// # Errors
-    /// The pattern has no character beside wildcards.
+    /// The pattern has no character except wildcards.
     pub fn of(pattern: &'p [u8]) -> Result<Self> {
         let (kind, text) = match pattern {
             [WILDCARD, text @ .., WILDCARD] => (LikeKind::Contains, text),

@@ -1,4 +1,5 @@
-//! Planned `WHERE` clauses: partitions, slices of them, and filters for the remaining conditions.
+//! Planned `WHERE` clauses: partitions, slices of partitions, and filters for the remaining
+//! conditions.
 //!
 //! A statement is planned once ([`plan`]). Each execution turns bound values into keys
 //! ([`PartitionRestriction::partitions`]) and slices ([`Restrictions::slices`]). The number of keys
@@ -79,8 +80,8 @@ impl Restrictions {
         restricted == table.clustering_columns().len()
     }
 
-    /// Returns the rows that the restrictions name by these slices, or `None` if they name ranges
-    /// of rows.
+    /// Returns the rows of `slices`, which are the slices of these restrictions, or `None` if the
+    /// restrictions select ranges of rows.
     pub fn single_rows(
         &self,
         table: &TableMetadata,

@@ -25,7 +25,7 @@ pub enum PartitionRestriction {
         /// Keys with tokens outside these bounds are excluded.
         tokens: TokenBounds,
     },
-    /// `token(...)` relations alone.
+    /// Only `token(...)` relations.
     Token(TokenBounds),
     /// No restriction that the partition key can use.
     All,

@@ -27,7 +27,8 @@ pub struct PointKey {
 }
 
 impl Restrictions {
-    /// Returns the key if the restrictions consist of a full primary key and nothing else.
+    /// Returns the key if the restrictions consist of a full primary key and nothing else, and if
+    /// each term can be borrowed.
     pub fn point(&self, table: &TableMetadata) -> Option<PointKey> {
         let single = |alternatives: &Alternatives| match alternatives {
             Alternatives::Terms(terms) => match terms.as_slice() {

@@ -78,7 +78,7 @@ impl SelectionPreparation<'_, '_> {
         }
     }
 
-    /// Prepares the part of a column that the call names, like a selector.
+    /// Prepares the part of a column that the call names, as a selector of this part is prepared.
     fn metadata_part(
         &mut self,
         call: &Call<'_>,

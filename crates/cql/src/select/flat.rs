@@ -17,14 +17,15 @@ const MAX_VALUES: usize = 32;
 pub struct PlannedFlat {
     /// The values of each row.
     pub columns: Arc<FlatColumns>,
-    /// Set if the selected columns are some partition key columns and then exactly the values of
-    /// the row in their order: the number of these partition key columns.
+    /// The number of partition key columns at the start of the selection, if the other selected
+    /// columns are exactly the values of a flat row in their order.
     pub key_columns_before_row: Option<usize>,
 }
 
 impl PlannedFlat {
-    /// Plans the flat rows of a SELECT. Returns `None` if it is no plain scan, or needs more of a
-    /// row than the values of columns of one cell.
+    /// Plans the flat rows of a SELECT. Returns `None` if the SELECT is no plain scan, needs more
+    /// of a row than the values of single-cell columns, or would read more than [`MAX_VALUES`]
+    /// values one by one.
     pub(super) fn plan(select: &PlannedSelect) -> Option<Self> {
         let table = &*select.table;
         let is_by_key = select.restrictions.partition.keys().is_some();

@@ -22,7 +22,7 @@ pub struct Output<'s> {
     evaluation: &'s Evaluation<'s>,
     now_s: u32,
     /// `Some(n)` if a row of the answer has `n` partition key columns and then all values of a flat
-    /// row (packed values of regular columns), which are copied as they are.
+    /// row (packed values of clustering and regular columns), which are copied as they are.
     key_columns_before_row: Option<usize>,
     /// The encoded rows.
     pub content: Vec<u8>,

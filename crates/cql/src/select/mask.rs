@@ -1,7 +1,7 @@
 //! Makes the selectors of clients without permission UNMASK.
 //!
-//! A mask takes the place of each value of its column, before functions, aggregates, elements and
-//! JSON see it. Conditions, the order of rows, and the write time and TTL of a column of one cell
+//! A mask replaces each value of its column before functions, aggregates, elements and JSON read
+//! the value. Conditions, the order of rows, and the write time and TTL of a column of one cell
 //! come from the stored values, as in Cassandra. The write times and TTLs of a part of a masked
 //! column, or of a masked column of many cells, are null here, because they would show which
 //! elements the column has.

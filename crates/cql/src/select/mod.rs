@@ -38,7 +38,7 @@ use crate::{metadata::ResultMetadata, restrictions::Restrictions, term::Term};
 pub struct PlannedSelect {
     /// The table.
     pub table: Arc<TableMetadata>,
-    /// The partitions and rows that it reads.
+    /// The partitions and rows that the statement reads.
     pub restrictions: Restrictions,
     /// The expressions computed for each row (or group), in order of the result columns.
     pub selectors: Vec<SelectExpression>,
@@ -70,11 +70,11 @@ pub struct PlannedSelect {
     pub per_partition_limit: Option<Term>,
     /// `ALLOW FILTERING`.
     pub allows_filtering: bool,
-    /// `BYPASS CACHE`: the read uses the caches but does not change them.
+    /// `BYPASS CACHE`: the read skips the row cache, and does not change the page cache.
     pub bypass_cache: bool,
-    /// The plan of the point read, if the statement is one.
+    /// The plan of the point read, if the statement can be answered by one.
     pub point: Option<PointSelect>,
-    /// The flat rows that a scan for the statement returns, if it can be read in that form.
+    /// The flat rows that a scan for the statement returns, if they suffice for the answer.
     pub flat: Option<PlannedFlat>,
 }
 

@@ -26,7 +26,7 @@ use crate::{
 ///
 /// # Errors
 /// The statement names a column or function that does not exist, a clause does not fit the primary
-/// key, a term has a wrong type, or clauses exclude each other.
+/// key, WHERE needs ALLOW FILTERING, a term has a wrong type, or clauses exclude each other.
 pub fn plan_select(
     preparation: &mut Preparation<'_>,
     table: &Arc<TableMetadata>,
@@ -345,7 +345,7 @@ fn plan_ordering(
     Ok((reversed.unwrap_or(false), if is_in { sort } else { Vec::new() }))
 }
 
-/// Returns the static and regular columns that selectors and filters read.
+/// Returns the static and regular columns that selectors, filters and the order by similarity read.
 fn needed_columns(
     table: &TableMetadata,
     selectors: &[SelectExpression],

@@ -2,8 +2,8 @@
 //! answers from memory without waiting; [`read_point_with_waits`] waits for each page that is not
 //! cached.
 //!
-//! Most requests of most applications take this path. It builds no row: cells are read from the
-//! packed row (in a memtable, in place) and written straight into the result.
+//! Most requests of most applications take this path. This path builds no row: cells are read from
+//! the packed row (in a memtable, in place) and written straight into the result.
 
 use std::sync::Arc;
 
@@ -41,7 +41,7 @@ enum PointColumn {
 }
 
 impl PointSelect {
-    /// Plans the point read, or returns `None` if the SELECT is not one.
+    /// Plans the point read, or returns `None` if the SELECT is no point read.
     pub fn plan(select: &PlannedSelect) -> Option<PointSelect> {
         let key = select.restrictions.point(&select.table)?;
         let is_plain = !select.is_aggregate

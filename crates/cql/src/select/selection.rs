@@ -198,7 +198,7 @@ impl SelectionPreparation<'_, '_> {
         Ok((SelectExpression::Composite(tuple.clone(), prepared), tuple))
     }
 
-    /// Prepares the elements of a list or set, whose type is that of the first element with a type
+    /// Prepares the elements of a list or set. Their type is that of the first element with a type
     /// of its own.
     fn uniform(
         &mut self,

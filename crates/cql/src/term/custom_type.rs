@@ -28,7 +28,7 @@ fn resolve(schema: &Schema, keyspace: &str, class: &str) -> Result<CqlType, Stri
     }
 }
 
-/// Refuses classes of which this node knows only the name.
+/// Refuses a class that is neither a CQL type nor one of `KNOWN`, the other classes of Cassandra.
 fn check_classes(column_type: &CqlType) -> Result<(), String> {
     const KNOWN: [&str; 4] =
         ["DateType", "LexicalUUIDType", "DynamicCompositeType", "PartitionerDefinedOrder"];

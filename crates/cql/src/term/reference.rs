@@ -1,8 +1,8 @@
 //! References of a transaction to the rows that its `LET`s read: `x.column`, `x.column[key]`,
 //! `x.column.field`.
 //!
-//! The statements of a transaction share a list of references. An execution reads the rows, takes
-//! the value of each reference, and then evaluates the terms.
+//! The statements of a transaction share a list of references. An execution reads the rows,
+//! computes the values of all references, and then evaluates the terms.
 
 use std::sync::Arc;
 
@@ -196,7 +196,8 @@ impl Preparation<'_> {
     }
 }
 
-/// Prepares a reference as a value of `receiver`'s type. `None` if the expression is no reference.
+/// Prepares a reference as a value of `receiver`'s type. Returns `None` if the expression is no
+/// reference.
 ///
 /// # Errors
 /// As [`Preparation::reference`], or the types do not fit.

@@ -50,7 +50,8 @@ impl TransactionRequest {
         Evaluation { values: &self.values, now_us: self.now_us, references: &[] }
     }
 
-    /// Returns the time in seconds since 1970 by which a transaction with its turns judges expiry.
+    /// Returns the time in seconds since 1970 at which a transaction that has its turns tests for
+    /// expiry.
     fn now_in_turn_s(&self) -> u32 {
         if self.has_own_now { self.now_s } else { now_after_wait_s(self.now_s) }
     }

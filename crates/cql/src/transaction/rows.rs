@@ -26,8 +26,8 @@ pub struct TransactionRows {
     pub turns: BTreeMap<usize, TurnRows>,
     /// For each `LET`, the read of its row.
     pub reads: Vec<ReadCommand>,
-    /// The rows that the transaction returns or writes. The timestamp of its writes must be later
-    /// than theirs.
+    /// The rows that the transaction returns or writes. The timestamp of the writes must be later
+    /// than the timestamps of these rows, too.
     pub others: Vec<ReadCommand>,
     /// For each update, the rows that it writes.
     pub updates: Vec<WrittenRows>,

@@ -32,8 +32,9 @@ pub fn applied(plan: &TurnPlan<'_>) -> Rows {
     rows(applied_columns(plan.table), 1, content)
 }
 
-/// Answers a statement that was not applied, with the rows that it has read. With `masks`, masked
-/// columns show their masks.
+/// Answers a statement that was not applied, with the rows of its conditions. If no condition is on
+/// a row, the answer shows the first row of the partition. With `masks`, masked columns show their
+/// masks.
 ///
 /// # Errors
 /// The stored key is malformed, a mask has no value, or the answer is too long.

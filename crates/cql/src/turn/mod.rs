@@ -9,7 +9,7 @@
 //!    one record of the commit log, or writes nothing.
 //! 4. The turn ends. The answer waits until the commit log has synced the request's own record. If
 //!    a conditional request wrote nothing, the answer waits for all earlier records, because they
-//!    may have the rows in the answer.
+//!    may contain the rows that the answer shows.
 
 mod answer;
 mod plan;
@@ -148,9 +148,9 @@ impl TurnRequest {
 /// with the outcome.
 ///
 /// # Errors
-/// A value is invalid, conditions of one row exclude each other, a condition compares with null,
-/// the turn does not come before the deadline, a guardrail refuses a value, the rows or the answer
-/// are too large, no later timestamp exists, or the storage fails.
+/// A value is invalid, a clustering column has an IN, conditions of one row exclude each other, a
+/// condition compares with null, the turn does not come before the deadline, a guardrail refuses a
+/// value, the rows or the answer are too large, no later timestamp exists, or the storage fails.
 pub fn execute<'a>(
     database: &'a Node,
     request: &'a TurnRequest,
@@ -221,7 +221,7 @@ async fn run(
 }
 
 /// Returns the time, in seconds since 1970, for a statement that arrived at `arrival_s` and has
-/// waited for turns. Rows may have expired during the wait, and a TTL begins after it.
+/// waited for turns. Rows may have expired during the wait, and a TTL begins after the wait.
 pub fn now_after_wait_s(arrival_s: u32) -> u32 {
     u32::try_from(time::now_seconds()).unwrap_or(0).max(arrival_s)
 }

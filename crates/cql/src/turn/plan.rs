@@ -184,9 +184,9 @@ impl<'r> TurnPlan<'r> {
         statements.any(|statement| writes_static(statement.modification))
     }
 
-    /// Returns whether conditions and the answer see a static column, as in Cassandra. A
-    /// conditional statement that writes a static column sees all static columns; any other sees
-    /// the columns that it tests.
+    /// Returns whether conditions and the answer see a static column, as in Cassandra. They see all
+    /// static columns if a conditional statement of the request writes one, and otherwise the
+    /// columns that a condition tests.
     pub fn shows_static(&self, column: &ColumnDefinition) -> bool {
         let mut conditional =
             self.statements.iter().filter(|statement| !statement.modification.condition.is_none());

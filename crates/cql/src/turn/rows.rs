@@ -12,17 +12,18 @@ use crate::{Result, read_budget::ReadBudget};
 
 /// Maximum rows of one read of [`ReadRows::find_marked_row`] (arbitrary).
 const ROWS_AT_ONCE: usize = 128;
-/// Maximum bytes of such a read (arbitrary).
+/// Maximum bytes of one read of [`ReadRows::find_marked_row`] (arbitrary).
 const BYTES_AT_ONCE: usize = 4 << 20;
 
 /// The rows that a request has read.
 pub struct ReadRows {
-    /// The static row with the columns that the request may see; `None` if none has a value.
+    /// The static row with the columns that the request may see; `None` if none of them has a
+    /// value.
     pub static_row: Option<Row>,
     /// The static row with all columns, for operations that read it.
     whole_static_row: Option<Row>,
     /// The first row of the partition, if the request reads the static row and has no conditions on
-    /// rows. The answer shows it.
+    /// rows. The answer shows this row.
     pub first_row: Option<Row>,
     /// The rows with conditions or operations, in clustering order.
     rows: Vec<Row>,

@@ -333,7 +333,7 @@ fn numbers_too_large_to_compute_with_are_refused() {
             assert!(error.message.contains("the limit is 16384 bytes"), "{text}: {error}");
         }
         assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
-        // To return and compare such numbers needs no arithmetic.
+        // Returning and comparing such numbers needs no arithmetic.
         let row = node.row("SELECT v, max(v) FROM n WHERE k = 1").await;
         assert_eq!((&row[0], row[0].as_ref().unwrap().len()), (&row[1], 1 << 20));
     });

@@ -86,7 +86,7 @@ fn a_write_with_too_many_bytes_of_entries_is_refused_before_it_is_logged() {
         ] {
             execute(&processor, statement).await.unwrap();
         }
-        // The node logs in the background that the index is built.
+        // The node writes to the commit log, in the background, that the index is built.
         while rows(&processor, "SELECT * FROM system.\"IndexInfo\"", None).await.0 == 0 {
             time::sleep(Duration::from_millis(1)).await;
         }

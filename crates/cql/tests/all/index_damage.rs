@@ -1,5 +1,5 @@
-//! Files of secondary indexes that cannot be read, and SSTables that cannot be indexed: queries
-//! stay right, and the rest is indexed.
+//! Files of secondary indexes that cannot be read, and SSTables that cannot be indexed. Queries
+//! still return the right rows, and the other SSTables are indexed.
 
 use std::time::Duration;
 

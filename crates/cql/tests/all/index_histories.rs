@@ -73,7 +73,8 @@ impl History {
         let mut below = |bound: usize| (random.next_u64() % bound as u64) as usize;
         let kind = &KINDS[below(KINDS.len())];
         let (mut clustering, value) = (TYPES[below(TYPES.len())], TYPES[below(TYPES.len())]);
-        // If equal clusterings have different bytes, a merge of files keeps either.
+        // If equal clusterings had different bytes, a merge of files could keep the bytes of
+        // either.
         if clustering.0 == "decimal" {
             clustering.1[3] = "2.50";
         }
@@ -250,7 +251,7 @@ impl History {
                 }
             }
             4 if !self.kind.clustering.is_empty() => {
-                // The query has a condition on the clustering alone.
+                // The query has a condition only on the clustering.
                 let column = self.kind.clustering[self.below(self.kind.clustering.len())];
                 conditions = vec![format!("{column} = {}", self.key_value(column))];
             }
@@ -478,7 +479,8 @@ async fn run(seed: u64, steps: u64) -> (u64, u64) {
                         outcomes.push(node.answer(&statement, None, now_s).await.is_ok());
                     }
                     if is_doomed && attempt == 0 && outcomes.contains(&false) {
-                        // One of the tables may have the write, so both get it again.
+                        // One of the tables may have the write, so the test repeats the write to
+                        // both tables.
                         let _ = writeln!(history.log, "crash, and the same write again");
                         node.crash(crash_seed).await;
                         continue;

@@ -1,4 +1,4 @@
-//! The number of index entries that a query passes for a range of values, if few rows of the range
+//! The number of index entries that a query with a range of values reads, if few rows of the range
 //! meet another condition.
 
 use std::fmt::Write;
@@ -39,13 +39,14 @@ fn a_range_is_passed_a_few_times_or_the_table_is_scanned() {
             let passed = after.index_entries_passed - before.index_entries_passed;
             (count, passed, after.index_reads - before.index_reads)
         };
-        // The range has 450 rows. Each pass keeps eight times as many places as the pass before, so
-        // that three passes read all entries of the range.
+        // The range has 450 rows. Each pass collects eight times as many rows as the pass before.
+        // Each of three passes reads all entries of the range.
         assert_eq!(query("v >= 5550 AND x = 7", 20).await, (4, 3 * 450, 3));
         assert_eq!(query("v >= 5550 AND v < 5570", 20).await, (20, 20, 1));
-        // The first pass keeps as many places as a page has rows.
+        // The first pass collects as many rows as a page has.
         assert_eq!(query("v >= 5550", 1000).await, (450, 450, 1));
-        // All rows are in the range, so that a part of a pass shows that a scan costs less.
+        // All rows are in the range, so the node detects within the first pass that a scan costs
+        // less.
         let (count, passed, by_index) = query("v >= 0 AND x = 7", 50).await;
         assert_eq!((count, by_index), (60, 0));
         assert!(passed > 0 && passed < ROWS / 2, "{passed}");

@@ -1,6 +1,6 @@
 //! Compares the fast paths of single rows with the general path. Random tables and prepared
 //! statements are executed on one node as a connection does it (`execute_now` first), and on a
-//! second node by the general path alone. The outcomes must be equal, and so must all data that
+//! second node only by the general path. The outcomes must be equal, and so must all data that
 //! either path can read from the two nodes.
 
 use std::{fmt::Write, sync::Arc};
@@ -283,7 +283,7 @@ impl TestNode {
         self.processor.prepare(text, &self.client)
     }
 
-    /// Returns the outcome, and true if `execute_now` gave it.
+    /// Returns the outcome, and true if `execute_now` returned it.
     async fn execute(
         &self,
         path: Path,

@@ -14,7 +14,8 @@ use espalier_types::CqlType;
 
 const RECORDED: &str = include_str!("../../../../testdata/cql/prepared_metadata.txt");
 
-/// Returns the name of a type in the protocol: without frozen, and user types by their name alone.
+/// Returns the name of a type in the protocol: without `frozen`, and with only the name of a user
+/// type.
 fn wire_name(column_type: &CqlType) -> String {
     match column_type {
         CqlType::List { element, .. } => format!("list<{}>", wire_name(element)),

@@ -1,5 +1,5 @@
-//! SASI indexes that a setting or their options refuse, patterns that are null, writes with too
-//! many entries, and the warning about a new index.
+//! SASI indexes that a setting or their options refuse, patterns that are null or empty, writes
+//! with too many entries, and the warning about a new index.
 
 use espalier_cql::{
     ClientState, QueryOptions, QueryProcessor, QueryResult, Value, Values, Warnings,

@@ -140,7 +140,7 @@ fn a_timeout_ends_a_request_that_waits() {
             assert_eq!(error.code, code, "{statement}: {error}");
             assert!(error.message.starts_with("Operation timed out - received only 0 responses. "));
         }
-        // A conditional write that has had its turn waits for the commit log, too.
+        // A conditional write, too, waits for the commit log at the end of its turn.
         let conditional = "INSERT INTO k.t (k, c) VALUES (1, 3) IF NOT EXISTS USING TIMEOUT 0ms";
         let error = processor.query(conditional, &mut client, &options).await.unwrap_err();
         assert_eq!(error.detail, ErrorDetail::WriteTimeout { kind: TurnKind::Conditional });

@@ -1,4 +1,4 @@
-//! A crash keeps all of a transaction over shards or nothing.
+//! A crash keeps all writes of a transaction over shards, or none.
 //!
 //! An image is the disk after a power failure during a transfer, which has done a given number of
 //! disk operations. The images of a full run cover each such number for each pair of accounts. The
@@ -38,7 +38,7 @@ const PAIRS: [(i64, i64); 9] =
 /// for cuts in all parts of a commit, and many images for all cuts.
 const STRIDE: u64 = 7_919;
 
-/// Number of images that run at the same time, because their nodes mostly wait: a transaction
+/// Number of images that run at the same time. Their nodes mostly wait, because a transaction
 /// without a disk retries.
 const IMAGES_AT_ONCE: usize = 8;
 
@@ -103,7 +103,7 @@ fn start(disk: &SimulatedDisk, operations: u64) -> u64 {
         disk.power_off_after(operations);
         let context = ShardContext { index: 0, count: 1 };
         let (configuration, shared) = (Arc::new(small_segments()), SharedStorage::new());
-        // The start fails if the power fails.
+        // The start fails if the power fails during the start.
         let started = Node::open(context, file_system, configuration, shared).await;
         disk.power_off_after(0);
         drop(started);

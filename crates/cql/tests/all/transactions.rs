@@ -1,4 +1,4 @@
-//! Transactions over shards: no transaction sees a part of another.
+//! Transactions over shards: no transaction reads only a part of another one's writes.
 
 use std::sync::{Arc, Mutex};
 
@@ -76,7 +76,8 @@ async fn write(
     }
 }
 
-/// Reads all balances in transactions until the power is off: their sum never changes.
+/// Reads all balances in transactions until the power is off, and checks that their sum is the
+/// same.
 async fn read(processor: &QueryProcessor, power: &SimulatedDisk, seed: u64) {
     let reads = (0..ACCOUNTS).map(|id| {
         let (table, key, _) = place(id);

@@ -45,8 +45,9 @@ async fn read(processor: &QueryProcessor, key: i64, consistency: u16) -> i32 {
     i32::from_be_bytes(*rows.content[4..].first_chunk().unwrap())
 }
 
-/// One shard has the writes of a transaction already, and another one lacks them. A read at SERIAL
-/// of either row waits, so that a second read does not miss what the first one has seen.
+/// One shard has the writes of a transaction already, and another shard lacks them. A read at
+/// SERIAL of either row waits. Otherwise one read could return new data, and a later read of the
+/// other row could return old data.
 #[test]
 fn a_serial_read_waits_until_all_shards_have_a_transaction() {
     on_shards(2, &FileSystem::simulated(1), |processor| async move {
@@ -70,7 +71,7 @@ fn a_serial_read_waits_until_all_shards_have_a_transaction() {
     });
 }
 
-/// A statement that gives up at the second shard ends its turn at the first one.
+/// A statement that gives up at the second shard ends its turn at the first shard.
 #[test]
 fn a_transaction_that_gives_up_at_a_shard_leaves_the_others() {
     let mut timeouts = configuration().timeouts;

@@ -104,7 +104,8 @@ fn equal_vectors_end_the_searches() {
         let columns = "k int PRIMARY KEY, v vector<float, 8>";
         let (database, processor) = table(&file_system, (CODES, nearest_limits), columns).await;
         let mut random = Generator::from_seed(2);
-        // Two groups of 200 equal vectors, whose codes may be above or below the vectors.
+        // Two groups of 200 equal vectors. A code's component may be more or less than the
+        // vector's.
         let groups = [random_vector(&mut random, 0.0), random_vector(&mut random, 0.5)];
         for key in 0..420 {
             let vector = groups.get(key / 200).cloned();

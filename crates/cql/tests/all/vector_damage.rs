@@ -1,4 +1,5 @@
-//! Damaged files of an index on vectors: queries stay right, and the files are made again.
+//! Damaged files of an index on vectors: queries return the right rows, and the files are made
+//! again.
 
 use std::time::Duration;
 

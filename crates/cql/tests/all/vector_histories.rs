@@ -3,10 +3,10 @@
 //!
 //! Writes have timestamps in any order, and TTLs. Deletions are of cells, rows, ranges and
 //! partitions. Memtables are flushed, files compacted, the index dropped and created again, and the
-//! node restarted, also without a shutdown. With the default limits, segments are so small that the
-//! answer is exact. Other runs have limits so low that segments have codes and graphs; then 95 % of
-//! the rows must be right. The limits of the statement are so low that it also searches with
-//! conditions of other indexes, and reads all rows in the end.
+//! node restarted, also without a shutdown. With the default limits of an index, segments are so
+//! small that the answer is exact. Other runs have limits so low that segments have codes and
+//! graphs. In these runs 95 % of the rows must be right. The limits of a statement are so low that
+//! the statement also searches with conditions of other indexes, and finally reads all rows.
 
 use std::{collections::BTreeMap, fmt::Write};
 
@@ -44,7 +44,7 @@ impl History {
         self.below(bound) == 0
     }
 
-    /// Returns a vector; never zero, which cosine refuses.
+    /// Returns a vector. It is not zero, because cosine refuses zero vectors.
     fn vector(&mut self) -> String {
         let components: Vec<String> =
             (0..DIMENSION).map(|_| format!("{}.5", self.below(9) as i32 - 4)).collect();
@@ -143,7 +143,7 @@ impl TestNode {
         };
         let mut found = Vec::new();
         for _ in 0..rows.row_count {
-            // A partition with a static row alone has no clustering.
+            // A row of a partition that has only a static row lacks the clustering.
             let key = |value: Option<&[u8]>| {
                 value.map_or(-1, |value| i32::from_be_bytes(value.try_into().unwrap()))
             };

@@ -83,7 +83,7 @@ impl View {
             let index = self.columns.iter().position(|column| column == name);
             index.and_then(|index| values[index].as_deref())
         };
-        // A partition with static values alone has no clustering.
+        // A row of a partition that has only static values lacks the clustering.
         let has_key = self.columns.iter().zip(values).all(|(column, value)| {
             let is_key = ["p", "c", "d"].contains(&column.as_str());
             !is_key || value.is_some()
@@ -366,8 +366,8 @@ async fn rows(
     }
 }
 
-/// Compares a view with its base table. Returns the number of rows, or a text with the differences;
-/// the outer error is that of a query.
+/// Compares a view with its base table. Returns the number of rows, or a text with the differences.
+/// The outer error is the error of a query.
 async fn check(
     processor: &QueryProcessor,
     view: &View,
@@ -538,7 +538,7 @@ fn run(seed: u64, steps: u64) -> (u64, u64) {
         let goes_on = on_shards(shards, &file_system, move |processor| {
             let (history, disk) = (inside.clone(), disk.clone());
             async move {
-                // One task at a time has the history.
+                // Only one task has the history at any time.
                 let mut taken = std::mem::replace(&mut *history.lock().unwrap(), History::new(0));
                 if taken.step == 0 {
                     for statement in [

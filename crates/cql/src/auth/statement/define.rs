@@ -365,7 +365,7 @@ impl Run<'_> {
     }
 }
 
-/// Takes `role` out of the roles of `member`.
+/// Adds a statement to `change` that removes `role` from the roles of `member`.
 fn leave(change: &mut Change, member: &str, role: &str) {
     const TEXT: &str = "UPDATE system_auth.roles SET member_of = member_of - ? WHERE role = ?";
     change.add_values(TEXT, vec![store::set_value([role]), store::text_value(member)]);

@@ -48,8 +48,8 @@ pub struct Actor {
 /// Executes a statement for a client. Returns the outcome and the warnings for the client.
 ///
 /// # Errors
-/// Cassandra's error if the client may not execute the statement, or if it does not fit the roles;
-/// the storage fails.
+/// Cassandra's error if the client may not execute the statement, or if the statement does not fit
+/// the roles; the storage fails.
 pub(crate) fn execute<'a>(
     database: &'a Node,
     auth: &'a Arc<Auth>,
@@ -149,7 +149,8 @@ impl Run<'_> {
         })
     }
 
-    /// Checks that the client has logged in.
+    /// Checks that the client has logged in, and that its role may use this data centre from its
+    /// address.
     fn check_not_anonymous(&self) -> Result<()> {
         self.login.check_place(&self.role)?;
         if self.login.is_anonymous() {

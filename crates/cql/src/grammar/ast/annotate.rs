@@ -11,7 +11,7 @@ pub struct Annotate<'a> {
     pub is_label: bool,
     /// The object.
     pub target: AnnotateTarget<'a>,
-    /// The text; `None` for `NULL`, which removes it.
+    /// The text; `None` for `NULL`, which removes the stored text.
     pub text: Option<Cow<'a, str>>,
 }
 

@@ -13,7 +13,8 @@ pub struct Describe<'a> {
     pub position: Position,
 }
 
-/// The target of a `DESCRIBE`. A plural lists names. `SCHEMA` and a singular return statements.
+/// The target of a `DESCRIBE`. A plural lists names. `SCHEMA` and a singular return statements,
+/// except `CLUSTER`, which returns facts about the cluster.
 #[derive(Clone, Debug)]
 pub enum DescribeTarget<'a> {
     /// `CLUSTER`.

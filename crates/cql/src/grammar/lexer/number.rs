@@ -57,8 +57,8 @@ impl Cursor<'_> {
         is_uuid
     }
 
-    /// Consumes the unit after a duration's first number and all further `number unit`. Consumes
-    /// nothing and returns false if there is no unit.
+    /// Consumes the unit after a duration's first number, and all further pairs of number and unit.
+    /// Consumes nothing and returns false if there is no unit.
     fn duration_units(&mut self) -> bool {
         let length = self.unit();
         self.at += length;

@@ -1,5 +1,5 @@
-//! Failures: syntax errors inside the parser. A failure is cheap, because the text of the error is
-//! made only when the parser gives up the statement.
+//! Failures: syntax errors inside the parser. A failure is cheap, because the offending text and
+//! its context are added only when the parser gives up the statement.
 
 use crate::grammar::SyntaxError;
 use crate::grammar::ast::Position;

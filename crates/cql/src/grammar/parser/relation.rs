@@ -182,7 +182,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses `BETWEEN low AND high`. Returns `None` if the next token is another.
+    /// Parses `BETWEEN low AND high`. Returns `None` if the next word is not `BETWEEN`.
     fn between(&mut self) -> Result<Option<Predicate<'a>>> {
         if !self.accept_word("between") {
             return Ok(None);

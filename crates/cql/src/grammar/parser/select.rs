@@ -62,7 +62,7 @@ impl<'a> Parser<'a> {
             TokenKind::Comma | TokenKind::Dot => true,
             TokenKind::Plus | TokenKind::Slash | TokenKind::Percent => true,
             TokenKind::Keyword(Keyword::FROM) => true,
-            // In `json AS as a`, `as` is the column.
+            // In `SELECT json AS as a`, `json` is the modifier, and the first `AS` is a column.
             TokenKind::Keyword(Keyword::AS) => {
                 self.is_name(2) && !(self.is_keyword_ahead(2, Keyword::AS) && self.is_name(3))
             }

@@ -148,9 +148,9 @@ impl<'a> Parser<'a> {
         Ok(kind)
     }
 
-    /// Consumes `(type)` if the next token may begin a value. Otherwise, the parser does not
-    /// advance. The value itself need not be tried, because no tuple may precede such a token,
-    /// except a `[` in a selector (see `hint_or_tuple`).
+    /// Consumes `(type)` and returns the type if the next token may begin a value. Otherwise, the
+    /// parser does not advance. The value itself need not be tried, because such a token cannot
+    /// follow a tuple. The exception is a `[` in a selector (see `hint_or_tuple`).
     pub(super) fn type_in_parentheses(&mut self) -> Option<crate::grammar::ast::TypeName<'a>> {
         if !self.may_be_type(1) {
             return None;

@@ -85,7 +85,8 @@ impl<'a> Parser<'a> {
         Ok(AssignmentOperation::Prepend(value))
     }
 
-    /// Refuses two assignments if one would undo the other. It is a syntax error, as in Cassandra.
+    /// Refuses two assignments if one would undo the other. As in Cassandra, the error is a syntax
+    /// error.
     fn check_assignments(&self, assignments: &[Assignment<'a>]) -> Result<()> {
         if assignments.len() < 2 {
             return Ok(());

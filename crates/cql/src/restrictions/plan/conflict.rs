@@ -120,7 +120,7 @@ impl<'c> Restriction<'c> {
         names.join(", ")
     }
 
-    /// Returns the reason to refuse `found` beside this earlier restriction.
+    /// Returns the reason to refuse `found` together with this earlier restriction.
     pub fn conflict(&self, found: &Self) -> Option<String> {
         let common = self.common(found);
         if common.is_empty() || self.is_token != found.is_token {

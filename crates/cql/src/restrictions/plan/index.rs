@@ -35,7 +35,7 @@ pub(super) fn serves(
         return false;
     }
     let Some(column) = index.column_of(table) else { return false };
-    // An index on vectors serves the order by similarity alone.
+    // An index on vectors serves only the order by similarity.
     if index.vector_options(table).is_some() {
         return false;
     }
@@ -290,7 +290,7 @@ pub(super) fn plan_terms(
             }
         }
     }
-    // An index finds the rows that have a value, not those without it.
+    // An index finds the rows that have a value, not the rows without this value.
     for filter in filters.iter().filter(|filter| !filter.is_negated) {
         match (&filter.target, &filter.operator) {
             (FilterTarget::Column(column), FilterOperator::Compare(Operator::Equal, term)) => {

@@ -295,8 +295,8 @@ fn refuse_slice(column_type: &CqlType) -> Option<&'static str> {
     })
 }
 
-/// Stores a relation that the primary key may serve; returns false if it can only be a filter.
-/// Relations that conflict are refused before.
+/// Stores a relation that the primary key may serve. Returns false if the relation can only be a
+/// filter. The caller has refused relations that conflict.
 fn sort_in<'e>(
     by_column: &mut BTreeMap<usize, ColumnRelations<'e>>,
     table: &TableMetadata,

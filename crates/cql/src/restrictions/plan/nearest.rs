@@ -1,5 +1,5 @@
-//! Rules of Cassandra 5.0 for WHERE beside `ORDER BY column ANN OF vector`, and for conditions on
-//! columns that have an index on vectors.
+//! Rules of Cassandra 5.0 for the WHERE of a statement with `ORDER BY column ANN OF vector`, and
+//! for conditions on columns that have an index on vectors.
 
 use espalier_mutation::schema::{ColumnKind, TableMetadata};
 use espalier_types::CqlType;
@@ -15,8 +15,7 @@ use crate::{
 };
 
 impl IndexChoice<'_> {
-    /// Checks that an index or the primary key serves each condition of a statement in the order of
-    /// an index on vectors.
+    /// Checks that an index or the primary key serves each condition of a statement with `ANN OF`.
     ///
     /// # Errors
     /// The statement would filter.

@@ -9,8 +9,8 @@ use crate::{
 
 /// Rows per chunk if not every row read is a row of the page (filters, aggregates).
 pub const CHUNK_ROWS: usize = 4096;
-/// Rows that a read by an index reads in addition to the rows that the page lacks, because filters
-/// may drop some of them. Arbitrary.
+/// Rows that a read by an index reads in addition to the rows that the page lacks, because index
+/// entries may be stale and filters may drop rows. Arbitrary.
 pub const STALE_ROWS: usize = 16;
 /// The factor by which each chunk of a read by an index has more rows than the chunk before, up to
 /// 16 × [`CHUNK_ROWS`]. Arbitrary.
@@ -63,7 +63,7 @@ impl PageLimits {
         }
     }
 
-    /// Refuses a result without paging that has more bytes than it may have.
+    /// Refuses a result without paging that has more bytes than the maximum.
     ///
     /// # Errors
     /// The result is too large.

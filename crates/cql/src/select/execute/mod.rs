@@ -78,9 +78,10 @@ paging for this query";
 /// Executes a SELECT and returns one page.
 ///
 /// # Errors
-/// A limit, a bound value or the paging state is invalid, the statement cannot be paged, a
-/// guardrail refuses it, it meets too many tombstones, the result is too large, a selector has no
-/// value, or the storage fails.
+/// A limit, a bound value or the paging state is invalid, the statement cannot be paged, a clause
+/// or the consistency level does not fit the order by similarity, a guardrail refuses the
+/// statement, the read meets too many tombstones, the result is too large, a selector has no value,
+/// or the storage fails.
 pub async fn execute(
     select: &PlannedSelect,
     database: &Node,
@@ -263,8 +264,8 @@ impl Execution<'_> {
                 rows: match (exact, &self.search) {
                     (true, _) => missing_page.min(CHUNK_ROWS * 16),
                     // Most entries of an index are not stale, so the first chunk has few spare
-                    // rows. If filters drop most rows, later chunks are larger, because each chunk
-                    // may read a part of the index again.
+                    // rows. Each later chunk is larger, because filters may drop most rows, and
+                    // each chunk may read a part of the index again.
                     (false, Some(_)) if !select.is_aggregate => missing_page
                         .saturating_add(STALE_ROWS)
                         .saturating_mul(GROWTH.saturating_pow(self.chunks))

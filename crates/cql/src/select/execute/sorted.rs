@@ -121,8 +121,8 @@ impl Execution<'_> {
     }
 }
 
-/// Compares two result rows of a sorted SELECT. A row without a clustering (a static row alone)
-/// comes before all others in the table's order.
+/// Compares two result rows of a sorted SELECT. A row without a clustering (of a partition with
+/// only a static row) comes before all others in the table's order.
 fn compare(
     select: &PlannedSelect,
     left: Option<&Clustering>,

@@ -25,7 +25,7 @@ pub struct TombstoneCount {
     /// The largest count so far, and the live rows of the page up to then.
     largest: u64,
     rows: usize,
-    /// The partition of the largest count, if the statement names it or found a row.
+    /// The partition that the read had reached at the largest count, if the read had reached one.
     key: Option<DecoratedKey>,
     /// True if the statement names the partition.
     is_named: bool,

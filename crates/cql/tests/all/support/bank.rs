@@ -64,7 +64,8 @@ async fn create(processor: &QueryProcessor) {
     }
 }
 
-/// Returns the table of an account, its key, and the assignment that counts its moves.
+/// Returns the table of an account, the account's key, and an assignment to the static column, or
+/// an empty text if the table has no static column.
 pub fn place(id: i64) -> (&'static str, String, &'static str) {
     if id % 2 == 0 {
         ("ks.even", format!("id = {id}"), "")
@@ -110,7 +111,8 @@ pub async fn outcome_of(
     }
 }
 
-/// Makes a transfer. Returns true if its condition held; `None` if it was not acknowledged.
+/// Makes a transfer. Returns true if the condition of the transfer held, or `None` if the transfer
+/// was not acknowledged.
 pub async fn attempt(
     processor: &QueryProcessor,
     power: &SimulatedDisk,

@@ -37,7 +37,7 @@ where
     on_shards_with(count, file_system, configuration(), body)
 }
 
-/// Does as [`on_shards`], with other settings.
+/// Does what [`on_shards`] does, with other settings.
 pub fn on_shards_with<F, R>(
     count: usize,
     file_system: &FileSystem,

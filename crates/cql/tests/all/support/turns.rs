@@ -12,7 +12,7 @@ thread_local! {
     static RELEASED: Event = Event::new();
 }
 
-/// Returns the lowest key that a shard owns, beginning at `least`.
+/// Returns the lowest key, `least` or greater, that a shard owns.
 pub fn key_of_shard(processor: &QueryProcessor, shard: usize, least: i64) -> i64 {
     let database = processor.database();
     let table = database.store().schema().table("ks", "t").unwrap().clone();
@@ -24,7 +24,7 @@ fn encode(key: i64) -> DecoratedKey {
     DecoratedKey::new(Bytes::copy_from_slice(&key.to_be_bytes()))
 }
 
-/// Holds the turn on a row of a shard until it is released, for at most 10 s.
+/// Holds the turn on a row of a shard until [`release`], but for at most 10 s.
 pub async fn hold(processor: &QueryProcessor, shard: usize, key: i64) {
     let hold = processor.database().on_shard(shard, move |database| async move {
         let table = database.store().schema().table("ks", "t").unwrap().clone();
