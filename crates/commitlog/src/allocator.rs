@@ -39,8 +39,8 @@ pub(super) async fn run(shared: Rc<Shared>) {
 
 async fn make_ready(shared: &Shared) -> bool {
     let id = shared.next_id();
-    // Recycle the oldest segment first. Until then a restart would read its records, so the log
-    // must keep its discarded intervals (`CommitLog::oldest_on_disk`).
+    // Recycle the oldest segment first. Until a segment is recycled, a restart reads its records,
+    // so the log must keep the segment's discarded intervals (`CommitLog::oldest_on_disk`).
     let recycled = {
         let mut state = shared.state.borrow_mut();
         let recycled = state.recyclable.pop_front();

@@ -6,7 +6,7 @@
 //! file instead. Otherwise a replay could restore a write without the deletion that covers it,
 //! because the segment of the deletion may be removed long before that of the write.
 //!
-//! There is one file for each shard in the log's directory. A compaction replaces the file
+//! The log's directory contains one such file for each shard. A compaction replaces the file
 //! atomically, before its inputs are removed. The format:
 //!
 //! ```text
@@ -32,7 +32,8 @@ use crate::{
 
 const PREFIX: &str = "settled-";
 /// Number of intervals kept for each table although the files of their segments are removed,
-/// because a crash may undo the latest removals. It is larger than the number of such removals.
+/// because a crash may undo the latest removals. The number is larger than the number of removals
+/// that a crash can undo.
 const KEPT_INTERVALS: usize = 64;
 const FIRST_LINE: &str = "espalier settled 1";
 

@@ -8,7 +8,8 @@ use espalier_runtime::file::FileError;
 /// A failed operation of the commit log.
 #[derive(Clone, Debug, thiserror::Error)]
 pub enum CommitLogError {
-    /// A mutation that does not fit into half a segment of the commit log.
+    /// The mutation is larger than half a segment, or does not fit into a segment together with its
+    /// column mappings.
     #[error("a mutation of {bytes} bytes is larger than the maximum of {maximum} bytes")]
     MutationTooLarge {
         /// Length of the mutation in the commit log, in bytes.

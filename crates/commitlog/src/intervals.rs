@@ -12,8 +12,8 @@ const LAST_OFFSET: u32 = i32::MAX as u32;
 ///
 /// Every interval but the last extends to [`LAST_OFFSET`], wherever the records of its segment end.
 /// After a failed write or a crash, whole records may follow the recorded end, and a replay would
-/// read them. Their mutations were in the memtable too, because the log continued in a later
-/// segment.
+/// read them. The intervals cover these records rightly, because the log appended them before `to`,
+/// which is in a later segment.
 pub fn between(
     segments: impl Iterator<Item = u64>,
     from: LogPosition,

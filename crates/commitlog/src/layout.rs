@@ -17,9 +17,9 @@
 //!
 //! **Markers.** Every write buffer begins with a marker: the position up to which the log was
 //! durable when the writer wrote the buffer. A segment receives its first record only when its
-//! predecessor's last record is durable, so its first marker is the end of the predecessor. From
-//! the markers, the replay distinguishes a torn tail (no durable record is missing) from corruption
-//! (a durable record is missing).
+//! predecessor's last record is durable or has failed, so the segment's first marker names the
+//! durable end of the predecessor. From the markers, the replay distinguishes a torn tail (no
+//! durable record is missing) from corruption (a durable record is missing).
 
 use crc32fast::Hasher;
 

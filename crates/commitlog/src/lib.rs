@@ -1,13 +1,13 @@
-//! The commit log stores every write before it is acknowledged; the replay restores the writes from
-//! it after a crash.
+//! The commit log stores writes on disk until a flush has stored them; after a crash, the replay
+//! reads them from the log.
 //!
 //! Each shard has its own log. A log is a sequence of preallocated segments. Appended records
 //! gather in write buffers, and one sync makes a batch of them durable. A segment is needed until
 //! every memtable with writes of this segment is flushed; then its file is recycled or removed.
 //!
-//! Invariants: a ticket resolves with success only if its record is durable under `commitlog_sync`;
-//! positions of one log grow with time; a segment receives bytes only after its predecessor's last
-//! record is durable.
+//! Invariants: a ticket resolves with success only if its record is durable (under periodic sync,
+//! at once); positions of one log grow with time; a segment receives bytes only after its
+//! predecessor's last record is durable or has failed.
 //!
 //! The crate does not depend on memtables: its user reports the oldest segment with unflushed
 //! writes ([`CommitLog::reclaim`]), and applies the mutations of a replay.

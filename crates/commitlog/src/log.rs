@@ -2,13 +2,15 @@
 //!
 //! An append copies a record into the write buffer that goes to the disk next, and never waits. Two
 //! tasks do the rest. The writer (`writer`) writes whole buffers to the disk and resolves tickets.
-//! The allocator (`allocator`) keeps one segment ready ahead of time, so that no write waits for
-//! the creation of a file.
+//! The allocator (`allocator`) keeps one segment ready ahead of time, so that a write seldom waits
+//! for the creation of a file.
 //!
 //! Invariants:
 //! - Positions of one log grow with time.
-//! - A segment receives bytes only after its predecessor's last record is durable (see `layout`).
-//! - A ticket resolves with success only if its record is durable; under periodic sync, at once.
+//! - A segment receives bytes only after its predecessor's last record is durable or has failed
+//!   (see `layout`).
+//! - A ticket resolves with success only if its record is durable. Under periodic sync, it resolves
+//!   at once.
 //!
 //! Memory: the write buffers that gather, at most [`MAX_PENDING_BYTES`] and one record more, and as
 //! many bytes that the writer writes.

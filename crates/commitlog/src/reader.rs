@@ -55,7 +55,7 @@ pub(crate) enum Opened {
     Unused,
     /// The header is damaged, but the file has records of this segment.
     Damaged,
-    /// A later version of the format wrote the segment.
+    /// Another version of the format wrote the segment.
     Version(u32),
 }
 
@@ -103,8 +103,8 @@ impl SegmentReader {
     /// Returns whether a segment with an unreadable header has records.
     ///
     /// Records fill a segment from its begin. So a segment whose first [`WINDOW_BYTES`] are zeros
-    /// waits for its first use, and its rest is not searched. Otherwise the header is damaged, or
-    /// the whole first sector, which also has the first marker. Later markers then show that there
+    /// waits for its first use, and its rest is not searched. Otherwise the damage may cover the
+    /// whole first sector, with the header and the first marker. Later markers then show that there
     /// are records.
     async fn has_records(&mut self) -> Result<bool, FileError> {
         if self.first_marker().await?.is_some() {

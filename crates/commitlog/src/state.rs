@@ -92,7 +92,7 @@ pub(super) struct State {
     pub(super) tasks: Vec<JoinHandle<()>>,
 }
 
-/// A write buffer: records that are written at once. It begins with a marker that the writer fills
+/// Records that go to the disk in one write. The buffer begins with a marker that the writer fills
 /// in.
 pub(super) struct WriteBuffer {
     pub(super) segment: Rc<Segment>,

@@ -298,8 +298,8 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, sync_batch: 
     // Only memtables hold these writes. Readers see them, and under periodic sync their clients
     // have an acknowledgement, so they must be flushed.
     shared.pressure.notify_one();
-    // A sync is due only after a period again. So if every periodic sync fails, the log abandons
-    // one segment in each period instead of one in each batch.
+    // The next sync is due a whole period from now. So if every periodic sync fails, the log
+    // abandons one segment in each period instead of one in each batch.
     progress.last_sync = time::Instant::now();
     let error = CommitLogError::Write(Arc::new(error));
     let (buffers, later) = {

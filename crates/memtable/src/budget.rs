@@ -68,8 +68,9 @@ impl MemtableBudget {
         self.trie_bytes
     }
 
-    /// Refills the chunk pool on a helper thread if it runs low. A write that needs a new chunk
-    /// would wait for the system, which was measured to hold the core for tens of milliseconds.
+    /// Refills the chunk pool on a helper thread if it runs low. Otherwise a write that needs a new
+    /// chunk would wait for the system, which was measured to hold the core for tens of
+    /// milliseconds.
     #[inline]
     pub fn refill_chunk_pool(&self) {
         if self.shared.chunk_pool.is_one_wanted() {

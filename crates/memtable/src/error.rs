@@ -34,13 +34,13 @@ pub enum MemtableError {
 }
 
 impl MemtableError {
-    /// Returns the error for data of a table that cannot be decoded.
+    /// Returns the error for a table's data that cannot be decoded.
     pub fn corrupt(table: &TableMetadata, error: &dyn std::error::Error) -> Self {
         let table = format!("{}.{}", table.keyspace, table.name);
         Self::Corrupt { table, reason: error.to_string() }
     }
 
-    /// Returns the error for a row of a table that is malformed.
+    /// Returns the error for a malformed row of a table.
     pub(crate) fn packed_row(table: &TableMetadata, source: PackError) -> Self {
         Self::PackedRow { table: format!("{}.{}", table.keyspace, table.name), source }
     }

@@ -38,7 +38,7 @@ pub struct IndexPortion {
     pub is_last: bool,
 }
 
-/// The number of a memtable's indexes, and whether they list terms.
+/// The number of a memtable's indexes, and whether one of them lists terms.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IndexCounts {
     /// The number of indexes.
@@ -145,7 +145,7 @@ impl MemtableIndexes {
     }
 
     /// Adds some entries of an update, from `position` on, and moves the position behind them.
-    /// Takes about `most` cells. Returns whether there are no others.
+    /// Reads about `most` cells. Returns whether no entries are left.
     pub(crate) fn add_some(
         &mut self,
         table: &TableMetadata,
@@ -197,7 +197,7 @@ impl MemtableIndexes {
         self.tries.iter().any(|trie| !trie.entries.is_empty())
     }
 
-    /// Returns the number of indexes.
+    /// Returns the number of indexes, and whether one of them lists terms.
     pub fn counts(&self) -> IndexCounts {
         let has_terms = self.tries.iter().any(|trie| trie.column.has_terms());
         IndexCounts { all: self.names.len(), has_terms }
@@ -252,7 +252,7 @@ impl MemtableIndexes {
         self.names.clone()
     }
 
-    /// Returns whether there are the entries of an index.
+    /// Returns whether the memtable has the entries of the index with this name and signature.
     pub(crate) fn has(&self, name: &str, signature: &str) -> bool {
         self.names.iter().any(|(own, of)| own == name && of == signature)
     }

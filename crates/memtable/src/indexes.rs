@@ -37,9 +37,9 @@ impl Memtable {
         }
     }
 
-    /// Adds some entries of an update that [`Self::apply_rows`] will write, from `position` on, and
-    /// moves the position behind them: those of about `most` cells. Returns whether there are no
-    /// others. A reader passes entries whose rows do not exist.
+    /// Adds the entries of about `most` cells of an update that [`Self::apply_rows`] will write,
+    /// from `position` on, and moves the position behind them. Returns whether no entries are left.
+    /// A reader skips entries whose rows do not exist.
     ///
     /// # Errors
     ///
@@ -57,7 +57,7 @@ impl Memtable {
         outcome.map_err(|_| MemtableError::Full { bytes: self.memory_bytes() })
     }
 
-    /// Returns about how many bytes the entries of an update have.
+    /// Returns the approximate number of bytes of an update's entries.
     pub fn index_entry_bytes(&self, table: &TableMetadata, update: &PartitionUpdate) -> usize {
         let indexes = self.indexes.as_ref();
         indexes.map_or(0, |indexes| indexes.borrow_mut().entry_bytes(table, update))

@@ -1,5 +1,5 @@
-//! Memtables: the newest writes of a table's part on one shard, in one trie down to the row, or in
-//! another ordered map that the table asks for (`store`).
+//! A memtable keeps the newest writes to a table on one shard, either in a trie that reaches down
+//! to the row or in another ordered map that the table's settings choose (`store`).
 //!
 //! The trie's path is token, partition key, clustering ([`espalier_mutation::path`]); the contents
 //! are packed rows, partition deletions, and the boundaries of range deletions. Beside the rows are
@@ -16,7 +16,7 @@
 //! **Isolation.** A write to one partition is applied without yielding, so a reader that reads
 //! without yielding sees all of it or nothing. A reader that yields and then reads more has a
 //! snapshot of the partition: while a snapshot exists, writes go to copies of the nodes on their
-//! paths, and become visible by one store (`memory::Transaction`).
+//! paths, and become visible by one atomic store (`memory::Transaction`).
 //!
 //! **Memory bound.** [`Memtable::memory_bytes`] is exactly the memory of structure, contents and
 //! index entries; the shard's budget (`MemtableBudget`) is checked before each write. Contents that
@@ -86,7 +86,7 @@ pub struct Memtable {
     has_boundaries: Cell<bool>,
     /// True if there was ever a tombstone run.
     has_runs: Cell<bool>,
-    /// The first write's position in the commit log, and the end of the last write's.
+    /// The position of the first write in the commit log, and the end of the last write.
     positions: Cell<Option<(LogPosition, LogPosition)>>,
     format: RowFormat,
     /// True if a reader had a snapshot when the present write began.

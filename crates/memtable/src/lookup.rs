@@ -48,7 +48,8 @@ impl Memtable {
         store.get(partition).is_some()
     }
 
-    /// Calls `take` with the row. `buffer` holds the path, so that nothing is allocated.
+    /// Calls `take` with the row and the deletions over it, if the memtable has the partition.
+    /// `buffer` holds the path, so that nothing is allocated.
     #[inline]
     pub fn look_up<V: AsRef<[u8]>, R>(
         &self,

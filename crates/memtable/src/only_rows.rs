@@ -1,5 +1,5 @@
-//! Reads memtables of tables in which a partition is one row, some partitions at a time. The flush,
-//! which writes all of them, uses it.
+//! This module reads several partitions at a time from the memtable of a table that has one row in
+//! each partition. The flush uses it to write all partitions.
 //!
 //! A walk that seeks each partition anew and makes objects of it costs three times as much as the
 //! work on the row. Here some dozens of partitions follow one seek, and their rows are copied into

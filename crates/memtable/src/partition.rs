@@ -74,7 +74,7 @@ pub(super) struct Range {
 impl MemtablePartition {
     /// Opens the slices of a partition. Returns `None` if the memtable has nothing of it.
     /// `wanted_rows` is the number of rows that will be read if all of them are visible; the first
-    /// fill reads that many.
+    /// fill reads about that many, from [`MIN_FILL`] to [`MAX_FILL`].
     ///
     /// # Errors
     ///
@@ -302,7 +302,7 @@ impl UnfilteredStream for MemtablePartition {
 
     async fn next(&mut self) -> Result<Option<Unfiltered>, MemtableError> {
         while self.buffer.is_empty() && !self.is_done() {
-            // The caller may drop all that it gets, and not yield itself.
+            // The caller may discard all fragments and never yield itself.
             maybe_yield().await;
             self.fill()?;
         }
@@ -345,7 +345,7 @@ impl UnfilteredStream for MemtablePartition {
     }
 }
 
-/// Returns a stored bound. Only the side of its kind is meaningful.
+/// Returns a stored bound. The bound's kind shows only on which side of its values the bound lies.
 fn bound(
     table: &TableMetadata,
     bound_path: &[u8],

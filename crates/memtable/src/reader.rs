@@ -2,9 +2,9 @@
 //!
 //! **Invariants.** A [`PartitionSnapshot`] shows all writes to its partition up to one moment, each
 //! wholly, however long it lives: as long as there is a reader, the shard writes to copies of the
-//! nodes on its paths and publishes them by one store. ("Trie Memtables in Cassandra", Lambov, VLDB
-//! 2022, names consistent readers as future work.) Different partitions may be as of different
-//! moments.
+//! nodes on its paths and publishes them by one atomic store. ("Trie Memtables in Cassandra",
+//! Lambov, VLDB 2022, names consistent readers as future work.) Snapshots of different partitions
+//! may show different moments.
 //!
 //! **Cost.** A reader makes writes copy, and retains the memtable's memory after a flush, so it
 //! should be short-lived. A snapshot retains the contents that were overwritten since it was taken.

@@ -1,4 +1,4 @@
-//! Iterates from partition to partition.
+//! This module finds the first partition of a memtable behind a bound.
 
 use espalier_mutation::{DecoratedKey, DeletionTime, KeyBound, path};
 use espalier_trie::cursor::Direction;

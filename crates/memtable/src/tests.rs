@@ -51,8 +51,8 @@ fn write_value(
     memtable.apply(table, &update, |_| packed.as_slice()).unwrap();
 }
 
-/// Overlapping readers, so that there is always one: contents that none of them can see any more
-/// are not counted, and the rest are.
+/// The readers overlap, so that there is always one. Overwritten contents count only as long as a
+/// reader can see them.
 #[test]
 fn memory_is_counted_as_it_is_freed_also_while_there_are_always_readers() {
     for structure in [Structure::Trie, Structure::SkipList] {
@@ -137,7 +137,8 @@ fn memtable(table: &TableMetadata) -> Rc<Memtable> {
     Rc::new(Memtable::new(table, MemtableKind::default(), core, budget))
 }
 
-/// Reads the rows of a partition; also returns the most that was copied at a time.
+/// Reads a partition. Returns the number of rows, and the maximum number of fragments copied at a
+/// time.
 fn read(
     memtable: &Rc<Memtable>,
     table: &Arc<TableMetadata>,

@@ -10,7 +10,8 @@ use super::{
 /// The tombstone run of a walk. It takes one look-up for each run that the walk passes.
 #[derive(Default)]
 pub(super) struct NextTombstoneRun {
-    /// The run's start and end, in clustering order; `None` before the first look-up.
+    /// The run's start and end, in clustering order; `None` before the first look-up, and
+    /// `Some(None)` if no run follows.
     run: Option<Option<Run>>,
     /// True if the row that was read last is in the run.
     is_in: bool,

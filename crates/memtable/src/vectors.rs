@@ -1,7 +1,7 @@
 //! The vectors of one index in a memtable, in the order in which they were written.
 //!
-//! A write adds a vector and removes none, as in the tries of other indexes. A search compares all
-//! of them.
+//! A write adds a vector and removes none, as in the tries of other indexes. A search compares its
+//! query with all of them.
 
 use espalier_mutation::{IndexedColumn, schema::VectorIndexOptions};
 use espalier_sstable::{ChunkedBytes, ChunkedRows};

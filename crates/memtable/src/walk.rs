@@ -119,7 +119,8 @@ impl<'a> Walk<'a> {
             }
             let at = match content {
                 Content::Boundary(boundary) => At::Boundary(boundary),
-                // The partition's own content, its deletion branch and its static row are not rows.
+                // The partition's own content, its static row, its deletions and its runs are not
+                // rows.
                 _ if key.first().is_none_or(|first| *first < path::FIRST_ROW) => continue,
                 row => At::Row(row),
             };

@@ -45,8 +45,8 @@ impl Memtable {
         outcome.map_err(|failure| self.error(table, failure))
     }
 
-    /// Applies an update as [`Self::apply`] does. The memtable has its entries in secondary indexes
-    /// already ([`Self::add_some_entries`]).
+    /// Applies an update as [`Self::apply`] does. The memtable already has the update's entries in
+    /// secondary indexes ([`Self::add_some_entries`]).
     ///
     /// # Errors
     ///
@@ -63,7 +63,7 @@ impl Memtable {
     }
 
     /// Applies the write of one row, as [`Self::apply`] does with an update of nothing else.
-    /// `packed` is its packed form.
+    /// `packed` is the row's packed form.
     ///
     /// # Errors
     ///
@@ -170,7 +170,8 @@ impl Memtable {
         Ok(())
     }
 
-    /// Writes a row of a partition that may have several. `path` is its path there.
+    /// Writes a row of a partition that may have several. `path` is the row's path in the
+    /// partition.
     #[inline]
     fn put_row(
         &self,
@@ -211,7 +212,7 @@ impl Memtable {
         Ok(())
     }
 
-    /// Applies several writes of a partition of one row together, including its deletion.
+    /// Applies an update that deletes a single-row partition or has several writes of its row.
     #[cold]
     fn apply_single_row<'p>(
         &self,
@@ -271,7 +272,7 @@ impl Memtable {
         Ok(())
     }
 
-    /// Returns the context of the merge of a row that is written below `path`.
+    /// Returns the context of the merge of a row that is written at `path`.
     #[inline]
     fn target<'t>(
         &self,
@@ -295,7 +296,7 @@ impl Memtable {
             && deletion.marked_for_delete_at >= self.statistics.borrow().maximum_timestamp
     }
 
-    /// Makes the partition exist, with its deletion.
+    /// Adds the partition if it is missing, and keeps the newer of its deletion and `deletion`.
     fn put_partition(
         &self,
         partition: &mut StorePartition<'_>,
@@ -393,8 +394,8 @@ impl Memtable {
 struct Target<'t> {
     table: &'t TableMetadata,
     is_exact: bool,
-    /// The deletion over a counter's row. Other rows are merged independently of the deletions over
-    /// them.
+    /// The deletion over a counter's row. Rows of other tables are merged independently of the
+    /// deletions over them.
     active: DeletionTime,
 }
 

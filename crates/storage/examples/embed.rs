@@ -22,7 +22,7 @@ use uuid::Uuid;
 /// The table's id. It must be the same at each start, because files and the log name it.
 const ID: TableId = TableId(Uuid::from_u128(0x5e3d_0001));
 
-/// Number of partitions and of rows in each.
+/// Number of partitions, and of rows that each half adds to a partition.
 const PARTITIONS: i32 = 100;
 const ROWS: i32 = 10;
 

@@ -173,9 +173,9 @@ impl StorageConfiguration {
         self.column_index_bytes.unwrap_or(default)
     }
 
-    /// Returns the bytes of a partition from which on SSTables of a version have a row index for
-    /// it: with a trie index and without `column_index_size` a page, which a look-up of a row reads
-    /// as a whole; otherwise 0.
+    /// Returns the minimum size in bytes of a partition that has a row index in SSTables of a
+    /// version. With a trie index and without `column_index_size`, it is a page, because a look-up
+    /// of a row reads a whole page. Otherwise it is 0.
     pub fn first_block_size(&self, features: &VersionFeatures) -> u32 {
         let is_ours_to_choose = features.has_trie_index() && self.column_index_bytes.is_none();
         if is_ours_to_choose { 4096 } else { 0 }

@@ -52,7 +52,7 @@ pub enum StorageError {
     /// No segment of the commit log became free in time.
     #[error("the commit log has no room: {reason}")]
     CommitLogFull {
-        /// Reason why none is free.
+        /// Reason why no segment is free.
         reason: String,
     },
     /// The memtables are full and flushing does not make room.

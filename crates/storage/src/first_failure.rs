@@ -1,5 +1,5 @@
-//! Collects the outcomes of tasks that run one after another, so that a failure does not keep the
-//! following tasks from their turn.
+//! Collects the outcomes of tasks that run one after another, so that a failure does not stop the
+//! following tasks.
 
 use crate::StorageError;
 

@@ -44,11 +44,11 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
     })
 }
 
-/// Parses the value of `--memory` in bytes: a number, alone or with `K`, `M`, `G`, `T`, `KB` …
-/// `TB` or `KiB` … `TiB` (all powers of 1024), in any case.
+/// Parses the value of `--memory` in bytes: a number, alone or with `K`, `M`, `G`, `T`, `KB` … `TB`
+/// or `KiB` … `TiB` (all powers of 1024), in upper or lower case.
 ///
 /// # Errors
-/// Fails if the text is neither, or does not fit into 64 bits.
+/// Fails if the text has another form, or the size does not fit into 64 bits.
 pub fn parse_memory(text: &str) -> Result<u64, String> {
     let unit = |unit: &str| {
         let unit = unit.to_ascii_lowercase();

@@ -4,7 +4,7 @@ use espalier_trie::{cursor::Entries as TrieEntries, memory::MemoryCursor};
 
 use super::{super::content::Content, sharded::ShardedEntries, skip_list::ListEntries};
 
-/// A walk over keys and contents. Not an `Iterator`, as it lends the key.
+/// A walk over keys and contents. It is no `Iterator`, because it lends the key.
 pub(crate) enum Entries<'a> {
     Trie(TrieEntries<MemoryCursor<'a, Content>>),
     SkipList(ListEntries<'a>),

@@ -46,7 +46,8 @@ impl Default for Store {
     }
 }
 
-/// The error of a store that has no room left, whatever the memory: nothing was changed.
+/// The error of a store that has reached its own size limit, even if memory is free. The failed
+/// operation has changed nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StoreFull;
 

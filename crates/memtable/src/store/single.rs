@@ -13,7 +13,7 @@ use super::{
 };
 
 /// One ordered map from paths to contents. Its methods are those of [`super::Store`].
-#[allow(clippy::large_enum_variant)] // Saves a pointer on each access; there are few.
+#[allow(clippy::large_enum_variant)] // Inline, it saves a pointer on each access; few exist.
 pub(crate) enum Single {
     Trie(InMemoryTrie<Content>),
     SkipList(Box<SkipList>),

@@ -1,4 +1,4 @@
-//! How far the compactions of a shard are behind, and how far the running ones are.
+//! This module measures the backlog of a shard's compactions, and the progress of the running ones.
 
 use std::{rc::Rc, time::Duration};
 
@@ -51,7 +51,7 @@ pub(crate) fn progress(store: &ShardStore) -> Vec<CompactionProgress> {
     running.collect()
 }
 
-/// Returns how far the compactions of all tables on this shard are behind.
+/// Returns the backlog of the compactions of all tables on this shard.
 pub(crate) fn backlog(store: &ShardStore) -> CompactionBacklog {
     let mut backlog = CompactionBacklog::default();
     for table in store.tables.all() {
@@ -86,20 +86,20 @@ pub(crate) fn pending_of(store: &ShardStore, table: &Rc<Table>) -> usize {
     pending(store, table, &candidates_of(store, table).without_suspects())
 }
 
-/// Returns how many bytes of Data.db one compaction may read ahead. This memory is outside of all
-/// budgets, so it is derived from the page cache's size and is small where that is small.
+/// Returns the number of bytes of Data.db that one compaction may read ahead. This memory is
+/// outside of all budgets, so the limit is derived from the size of the page cache.
 pub(super) fn read_ahead_bytes(store: &ShardStore) -> usize {
     let shards = store.shard().count.max(1);
     (store.configuration.page_cache_bytes / shards / 8).min(MAX_READ_AHEAD_BYTES)
 }
 
-/// Returns how long a flush pauses because compactions cannot keep up. Memtables fill up
-/// meanwhile and writes wait for room in them, so that writes arrive as slowly as their
-/// SSTables can be compacted.
+/// Returns the time for which a flush pauses because compactions cannot keep up. Memtables fill up
+/// meanwhile and writes wait for room in them, so that writes arrive as slowly as their SSTables
+/// can be compacted.
 pub(crate) fn flush_pause(store: &ShardStore, table: &Rc<Table>) -> Duration {
     let is_enabled =
         store.compactions.are_started.get() && table.compaction_strategy().is_enabled();
-    // A pause would gain nothing, and neither would one before the log is replayed.
+    // A pause gains nothing if compactions do not run, as before the log is replayed.
     if !is_enabled || table.compactions.is_undecided() {
         return Duration::ZERO;
     }

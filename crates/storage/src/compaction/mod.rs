@@ -6,7 +6,8 @@
 //! | `scheduler` | asks the strategies after every flush, and begins their picks |
 //! | `exchange` | one compaction: merge, then exchange of the files |
 //! | `surroundings` | the table and the shard, as a compaction sees them |
-//! | `backlog` | how far the compactions are behind |
+//! | `backlog` | backlog and progress of the compactions |
+//! | `candidates` | the files from which a strategy chooses |
 //! | `room` | disk space for compactions |
 //! | `history` | `system.compaction_history` |
 //!

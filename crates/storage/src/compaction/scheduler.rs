@@ -28,8 +28,9 @@ const TICK: Duration = Duration::from_secs(60);
 /// Time for which a table starts no compaction after one failed or found no disk space.
 const RETRY_PAUSE: Duration = Duration::from_secs(30);
 /// Number of compactions of any size that a shard runs at once: 2, so that a long one does not
-/// delay newly flushed files. The shard runs up to [`CONCURRENT_WITH_SHORT`] if the others are
-/// short: each reads at most 1/[`SHORT_PART`] of the bytes of the smallest running one.
+/// delay newly flushed files. The shard runs up to [`CONCURRENT_WITH_SHORT`] if the additional ones
+/// are short: each of these reads at most 1/[`SHORT_PART`] of the bytes of the smallest running
+/// one.
 const CONCURRENT: usize = 2;
 const CONCURRENT_WITH_SHORT: usize = 4;
 const SHORT_PART: u64 = 4;
@@ -62,7 +63,8 @@ struct Room<'a> {
     max_bytes: u64,
 }
 
-/// Returns how many bytes the next compaction of the shard may read; `None` if none may begin.
+/// Returns the number of bytes that the next compaction of the shard may read; `None` if none may
+/// begin.
 fn max_bytes_of_next(store: &ShardStore) -> Option<u64> {
     let running = running(store);
     match running.len() {
@@ -299,7 +301,7 @@ fn warn_of_room(
 }
 
 /// Returns the split of a file that spans several shards. Returns `None` if this shard has no such
-/// file to split, or if the disk has no room.
+/// file to split that fits into `room`.
 fn split_job(store: &ShardStore, table: &Rc<Table>, room: Room<'_>) -> Option<Job> {
     let (view, available_bytes) = (table.view(), (room.available)(table));
     let has_room = |sstable: &SSTable| {

@@ -36,7 +36,7 @@ pub(super) fn context_of(
     }
 }
 
-/// Returns the use that the compactions of the shard make of `compaction_throughput`.
+/// Returns the load of the shard, by which each compaction keeps to `compaction_throughput`.
 pub(crate) fn load_of(store: &Rc<ShardStore>) -> Rc<dyn ShardLoad> {
     store.clone()
 }

@@ -21,11 +21,11 @@
 //! of its row from the range when the write is applied. Data that comes in another way (import, an
 //! undone truncation, other columns) clears the cache.
 //!
-//! **Recording.** A read sees the table as of the moment when it took its view, and other writes go
-//! on meanwhile. So while any recorder is active, the cache notes all live rows that are written,
-//! and cuts their positions out of the range that is recorded in the end. The row that ends the
-//! range may be deleted meanwhile, too. So if there were deletions, the range is queued for another
-//! walk.
+//! **Recording.** A read sees the table as of the moment when it took its view, and other writes
+//! continue meanwhile. So while any recorder is active, the cache notes all live rows that are
+//! written, and cuts their positions out of the range that is recorded in the end. The row that
+//! ends the range may be deleted meanwhile, too. So if there were deletions, the range is queued
+//! for another walk.
 //!
 //! **Memory bound.** For each table and shard, [`MAX_RANGES`](ranges::MAX_RANGES) ranges and
 //! [`MAX_RECORDED`] noted rows, of two keys each. The queue is twice as long as the list of ranges;
@@ -130,8 +130,8 @@ impl EmptyRangeAccess {
     }
 
     /// Records that a page of the read ended among dead rows. The client will ask for the next page
-    /// at once, so the end of the page is queued if the queue is empty, and the prefetcher does not
-    /// rest.
+    /// at once, so the end of the page is queued if the queue is empty, and the prefetcher gets
+    /// more of the core.
     pub(crate) fn record_cut_page(&self, table: &TableMetadata, end: &ReadPosition) {
         let ranges = &self.ranges;
         ranges.cut_pages.set(ranges.cut_pages.get() + 1);

@@ -98,8 +98,8 @@ async fn prefetch(store: &ShardStore, table: &Table, place: Place) -> Result<(),
     }
     let Some(start) = start else { return Ok(()) };
     command.target = ReadTarget::Range(KeyRange { start, end: KeyBound::Unbounded });
-    // If columns were added meanwhile, this version of the table would miss rows that only have
-    // these.
+    // If columns were added meanwhile, this version of the table would miss rows that have only
+    // these columns.
     if !table.is_version(&metadata) {
         table.empty_ranges().queue_place(place);
         return Ok(());

@@ -35,7 +35,7 @@ fn since(clock: &Cell<Option<(u64, Instant)>>, value: u64, now: Instant) -> Dura
     now.since(first)
 }
 
-/// Returns whether a table must be flushed because of time. `autocompaction` says that compactions
+/// Returns whether a table must be flushed because of time. `autocompaction` is true if compactions
 /// start automatically.
 pub(super) fn is_due(table: &Table, autocompaction: bool) -> bool {
     let now = Instant::now();

@@ -24,7 +24,7 @@ pub(crate) struct FlushEstimate {
     active: Cell<usize>,
     /// Bytes of the memtables that flushes are writing.
     begun_bytes: Cell<f64>,
-    /// Bytes of them that are not written yet.
+    /// Bytes of these memtables that are not written yet.
     left_bytes: Cell<f64>,
     /// Bytes written by all flushes so far.
     done_bytes: Cell<f64>,
@@ -60,8 +60,8 @@ impl Default for FlushEstimate {
 }
 
 impl FlushEstimate {
-    /// Reports that the flush of a memtable of `bytes` bytes begins, or (with zero bytes) that one
-    /// pauses. It ends when the result is dropped.
+    /// Reports that the flush of a memtable of `bytes` bytes begins, or (with zero bytes) that a
+    /// flush pauses. The flush or pause ends when the result is dropped.
     pub(crate) fn begin(&self, bytes: usize) -> FlushProgress<'_> {
         if self.active.replace(self.active.get() + 1) == 0 {
             self.sampled.set(Some((Instant::coarse(), self.done_bytes.get())));
@@ -82,8 +82,8 @@ impl FlushEstimate {
         self.active.get() > 0
     }
 
-    /// Returns how many bytes of memtables flushes have freed per second lately; `None` before the
-    /// first flush has made progress.
+    /// Returns the number of bytes of memtables that flushes have freed per second lately; `None`
+    /// before the first flush has made progress.
     pub(crate) fn bytes_per_second(&self) -> Option<f64> {
         self.bytes_per_second.get()
     }
@@ -126,7 +126,7 @@ pub(crate) struct FlushProgress<'a> {
     bytes: f64,
     done_share: Cell<f64>,
     began: Instant,
-    /// Time at which all its rows were written.
+    /// Time at which all rows of the flush were written.
     written: Cell<Option<Instant>>,
 }
 
@@ -147,7 +147,7 @@ impl FlushProgress<'_> {
         self.written.set(Some(since));
     }
 
-    /// Updates the share of the time that writing rows takes. The flush is done.
+    /// Ends the flush, and updates the share of a flush's time that writing rows takes.
     fn end(&self) {
         let Some(written) = self.written.take() else { return };
         self.estimate.ending.set(None);
@@ -195,7 +195,7 @@ impl Drop for FlushProgress<'_> {
         self.estimate.begun_bytes.set(self.estimate.begun_bytes.get() - self.bytes);
         if active == 0 {
             self.estimate.begun_bytes.set(0.0);
-            // The waiting bytes are not being written, and rounding errors never sum to zero.
+            // No flush is under way, so no bytes are left. Rounding errors must not add up.
             self.estimate.left_bytes.set(0.0);
             self.estimate.sampled.set(None);
         }

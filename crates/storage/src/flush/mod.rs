@@ -1,9 +1,10 @@
 //! A flush writes a memtable to an SSTable.
 //!
 //! The flush freezes the memtable (a new one takes its place at once), streams it in order into an
-//! SSTable, and swaps the two; a reader sees one or the other. Then the commit log may free a
-//! segment if SSTables hold all its writes. After a failed write the memtable stays readable, the
-//! reason is kept, and the scheduler retries the flush.
+//! SSTable, adds the SSTable to the table's view, and then removes the memtable from the view. For
+//! a short time, readers merge both. Then the commit log may free a segment if SSTables hold all
+//! its writes. After a failed write the memtable stays readable, the reason is kept, and the
+//! scheduler retries the flush.
 
 mod by_time;
 mod copy;

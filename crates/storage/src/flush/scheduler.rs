@@ -1,5 +1,6 @@
-//! The scheduler decides when to flush: when memtables take too much memory, when they keep the
-//! commit log from freeing segments, and when time requires it (`by_time`).
+//! The scheduler decides when to flush: when memtables take too much memory, when a trie is nearly
+//! full, when memtables keep the commit log from freeing segments, and when time requires it
+//! (`by_time`).
 
 use std::{rc::Rc, time::Duration};
 
@@ -107,15 +108,16 @@ async fn flush(store: &Rc<ShardStore>, table: &Rc<Table>) {
     table.flushes.retry_at.set(outcome.is_err().then(|| Instant::now() + RETRY_PAUSE));
 }
 
-/// Returns how long the flush of a table must wait for compactions. A failed flush does not wait:
-/// its pause is over, and [`victim`] returns it again and again, so a pause would occupy the core.
+/// Returns the time for which the flush of a table must wait for compactions. A failed flush does
+/// not wait: its retry pause is over, and [`victim`] returns it again and again, so a pause would
+/// occupy the core.
 fn pause_of(store: &ShardStore, table: &Rc<Table>) -> Duration {
     if has_failed(table) { Duration::ZERO } else { flush_pause(store, table) }
 }
 
 /// Returns whether a flush failed and left a frozen memtable that no flush is writing. While a
-/// flush is under way, a second one would only write the few rows that arrived meanwhile; if it
-/// fails, it wakes the scheduler.
+/// flush is under way, a second one would only write the few rows that arrived meanwhile; if the
+/// flush under way fails, it wakes the scheduler.
 fn has_failed(table: &Rc<Table>) -> bool {
     !table.view().flushing.is_empty() && is_free(table)
 }

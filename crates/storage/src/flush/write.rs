@@ -226,7 +226,7 @@ impl TableFlush<'_> {
     }
 }
 
-/// Converts the minima for the header of an SSTable, in which the epochs stand for missing values.
+/// Converts the minima for the header of an SSTable, in which the epochs represent missing values.
 fn encoding_stats(statistics: &MemtableStatistics) -> EncodingStats {
     let some = |value: u32, none: u32| if value == u32::MAX { none } else { value };
     let timestamp = match statistics.minimum_timestamp {

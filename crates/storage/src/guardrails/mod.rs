@@ -1,6 +1,6 @@
 //! Guardrails are Cassandra's limits on the requests of clients. A limit has a threshold for a
 //! warning and one for a refusal. The operator can switch a feature off. A set names values for
-//! which the node warns or refuses.
+//! which the node warns, or which it ignores or refuses.
 //!
 //! The tables in [`limit`], [`feature`] and [`names`] hold names, defaults and texts. Statements
 //! consult [`Guardrails`], which all shards share; `nodetool setguardrailsconfig` changes it while

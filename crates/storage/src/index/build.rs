@@ -1,5 +1,5 @@
-//! The background task that writes missing entries of SSTables: of SSTables that are older than the
-//! index, that were imported, or whose entries are damaged.
+//! This background task writes the missing entries of SSTables that are older than the index, that
+//! were imported, or whose entries are damaged.
 //!
 //! The task flushes the memtables that were frozen when the index was created. It rewrites each
 //! SSTable without entries by a compaction of this one file, which writes the entries of its rows.

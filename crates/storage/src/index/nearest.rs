@@ -259,7 +259,8 @@ impl NearestPlaces {
                 let vectors = component.and_then(|component| component.vectors(bypass_cache));
                 let Some(vectors) = vectors else { return Err(searched.forgotten()) };
                 let place = vectors.place(&neighbor).await.map_err(StorageError::from);
-                // A later read takes most places, and it does not know their file.
+                // Check the place here, because a later read takes most places, and that read does
+                // not know their files.
                 let place = place.and_then(|place| {
                     entry::check_place(self.table.comparator(), self.listed, &place)?;
                     Ok(place)

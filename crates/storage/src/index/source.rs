@@ -7,9 +7,9 @@ use espalier_sstable::{EntryCursor, SSTable, SSTableError};
 
 use crate::{StorageError, table::TableView};
 
-/// Maximum number of entries in a portion. A source copies a portion at once from a memtable. Each
-/// portion costs one descent. The first portion has one entry, and each further portion twice as
-/// many as the one before.
+/// Maximum number of entries in a portion. A source copies one portion at a time from a memtable.
+/// Each portion costs one descent. The first portion has one entry, and each further portion twice
+/// as many as the one before.
 const MAX_ENTRIES_AT_ONCE: usize = 32;
 
 /// A source of entries in ascending order.

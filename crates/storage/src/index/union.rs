@@ -91,7 +91,7 @@ impl Union {
         Ok(())
     }
 
-    /// Returns the stream at the least place if the place is of this kind.
+    /// Returns the stream at the least place if `is_wanted` accepts the place.
     fn least_if(&mut self, is_wanted: impl Fn(&[u8]) -> bool) -> Option<&mut Stream> {
         let stream = self.streams.get_mut(*self.heap.first()?)?;
         stream.place().is_some_and(is_wanted).then_some(stream)

@@ -13,7 +13,7 @@ const COMPONENTS_AT_ONCE: usize = 8 << 10;
 /// Maximum number of such vectors.
 const MAX_AT_ONCE: usize = 64;
 
-/// Returns how many vectors of a memtable to copy or compare at a time.
+/// Returns the number of vectors of a memtable to copy or compare at a time.
 pub(super) fn vectors_at_once(dimension: usize) -> usize {
     (COMPONENTS_AT_ONCE / dimension.max(1)).clamp(1, MAX_AT_ONCE)
 }

@@ -69,8 +69,8 @@ pub(super) fn encode(mutation: &Mutation, schema: &Schema) -> Result<Bytes, Stor
     Ok(content.into())
 }
 
-/// Decodes a stored batch. Leaves out writes to tables that the node cannot read; the flag is false
-/// if there are any.
+/// Decodes a stored batch. Leaves out writes to tables that were dropped or that the node cannot
+/// read. The flag is false if the node cannot read some table.
 pub(super) fn decode(content: Bytes, schema: &Schema) -> Result<(Mutation, bool), BodyError> {
     let mut reader = BodyReader::new(content);
     let mut translations = HashMap::new();

@@ -16,8 +16,8 @@ use crate::{
 
 impl Node {
     /// Calls `work` for the tables on all shards; one shard works on its tables one after another.
-    /// A failure does not keep the following tables from their turn, unless it is a stop request or
-    /// a shutdown. Returns the first failure.
+    /// A failure does not stop the work on the following tables, unless it is a stop request or a
+    /// shutdown. Returns the first failure.
     pub(super) async fn for_tables<F>(
         &self,
         ids: Vec<TableId>,
@@ -31,7 +31,7 @@ impl Node {
             async move {
                 let mut failure = FirstFailure::none();
                 for id in ids {
-                    // The table was dropped meanwhile, or only another shard has it.
+                    // Skip a table that was dropped meanwhile or that only another shard has.
                     if let Ok(table) = node.store().tables.get(id) {
                         failure.keep(work(node.clone(), table).await)?;
                     }

@@ -113,8 +113,8 @@ impl Imports<'_> {
         let partitions = self.check_imports(&metadata, &found).await?;
         self.check_room_for_copies(&table, &found).await?;
         // SSTables of this node record which intervals of its commit log they hold, and a start
-        // does not replay these intervals. They lie in the past, so all of the table's writes in
-        // them must be flushed before the first copy is visible.
+        // does not replay these intervals. The intervals lie in the past, so all of the table's
+        // writes in the intervals must be flushed before the first copy is visible.
         self.node.flush_tables(vec![id]).await?;
         let views = ViewBuilds::of(self.node).dependent_views(&metadata);
         ViewBuilds::of(self.node).mark_views_stale(&views).await?;
@@ -233,8 +233,8 @@ impl Imports<'_> {
             }
             Err(error) => Err(error),
         };
-        // Only when all shards have them, because the first compaction of a file removes it for
-        // all.
+        // Allow compactions only when all shards have the files, because the first compaction of a
+        // file removes it for all shards.
         let ended = self.node.for_tables(vec![id], |node, table| async move {
             table.end_pending_import();
             node.store().wakers.compaction.notify_one();
@@ -247,8 +247,8 @@ impl Imports<'_> {
         added.map(|()| imported)
     }
 
-    /// Opens SSTables in the table's directory on each shard that owns a part of them, and holds
-    /// compactions off.
+    /// Opens SSTables in the table's directory on each shard that owns a part of them, and blocks
+    /// compactions.
     async fn open_imported_everywhere(
         self,
         id: TableId,
@@ -264,8 +264,8 @@ impl Imports<'_> {
     }
 
     async fn open_imported(self, table: &Table, added: &[Descriptor]) -> Result<(), StorageError> {
-        // Compactions under way may purge a tombstone because it covers nothing; it may cover
-        // something in these files.
+        // Compactions under way may purge a tombstone because it covers nothing; the tombstone may
+        // cover something in these files.
         let pause = table.compactions.pause().await;
         let metadata = table.metadata();
         let mut sstables = Vec::new();
@@ -341,7 +341,8 @@ fn refused(error: StorageError) -> StorageError {
 }
 
 /// Lists the SSTables of a directory. Leaves out files that an interrupted compaction there had
-/// replaced or was writing: besides its other files, they would bring back purged data.
+/// replaced or was writing: together with the compaction's other files, they would bring back
+/// purged data.
 pub(super) async fn find(
     file_system: &FileSystem,
     source: &Path,

@@ -88,7 +88,7 @@ impl<'n> Batches<'n> {
 }
 
 impl Node {
-    /// Returns logged batches.
+    /// Returns the logged batches of a node.
     pub fn batches(&self) -> Batches<'_> {
         Batches::of(self)
     }
@@ -178,9 +178,9 @@ impl<'n> Batches<'n> {
     ///
     /// # Errors
     ///
-    /// As [`Batches::apply`], but once the batch is stored, only if the node shuts
-    /// down, and the next start applies it, or if the retries gave the batch up
-    /// ([`StorageError::BatchGivenUp`]).
+    /// Until the batch is stored, fails as [`Batches::apply`] does. After that, fails only if the
+    /// node shuts down, so that the next start applies the batch, or if the retries gave the batch
+    /// up ([`StorageError::BatchGivenUp`]).
     pub async fn apply_whole(self, mutation: Mutation) -> Result<(), StorageError> {
         let has_views = self.node.store().tables.has_views(&mutation);
         let base_count = mutation.updates.len();
@@ -239,8 +239,8 @@ impl<'n> Batches<'n> {
     }
 
     /// Retries a stored batch until it is applied, until it is too old, or until a shard has
-    /// refused it for good several times. `is_complete` says that the caller holds turns, and that
-    /// the mutation has its view updates.
+    /// refused it for good several times. `is_complete` is true if the caller holds turns and the
+    /// mutation has its view updates.
     ///
     /// # Errors
     /// The node shuts down, or the batch is given up.
@@ -317,7 +317,7 @@ impl<'n> Batches<'n> {
             return Ok(BatchAge::Expired);
         }
         for id in tables {
-            // The table was dropped meanwhile; applying the batch reports that.
+            // Skip a table that was dropped meanwhile; applying the batch reports the drop.
             let Ok(table) = self.node.store().tables.get(id) else { continue };
             let directory = &table.home.directory;
             let record = TruncationRecord::load(&self.node.store().file_system, directory).await?;
@@ -359,7 +359,7 @@ impl<'n> Batches<'n> {
         let all = ReadTarget::Range(KeyRange::full());
         let command = ReadCommand::of_all(table.clone(), all, now_s);
         'batches: for partition in self.node.read(command).await?.partitions {
-            // The members of that node's ring finish its batches.
+            // Skip a batch of another node, because the members of that node's ring finish it.
             if partition.rows.iter().any(|row| is_of_ring(table, row)) {
                 continue;
             }

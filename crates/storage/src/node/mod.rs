@@ -1,5 +1,5 @@
-//! The node: the handle to the storage engine that `cql` and `server` hold, one for each shard. It
-//! routes calls between the shards' stores ([`crate::ShardStore`]).
+//! A [`Node`] is the handle to the storage engine that `cql` and `server` hold, one for each shard.
+//! It routes calls between the shards' stores ([`crate::ShardStore`]).
 //!
 //! The work of several shards together is grouped into types by topic ([`Snapshots`],
 //! [`Compactions`] and others). They are handles to the node, created where they are used.

@@ -4,11 +4,12 @@
 //! can serve, or why it cannot.
 //!
 //! 1. Find segments and the directories of tables; remove incomplete files.
-//! 2. Open the schema tables, replay their log, read the schema from them.
+//! 2. Open the schema tables, replay their log, and read the schema from the tables.
 //! 3. All shards install the schema and open their SSTables.
 //! 4. All shards replay the segments of their number. If the number of shards has changed: flush
 //!    everything, remove segments.
-//! 5. All shards open their logs. Unfinished logged batches are finished.
+//! 5. All shards open their logs. Unfinished logged batches are finished. Then compactions and
+//!    builds of views start.
 
 use std::sync::Arc;
 

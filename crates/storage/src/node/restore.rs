@@ -70,7 +70,7 @@ impl<'n> Snapshots<'n> {
         let views = ViewBuilds::of(self.node).dependent_views(&metadata);
         ViewBuilds::of(self.node).mark_views_stale(&views).await?;
         // The views are emptied, too: a deletion in a view may be newer than the rows of the
-        // snapshot, which have no newer writes any more.
+        // snapshot and would hide them.
         if metadata.has_views() {
             Views::of(self.node).truncate_with_views(&metadata).await?;
         } else {

@@ -47,7 +47,7 @@ impl<'n> Compactions<'n> {
                 async move {
                     let (mut report, mut failure) = (ScrubReport::default(), FirstFailure::none());
                     for id in ids {
-                        // The table was dropped meanwhile, or only another shard has it.
+                        // Skip a table that was dropped meanwhile or that only another shard has.
                         let Ok(table) = node.store().tables.get(id) else { continue };
                         match seen.requests(&node, &table).scrub_all(mode).await {
                             Ok(more) => report.add(more),

@@ -30,8 +30,8 @@ pub(super) const MANIFEST: &str = "manifest.json";
 
 pub(super) const SCHEMA: &str = "schema.cql";
 
-/// The number of times that a shard tries to link the files of its view. Arbitrary: each split of a
-/// file may cost one attempt.
+/// The maximum number of times that a shard tries to link the files of its view. Arbitrary: each
+/// split of a file may cost one attempt.
 const LINK_ATTEMPTS: u32 = 16;
 
 /// A table of which a snapshot is to be taken.

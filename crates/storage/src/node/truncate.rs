@@ -1,11 +1,11 @@
 //! Truncation: removes everything written to a table before it, also after a crash.
 //!
-//! 1. All shards hold off flushes and compactions of the table.
-//! 2. All shards set the table's memtables and SSTables aside, and note their position in the
+//! 1. All shards block flushes and compactions of the table.
+//! 2. All shards set the table's memtables and SSTables aside, and record their position in the
 //!    commit log.
 //! 3. A truncation record is made durable. A failure up to here restores the table.
-//! 4. The files set aside are removed. Then the record forgets their numbers and names, so that
-//!    files that an operator copies into the directory later are not taken for truncated ones.
+//! 4. The files set aside are removed. Then their numbers and names are removed from the record, so
+//!    that files that an operator copies into the directory later are not taken for truncated ones.
 
 use std::path::Path;
 
@@ -42,8 +42,9 @@ impl Node {
     ///
     /// # Errors
     ///
-    /// Fails if the table is unknown or the node needs its contents to start, or if the truncation
-    /// record cannot be written or a file cannot be removed.
+    /// Fails if the table is unknown or the node needs its contents to start, if the truncation
+    /// record cannot be written, or if a file that the table did not use cannot be removed. A file
+    /// of the table that cannot be removed is only logged.
     pub fn truncate(&self, table: TableId) -> LocalBoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
             self.on_shard(0, move |node| async move { Truncation::of(&node).lead(table).await })
@@ -66,7 +67,7 @@ impl Node {
 
 impl Truncation<'_> {
     async fn lead(self, id: TableId) -> Result<(), StorageError> {
-        // Two truncations at a time would hold flushes off against each other, and the table must
+        // Two truncations at the same time could wait for each other for ever, and the table must
         // not be dropped or get a view meanwhile.
         let _lock = self.node.inner.schema_lock.acquire(1).await;
         let metadata = self.node.store().tables.get(id)?.metadata();
@@ -189,8 +190,8 @@ impl Truncation<'_> {
         are_all_removed
     }
 
-    /// At the end of a start, makes the records of completed truncations forget the
-    /// generation numbers.
+    /// At start, removes the numbers and names of SSTables from the records of completed
+    /// truncations.
     pub(super) async fn finish_truncations(self, found: &FoundTables) -> Result<(), StorageError> {
         for FoundTable { directory, .. } in found.iter() {
             if self

@@ -161,7 +161,7 @@ pub struct ReadResult {
     /// True if the read stopped because of the tombstone limit.
     pub is_cut_by_tombstones: bool,
     /// Number of dead fragments that the read has dropped: tombstones, and rows and cells that are
-    /// not visible. Those that the empty-range cache skipped do not count.
+    /// not visible. Fragments that the empty-range cache skipped do not count.
     pub dropped: u64,
     /// True if secondary indexes answered, rather than a read of the whole target.
     pub used_index: bool,

@@ -31,7 +31,8 @@ use crate::{StorageError, empty_ranges::EmptyRangeRecorder};
 const ROWS_AT_ONCE: usize = 128;
 /// Bytes of values between two yields, at least. Arbitrary: some microseconds to copy them.
 const BYTES_AT_ONCE: usize = 32 * 1024;
-/// Invisible rows in sequence after which the merge takes over, because it can leap over more.
+/// Invisible rows in sequence after which the merge continues, because the merge can skip whole
+/// ranges of them.
 const MAX_DROPPED: u32 = 16;
 
 /// The values of a row, by their index in [`FlatColumns::regular`].
@@ -78,8 +79,8 @@ pub(super) async fn read_in_place(
     read_partition(command, key, sources, resumed, remaining, recorder, result).await
 }
 
-/// Returns the partition deletion over the rows of a source that can be read in place. The merge
-/// reads a partition that is covered as a whole.
+/// Returns the partition deletion of a source whose rows can be read in place, and `None` for other
+/// sources. The merge reads a partition that its deletion covers as a whole.
 fn deletion_in_place(source: &Source<'_>) -> Option<DeletionTime> {
     let is_possible = match source {
         Source::Memtable(_) | Source::File(FileSource::Scanned(_)) => !trace::is_on(),

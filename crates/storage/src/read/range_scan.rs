@@ -33,7 +33,7 @@ pub(crate) struct RangeScan<'a> {
     scans: Vec<Scan>,
     /// The partition that was returned last. Scans at this partition advance in the next step.
     last: Option<DecoratedKey>,
-    /// The memtables' content of their next partition.
+    /// The next partition that the memtables have.
     in_memory: Option<NextInMemory>,
     /// Adds the partitions to the row cache, if the scan may do so.
     fill: Option<ScanFill>,

@@ -37,10 +37,11 @@ pub(crate) struct TableAccess<'a> {
 }
 
 /// Reads a table. `own` is the range of partitions that this shard owns. A read of a range skips
-/// all others, which SSTables may hold.
+/// all other partitions, which SSTables may hold.
 ///
 /// The future is boxed, because it is deep and large, and would make the futures of all callers
-/// large, too. The box also has the future compiled here, and not again in each program that reads.
+/// large, too. Because of the box, the compiler also compiles the future once here, and not again
+/// in each program that reads.
 pub(crate) fn read_on_shard<'a>(
     access: TableAccess<'a>,
     command: &'a ReadCommand,

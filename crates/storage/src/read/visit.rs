@@ -1,8 +1,8 @@
 //! Shows a visitor all that partitions hold: rows with their tombstones, range deletions and
 //! partition deletions, merged and not purged.
 //!
-//! A node of another system that reconciles rows itself needs them in this form. The sources and
-//! the merge are those of every read, with these differences:
+//! A node of another system that reconciles rows itself needs the content in this form. The sources
+//! and the merge are those of every read, with these differences:
 //!
 //! - Ranges that are known to be empty are not skipped, because they may hold tombstones.
 //! - Partitions of one row are read around the row cache, which keeps their partition deletion as

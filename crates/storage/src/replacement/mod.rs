@@ -99,7 +99,8 @@ pub fn take_files<'a>(
     })
 }
 
-/// Returns whether a data directory has no data: a start that failed early leaves its lock alone.
+/// Returns whether a data directory has no data: a start that failed early leaves only its lock
+/// file.
 async fn is_empty(file_system: &FileSystem, directory: &Path) -> Result<bool, StorageError> {
     let entries = file_system.read_dir(directory).await?;
     Ok(entries.iter().all(|entry| entry.name == DIRECTORY_LOCK))

@@ -116,7 +116,8 @@ async fn refuse_node(
     Ok(())
 }
 
-/// Creates and locks the directories. A simulated disk has no locks, because one process has it.
+/// Creates and locks the directories. A simulated disk has no locks, because only one process uses
+/// it.
 async fn lock_directories(
     file_system: &FileSystem,
     configuration: &StorageConfiguration,

@@ -28,8 +28,8 @@ pub(crate) fn check_index_entries<'a>(
     if indexed.peek().is_none() {
         return Ok(());
     }
-    // For nearly all writes, a rough upper limit, which needs no look at their values, is below
-    // this.
+    // For nearly all writes, a rough upper limit, computed without decoding their values, is below
+    // the maximum.
     let of_log = store.configuration.commitlog_segment_bytes as usize * SEGMENTS;
     let max_bytes = of_log.min(store.memtables.budget.limit_bytes() / 2);
     let bounds = indexed.clone();

@@ -1,8 +1,8 @@
 //! Adds the entries of large writes to the secondary indexes of memtables, in steps.
 //!
 //! A write applies its rows in one step, so that readers see all of them or none. Its entries may
-//! come earlier: a reader passes an entry whose row lacks the value. So the entries of a large
-//! collection, or of many rows, do not hold the core.
+//! come earlier: a reader skips an entry whose row lacks the value. So adding the entries of a
+//! large collection, or of many rows, does not hold the core.
 //!
 //! A flush may replace a memtable between two steps. Then the write adds the entries again.
 
@@ -21,7 +21,8 @@ use crate::{StorageError, table::Table};
 const MAX_CELLS_AT_ONCE: usize = 256;
 /// Number of cells of a step, between two looks at the clock.
 const CELLS_OF_STEP: usize = 64;
-/// Maximum number of attempts to add the entries before the memtables are replaced (arbitrary).
+/// Maximum number of attempts to add the entries in steps before a flush replaces a memtable
+/// (arbitrary). After these attempts, the write adds the entries in one step.
 const MAX_ATTEMPTS: usize = 4;
 
 /// The memtables that have the entries of a mutation already.

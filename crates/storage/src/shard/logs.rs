@@ -56,7 +56,7 @@ impl Logs {
         Some(self.of_table(table)?.oldest_on_disk())
     }
 
-    /// Makes the logs release the segments that hold flushed writes only.
+    /// Makes the logs release the segments that hold only flushed writes.
     pub(crate) fn reclaim(&self, tables: &Tables) {
         for log in self.all() {
             let tables = tables.by_id.borrow();

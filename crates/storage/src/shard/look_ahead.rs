@@ -21,8 +21,8 @@ const WORTHWHILE_BYTES: u64 = if cfg!(debug_assertions) { 1 } else { 1 << 20 };
 /// mostly waits for.
 const MAX_SSTABLES: usize = 8;
 
-/// Maximum bytes of a key that look-ahead takes; preparing the path of a longer one would take
-/// longer than the look-up gains.
+/// Maximum bytes of a row's partition key and clustering together for which look-ahead prefetches.
+/// Preparing the path of a longer key would take longer than the look-up gains.
 const MAX_KEY: usize = 512;
 
 // `is_known` in `for_reading` has one bit for each key.
@@ -31,8 +31,8 @@ const _: () = assert!(LOOK_AHEAD_KEYS <= u32::BITS as usize);
 /// Room for the table's number in front of each path, as the row cache's keys have it.
 const NUMBER: [u8; 4] = [0; 4];
 
-/// Memory that is reused for each group of keys: at most [`LOOK_AHEAD_KEYS`] × [`MAX_KEY`]
-/// bytes, three or four times.
+/// Memory that is reused for each group of keys: at most about four times [`LOOK_AHEAD_KEYS`] ×
+/// [`MAX_KEY`] bytes.
 #[derive(Default)]
 pub(crate) struct LookAheadBuffers {
     bytes: Vec<u8>,

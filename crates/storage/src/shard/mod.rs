@@ -148,9 +148,10 @@ pub(crate) struct Buffers {
 
 /// Wakes the background tasks of a shard.
 pub(crate) struct Wakers {
-    /// Notified when memtables or the commit log exceed their limits.
+    /// Notified when flushes may be needed or have room, and when the store closes.
     pub(crate) flush: Notify,
-    /// Notified when there are new SSTables.
+    /// Notified when there may be something to compact, such as new SSTables, and when the store
+    /// closes.
     pub(crate) compaction: Notify,
     /// Notified when SSTables may lack entries of secondary indexes.
     pub(crate) indexes: Notify,

@@ -31,7 +31,7 @@ const FLUSH_LOOK: Duration = Duration::from_millis(500);
 const UNREADABLE: &str = "unreadable";
 
 /// Returns which parts of the commit log the SSTables of some tables hold, and the truncations of
-/// these tables. Gives later segments greater ids than any of these.
+/// these tables. Makes the ids of later segments greater than the ids of all these segments.
 pub(crate) async fn recover_tables(
     store: &ShardStore,
     found: &FoundTables,
@@ -58,7 +58,7 @@ pub(crate) async fn recover_tables(
     Ok(all)
 }
 
-/// Replays segments on a shard. `apply` gets each write that must be replayed. `is_kept` says that
+/// Replays segments on a shard. `apply` gets each write that must be replayed. `is_kept` is true if
 /// the log keeps the segments until flushes make them unneeded.
 pub(crate) async fn replay(
     store: &ShardStore,

@@ -87,9 +87,9 @@ impl RequestedCompactions<'_> {
         self.compact_taken(Job { guard, level, split, scrub: None }).await
     }
 
-    /// Splits the files that several shards share, because no shard can compact such a file. If
-    /// another shard splits a file already, waits for it. A file that cannot be split stays as it
-    /// is. Returns the error of the first such file.
+    /// Splits the files that several shards share and whose first token this shard owns, because no
+    /// shard can compact such a file. Waits for a compaction that has a file. A file that cannot be
+    /// split stays as it is. Returns the error of the first such file.
     pub(crate) async fn split_shared_files(&self) -> Result<(), StorageError> {
         let mut failure = FirstFailure::none();
         let mut shared = self.table.view().sstables.to_vec();
@@ -223,7 +223,7 @@ impl RequestedCompactions<'_> {
             if self.is_stopped(wanted) {
                 return Ok(Taken::Stopped);
             }
-            // Another compaction has read and replaced the file meanwhile.
+            // There is nothing to do if another compaction has replaced the file meanwhile.
             let is_same = |other: &Rc<SSTable>| Rc::ptr_eq(other, sstable);
             if !table.view().sstables.iter().any(is_same) {
                 return Ok(Taken::Nothing);

@@ -1,5 +1,5 @@
 //! The owner of a partition: a partition belongs to the shard of its token. The tables of
-//! `system_schema` live on shard 0 alone, because it serialises schema changes and must have the
+//! `system_schema` live only on shard 0, because it serialises schema changes and must have the
 //! schema before anything else can be read.
 
 use std::ops::Range;
@@ -13,7 +13,7 @@ use espalier_sstable::SSTable;
 
 use crate::system::SCHEMA_KEYSPACE;
 
-/// The partitions of a shard and of the others.
+/// The assignment of partitions to shards, and the number of this shard.
 #[derive(Clone, Copy, Debug)]
 pub struct Routing {
     pub(crate) context: ShardContext,

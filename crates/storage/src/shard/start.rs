@@ -79,8 +79,8 @@ impl ShardStore {
     }
 }
 
-/// Refuses new writes and tells most tasks of the store to end. Those of flushes and indexes go on
-/// until their wakers are notified, because a close still needs the flushes.
+/// Refuses new writes and makes most tasks of the store end. The tasks of flushes and indexes
+/// continue until their wakers are notified, because a close still needs the flushes.
 pub(super) fn stop_tasks(store: &ShardStore) {
     store.life.is_closing.set(true);
     store.memtables.write_pace.end();
@@ -180,7 +180,8 @@ async fn remove_truncated(
     Ok(())
 }
 
-/// Starts the tasks that free memory. A replay needs them already.
+/// Starts flushes, the empty-range prefetcher and the rebalancing of the caches. A replay already
+/// needs the flushes.
 pub(crate) fn start_flushes(store: &Rc<ShardStore>) {
     store.memtables.are_flushed.set(true);
     set_controllers(store);

@@ -1,4 +1,5 @@
-//! Checks before a write is logged: a write that could not be flushed must not be accepted.
+//! This module checks a write before it is logged, because a write that could not be flushed must
+//! not be accepted.
 
 use espalier_mutation::{
     CellRef, ColumnRef, DeletionTime, NO_DELETION_TIME, PartitionUpdate, RowContent,

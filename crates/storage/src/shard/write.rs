@@ -76,8 +76,9 @@ impl WriteError {
 
 impl ShardStore {
     /// Writes without waiting. Returns `None` if another shard owns some partition, if a table has
-    /// views, if a column is newer than this shard's version of the table, or if there is no room
-    /// at the moment. The ticket resolves when the write is acknowledged.
+    /// views, if a column is newer than this shard's version of the table, if the write has many
+    /// entries in secondary indexes, or if there is no room at the moment. The ticket resolves when
+    /// the write is acknowledged.
     ///
     /// # Errors
     ///
@@ -287,8 +288,9 @@ impl<'s> Writer<'s> {
         Ok(appended)
     }
 
-    /// Counts a write that was applied, and wakes the flush if the memtables want one. Returns the
-    /// ticket; while writes are throttled, it also waits for the delay of the write pace.
+    /// Counts a write that was applied, and wakes the flush scheduler if the memtables want a
+    /// flush. Returns the ticket; while writes are throttled, it also waits for the delay of the
+    /// write pace.
     #[inline]
     fn end_write(self, encoder: &mut EncodedMutation, ticket: CommitTicket) -> CommitTicket {
         let delay = self.0.memtables.write_pace.delay(

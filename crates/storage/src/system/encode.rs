@@ -246,7 +246,7 @@ impl Writer {
         for column in changed.columns() {
             let Some(mask) = changed.mask_of(column) else { continue };
             let arguments = &mask.arguments;
-            // A list cannot hold null, so a second list tells which arguments are null.
+            // A list cannot hold null, so a second list marks the arguments that are null.
             let value = |argument: &MaskArgument| match &argument.value {
                 Some(value) => mask_value::write(&argument.argument_type, value),
                 None => String::new(),

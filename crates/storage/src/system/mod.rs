@@ -72,7 +72,7 @@ pub(crate) fn must_not_be_empty(table: &TableMetadata) -> bool {
         || (table.keyspace == SYSTEM_KEYSPACE && table.name == LOCAL_TABLE)
 }
 
-/// The schema tables, in the order in which they are written and read.
+/// The schema tables that the node writes and reads, in this order.
 pub const SCHEMA_TABLES: [&str; 11] = [
     "keyspaces",
     "types",

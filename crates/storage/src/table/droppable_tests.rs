@@ -1,4 +1,4 @@
-//! These tests check the estimates against files with known contents.
+//! These tests check the estimates of droppable data against files with known contents.
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use crate::flush::FlushClock;
 
 /// The state of a table's flushes.
 pub(crate) struct TableFlushes {
-    /// Held by a flush or a truncation: one at a time.
+    /// Held by a flush, a truncation or a drop of the table: one at a time.
     pub(crate) lock: Semaphore,
     pub(crate) clock: FlushClock,
     /// The time at which the scheduler may retry a failed flush.

@@ -261,8 +261,8 @@ impl Table {
         self.cache.begin_epoch();
     }
 
-    /// Replaces the inputs of a compaction by its outputs, without yielding. `has_left_out` says
-    /// that the outputs lack data that reads may have cached.
+    /// Replaces the inputs of a compaction by its outputs, without yielding. `has_left_out` is true
+    /// if the outputs lack data that reads may have cached.
     pub(crate) fn exchange(
         &self,
         inputs: &[Rc<SSTable>],

@@ -14,13 +14,13 @@ use crate::StorageError;
 
 #[derive(Default)]
 pub(super) struct PendingImport {
-    /// Holds compactions of the table off.
+    /// Blocks compactions of the table.
     _pause: Option<CompactionPause>,
     sstables: Vec<Rc<SSTable>>,
 }
 
 impl Table {
-    /// Keeps SSTables for [`Table::add_pending_import`], and holds compactions off until
+    /// Keeps SSTables for [`Table::add_pending_import`], and blocks compactions until
     /// [`Table::end_pending_import`].
     pub(crate) fn hold_pending_import(&self, sstables: Vec<Rc<SSTable>>, pause: CompactionPause) {
         *self.pending_import.borrow_mut() = PendingImport { _pause: Some(pause), sstables };

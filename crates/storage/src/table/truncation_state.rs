@@ -12,16 +12,16 @@ use super::Table;
 
 #[derive(Default)]
 pub(super) struct TruncationState {
-    /// Holds flushes off.
+    /// Blocks flushes.
     flush_permit: Option<Permit>,
-    /// Holds compactions off.
+    /// Blocks compactions.
     pause: Option<CompactionPause>,
     memtables: Vec<Rc<Memtable>>,
     sstables: Vec<Rc<SSTable>>,
 }
 
 impl Table {
-    /// Holds flushes and compactions off until [`Table::end_truncation`].
+    /// Blocks flushes and compactions until [`Table::end_truncation`].
     pub(crate) fn hold(&self, flush_permit: Permit, pause: CompactionPause) {
         let mut truncation_state = self.truncation_state.borrow_mut();
         truncation_state.flush_permit = Some(flush_permit);

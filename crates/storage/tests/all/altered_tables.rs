@@ -254,8 +254,8 @@ fn a_table_is_altered_while_it_is_flushed() {
     }
 }
 
-/// Altering an option keeps the row cache; altering the columns does not, and neither does the
-/// cache's own option. While the cache is off, flushes add nothing to it.
+/// Altering an option keeps the row cache; altering the columns empties it, and so does switching
+/// it off. While the cache is off, flushes add nothing to it.
 #[test]
 fn what_is_cached_stays_where_only_options_change() {
     let file_system = FileSystem::simulated(1);

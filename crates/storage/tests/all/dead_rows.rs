@@ -84,7 +84,7 @@ async fn change(
             model.delete(first..last + 1, timestamp);
         }
         3..6 => {
-            // As a queue's consumer deletes them.
+            // Deletes rows in order, as a consumer of a queue does.
             for gone in first..(first + 20).min(ROWS as i32) {
                 update.rows.push(deleted(gone, timestamp));
             }

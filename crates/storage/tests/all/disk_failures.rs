@@ -190,7 +190,8 @@ fn a_flush_that_fails_is_tried_again_and_loses_nothing() {
     });
 }
 
-/// Each memtable would slow reads down, and become a file.
+/// With one more memtable after each failure, reads would be slower, and each memtable would become
+/// a file.
 #[test]
 fn flushes_that_fail_leave_no_more_memtables_behind_each_time() {
     let file_system = FileSystem::simulated(5);

@@ -288,8 +288,8 @@ fn ranges_follow_deletions_without_a_read() {
     }
 }
 
-/// A partition with only a static row visible ends an empty range as well, and the prefetcher is
-/// done there.
+/// A partition with only a static row visible ends an empty range as well, and the prefetcher stops
+/// there.
 #[test]
 fn who_follows_is_done_at_a_static_row() {
     let file_system = FileSystem::simulated(8);

@@ -1,4 +1,4 @@
-//! Writes during a flush wait for the next flush.
+//! Rows that are written during a flush stay in memory until the next flush.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! A trie has a maximum size, whatever memory there is. A memtable is flushed before its trie
+//! A trie has a maximum size, even if there is more memory. A memtable is flushed before its trie
 //! reaches this size, also during a replay of the commit log. These tests set a small maximum.
 
 use espalier_mutation::schema::TableMetadata;

@@ -86,7 +86,7 @@ fn a_memtable_takes_more_than_2_gib_and_is_flushed() {
         assert_eq!(database.store().metrics().flushes, flushes, "it was flushed before");
         assert_eq!((memory.partitions, memory.rows), (count, count));
         println!("{count} partitions, {memory:?}");
-        // An overwrite of an old row, beyond the 2 GiB.
+        // Overwrites an old row. The new version lies beyond 2 GiB.
         database.apply(mutation(&narrow, 0)).await.unwrap();
         for number in (0..count).step_by(97).chain([count - 1]) {
             assert_there(&database, &narrow, number).await;

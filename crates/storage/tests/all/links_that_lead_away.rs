@@ -52,7 +52,7 @@ fn an_import_takes_no_file_through_a_link() {
         symlink(&own, &linked).unwrap();
         let error = database.import("ks", "narrow", Some(linked)).await.unwrap_err();
         assert!(error.to_string().contains("linked is a symbolic link"), "{error}");
-        // By `upload`, too, and as the only link among true files.
+        // An import of `upload` refuses a single link among regular files, too.
         let upload = own.join("upload");
         std::fs::create_dir(&upload).unwrap();
         for (index, entry) in std::fs::read_dir(&foreign).unwrap().enumerate() {
@@ -92,7 +92,7 @@ fn snapshots_stay_below_their_table() {
         assert!(database.snapshots().clear(Some("linked"), &[], &[]).await.is_err());
         database.snapshots().clear(None, &[], &[]).await.unwrap();
         assert!(elsewhere.join("manifest.json").is_file());
-        // Nor does a node look behind a directory of snapshots that is a link.
+        // If the directory of the snapshots is a link, the node does not follow it.
         std::fs::remove_file(snapshots.join("linked")).unwrap();
         std::fs::remove_dir(&snapshots).unwrap();
         let away = place.path().join("away");

@@ -135,7 +135,8 @@ fn a_batch_with_a_part_that_is_refused_is_refused_as_a_whole() {
     .unwrap();
 }
 
-/// An event between the entry of a batch and the start that still finds the entry.
+/// An event after the entry of a batch was written and before a start of the node that finds the
+/// entry.
 #[derive(Clone, Copy, PartialEq)]
 enum Since {
     Nothing,

@@ -76,7 +76,7 @@ async fn write(database: &Node, table: &Arc<TableMetadata>, random: &mut Generat
     database.flush("ks", None).await.unwrap();
 }
 
-/// More histories, or other ones: `TEST_SEED=12 TEST_CASES=10000`.
+/// `TEST_SEED=12 TEST_CASES=10000` runs more histories, from another seed on.
 #[test]
 fn what_reads_add_is_what_the_files_have() {
     for seed in espalier_testing::seeds(300) {

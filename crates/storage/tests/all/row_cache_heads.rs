@@ -1,5 +1,5 @@
 //! After its first reads, a reader of the newest rows of partitions that grow at their head reads
-//! no files, for any number of flushes, although memory has only a part of the rows.
+//! no files, for any number of flushes, although the cache has room for only a part of the rows.
 
 use espalier_runtime::file::FileSystem;
 use espalier_storage::{Node, ReadTarget};

@@ -203,7 +203,7 @@ fn readers_of_inexact_clusterings_agree() {
     espalier_testing::seeds(16).for_each(|seed| check(seed, varint_table, 2, 5));
 }
 
-/// Histories from a seed on, as the environment says: `ESPALIER_SEED=12 ESPALIER_SEEDS=1`.
+/// Runs the histories that the environment selects: `ESPALIER_SEED=12 ESPALIER_SEEDS=1`.
 #[test]
 #[ignore = "runs as long as the environment says"]
 fn races_that_are_told() {

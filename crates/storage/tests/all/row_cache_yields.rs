@@ -1,10 +1,10 @@
 //! The row cache handles very many rows in small steps: when a flush adds them, when a deletion
 //! covers them, when they are invalidated or evicted, and when a read skips them.
 //!
-//! Each case is checked twice. First every possible yield is taken, and the rows that change
-//! between two turns of the event loop are counted; this is the same in every run. Second, the
-//! stall detector reports how long a task held the core. Its bound is generous because these are
-//! not release builds, and the best of several attempts counts because the machine may do other
+//! Each case is checked twice. The first check takes every possible yield and counts the rows that
+//! change between two turns of the event loop; this number is the same in every run. The second
+//! check asks the stall detector how long a task held the core. Its bound is generous because these
+//! are not release builds, and the best of several attempts counts because the machine may do other
 //! work. `espalier bench cache` measures the same with millions of rows (docs/benchmarks.md).
 
 use std::{future::Future, pin::Pin, rc::Rc, sync::Arc};
@@ -286,7 +286,7 @@ fn a_range_tombstone_over_many_cached_rows_gives_way() {
 
 #[test]
 fn evicting_a_large_partition_gives_way() {
-    // Rows are read without a check of the clock, and entries are skipped for each of them.
+    // A step reads up to 16 rows, and each of them may make the clock hand pass some 50 entries.
     check(ROWS as u64, 16 * 50, async |fixture| {
         fixture.write("q", ROWS, 1).await;
         fixture.cache("p", ROWS).await;

@@ -76,8 +76,8 @@ impl Caches {
         self.database.store().row_cache().metrics().limit_bytes
     }
 
-    /// Reads hot pages in rounds, with rows that are read once in between. Returns the number of
-    /// misses of a round, as the mean of the last rounds.
+    /// Reads hot pages in rounds, and a row of a long cycle after each of them. Returns the number
+    /// of misses of a round, as the mean of the last rounds.
     async fn hot_pages(&mut self, rounds: u64) -> u64 {
         let mut all = Vec::new();
         for _ in 0..rounds {
@@ -95,8 +95,8 @@ impl Caches {
         mean_of_last(&all)
     }
 
-    /// Reads hot rows in rounds, with pages that are read once in between. Returns the misses as
-    /// [`Self::hot_pages`] does.
+    /// Reads hot rows in rounds, and a page of a long cycle after each of them. Returns the misses
+    /// as [`Self::hot_pages`] does.
     async fn hot_rows(&mut self, rounds: u64) -> u64 {
         let mut all = Vec::new();
         for _ in 0..rounds {
@@ -128,7 +128,7 @@ fn memory_goes_to_what_is_asked_for_again() {
         let rounds = if espalier_testing::runs_all() { 50 } else { 18 };
         let repetitions = if espalier_testing::runs_all() { 2 } else { 1 };
         for round in 0..repetitions {
-            // Rows that are read once fill so much memory that they push the pages out.
+            // The rows of the long cycle fill so much memory that they push the pages out.
             let (first, settled) = (caches.hot_pages(3).await, caches.hot_pages(rounds).await);
             println!("round {round}: pages {first} {settled}, border {}", caches.border());
             assert!(settled < READS / 10, "{settled}");

@@ -137,7 +137,7 @@ fn periodic_flushes_the_writes_of_a_sync_that_failed() {
     });
 }
 
-/// A table on another failing disk does not keep the others from a flush, not even by the older
+/// A table that cannot be flushed does not keep the others from a flush, not even by the older
 /// segments that it holds.
 #[test]
 fn periodic_flushes_each_table_of_a_sync_that_failed() {

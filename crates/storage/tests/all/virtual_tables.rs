@@ -279,7 +279,7 @@ fn every_table_that_is_stored_has_its_row_and_no_other() {
             .collect();
         found.sort();
         assert_eq!(found, stored);
-        // Virtual keyspaces are described elsewhere.
+        // Only `system_virtual_schema` describes virtual keyspaces.
         for name in ["keyspaces", "tables", "columns"] {
             let described = system_table("system_schema", name);
             let keyspaces = read_all(&database, &described).await.partitions.into_iter();

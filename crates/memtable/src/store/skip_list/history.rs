@@ -6,10 +6,11 @@
 //! snapshot's version. If there is none, it sees the present content.
 //!
 //! Further changes before the next snapshot keep nothing, because no snapshot sees the contents
-//! that they replace. An old content is freed when each snapshot's version is above its `until`.
+//! that they replace. An old content is freed when each snapshot's version is above the content's
+//! `until`.
 //!
 //! Memory bound: for each pair of successive snapshots, one content for each key that changed
-//! between the two. The oldest snapshot retains them all.
+//! between the two. The oldest snapshot retains all these contents.
 
 use std::{
     cell::{Cell, RefCell},

@@ -121,7 +121,7 @@ fn what_is_too_large_for_the_disk_is_cut_but_for_the_garbage_it_is_for() {
     assert_eq!(cut(None, 0, 84), [0, 2, 3]);
     assert_eq!(cut(None, 0, 30), [0, 3]);
     assert!(cut(None, 1, 84).is_empty());
-    // The largest goes first, and the garbage only with all.
+    // The largest file is left out first. If it is the garbage file, all files are left out.
     assert_eq!(cut(Some(2), 0, 84), [0, 2, 3]);
     assert!(cut(Some(2), 0, 30).is_empty());
     assert!(cut(Some(1), 0, 84).is_empty());

@@ -4,9 +4,9 @@
 //!    reads the row again, and writes the right content to the view's row. Writes continue
 //!    meanwhile; they take turns on the same rows. A shard records the token that it has reached,
 //!    and continues there after a restart.
-//! 2. A view that was built before may hold rows without a base row, after an import, a restore, or
-//!    a truncation that stopped half-way. Then each shard also reads its rows of the view, and
-//!    deletes the rows that do not follow from their base rows.
+//! 2. A view that was built before may hold rows without a base row, after an import, a restore, a
+//!    loss of power, or a truncation that stopped half-way. Then each shard also reads its rows of
+//!    the view, and deletes the rows that do not follow from their base rows.
 //!
 //! Shard 0 leads, and records the result (`state.rs`). Memory: a page of rows for each shard.
 
@@ -254,8 +254,8 @@ impl ViewBuilds<'_> {
         self.node.on_shard(0, record).await
     }
 
-    /// Gives a view the rows that follow from the base rows of this shard. Returns the number of
-    /// base rows.
+    /// Writes to a view the rows that follow from the base rows of this shard. Returns the number
+    /// of base rows.
     async fn build_view_here(self, view: TableId, generation: u64) -> Result<u64, StorageError> {
         let Some(plan) = self.plan_of(view) else { return Ok(0) };
         let tokens = self.node.store().routing.own_tokens();
@@ -291,7 +291,7 @@ impl ViewBuilds<'_> {
         Ok(progress.keys)
     }
 
-    /// Gives a view the rows that follow from base rows of one partition.
+    /// Writes to a view the rows that follow from base rows of one partition.
     async fn build_rows(self, view: TableId, found: PartitionRows) -> Result<(), StorageError> {
         let Some(plan) = self.plan_of(view) else { return Ok(()) };
         let mut rows = PartitionUpdate::new(plan.base.id, found.key);

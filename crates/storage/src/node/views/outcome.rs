@@ -42,7 +42,7 @@ use crate::{
 
 impl Views<'_> {
     /// Returns the write that makes a change of a view's row, on the shard that owns the row;
-    /// `None` if the view was dropped. `moves` says that a regular column of the base table is in
+    /// `None` if the view was dropped. `moves` is true if a regular column of the base table is in
     /// the view's key. The caller holds a turn on the base row.
     pub(super) async fn view_write(
         self,
@@ -148,7 +148,7 @@ impl Place<'_> {
     }
 
     /// Returns a write after which the row is the wanted one. This is the change itself, or, if
-    /// that does not suffice, a write with later timestamps. `revives` says that the write may
+    /// that does not suffice, a write with later timestamps. `revives` is true if the write may
     /// bring back data that a deletion hides.
     async fn put(
         &self,

@@ -3,7 +3,8 @@
 //! `system_distributed.view_build_status`.
 //!
 //! A view whose status is [`CHECKING`] was built, but may have rows that do not follow from its
-//! base table, because files were imported or restored, or a truncation stopped half-way.
+//! base table, because files were imported or restored, a truncation stopped half-way, or the power
+//! failed.
 //!
 //! The tables identify a view by its name. The records of a dropped view must not count for a later
 //! view of the same name, so CREATE removes them before the new view exists. A loss of power may
@@ -146,7 +147,8 @@ impl ViewBuilds<'_> {
     /// Removes the records of the builds of dropped views. Runs on shard 0.
     pub(in super::super) async fn forget_dropped_views(self, old: &Schema, new: &Schema) {
         for view in views_without(old, new) {
-            // The view of a snapshot has the id of the dropped one, and must be built.
+            // A view that is created again with the schema of a snapshot has the id of the dropped
+            // view, and must be built.
             self.mark_stale(view.id);
             if let Err(error) = self.forget_builds(view).await {
                 tracing::warn!(

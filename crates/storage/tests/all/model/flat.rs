@@ -74,7 +74,8 @@ async fn read(database: &Node, mut command: ReadCommand, page: usize) -> Vec<Par
         }
         command.resume = result.next;
         if command.resume.is_none() {
-            // A static row without selected columns is returned or not, as in objects.
+            // A read may return a static row without selected columns or leave it out, as in
+            // objects.
             for (_, static_row, rows) in &mut partitions {
                 static_row.take_if(|row| !rows.is_empty() && row.columns.is_empty());
             }

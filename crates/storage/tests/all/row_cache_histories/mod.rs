@@ -424,7 +424,7 @@ fn reads_of_random_tables_are_those_without_the_cache() {
     }
 }
 
-/// Histories from a seed on, as the environment says: `ESPALIER_SEED=12 ESPALIER_SEEDS=1
+/// Runs the histories that the environment selects: `ESPALIER_SEED=12 ESPALIER_SEEDS=1
 /// ESPALIER_STEPS=300`.
 #[test]
 #[ignore = "runs as long as the environment says"]

@@ -120,7 +120,7 @@ pub(super) fn table(random: &mut Generator, purges: bool) -> TableMetadata {
 }
 
 /// Makes a change that ALTER TABLE may make: a new version of the table with the same columns, with
-/// one more column (a new one, or one that was dropped before), or with one less. The writes to a
+/// one more column (a new one, or one that was dropped before), or with one fewer. The writes to a
 /// dropped column are gone, because they are not newer than `dropped_us`.
 pub(super) fn altered(
     random: &mut Generator,
@@ -146,7 +146,7 @@ pub(super) fn altered(
                 None => builder.build(),
             }
         }
-        // Before or behind the other columns.
+        // The new name sorts before or behind the others.
         _ => {
             let name = format!("{}{}", one_of(random, &["a", "w"]), table.version);
             if table.clustering_columns().is_empty() || random.below(3) > 0 {

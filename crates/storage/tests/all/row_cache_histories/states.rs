@@ -37,7 +37,8 @@ pub(super) struct Page {
     /// The visible states of each partition: from the last state that was complete when the page
     /// started, to the state of the last write that had started when the page ended.
     seen: BTreeMap<DecoratedKey, RangeInclusive<usize>>,
-    /// True if the table was altered during or before the page; its content is not checked then.
+    /// True if the table was altered during the page, or after the command was made; the content of
+    /// the page is not checked then.
     is_altered: bool,
 }
 

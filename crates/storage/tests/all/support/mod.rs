@@ -47,8 +47,8 @@ pub fn configuration() -> StorageConfiguration {
     configuration.commitlog_segment_bytes = 1 << 20;
     configuration.commitlog_total_bytes = 16 << 20;
     configuration.memtables.set("default", MEMTABLES.get());
-    // Compactions would purge tombstones, because the clock of these tests is years ahead of them,
-    // and some tests write older rows later.
+    // Compactions would purge tombstones, because the clock is years ahead of [`NOW`], and some
+    // tests write older rows later.
     configuration.autocompaction = false;
     configuration.min_dropped = 2;
     configuration
