@@ -1,9 +1,9 @@
-//! Measures what file operations cost on a shard: `cargo run --release --example file_cost
+//! Measures the cost of file operations on a shard: `cargo run --release --example file_cost
 //! [DIRECTORY]`.
 //!
-//! It prints the time and the processor time of this thread for each operation, one at a time and
-//! several at once: appends, appends with sync (the commit log), reads of pages through and around
-//! the kernel's page cache.
+//! It prints the time and the processor time of this thread for each operation, with one operation
+//! at a time and with several at once: appends, appends with sync (the commit log), reads of pages
+//! through and around the kernel's page cache.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 

@@ -1,9 +1,9 @@
-//! Measures what one socket operation costs on a shard, without a second core: `cargo run --release
-//! --example socket_cost`.
+//! Measures the cost of one socket operation on a shard, without a second core: `cargo run
+//! --release --example socket_cost`.
 //!
 //! Both ends of each connection are tasks of one shard, so that only this thread is measured. For
 //! comparison it makes the same exchange by plain blocking system calls of one thread; the
-//! difference is what the runtime costs (or saves). It measures processor time, so that a busy
+//! difference is the cost (or the gain) of the runtime. It measures processor time, so that a busy
 //! machine does not matter much.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]

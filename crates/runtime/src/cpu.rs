@@ -34,7 +34,8 @@ pub fn process_time() -> Duration {
     clock(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// Uses the C library, because rustix does not find the kernel's vDSO under valgrind.
+/// Reads a clock of the kernel through the C library, because rustix does not find the kernel's
+/// vDSO under valgrind.
 fn clock(id: libc::clockid_t) -> Duration {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a `timespec`, which is only written.

@@ -5,11 +5,11 @@
 //! - A wake from another thread is never lost. The waking thread makes its work visible before it
 //!   signals; the loop passes a full fence after each call to the kernel and before it looks for
 //!   work. (The runtime underneath clears its "notified" flag with a plain store when it comes back
-//!   from the kernel. Without the fence, the memory model lets its next read of its own wake queue
-//!   miss a wake.)
-//! - Between two calls to the kernel, tasks run for at most [`RUN_SLICE`] plus the budgets of two
-//!   tasks, one of which is the main task. If the last task is a group, the time of its slice is
-//!   added.
+//!   from the kernel. Without the fence, the memory model lets the runtime's next read of its wake
+//!   queue miss a wake.)
+//! - Between two calls to the kernel, tasks run for at most [`RUN_SLICE`] plus the budgets of three
+//!   tasks: a task of another scheduling group, the main task and a statement. If one of them runs
+//!   a task group, the slice of that group is added.
 //! - The scheduling group with the least virtual time runs next (`scheduling`). A statement that
 //!   yielded becomes ready when no other statement is ready, or when yielded statements have had
 //!   less time than the others.
@@ -63,7 +63,7 @@ pub(crate) struct LoopState {
 pub struct LoopReport {
     /// The number of times that the loop asked the kernel for completions.
     pub kernel_looks: u64,
-    /// In how many of these the thread was ready to sleep.
+    /// The number of these calls in which the thread was ready to sleep.
     pub sleeps: u64,
     /// The time for which the thread slept in the kernel, in microseconds.
     pub asleep_us: u64,
@@ -295,8 +295,8 @@ impl LoopState {
         }
     }
 
-    /// Returns the group that runs before the next statement, and makes yielded statements ready
-    /// that are behind the others.
+    /// Makes ready the yielded statements that are behind the others, and returns the group that
+    /// runs before the next statement.
     #[inline]
     fn group_before_statements(&self) -> Option<usize> {
         while self.queues.is_ready() || preempt::has_rested() {
@@ -309,7 +309,7 @@ impl LoopState {
         None
     }
 
-    /// Sets how long the loop looks for work before the thread sleeps.
+    /// Sets the time for which the loop looks for work before the thread sleeps.
     pub(crate) fn set_idle_spin(&self, duration: Duration) {
         self.idle_spin_ticks.set(ticks::from_duration(duration));
     }
@@ -330,7 +330,8 @@ impl LoopState {
     }
 
     /// Asks the kernel for completions, and sleeps if there is nothing to do. If groups are held
-    /// back, it sleeps for that time at most, and the time counts as that of the statements.
+    /// back, the thread sleeps for at most `held_back` ticks, and this time is added to the virtual
+    /// time of the statements.
     fn look_at_kernel(&self, runtime: &Runtime, busy: bool, held_back: Option<u64>) {
         self.kernel_looks.set(self.kernel_looks.get() + 1);
         let from = ticks::now();

@@ -4,7 +4,7 @@
 //! All access of a node to files, sockets, clock, random numbers and threads goes through this
 //! crate (ARCHITECTURE.md lists the exceptions). Its API hides the async runtime underneath
 //! (compio: completion-based, io_uring with a polling fallback). A shard is one OS thread with one
-//! event loop that shares nothing: it reaches other shards only by [`mailbox`] calls. The shape is
+//! event loop that shares nothing: it reaches other shards only by [`mailbox`] calls. The design is
 //! Seastar's. The scheduling loop, preemption and cross-shard calls are written here because compio
 //! has no yield, no stall detector and no safe bounded cross-thread queue.
 //!

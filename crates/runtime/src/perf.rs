@@ -1,5 +1,5 @@
-//! Counts the instructions that a thread executes by the processor's counters, if the kernel offers
-//! them.
+//! Uses the processor's counters to count the instructions that a thread executes, if the kernel
+//! offers these counters.
 //!
 //! Most virtual machines have no such counters. Only instructions outside of the kernel are
 //! counted, which needs no privilege if `kernel.perf_event_paranoid` is at most 2. Source:
@@ -25,7 +25,8 @@ impl InstructionCounter {
     /// Starts to count.
     ///
     /// # Errors
-    /// Fails if the processor has no such counter or the kernel does not offer it.
+    /// Fails if the processor has no such counter, or the kernel does not offer or does not allow
+    /// it.
     pub fn of_this_thread() -> io::Result<Self> {
         open(INSTRUCTIONS).map(Self)
     }

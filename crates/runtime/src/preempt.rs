@@ -4,18 +4,19 @@
 //!   µs, as in Seastar), or for 200 µs if it belongs to another group than the statements
 //!   (`scheduling`). The budget is wall time.
 //! - [`maybe_yield`] counts down and compares. It reads the clock at the first call of a poll, and
-//!   then after 1, 2, 4, 8 and 16 calls, as long as the steps between them take less than
-//!   [`QUICK_STEP`]; after a longer step it reads it at the next call.
-//! - Statements that yielded run again one after the other, each after the statements that are
-//!   ready by then, and after the kernel has been asked for completions, unless something else
-//!   wakes the task meanwhile. So an answer of the kernel or a client's request waits for the rest
-//!   of one budget. A task of another group that yields queues behind the ready tasks of its group.
+//!   then after 2, 4, 8, 16, 16, … calls, as long as the step between two calls takes less than
+//!   [`QUICK_STEP`] on average. After longer steps it reads the clock at the next call.
+//! - A statement that yielded runs again after the kernel has been asked for completions, and only
+//!   when no other statement is ready or the yielded statements have had less time than the others.
+//!   (Another wake of its task makes it run earlier.) So an answer of the kernel or a client's
+//!   request waits for the rest of one budget. A task of another group that yields queues behind
+//!   the ready tasks of its group.
 //! - A stall is the time for which a task holds the core, or blocks without yielding. While another
 //!   thread or process has the core, the task does not hold it; the kernel's accounts of the thread
 //!   show that. (Time that a hypervisor takes is not visible and counts as held.) Reading the
 //!   accounts costs two system calls, so the detector reads them every [`USAGE_INTERVAL`] and after
-//!   a sleep. Time that was taken in such an interval before a long poll is therefore subtracted
-//!   from the poll.
+//!   a sleep. Time that other threads took in such an interval before a long poll is therefore also
+//!   subtracted from the poll.
 //!
 //! Memory: a few words per thread, and one waker per yielded task.
 
@@ -56,10 +57,10 @@ struct Core {
     accounts: Accounts,
     /// The virtual time of the statements that yielded.
     yielded_virtual: Cell<u64>,
-    /// A yielded statement may run again.
+    /// True if a yielded statement may run again.
     has_rested: Cell<bool>,
-    /// The time at which the kernel's accounts were read, and their values; ticks of 0 mean that
-    /// they are no longer of use.
+    /// The time at which the kernel's accounts were read, and their values; a time of 0 means that
+    /// they are out of date.
     usage: Cell<(u64, ThreadUsage)>,
     usage_interval_ticks: Cell<u64>,
     budget_ticks: Cell<u64>,
@@ -78,7 +79,8 @@ struct Core {
     ending: Cell<bool>,
 }
 
-/// The calls of [`maybe_yield`] until the next reading of the clock, and between the last two.
+/// The numbers of calls of [`maybe_yield`] from now, and from the last reading of the clock, to the
+/// next reading.
 #[derive(Clone, Copy)]
 struct Countdown {
     left: u32,
@@ -131,9 +133,8 @@ pub fn should_yield() -> bool {
     })
 }
 
-/// Returns whether the slice of the members of one task group, which began at `began`, is over
-/// after `slice` ticks. If [`should_yield`] is forced, the forced choice counts instead of the
-/// clock.
+/// Returns whether the slice of a task group, which began at `began`, has lasted `slice` ticks. If
+/// [`should_yield`] is forced, the forced choice counts instead of the clock.
 #[inline]
 pub(crate) fn is_over(began: u64, now: u64, slice: u64) -> bool {
     CORE.with(|core| match core.forced.get() {
@@ -248,7 +249,7 @@ impl Core {
         is_used
     }
 
-    /// One step of a 64-bit xorshift, so that the choices replay from the seed.
+    /// Takes one step of a 64-bit xorshift, so that the choices replay from the seed.
     #[cold]
     fn forced_choice(&self) -> bool {
         let mut state = self.forced.get().unwrap_or(1);
@@ -265,7 +266,8 @@ impl Core {
             return;
         }
         let waker = waker.clone();
-        // At most the budget, so that the others need not make up for time that the clock jumped.
+        // Capped at the budget, so that a jump of the clock does not count against the yielded
+        // statements.
         let held = ticks::now().saturating_sub(self.task_started.get());
         let held = held.min(self.budget_ticks.get());
         let mut yielded = self.yielded.borrow_mut();
@@ -276,13 +278,15 @@ impl Core {
         yielded.push(waker, held);
     }
 
-    /// Gives yielded statements no credit for the time in which there were none.
+    /// Raises the virtual time of the yielded statements to that of the statements, so that they
+    /// get no credit for the time in which none had yielded.
     fn raise_yielded(&self) {
         let statements = self.accounts.virtual_ticks(SchedulingGroup::Statements as usize);
         self.yielded_virtual.set(self.yielded_virtual.get().max(statements));
     }
 
-    /// A yielded future goes on. Its time was charged when it was made ready.
+    /// Charges the poll in which a yielded future continues to the account of the yielded
+    /// statements. Their virtual time was charged when the future was made ready.
     fn resume(&self) {
         if self.accounts.entered() == SchedulingGroup::Statements as usize {
             self.accounts.charge_to_yielded();
@@ -319,7 +323,7 @@ pub(crate) fn is_ending() -> bool {
     CORE.with(|core| core.ending.get())
 }
 
-/// Called when the event loop ends: it schedules nothing after this.
+/// Called when the event loop ends: the loop schedules nothing after this.
 pub(crate) fn end_loop() {
     crate::time::forget_seconds_of_iteration();
     scheduling::forget_controllers();
@@ -332,7 +336,7 @@ pub(crate) fn end_loop() {
     drop(yielded);
 }
 
-/// Called before a task is polled, unless a poll ended just before (its end is the begin of the
+/// Called before a task is polled, unless a poll ended just before (its end is the beginning of the
 /// next).
 pub(crate) fn task_begins_at(now: u64) {
     CORE.with(|core| {
@@ -350,7 +354,7 @@ pub(crate) fn loop_sleeps() {
     CORE.with(|core| core.usage.set((0, ThreadUsage::default())));
 }
 
-/// Returns how many times tasks were polled on this thread.
+/// Returns the number of task polls on this thread.
 pub(crate) fn tasks_polled() -> u64 {
     CORE.with(|core| core.tasks_polled.get())
 }
@@ -377,7 +381,8 @@ pub(crate) fn task_ends() -> u64 {
     now
 }
 
-/// As [`task_ends`], for a poll inside of a task that polls others, where the loop cannot fail.
+/// Like [`task_ends`], but for a member of a task group: it does not panic after a stall, because
+/// the panic would end the runner of the group.
 #[inline]
 pub(crate) fn member_ends() -> u64 {
     CORE.with(|core| {
@@ -401,8 +406,8 @@ pub(crate) fn member_ends() -> u64 {
 }
 
 impl Core {
-    /// Reads the kernel's accounts at `now`, the end of a poll of `held` ticks, and returns how
-    /// long the task held the core.
+    /// Reads the kernel's accounts at `now`, the end of a poll of `held` ticks, and returns the
+    /// number of ticks for which the task held the core.
     #[cold]
     fn without_what_others_took(&self, now: u64, held: u64) -> u64 {
         let (since, before) = self.usage.get();
@@ -455,8 +460,8 @@ pub(crate) fn has_rested() -> bool {
     CORE.with(|core| core.has_rested.get())
 }
 
-/// Makes the first of the yielded statements that may run again ready, if there is one, and charges
-/// them for the time for which it had held the core.
+/// Makes ready the first yielded statement that may run again, and charges the yielded statements
+/// for the time for which this statement had held the core. Returns false if there is none.
 pub(crate) fn wake_first_rested() -> bool {
     CORE.with(|core| {
         let first = core.yielded.borrow_mut().as_mut().and_then(YieldedTasks::pop_first);
@@ -491,7 +496,7 @@ pub(crate) fn is_forced() -> bool {
     CORE.with(|core| core.forced.get().is_some())
 }
 
-/// Returns the tick at which the last poll ended or the next one begins.
+/// Returns the tick at which the running poll began or, between polls, the last poll ended.
 pub(crate) fn task_started() -> u64 {
     CORE.with(|core| core.task_started.get())
 }

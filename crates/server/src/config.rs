@@ -1,5 +1,5 @@
-//! The settings of the server. Keys have the names of cassandra.yaml and scylla.yaml; sizes are in
-//! bytes.
+//! The settings of the server. The comment of a setting names its key in the configuration file;
+//! sizes are in bytes.
 
 use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
@@ -50,7 +50,7 @@ pub struct ServerConfig {
 pub struct ClientEncryption {
     /// Accepts the encrypted connections.
     pub acceptor: Arc<TlsAcceptor>,
-    /// Required if the clients of the encrypted ports must use TLS.
+    /// [`Handshake::Required`] if the clients of the encrypted ports must use TLS.
     pub handshake: Handshake,
     /// `native_transport_port_ssl`: the address of encrypted connections, if those of
     /// [`ServerConfig::listen`] are plain.

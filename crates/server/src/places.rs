@@ -3,7 +3,8 @@
 //! connection that waits for its client and serves the new one, so that idle connections lock no
 //! client out.
 //!
-//! Among the connections that wait for their client, the node closes, in this order, one
+//! Of the connections that wait for their client, the node closes one. It prefers, in this order, a
+//! connection
 //!
 //! 1. that has not sent an accepted request,
 //! 2. of the network with the most connections that wait,

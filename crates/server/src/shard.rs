@@ -76,8 +76,7 @@ impl SharedState {
     }
 }
 
-/// A function that returns counters of another part of the node: the name of each, its help text,
-/// its number.
+/// A function that returns counters of another part of the node: name, help text and value of each.
 pub type Counters = Box<dyn Fn() -> Vec<(&'static str, &'static str, u64)>>;
 
 /// One shard's server.
@@ -229,8 +228,7 @@ impl ShardServer {
         }
     }
 
-    /// Adds counters of another part of the node to the metrics of this shard: the name of each,
-    /// its help text, its number.
+    /// Adds counters of another part of the node to the metrics of this shard.
     pub fn add_counters(&self, counters: Counters) {
         self.more_counters.borrow_mut().push(counters);
     }

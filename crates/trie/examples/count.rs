@@ -53,7 +53,7 @@ fn misses(trie: &InMemoryTrie<Content>) {
     }
 }
 
-/// Partitions of a hundred rows.
+/// Puts partitions of a hundred rows, each by a branch.
 #[inline(never)]
 fn branch_puts(trie: &mut InMemoryTrie<Content>) {
     for partition in 0..MEASURED / 100 {

@@ -75,7 +75,7 @@ const KINDS: [(&str, MakeKey); 5] = [
     ("partitions", partitions),
 ];
 
-/// Returns the time for which this thread has run.
+/// The time for which this thread had run at the start of a measurement, in nanoseconds.
 struct Start(u64);
 
 impl Start {

@@ -1,5 +1,5 @@
-//! Measures the page-packed trie as a partition index: how large it is, how fast it is written and
-//! read, how many pages a look-up touches, and how much memory the writer needs.
+//! Measures the page-packed trie as a partition index: its size, the time to write and to read it,
+//! the number of pages that a look-up touches, and the memory of the writer.
 //!
 //!     cargo run --release -p espalier-trie --example page_measure [-- KEYS]
 //!
@@ -39,8 +39,8 @@ impl Dice {
     }
 }
 
-/// `40 token 40 key 38`; neither token nor key depends on the other here, which costs nothing:
-/// almost all prefixes end in the token.
+/// Returns `40 token 40 key 38`. The token does not depend on the key here, which changes little,
+/// because almost all prefixes end in the token.
 fn key(dice: &mut Dice) -> [u8; 20] {
     let mut key = [0x40; 20];
     key[1..9].copy_from_slice(&dice.roll().to_be_bytes());
@@ -50,7 +50,8 @@ fn key(dice: &mut Dice) -> [u8; 20] {
     key
 }
 
-/// Payload of a partition in Data.db, about 30 bytes for each before it.
+/// Returns bits, bytes and length of the payload of a partition. Each partition before it takes 30
+/// bytes of Data.db.
 fn payload(number: usize, hash_byte: u8) -> (u8, [u8; 9], usize) {
     let position = !(number as i64 * 30);
     let size = (64 - (!position).leading_zeros() as usize) / 8 + 1;

@@ -25,8 +25,8 @@ pub fn prefetch_of<T>(what: &T) {
     prefetch(std::ptr::from_ref(what).cast());
 }
 
-/// Hints to the processor to fetch the lines of `bytes` from `start` to `end`, which may lie beyond
-/// them.
+/// Hints to the processor to fetch the lines of `bytes` from `start` to `end`. Both may be greater
+/// than the length.
 #[inline(always)]
 pub fn prefetch_range(bytes: &[u8], start: usize, end: usize) {
     let begin = bytes.as_ptr().wrapping_add(start);

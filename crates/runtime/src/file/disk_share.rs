@@ -18,7 +18,8 @@ use crate::{
 const MAX_DELAY: Duration = Duration::from_secs(1);
 
 thread_local! {
-    /// Running reads of statements on this thread, and all such reads that have begun.
+    /// The number of running reads of statements on this thread. [`BEGUN`] is the number of all
+    /// such reads that have begun.
     static UNDER_WAY: Cell<u64> = const { Cell::new(0) };
     static BEGUN: Cell<u64> = const { Cell::new(0) };
     /// The time before which each group begins no read.
@@ -103,7 +104,8 @@ pub(super) async fn read<T>(read: impl Future<Output = T>) -> T {
     }
 }
 
-/// Waits for another operation of the disk, and counts the wait for any group but the statements.
+/// Runs an operation of the disk that is no read. Its wait counts against the share of the running
+/// task's group, unless that group is the statements.
 pub async fn wait_for_disk<T>(operation: impl Future<Output = T>) -> T {
     let group = SchedulingGroup::current();
     let _wait = (group != SchedulingGroup::Statements).then(|| Wait::begin(group));
@@ -120,7 +122,7 @@ mod tests {
 
     const MS: Duration = Duration::from_millis(1);
 
-    /// Returns how long ten reads of 10 ms take a compaction with a share of a quarter.
+    /// Returns the time that ten reads of 10 ms take in a compaction, whose share is a quarter.
     async fn time_of_ten_reads() -> Duration {
         let began = Instant::now();
         let reads = SchedulingGroup::Compaction.spawn(async {

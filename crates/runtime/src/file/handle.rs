@@ -40,13 +40,13 @@ impl File {
         File(Backend::Simulated(Rc::new(file)))
     }
 
-    /// Returns the path under which it was opened (it may have been renamed since).
+    /// Returns the path under which the file was opened (it may have been renamed since).
     pub fn path(&self) -> &Path {
         dispatch!(self, file => file.path())
     }
 
-    /// Returns whether reads, and writes of whole pages, bypass the kernel's page cache. `false`
-    /// also if the file system refused that.
+    /// Returns whether reads, and writes of whole pages, bypass the kernel's page cache. Returns
+    /// `false` also if the file system refused that.
     pub fn is_direct(&self) -> bool {
         dispatch!(self, file => file.is_direct())
     }
@@ -72,8 +72,8 @@ impl File {
         self.read_exact_reusing(offset, length, None).await
     }
 
-    /// As [`File::read_exact_at`], into `spare` if that is large enough. It is for readers of many
-    /// consecutive pieces: new memory costs more than a tenth of the read.
+    /// Reads as [`File::read_exact_at`] does, into `spare` if that is large enough. It is for
+    /// readers of many consecutive pieces: new memory costs more than a tenth of the read.
     ///
     /// # Errors
     /// As [`File::read_exact_at`].
@@ -111,7 +111,7 @@ impl File {
         Ok((offset, written?))
     }
 
-    /// As [`File::append`], for several buffers, written together (not atomically).
+    /// Appends several buffers together (not atomically), as [`File::append`] appends one.
     ///
     /// # Errors
     /// As [`File::write_at`].

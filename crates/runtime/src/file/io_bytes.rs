@@ -61,7 +61,7 @@ pub(crate) struct SendingVectored<B> {
     pub(crate) from: usize,
 }
 
-/// The most buffers that the kernel takes at once (`IOV_MAX`).
+/// Maximum number of buffers that the kernel takes at once (`IOV_MAX`).
 const MAX_VECTORS: usize = 1024;
 
 impl<B: IoBytes> SendingVectored<B> {

@@ -163,7 +163,8 @@ impl PageBufferMut {
         PageBufferMut { block: pool::take(bytes), length: 0 }
     }
 
-    /// As [`PageBufferMut::with_capacity`], in the memory of `spare` if that is large enough.
+    /// Creates an empty buffer as [`PageBufferMut::with_capacity`] does, in the memory of `spare`
+    /// if that is large enough.
     pub fn reusing(spare: Option<PageBufferMut>, bytes: usize) -> Self {
         match spare {
             Some(mut spare) if spare.capacity() >= bytes => {

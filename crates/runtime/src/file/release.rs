@@ -83,7 +83,8 @@ pub(super) fn waiting_bytes(device: u64) -> u64 {
 }
 
 /// Frees the removed file of `descriptor`, whose length is `length` bytes, if it is open nowhere
-/// else; otherwise only closes it. The caller waits only if the queue of the thread is full.
+/// else; otherwise only closes it. If the queue of the thread is full or there is no thread, the
+/// caller closes the file itself.
 pub(super) fn release(descriptor: OwnedFd, length: u64) {
     static RELEASER: OnceLock<Option<SyncSender<Removed>>> = OnceLock::new();
     let releaser = RELEASER.get_or_init(|| {

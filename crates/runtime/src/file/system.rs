@@ -154,7 +154,8 @@ impl FileSystem {
     /// Gives a file a second name.
     ///
     /// # Errors
-    /// Fails if `to` exists, `from` does not, or they are on different disks.
+    /// Fails if `to` exists, if `from` does not exist or is a directory, or if they are on
+    /// different disks.
     pub async fn hard_link(&self, from: impl AsRef<Path>, to: impl AsRef<Path>) -> Result<()> {
         let (from, to) = (from.as_ref(), to.as_ref());
         dispatch!(self, real::hard_link(from, to).await, disk => disk.hard_link(from, to).await)

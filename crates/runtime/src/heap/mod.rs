@@ -6,7 +6,7 @@
 //! and milliseconds if the host of a virtual machine must find it first. The kernel keeps the core
 //! meanwhile, which stalls the thread that happens to touch the page. So here no page is huge
 //! unless the thread of [`fill_ahead`] has touched it before (decision 0025 lists the exceptions).
-//! A thread that takes memory faster than this thread fills it gets small pages, which cost
+//! A thread that takes memory faster than the pages are filled gets small pages, which cost
 //! microseconds each.
 //!
 //! Memory bound: the memory that the allocator takes, and huge pages that are filled ahead: at most
@@ -30,7 +30,7 @@ use rustix::fs::{Mode, OFlags};
 use rustix::mm::{Advice, MapFlags, ProtFlags, madvise, mmap_anonymous};
 use rustix::process::{Resource, getrlimit};
 
-/// 60 GiB. An allocator gets memory beyond that from the system itself.
+/// 60 GiB. The allocator maps memory beyond that itself.
 const MAX_REGIONS: usize = 1920;
 
 static AREA: Area<MAX_REGIONS> = Area::new();
@@ -165,8 +165,8 @@ impl Memory {
         let _ = unsafe { madvise(self.page(page), HUGE_PAGE, advice) };
     }
 
-    /// Makes the page present as one huge page, which takes milliseconds. After the page is given
-    /// back to the system, a touch there brings small pages.
+    /// Makes the page present as one huge page, which can take milliseconds. After the page is
+    /// given back to the system, a touch there brings small pages.
     fn fill(&self, page: usize) {
         // If another thread touches the page from here on, that touch makes the page huge instead
         // of the touch below.

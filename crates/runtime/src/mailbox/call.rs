@@ -30,7 +30,7 @@ pub(crate) enum Outcome {
 
 /// A call as the target shard sees it.
 pub(crate) trait CallMessage: Send {
-    /// Makes the future and spawns it on the calling shard.
+    /// Spawns a task on the target shard, which makes the future and polls it.
     fn start(self: Box<Self>);
 }
 
@@ -76,7 +76,8 @@ where
     }
 }
 
-/// The obligation to answer; dropped without [`Reply::send`] it answers [`Outcome::Stopped`].
+/// The obligation to answer. A reply that is dropped without [`Reply::send`] answers
+/// [`Outcome::Stopped`].
 pub(crate) struct Reply {
     to: Arc<Inbox>,
     key: usize,

@@ -1,7 +1,7 @@
 //! The inbox of a shard, in which other threads leave messages: a locked vector that the shard
 //! swaps out whole.
 //!
-//! The lock is held while a batch of pointers is copied or the vector is swapped. Only threads that
+//! The lock is held while a batch of messages is moved or the vector is swapped. Only threads that
 //! use the inbox at the same moment contend for it.
 //!
 //! Memory: two vectors that grow to the largest backlog (bounded by the callers, see [`super`]) and
@@ -15,7 +15,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
 pub(crate) enum Message {
-    /// Run this here.
+    /// A call that the inbox's thread starts.
     Call(Box<dyn CallMessage>),
     /// The answer to the call that this thread keeps under `key`.
     Answer { key: usize, outcome: Outcome },
@@ -73,8 +73,8 @@ impl Inbox {
         self.hand_over(&mut vec![message]);
     }
 
-    /// Returns whether messages wait. Meaningful after a full fence that follows the last look at
-    /// the kernel.
+    /// Returns whether messages wait. The answer is reliable only after a full fence that follows
+    /// the last call to the kernel.
     pub(crate) fn has_messages(&self) -> bool {
         self.has_messages.load(Ordering::Acquire)
     }

@@ -1,6 +1,7 @@
 //! A thread's own side of its calls: the outboxes, and the calls that wait for an answer.
 //!
-//! Memory: one outbox and one bound per inbox ever called, one slot per unanswered call.
+//! Memory: one outbox and one semaphore for each inbox that the thread has ever sent a message to,
+//! and one slot for each unanswered call, kept for reuse.
 
 use super::call::{CallMessage, Outcome, Reply, Request};
 use super::inbox::Message;
@@ -148,7 +149,7 @@ impl LocalCalls {
         Answer { key, done: false, output: PhantomData }
     }
 
-    /// Takes an answer: frees the permit of the call and wakes its caller.
+    /// Stores an answer, frees the permit of the call and wakes its caller.
     pub(crate) fn answer(&self, key: usize, outcome: Outcome) {
         let (waker, permits, unwanted);
         {
@@ -206,7 +207,7 @@ impl Waiting {
     }
 }
 
-/// Waits for the answer under `key`. Bound to the thread that made it.
+/// A future that waits for the answer under `key`. It stays on the thread that made it.
 struct Answer<R> {
     key: usize,
     done: bool,

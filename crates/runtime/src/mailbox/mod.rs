@@ -8,11 +8,11 @@
 //! - Bounded: each event loop has at most [`MAX_IN_FLIGHT`] unanswered calls to each shard. Further
 //!   calls wait in their own event loop, without any cross-thread wake. An inbox therefore never
 //!   has more than (event loops × `MAX_IN_FLIGHT`) calls and as many answers.
-//! - Ordered: calls to one shard begin in the order in which they were made, unless they reach the
-//!   bound.
-//! - An answer wakes its caller on the caller's own thread; task wakers never cross threads,
-//!   because the runtime underneath spins when its bounded cross-thread wake queue is full, and two
-//!   shards that spin on each other would never wake.
+//! - Ordered: the calls that one event loop makes to one shard in one scheduling group begin in the
+//!   order in which they were made, unless they reach the bound.
+//! - An answer wakes its caller on the caller's own thread. Task wakers never cross threads,
+//!   because the runtime underneath spins while the bounded wake queue of the other thread is full,
+//!   and two shards that wait for each other in this way would spin for ever.
 //!
 //! Chains of calls that return to a shard that waits for them (A→B→A) can exhaust the bound under
 //! overload and wait for ever, as in Seastar; let the first shard make both calls instead.
@@ -36,12 +36,12 @@ pub const BATCH: usize = 64;
 pub const MAX_IN_FLIGHT: usize = 4096;
 
 /// Runs `work` on `shard` and returns its output. If `shard` is the calling shard, `work` is called
-/// at once, without a message. This function sends the call, not the first poll of the future,
-/// unless the call reaches the bound. Dropping the future stops `work` on the calling shard, but
-/// not on another shard once the call was sent.
+/// at once, without a message. This function itself sends the call; a call that reaches the bound
+/// is sent by a later poll of the future. Dropping the future stops `work` on the calling shard,
+/// but not on another shard once the call was sent.
 ///
-/// A panic of `work` continues here. Panics outside of a shard, if there is no such shard, and if
-/// the target shard has died.
+/// A panic of `work` continues in the caller. Panics outside of a shard, if there is no such shard,
+/// and if the target shard has died.
 #[track_caller]
 pub fn submit_to<R, F, W>(shard: usize, work: W) -> impl Future<Output = R> + use<R, F, W>
 where

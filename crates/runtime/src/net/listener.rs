@@ -31,7 +31,7 @@ pub struct TcpListener {
 /// Checks, by listening for a moment, that no other process listens on `address`, and returns the
 /// address, with the port that the kernel chose if the port is 0. A listener with
 /// [`ListenOptions::shared`] could share the address with another process unnoticed; this check
-/// fails then.
+/// fails if another process uses the address.
 ///
 /// Best effort: another process may take the address right afterwards.
 ///

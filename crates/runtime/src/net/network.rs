@@ -26,8 +26,8 @@ pub fn client_network(address: IpAddr) -> IpAddr {
     }
 }
 
-/// Returns an IPv4 address that a socket for both families shows as an IPv6 address
-/// (`::ffff:10.0.0.1`) as the IPv4 address, and other addresses unchanged.
+/// Turns an IPv4 address that a socket for both families shows as an IPv6 address
+/// (`::ffff:10.0.0.1`) back into an IPv4 address. Returns other addresses unchanged.
 pub(super) fn canonical(address: SocketAddr) -> SocketAddr {
     SocketAddr::new(address.ip().to_canonical(), address.port())
 }

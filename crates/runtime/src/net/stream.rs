@@ -72,7 +72,7 @@ impl TcpStream {
         TcpStream { tls: Some(Rc::new(session)), ..self }
     }
 
-    /// Returns `bytes`, which were received already, to the next reads.
+    /// Makes the next reads return `bytes`, which were received already.
     pub(super) fn with_received(self, bytes: BytesMut) -> Self {
         TcpStream { received: RefCell::new(bytes), ..self }
     }

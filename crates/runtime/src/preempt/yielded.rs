@@ -1,5 +1,5 @@
-//! Queues the yielded tasks in the order in which they run again, each with the time for which it
-//! had held the core.
+//! A queue of the yielded tasks in the order in which they run again. Each entry has the time for
+//! which its task had held the core.
 //!
 //! Invariant: there is at most one entry per waker, however often its task yields meanwhile. A task
 //! of several futures, each of which yields, is polled as a whole for the first entry, and each
@@ -30,8 +30,8 @@ struct Entry {
 
 type Identity = (usize, usize);
 
-/// Compares as [`Waker::will_wake`] does. A clone may differ from its original, which may lie on
-/// the stack.
+/// Returns the parts that [`Waker::will_wake`] compares. A waker that lies on the stack may differ
+/// from its clones.
 fn identity(waker: &Waker) -> Identity {
     (waker.data().addr(), std::ptr::from_ref(waker.vtable()).addr())
 }

@@ -1,8 +1,9 @@
 //! The accounts of the groups of one thread: the time of their polls, and their virtual time.
 //!
-//! Virtual time is in ticks of a group with [`STATEMENT_SHARES`]. That of the statements is also
-//! the clock of the shard: a group that begins to work again begins at it. It passes while
-//! statements run, while the core waits for them, and when they leave the core to others.
+//! Virtual time is in ticks of a group with [`STATEMENT_SHARES`]. The virtual time of the
+//! statements is also the clock of the shard: a group that becomes ready again is raised to it. The
+//! clock advances while statements run, while the loop holds a group back for them, and when they
+//! leave the core to others.
 
 use super::{GROUPS, GroupReport, STATEMENT_SHARES, SchedulingGroup};
 use crate::ticks;
@@ -14,7 +15,7 @@ pub(crate) const YIELDED: usize = GROUPS;
 
 const STATEMENTS: usize = SchedulingGroup::Statements as usize;
 
-/// The virtual ticks of 2^10 ticks of a group with [`STATEMENT_SHARES`].
+/// The factor of an account is its virtual ticks for each tick, times 2^`FACTOR_BITS`.
 const FACTOR_BITS: u32 = 10;
 
 pub(crate) struct Accounts {
@@ -60,7 +61,7 @@ impl Accounts {
         }
     }
 
-    /// Resets the accounts for a new event loop.
+    /// Resets the virtual times and the shares for a new event loop.
     pub(crate) fn begin_loop(&self) {
         self.enter(STATEMENTS);
         for group in SchedulingGroup::ALL {
@@ -109,7 +110,7 @@ impl Accounts {
         self.accounts[group].shares.get()
     }
 
-    /// Returns the ticks for which statements ran, with those that yielded.
+    /// Returns the ticks for which statements ran, including the statements that had yielded.
     pub(crate) fn statement_ticks(&self) -> u64 {
         self.accounts[STATEMENTS].run_ticks.get() + self.accounts[YIELDED].run_ticks.get()
     }
@@ -124,7 +125,7 @@ impl Accounts {
         account.virtual_ticks.set(account.virtual_ticks.get().max(least));
     }
 
-    /// Counts ticks in which the core waited for statements as theirs.
+    /// Adds ticks for which a group was held back to the virtual time of the statements.
     pub(crate) fn pass(&self, ticks: u64) {
         let account = &self.accounts[STATEMENTS];
         account.virtual_ticks.set(account.virtual_ticks.get() + ticks);

@@ -14,9 +14,10 @@ pub(super) fn add(group: SchedulingGroup, controller: Controller) {
     CONTROLLERS.with_borrow_mut(|controllers| controllers.push((group, controller)));
 }
 
-/// Asks the controllers of a group for its shares.
+/// Returns the shares that the controllers of a group set, and drops each controller that returns
+/// `None`.
 pub(crate) fn shares_of(group: SchedulingGroup) -> u32 {
-    // Taken out of the list for the calls, which may drop the last handle of something.
+    // The list is empty during the calls, because a call may run a destructor that uses it.
     let mut controllers = CONTROLLERS.take();
     let mut most = None;
     controllers.retain(|(of, controller)| {

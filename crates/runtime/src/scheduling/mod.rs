@@ -28,10 +28,10 @@ use std::time::Duration;
 pub(crate) const GROUPS: usize = SchedulingGroup::ALL.len();
 
 /// The time for which a task of any group but the statements may hold the core. It is shorter than
-/// the budget of statements, because a request waits for the rest of it.
+/// the budget of statements, because a request that arrives waits for the rest of the slice.
 pub(crate) const BACKGROUND_SLICE: Duration = Duration::from_micros(200);
 
-/// The shares of the statements: the unit of all others.
+/// The shares of the statements. The shares of the other groups are relative to these.
 pub const STATEMENT_SHARES: u32 = 1000;
 
 /// A class of work that has a share of the core and of the disk of its shard.
@@ -89,7 +89,8 @@ impl SchedulingGroup {
     }
 
     /// Runs a future as a task of this group, and returns its output. If the running task belongs
-    /// to the group, the future runs in it. Otherwise the task goes on if the caller is dropped.
+    /// to the group, the future runs in that task. Otherwise the new task continues even if the
+    /// caller drops its future.
     #[track_caller]
     pub fn run<F: Future + 'static>(self, future: F) -> LocalBoxFuture<'static, F::Output> {
         let location = Location::caller();
@@ -111,7 +112,7 @@ impl SchedulingGroup {
         controllers::add(self, Box::new(shares));
     }
 
-    /// Returns the shares of the group that has no controller.
+    /// Returns the shares of the group while it has no controller.
     fn initial_shares(self) -> u32 {
         match self {
             Self::Statements => STATEMENT_SHARES,
@@ -121,8 +122,8 @@ impl SchedulingGroup {
     }
 }
 
-/// Returns the shares with which a group gets this part (0 to 1) of the core beside busy
-/// statements.
+/// Returns the shares with which a group gets this part of the core while statements want all of
+/// it. The part is clamped to between 0.001 and 0.9.
 pub fn shares_of_part(part: f64) -> u32 {
     let part = part.clamp(0.001, 0.9);
     (f64::from(STATEMENT_SHARES) * part / (1.0 - part)).round() as u32

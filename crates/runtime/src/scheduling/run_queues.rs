@@ -4,8 +4,9 @@
 //! - A wake is never lost: it makes the task ready, then sets the bit of its group, then wakes the
 //!   driver. The loop clears the bit before it runs a task, and sets it again if more are ready.
 //! - A group that becomes ready is raised to the virtual time of the statements.
-//! - A group is held back only while it has fewer shares than the statements and is ahead of them
-//!   by more than [`BACKGROUND_SLICE`], they use the core, and none of them waits after a yield.
+//! - A group is held back only if it has fewer shares than the statements, its virtual time is
+//!   ahead of theirs by more than [`BACKGROUND_SLICE`], the statements used more than
+//!   1/[`IDLE_PART`] of the core lately, and no statement waits after a yield.
 //!
 //! Memory: an executor for each group that ever had a task, with a slot for each of its tasks.
 
@@ -26,11 +27,11 @@ const MAX_HELD_BACK: Duration = Duration::from_millis(20);
 /// The minimum time between two questions to a group's controller.
 const CONTROL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The core belongs to statements if they used more than this fraction (1/5) of it lately.
+/// The loop holds groups back for statements that used more than 1/`IDLE_PART` of the core lately.
 const IDLE_PART: u64 = 5;
 
-/// Under forced yields, one in so many polls before a statement is of another group (arbitrary).
-/// Otherwise a group runs once after all statements, as if each task were a statement.
+/// Under forced yields, one in so many choices before a statement is a task of another group
+/// (arbitrary). When no statement is ready or has yielded, every second choice is such a task.
 const FORCED_TURNS_BEFORE_STATEMENTS: usize = 8;
 
 const STATEMENTS: usize = SchedulingGroup::Statements as usize;
@@ -55,12 +56,12 @@ pub(crate) struct RunQueues {
     /// The groups that were ready at the last look.
     active: Cell<u32>,
     driver: Waker,
-    /// For each group: when its controller was asked.
+    /// For each group: the time at which its controllers were last asked.
     asked: [Cell<u64>; GROUPS],
     /// For each group: the time of the last decision to hold it back or not, and the ticks for
     /// which statements had run by then.
     decided: [Cell<(u64, u64)>; GROUPS],
-    /// Under forced yields: the turns before statements, and those without.
+    /// Under forced yields: the number of choices before statements, and without a ready statement.
     forced: [Cell<usize>; 2],
 }
 
@@ -120,7 +121,8 @@ impl RunQueues {
         self.ready.load(Ordering::Acquire) != 0
     }
 
-    /// Returns the ready group that is behind the statements, or [`Next::Nothing`].
+    /// Returns the ready group or the yielded statements, if their virtual time is behind that of
+    /// the statements; otherwise [`Next::Nothing`].
     pub(crate) fn next_before_statements(&self, has_yielded: bool) -> Next {
         if preempt::is_forced() {
             return self.forced_choice(&self.forced[0], FORCED_TURNS_BEFORE_STATEMENTS);
@@ -145,7 +147,8 @@ impl RunQueues {
         let Some((next, virtual_ticks)) = self.least(has_yielded) else { return Next::Nothing };
         preempt::with_accounts(|accounts| {
             if has_yielded {
-                // The yielded statements are no further behind, and no other statement is ready.
+                // The virtual time of the yielded statements is no less, and no other statement is
+                // ready.
                 accounts.raise(STATEMENTS, virtual_ticks);
             }
             if next == YIELDED {
@@ -193,7 +196,7 @@ impl RunQueues {
         least
     }
 
-    /// Asks the controller of a group for its shares, unless it was asked a moment ago.
+    /// Asks the controllers of a group for its shares, at most once in [`CONTROL_INTERVAL`].
     fn ask(&self, group: usize) {
         let now = preempt::task_started();
         if now.wrapping_sub(self.asked[group].get()) > ticks::from_duration(CONTROL_INTERVAL) {
@@ -203,8 +206,8 @@ impl RunQueues {
         }
     }
 
-    /// Returns a choice that does not depend on the clock, for simulations: once in so many turns
-    /// the next ready group, otherwise [`Next::Nothing`].
+    /// Returns a choice that does not depend on the clock, for simulations: one call in `turns`
+    /// returns the next ready group, the others return [`Next::Nothing`].
     fn forced_choice(&self, turn: &Cell<usize>, turns: usize) -> Next {
         let turn = turn.replace(turn.get().wrapping_add(1));
         if !turn.is_multiple_of(turns) {
@@ -215,7 +218,7 @@ impl RunQueues {
         groups.find(|group| ready & 1 << group != 0).map_or(Next::Nothing, Next::Group)
     }
 
-    /// Polls one task of a group.
+    /// Polls one task of a group, and returns the tick at which the poll ended.
     pub(crate) fn run(&self, group: usize) -> u64 {
         let Some(executor) = self.executors[group].get() else { return ticks::now() };
         let bit = 1 << group;

@@ -49,8 +49,8 @@ pub struct Shards<R> {
 
 type Ready = mpsc::Sender<io::Result<(usize, Arc<Inbox>)>>;
 
-/// Starts `count` shards, each of which runs `main` to its end on a thread and event loop of its
-/// own. Returns when all event loops exist.
+/// Starts `options.count` shards, each of which runs `main` to its end on a thread and event loop
+/// of its own. Returns when all event loops exist.
 ///
 /// # Errors
 /// Fails if a thread or an event loop cannot be made, or a thread cannot be pinned.
@@ -183,16 +183,16 @@ fn message_of(panic: &(dyn Any + Send)) -> String {
     }
 }
 
-/// Calls shards from threads that are not shards.
+/// A handle that calls shards from threads that are not shards.
 #[derive(Clone)]
 pub struct ShardCaller {
     peers: Arc<Peers>,
 }
 
 impl ShardCaller {
-    /// Runs `work` on `shard` and returns its output; a panic of `work` continues here. The call is
-    /// sent when the future is first polled. Panics outside of an event loop and if there is no
-    /// such shard.
+    /// Runs `work` on `shard` and returns its output; a panic of `work` continues in the caller.
+    /// The call is sent when the future is first polled. Panics outside of an event loop and if
+    /// there is no such shard.
     ///
     /// # Errors
     /// The future fails if the shard ends before it answers.

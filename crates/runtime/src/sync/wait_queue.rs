@@ -2,9 +2,9 @@
 //!
 //! Invariant: entries before `cursor` are granted or gone, entries from it on are waiting or gone;
 //! so the next waiter is found without a search. A ticket is a position that never moves. Entries
-//! that are gone are removed at both ends, so that waiters that give up behind one that stays take
-//! no memory. The future of a gone entry does not use its ticket any more, so a later entry may get
-//! an equal ticket.
+//! that are gone are removed at both ends, so that gone entries behind a waiting one take no
+//! memory. The future of a gone entry does not use its ticket any more, so a later entry may get an
+//! equal ticket.
 
 use std::collections::VecDeque;
 use std::task::Waker;

@@ -1,5 +1,5 @@
 //! A task group is any number of tasks that share one slice, such as the requests of one client. So
-//! a client with many requests does not take the time of others.
+//! a client with many requests does not take the time of other clients.
 //!
 //! To its scheduling group, a task group is one task: the runner. It polls its ready members in
 //! order, for at most [`SLICE`], and then queues behind all other ready tasks. So a task that waits
@@ -9,7 +9,7 @@
 //! of a member makes it ready and then wakes the runner.
 //!
 //! Memory: a slot of five words for each member. When the last member ends, the group frees its
-//! executor if that has more than [`KEPT_SLOTS`].
+//! executor if the executor has more than [`KEPT_SLOTS`] slots.
 
 use std::cell::{Cell, RefCell};
 use std::future::Future;
@@ -51,11 +51,11 @@ struct Members {
     live: Cell<usize>,
     /// The maximum number of members that the executor has had.
     most: Cell<usize>,
-    /// The runner was spawned.
+    /// True if the runner was spawned.
     is_begun: Cell<bool>,
-    /// The runner is gone.
+    /// True if the runner is gone.
     is_over: Cell<bool>,
-    /// The group was dropped, so no more members are spawned.
+    /// True if the group was dropped, so that no more members are spawned.
     is_closed: Cell<bool>,
 }
 
@@ -122,7 +122,7 @@ impl TaskGroup {
         }
     }
 
-    /// Returns how many of its tasks have not ended.
+    /// Returns the number of the group's tasks that have not ended.
     pub fn live(&self) -> usize {
         self.members.live.get()
     }

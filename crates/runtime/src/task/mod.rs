@@ -83,9 +83,9 @@ impl<T> JoinHandle<T> {
         self.detach_inner();
     }
 
-    /// Stops the task where it waits, and waits until it is dropped. Returns `None` if the task was
-    /// stopped before its end; a panic in it continues here. A task must not cancel itself: it
-    /// would wait for ever.
+    /// Stops the task at its current wait, and returns when its future is dropped. Returns `None`
+    /// if the task was stopped before its end; a panic in it continues in the caller. A task must
+    /// not cancel itself: it would wait for ever.
     pub async fn cancel(mut self) -> Option<T> {
         let inner = self.inner.take()?;
         let finished = inner.is_finished();

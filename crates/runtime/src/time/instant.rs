@@ -9,7 +9,7 @@ use std::time::Duration;
 /// A point in monotonic time, comparable across threads of the process. Arithmetic saturates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Instant {
-    /// Since the first reading of the process, or since the start of the manual clock.
+    /// Nanoseconds since the first reading of the process, or since the start of the manual clock.
     nanoseconds: u64,
 }
 

@@ -44,7 +44,8 @@ pub async fn timeout_at<F: Future>(deadline: Instant, future: F) -> Result<F::Ou
     }
 }
 
-/// Ticks every `period`, for the first time after one period. Panics if `period` is zero.
+/// Creates an interval that ticks every `period`, for the first time after one period. Panics if
+/// `period` is zero.
 pub fn interval(period: Duration) -> Interval {
     assert!(!period.is_zero(), "an interval of zero would never yield");
     Interval { next: Instant::now() + period, period }

@@ -42,7 +42,8 @@ pub fn next_timestamp_micros() -> i64 {
     next_timestamp_micros_at(now_micros())
 }
 
-/// As [`next_timestamp_micros`], for a caller that has just read `now_us` from [`now_micros`].
+/// Returns a write timestamp like [`next_timestamp_micros`], for a caller that has just read
+/// `now_us` from [`now_micros`].
 #[inline]
 pub fn next_timestamp_micros_at(now_us: i64) -> i64 {
     LAST_TIMESTAMP.with(|last| {

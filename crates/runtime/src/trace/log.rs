@@ -29,7 +29,7 @@ struct Entry {
 pub struct TraceEvent<'a> {
     /// Microseconds since the trace began.
     pub elapsed_us: u64,
-    /// The shard on which it happened.
+    /// The shard on which the event happened.
     pub shard: usize,
     /// The text of the event.
     pub text: &'a str,
@@ -113,7 +113,7 @@ impl TraceLog {
     }
 }
 
-/// Writes at most `left` bytes.
+/// Writes at most `left` bytes, and an ellipsis where it cuts the text.
 struct Bounded<'a> {
     text: &'a mut String,
     left: usize,

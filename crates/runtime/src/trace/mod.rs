@@ -39,8 +39,8 @@ pub const MAX_TEXT_BYTES: usize = 256 << 10;
 pub const MAX_SHARD_BYTES: usize = 8 << 20;
 
 thread_local! {
-    /// True if a trace is entered. Kept apart from the trace itself, so that a check needs no test
-    /// for destructors.
+    /// True if a trace is entered. It is separate from `ENTERED`, which has a destructor, so that a
+    /// read of it need not check that the destructor has not run.
     static IS_ON: Cell<bool> = const { Cell::new(false) };
     static ENTERED: RefCell<Option<Trace>> = const { RefCell::new(None) };
     static SHARD_BYTES: Cell<usize> = const { Cell::new(0) };

@@ -51,7 +51,7 @@ thread_local! {
     static BUSY_POLLS: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Statements that always work, and never yield their turn to a queue of their own.
+/// A statement that is always ready, and never joins the queue of yielded tasks.
 async fn busy(stop: Rc<Cell<bool>>) {
     while !stop.get() {
         BUSY_POLLS.set(BUSY_POLLS.get() + 1);
@@ -108,8 +108,8 @@ fn shared(hogs: &[(SchedulingGroup, u32)], beside: Beside) -> Vec<f64> {
     })
 }
 
-/// Asserts that the groups ran in these proportions, within 10 %. Of three rounds one counts,
-/// because other processes have the core at times.
+/// Asserts that the groups ran in these proportions, within 10 %, in one of three rounds. Other
+/// processes have the core at times.
 fn assert_shared(hogs: &[(SchedulingGroup, u32)], beside: Beside, expected: &[f64]) {
     let mut rounds = Vec::new();
     for _ in 0..3 {
@@ -139,7 +139,7 @@ fn an_idle_group_leaves_its_share_to_the_others() {
         let stop = Rc::new(Cell::new(false));
         Compaction.set_controller(|| Some(1));
         Compaction.spawn(hog(stop.clone())).detach();
-        // It waits all the time.
+        // The flush waits all the time.
         let bell = Rc::new(Notify::new());
         let heard = bell.clone();
         Flush.spawn(async move { heard.notified().await }).detach();
@@ -166,7 +166,7 @@ fn a_group_that_wakes_runs_within_a_slice_and_has_no_credit() {
                 heard.notified().await;
                 waits.push(BUSY_POLLS.get() - at.get());
             }
-            // Slept for a long time, but gets no more than its shares from here on.
+            // The flush slept for a long time, but gets no more than its shares from here on.
             let before = (run_us(Flush), run_us(Statements));
             let from = Instant::now();
             while from.elapsed() < Duration::from_millis(60) {
@@ -206,7 +206,7 @@ fn statements_that_wait_for_clients_are_not_delayed_by_each_slice() {
         }
         let share = (run_us(Compaction) - before) / began.elapsed().as_micros() as f64;
         stop.set(true);
-        // Other processes have the core at times, and the group none of that.
+        // The lower bound is small, because other processes have the core at times.
         assert!((0.01..0.4).contains(&share), "at most a quarter, but {share}");
     });
 }

@@ -4,9 +4,9 @@
 //! - The API refuses a request whose `Origin` or `Sec-Fetch-Site` shows another origin, because a
 //!   browser on this machine sends requests for any web page. Links and images send only
 //!   `Sec-Fetch-Site`.
-//! - Without a token and TLS, a `Host` header, if present, must name a loopback address or
-//!   `localhost`. The node then listens on loopback only. A page under a DNS-rebound name, or from
-//!   `0.0.0.0`, counts as same-origin, but its `Host` differs.
+//! - If the API has neither a token nor TLS, a `Host` header, if present, must name a loopback
+//!   address or `localhost`. The node then listens on loopback only. A page under a DNS-rebound
+//!   name, or from `0.0.0.0`, counts as same-origin, but its `Host` differs.
 
 use std::net::IpAddr;
 use std::sync::Arc;

@@ -114,8 +114,8 @@ async fn for_tables_of(
     failure.into_result()
 }
 
-/// Returns the error if one of the requested tables does not exist, so that the request begins with
-/// none of them.
+/// Returns the error if one of the requested tables does not exist, so that the request starts work
+/// on none of them.
 fn unknown_table(database: &Node, keyspace: &str, request: &HttpRequest) -> Option<HttpResponse> {
     let schema = database.store().schema();
     let unknown =
@@ -144,9 +144,9 @@ async fn compact(database: &Node, keyspace: &str, request: &HttpRequest) -> Http
     outcome(compacted.await)
 }
 
-/// Parses Cassandra's parameters of a token range: after `startToken`, up to and with `endToken`.
-/// Without `startToken` the range begins at the smallest token, without `endToken` it ends at the
-/// largest.
+/// Parses Cassandra's parameters of a token range: the tokens after `startToken`, up to `endToken`
+/// and including it. Without `startToken` the range begins at the smallest token, without
+/// `endToken` it ends at the largest.
 fn range(request: &HttpRequest) -> Result<Option<TokenRange>, String> {
     let token = |name: &str, otherwise: i64| match request.parameter(name) {
         None => Ok(otherwise),

@@ -16,7 +16,8 @@ use super::{
 /// A function that returns a metric from the numbers of a table.
 type Metric = fn(&Numbers) -> Value;
 
-/// The metrics of each table. Reads, writes and tombstones are not counted by table.
+/// The metrics of each table. Metrics of reads, writes and tombstones are missing, because the node
+/// does not count these by table.
 const METRICS: [(&str, Metric); 20] = [
     ("live_ss_table_count", |of| of.table.sstables.into()),
     ("old_ss_table_count", |of| of.table.old_sstables.into()),

@@ -1,5 +1,5 @@
 //! Formats one entry of the audit log as a line of JSON. The line's fields have the names that they
-//! have in Cassandra's entries.
+//! have in Cassandra's entries; `count` is our own.
 
 use std::net::IpAddr;
 

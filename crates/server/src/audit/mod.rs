@@ -6,9 +6,9 @@
 //!    options exclude, and adds the others to the queue, or to the log of the node.
 //! 3. A task of one shard writes the queue to files every [`INTERVAL`].
 //!
-//! While the audit log is off, it costs each request one load. Memory: at most `max_queue_weight`
-//! bytes wait, and as many are being written. At this limit, requests wait for the writer, or the
-//! audit log drops their entries (`block`).
+//! While the audit log is off, it costs each request one or two loads. Memory: at most
+//! `max_queue_weight` bytes wait, and as many are being written. At this limit, requests wait for
+//! the writer, or the audit log drops their entries (`block`).
 
 mod entry;
 mod options;

@@ -1,9 +1,10 @@
 //! Writes the lines of the audit log to files, on one shard.
 //!
 //! The name of a file is the time of its beginning, so that names sort by age. The next file begins
-//! with the next cycle, or when the file has an eighth of the allowed bytes. Then the writer
-//! removes the oldest files, until the others have at most the allowed bytes together. If the
-//! writer cannot write a line, the line is lost, and the log of the node says so.
+//! with the next cycle, or when the file has an eighth of the allowed bytes (but at least
+//! [`MIN_FILE_BYTES`]). Then the writer removes the oldest files, until the others have at most the
+//! allowed bytes together. If the writer cannot write a line, the line is lost, and the log of the
+//! node says so.
 
 use std::path::{Path, PathBuf};
 

@@ -262,9 +262,9 @@ impl Connection {
         self.server.unsent_bytes.set(others + unsent);
     }
 
-    /// Returns whether the client must read its unsent answers before it gets more rows. It must if
-    /// they have more than [`MAX_UNSENT`] bytes, or any bytes while the unsent answers of all
-    /// clients together exceed the shard's limit.
+    /// Returns whether the client must read its unsent answers before it gets more rows. The client
+    /// must if these answers have more than [`MAX_UNSENT`] bytes, or any bytes while the unsent
+    /// answers of all clients together exceed the shard's limit.
     pub fn is_behind(&self) -> bool {
         let is_strained = self.server.unsent_bytes.get() > self.server.max_unsent_bytes;
         let allowed = if is_strained { 0 } else { MAX_UNSENT };

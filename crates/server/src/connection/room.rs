@@ -31,7 +31,8 @@ const BYTES_OF_READER: usize = PAGE_BYTES / MAX_ROW_READERS;
 /// so that at most four reads of a connection wait for a permit of the shard. Arbitrary.
 const PLACES_IN_QUEUE: usize = MAX_ROW_READERS / 4;
 
-/// Bytes that an aggregate over all rows reserves for the rows that it reads at a time (arbitrary).
+/// Bytes that an aggregate over all rows reserves for the rows that it reads in one step
+/// (arbitrary).
 const AGGREGATE_BYTES: usize = 1 << 20;
 
 /// Time for which a request waits for memory before the client gets OVERLOADED: the default of
@@ -74,8 +75,8 @@ impl Connection {
         };
         let bytes = expected.max(least).min(self.server.max_unsent_bytes);
         // A read takes at most half of the connection's permits, so that a slow read does not stop
-        // all others. While the shard has no permit free, it takes at least a quarter, so that a
-        // connection has few reads in the queue and other connections wait only a short time.
+        // all others. While the shard has no permit free, a read takes at least a quarter, so that
+        // a connection has few reads in the queue and other connections wait only a short time.
         let is_crowded = self.server.row_readers.available() == 0;
         let fewest = if is_crowded { PLACES_IN_QUEUE } else { 1 };
         let readers = (bytes / BYTES_OF_READER).clamp(fewest, MAX_ROW_READERS / 2);
@@ -159,7 +160,7 @@ impl Connection {
         })
     }
 
-    /// Adds the answer to the connection's account.
+    /// Resizes the reservation of an answer to the answer, and keeps it until the answer is sent.
     ///
     /// # Errors
     ///

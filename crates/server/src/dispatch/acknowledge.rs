@@ -2,7 +2,7 @@
 //! connection answers them in their order, and ends when none is left. Group commit makes many of
 //! them durable at once, so that they share a wake and a write.
 //!
-//! Memory: one entry for each request in flight.
+//! Memory: one entry for each write that waits for the commit log.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;

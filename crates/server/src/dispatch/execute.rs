@@ -62,7 +62,7 @@ pub(crate) fn look_ahead<'a>(
     let executes = envelopes.into_iter().filter(|envelope| {
         envelope.header.opcode == Opcode::Execute && envelope.body.len() <= MAX_AHEAD_BODY
     });
-    // The look-ahead skips wrong requests, and statements without a plan on this shard. Each is
+    // The look-ahead skips malformed requests, and statements without a plan on this shard. Each is
     // handled when it is served.
     let statements: SmallVec<[_; 16]> = executes
         .filter_map(|envelope| {

@@ -32,7 +32,8 @@ fn kind_of_statement(text: &str) -> Option<RequestKind> {
     ["INSERT", "UPDATE", "DELETE", "BEGIN"].into_iter().any(is).then_some(RequestKind::Write)
 }
 
-/// Returns whether a statement may return rows.
+/// Returns whether a statement may read rows for its answer. The row that answers a conditional
+/// write does not count.
 pub(super) fn may_return_rows(text: &str) -> bool {
     let is = |word: &str| first_word(text).eq_ignore_ascii_case(word);
     !["INSERT", "UPDATE", "DELETE", "BEGIN", "TRUNCATE", "USE"].into_iter().any(is)

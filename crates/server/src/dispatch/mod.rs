@@ -2,9 +2,9 @@
 //! response in the send buffer.
 //!
 //! An EXECUTE that is neither traced nor audited is first tried without a future ([`serve_now`]).
-//! The connection's [`acknowledge`] queue answers such a write once it is durable. Every other
-//! request, and an EXECUTE that has to wait, is a future, which is polled once before it becomes a
-//! task.
+//! If that EXECUTE is a write, the connection's [`acknowledge`] queue answers it once the write is
+//! durable. Every other request, and an EXECUTE that has to wait, is a future, which is polled once
+//! before it becomes a task.
 
 pub(crate) mod acknowledge;
 mod execute;

@@ -30,8 +30,8 @@ pub struct Sample {
     pub value: f64,
 }
 
-/// Returns the text of all samples. Those of one metric are together, as the format demands, in the
-/// order in which they were given.
+/// Returns the text of all samples. The samples of one metric are together, as the format demands,
+/// in the order in which they were given.
 pub fn render(mut samples: Vec<Sample>) -> String {
     samples.sort_by_key(|sample| sample.name);
     let mut text = String::with_capacity(samples.len() * 80);

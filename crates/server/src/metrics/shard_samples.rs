@@ -9,7 +9,7 @@ pub(super) struct ShardSamples<'s> {
 }
 
 impl<'s> ShardSamples<'s> {
-    /// Appends the samples of shard `shard` to `samples`.
+    /// Creates a collector that appends samples of shard `shard` to `samples`.
     pub fn new(shard: usize, samples: &'s mut Vec<Sample>) -> Self {
         Self { shard, samples }
     }

@@ -36,7 +36,8 @@ impl Compression {
         }
     }
 
-    /// Returns the plain body, or an error if it is broken or longer than `max_length` bytes.
+    /// Returns the plain body, or an error if `body` is broken or expands to more than `max_length`
+    /// bytes.
     pub(super) fn decompress(self, body: &[u8], max_length: usize) -> Result<Bytes, DecodeError> {
         match self {
             Self::Lz4 => {

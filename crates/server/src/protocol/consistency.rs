@@ -1,7 +1,7 @@
-//! Consistency levels on the wire. One copy satisfies each level. The node distinguishes the levels
-//! all the same: it refuses some of them for reads or for writes, and a read at `SERIAL` waits for
-//! conditional writes. `NODE_LOCAL` is Cassandra's since 4.1: the coordinator uses only its own
-//! rows.
+//! Consistency levels on the wire. The node's one copy of the data satisfies each level. The node
+//! distinguishes the levels all the same: it refuses some of them for reads or for writes, and a
+//! read at `SERIAL` waits for conditional writes. `NODE_LOCAL` is Cassandra's since 4.1: the
+//! coordinator uses only its own rows.
 
 use std::fmt;
 

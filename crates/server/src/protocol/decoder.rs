@@ -68,7 +68,7 @@ pub struct Decoder {
     skip: usize,
     /// The reason for the refusal, which is returned once these bytes have arrived.
     refused: Option<DecodeFailure>,
-    /// True if [`Self::next`] stopped before it had used all of the buffer.
+    /// True if the last [`Self::next`] returned `None` for a pause.
     paused: bool,
     broken: bool,
 }

@@ -166,7 +166,7 @@ pub struct DecodeFailure {
     pub stream: StreamId,
     /// The error.
     pub error: DecodeError,
-    /// True if the position in the bytes is lost, so that the connection must close once the answer
-    /// is sent.
+    /// True if the decoder cannot continue, so that the connection must close once the answer is
+    /// sent.
     pub fatal: bool,
 }

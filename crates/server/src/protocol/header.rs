@@ -21,8 +21,8 @@ pub type StreamId = i16;
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// The body is compressed (before version 5, where compression belongs to the segment and the
-    /// flag is ignored).
+    /// The body is compressed. From version 5 on, the segment is compressed instead and the flag is
+    /// ignored.
     pub const COMPRESSED: u8 = 0x01;
     /// Request: the client wants a trace. Response: the body begins with the tracing id.
     pub const TRACING: u8 = 0x02;

@@ -1,5 +1,6 @@
-//! The CQL native protocol, versions 3 to 5, from the server's side. Sans-IO: bytes in, requests
-//! out; responses in, bytes out. It opens no socket and reads no clock.
+//! The CQL native protocol, versions 3 to 5, from the server's side. The module is sans-IO: it
+//! decodes bytes to requests and encodes responses as bytes, but opens no socket and reads no
+//! clock.
 //!
 //! | layer | in | out |
 //! | --- | --- | --- |

@@ -40,7 +40,7 @@ pub(crate) enum TraceChoice {
 #[derive(Default)]
 pub(crate) struct Traces {
     probability: Cell<f64>,
-    /// The probability as a bound for random numbers; 0 is never.
+    /// The probability as a bound for random numbers; 0 means never.
     threshold: Cell<u64>,
     queue: RefCell<VecDeque<Box<TracedRequest>>>,
     is_writing: Cell<bool>,
@@ -127,7 +127,8 @@ impl TracedRequest {
         &self.trace
     }
 
-    /// Ends the trace after the answer and queues it to be written.
+    /// Ends the trace after the answer, and queues it to be written or drops it if the queue is
+    /// full.
     pub fn end(mut self: Box<Self>, connection: &Connection) {
         self.duration_us = u64::try_from(self.trace.elapsed().as_micros()).unwrap_or(u64::MAX);
         let server = &connection.server;

@@ -24,7 +24,7 @@ pub(super) fn start(server: Rc<ShardServer>) {
     if server.traces.is_writing.replace(true) {
         return;
     }
-    // A stop waits for the traces in the queue; after it, no trace is written.
+    // A stop waits for the traces in the queue. Once the stop has begun, no new task starts.
     match server.gate.enter() {
         Ok(pass) => spawn_local(write_all(server, pass)).detach(),
         Err(_) => server.traces.is_writing.set(false),

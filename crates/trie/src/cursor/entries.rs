@@ -37,7 +37,7 @@ impl<C: Cursor> Entries<C> {
         }
     }
 
-    /// Returns the key of the last [`Entries::next_entry`].
+    /// Returns the key of the last [`Entries::next_entry`]; meaningless after a seek.
     pub fn key(&self) -> &[u8] {
         &self.path
     }

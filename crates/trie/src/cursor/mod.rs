@@ -87,7 +87,8 @@ pub trait Cursor {
     /// Returns the content at this position. In a reverse walk, only returning positions have one.
     fn content(&self) -> Option<Self::Content>;
 
-    /// Moves to the next node: the first child, or else the next node of a shorter path.
+    /// Moves to the next position: the first child, or else the first position that is not below
+    /// the present node.
     fn advance(&mut self) -> Position;
 
     /// Moves as [`Cursor::advance`] does, but may pass over nodes that have exactly one child and

@@ -51,8 +51,9 @@ pub struct Slice<C> {
 }
 
 impl<C: Cursor> Slice<C> {
-    /// Restricts `cursor` to the keys that are not less than `left` and not greater than `right`.
-    /// `cursor` must be at its root. A range whose bounds are in the wrong order is empty.
+    /// Restricts `cursor` to the keys from `left` to `right`, with or without the bounds
+    /// themselves. `cursor` must be at its root. A range whose bounds are in the wrong order is
+    /// empty.
     pub fn new(cursor: C, left: Bound<&[u8]>, right: Bound<&[u8]>) -> Slice<C> {
         let (near, far) = match cursor.direction() {
             Direction::Forward => (Edge::new(left), Edge::new(right)),
@@ -129,7 +130,7 @@ impl<C: Cursor> Slice<C> {
         }
     }
 
-    /// Returns the position of the first child that can lead to the near bound.
+    /// Returns the position of the child that leads to the near bound.
     fn near_child(&self) -> Option<Position> {
         match (&self.near, self.near_state) {
             (Some(near), Near::Before) => {

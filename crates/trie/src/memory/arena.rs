@@ -3,8 +3,8 @@
 //!
 //! The first chunk has 128 units. Then each chunk doubles the total, up to 262,144 units (8 MiB of
 //! blocks), and from there all chunks have that size. The table of chunks has room for all 2^27
-//! indices from the start (4 KiB), so it never moves either. An entry is stored before the first
-//! pointer into its chunk is published with release order, which is why readers may load it
+//! indices from the start (4 KiB), so it never moves either. The writer stores an entry before it
+//! publishes the first pointer into the chunk with release order, so readers may load the entry
 //! relaxed.
 //!
 //! Memory bound: the units that were requested, and besides at most as many again or one chunk of

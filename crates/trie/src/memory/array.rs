@@ -25,14 +25,14 @@ use std::marker::PhantomData;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Layout {
     pub(crate) kind: Kind,
-    /// The most children.
+    /// The maximum number of children.
     pub(crate) capacity: usize,
     pub(crate) blocks: u32,
     /// The offset of the children, in bytes.
     children_at: usize,
 }
 
-/// The most children of any array node.
+/// The maximum number of children of any array node.
 pub(crate) const MAX_LENGTH: usize = 48;
 
 pub(crate) const ARRAY: Layout =

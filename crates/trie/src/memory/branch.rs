@@ -133,8 +133,9 @@ impl<'a, C> Branch<'a, C> {
         self.key.extend_from_slice(suffix);
     }
 
-    /// Goes down as far as links lead along the prefix. A link at the prefix itself stays above its
-    /// content, if any, because the node there may still have to be replaced by one with content.
+    /// Goes down as far as links lead along the prefix. If a link leads to the prefix itself, the
+    /// branch keeps that link, which is above the content there, because the node may still have to
+    /// be replaced by one with content.
     pub(super) fn approach(&mut self) {
         let view = self.view();
         let prefix = &self.key[..self.prefix_length];

@@ -30,9 +30,9 @@ pub(crate) struct Writer<'a, C> {
 impl<'a, C> Writer<'a, C> {
     /// Returns a view of the structure.
     pub(crate) fn view(&self) -> View<'a, C> {
-        // SAFETY: the writer is borrowed for 'a; blocks and contents are recycled only in
-        // `Space::settle` and its like, when an operation is over, and contents are mutated by the
-        // last step of one.
+        // SAFETY: the writer is borrowed for 'a; blocks and contents are recycled only by
+        // `Space::settle` and similar functions, when an operation is over, and contents are
+        // mutated only by the last step of an operation.
         unsafe { View::new(self.shared) }
     }
 

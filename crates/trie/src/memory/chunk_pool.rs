@@ -32,7 +32,7 @@ const AHEAD: usize = 2;
 /// A trie that takes a chunk of this size may soon take one of the largest size.
 const SOON_BYTES: usize = 1 << 20;
 
-/// Chunks that no trie uses, shared by tries. By default it keeps none.
+/// Chunks that no trie uses, shared by tries. A default pool keeps none.
 #[derive(Debug, Default)]
 pub struct ChunkPool {
     limit: usize,
@@ -57,7 +57,7 @@ impl ChunkPool {
         }
     }
 
-    /// Returns the bytes of the chunks that it keeps.
+    /// Returns the bytes of the chunks that the pool keeps.
     pub fn bytes(&self) -> usize {
         self.chunks().len() * Self::layout().size()
     }
@@ -67,8 +67,8 @@ impl ChunkPool {
         self.limit != 0
     }
 
-    /// Returns whether a trie that took a chunk left too few of them, and no thread has called
-    /// [`ChunkPool::promise_one`] since.
+    /// Returns whether the pool had too few chunks when a trie last took a large chunk or a thread
+    /// last made one, and no thread has called [`ChunkPool::promise_one`] since.
     #[inline]
     pub fn is_one_wanted(&self) -> bool {
         self.is_one_wanted.load(Ordering::Relaxed)
@@ -122,8 +122,8 @@ impl ChunkPool {
         chunk.map(|chunk| chunk.0)
     }
 
-    /// Keeps a chunk for other tries. Returns false if the caller still owns it: it has another
-    /// layout, or there are enough.
+    /// Keeps a chunk for other tries. Returns false if the caller still owns the chunk, because it
+    /// has another layout or the pool has enough.
     ///
     /// # Safety
     /// The memory was allocated with this layout and is not in use.

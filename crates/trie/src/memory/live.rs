@@ -1,5 +1,5 @@
-//! The set of blocks with contents that must be dropped one day. Contents that need no dropping are
-//! not recorded.
+//! The set of blocks with contents that must be dropped in the end. Contents that need no dropping
+//! are not recorded.
 //!
 //! Memory bound: a bit for each block, and at most as much again while it grows.
 

@@ -25,7 +25,8 @@ struct Descent<'key> {
 
 impl<C> InMemoryTrie<C> {
     /// Prefetches the memory that a look-up of these keys reads, for at most [`LOOK_AHEAD_KEYS`] of
-    /// them. Calls `met` with the number and the content of each key that has one.
+    /// them. Calls `met` with the number and the content of each key that has one, except keys
+    /// whose paths take more than 64 steps.
     pub fn look_ahead<'key>(
         &self,
         keys: impl IntoIterator<Item = &'key [u8]>,

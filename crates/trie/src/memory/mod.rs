@@ -19,7 +19,8 @@
 //!
 //! **Why readers need no locks.** A reader goes from the root by links, each loaded with acquire
 //! order and stored with release order after everything to which it leads; so whatever the reader
-//! reaches is complete. A published node is changed in these ways only, each one store:
+//! reaches is complete. A published node is changed in these ways only, each of which becomes
+//! visible by one store:
 //! 1. a link gets another node or content, or none if all keys or a child of an array or wide node
 //!    are removed;
 //! 2. an empty place of an array or wide node gets a child; a place of a sparse node gets one, and

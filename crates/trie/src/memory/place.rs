@@ -1,4 +1,4 @@
-//! Finds the place of a key: the way down, as far as the structure has it.
+//! Finds the place of a key: follows the key from a link down, as far as the structure has it.
 
 use super::array::Array;
 use super::build::Writer;

@@ -1,6 +1,7 @@
 //! The free units of an arena: a list of returned units, linked through the units themselves, and
 //! the units never used. Runs of units that were taken together are returned together, to a list
-//! for each of the [`RUN_LENGTHS`], and are broken up only if there is no other unit.
+//! for each of the [`RUN_LENGTHS`]. A free run is broken up for a shorter run, or for single units
+//! before the arena grows.
 //!
 //! Memory bound: nothing besides the arena.
 

@@ -65,7 +65,7 @@ impl<C> Reader<C> {
         Guard { reader: self }
     }
 
-    /// Pins until this is dropped.
+    /// Pins the reader until it is dropped.
     pub(super) fn pin_for_good(&self) {
         std::mem::forget(self.pin());
     }

@@ -71,7 +71,7 @@ enum Target<'a> {
 }
 
 impl<'a, C> Writer<'a, C> {
-    /// Removes the content of a key. Returns false if it has none.
+    /// Removes the content of a key. Returns false if the key has none.
     pub(crate) fn remove(&mut self, key: &[u8]) -> bool {
         match self.find_target(&self.shared.root, key, 0, false) {
             Target::Nothing => return false,
@@ -94,8 +94,8 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// Removes the content of a key whose first `depth` bytes lead to `link`. Returns false if it
-    /// has none, or if there is no other key below the link.
+    /// Removes the content of a key whose first `depth` bytes lead to `link`. Returns false if the
+    /// key has none, or if there is no other key below the link.
     pub(crate) fn remove_below(&mut self, link: &'a Link, key: &[u8], depth: usize) -> bool {
         match self.find_target(link, key, depth, false) {
             Target::Nothing | Target::Branch(Anchor::Root { .. }) => return false,
@@ -249,7 +249,7 @@ impl<'a, C> Writer<'a, C> {
     }
 
     /// Publishes `bytes` (one or none) and then `child` at `link`, in one chain block with the
-    /// chains above and below if they fit; otherwise chains that were split by keys would stay in
+    /// chains above and below if they fit. Without this, chains that keys have split would stay in
     /// pieces.
     fn publish_joined(
         &mut self,

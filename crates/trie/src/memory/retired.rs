@@ -6,7 +6,7 @@
 use super::pointer::{Kind, Pointer};
 use std::collections::VecDeque;
 
-/// The most pointers in one bag.
+/// The maximum number of pointers in one bag.
 const BAG: usize = 256;
 /// Empty bags that are kept, so that steady traffic allocates none.
 const SPARE_BAGS: usize = 2;

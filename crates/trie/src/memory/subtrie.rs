@@ -6,7 +6,7 @@ use super::view::View;
 use crate::cursor::{Direction, Entries};
 
 /// The keys of a trie that begin with some prefix. A read may see writes that followed the call of
-/// [`super::InMemoryTrie::subtrie`] or [`super::Guard::subtrie`] which made it.
+/// [`super::InMemoryTrie::subtrie`] or [`super::Guard::subtrie`] that made the subtrie.
 pub struct Subtrie<'a, C> {
     view: View<'a, C>,
     root: Pointer,

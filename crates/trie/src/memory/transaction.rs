@@ -96,8 +96,8 @@ impl<'a, C> Transaction<'a, C> {
         self.put_with(suffix, |old| (content, old.is_some()))
     }
 
-    /// Removes the content of prefix + `suffix`. Returns whether that was done: the only key with
-    /// the prefix is not removed this way.
+    /// Removes the content of prefix + `suffix`. Returns whether the content was removed: the only
+    /// key with the prefix may stay.
     ///
     /// # Errors
     /// Fails if the trie is full; earlier changes stay.

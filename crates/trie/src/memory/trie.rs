@@ -199,7 +199,8 @@ impl<C> InMemoryTrie<C> {
         Some(unsafe { &mut *self.shared.content(content.index()) })
     }
 
-    /// Removes the content of a key, and nodes that lead nowhere else. Returns whether it had one.
+    /// Removes the content of a key, and nodes that lead nowhere else. Returns whether the key had
+    /// a content.
     ///
     /// # Errors
     /// Fails, without a change, only if the trie is full to the last blocks, because a node may

@@ -128,8 +128,8 @@ impl<S: PageSource> Cursor<S> {
     }
 
     /// Moves to the shortest stored prefix of `key`, or, if there is none, to the smallest key
-    /// above. In a trie of shortest unique prefixes the full key of that prefix may be below `key`,
-    /// equal or above; all later ones are above.
+    /// above. In a trie of shortest unique prefixes the full key of that prefix may be below, equal
+    /// to or above `key`; all later keys are above `key`.
     ///
     /// # Errors
     /// Fails if a page cannot be read or a node is damaged; see [`Cursor`].

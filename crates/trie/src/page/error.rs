@@ -2,7 +2,7 @@
 
 use thiserror::Error;
 
-/// A damaged node: the bytes at this position are no valid node. Reading stops there.
+/// A damaged node: the bytes at this position are not a valid node. Reading stops there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("corrupt trie node at position {position}: {fault}")]
 pub struct CorruptNode {

@@ -36,7 +36,7 @@ impl<'page> Node<'page> {
     /// (shorter than [`PAGE_SIZE`] if it is the last of the file).
     ///
     /// # Errors
-    /// Fails if the bytes are no valid node.
+    /// Fails if the bytes are not a valid node.
     #[inline]
     pub fn at(page: &'page [u8], position: u64) -> Result<Node<'page>, CorruptNode> {
         let fault = CorruptNode { position, fault: Fault::PastPage };
@@ -188,7 +188,7 @@ impl<'page> Node<'page> {
         Ok(None)
     }
 
-    /// Returns slot and position of the first child in `slot` or one after it.
+    /// Returns slot and position of the first child in `slot` or a later slot.
     ///
     /// # Errors
     /// Fails as [`Node::child`] does.

@@ -154,7 +154,8 @@ fn without_readers_nothing_is_copied() {
     assert_eq!(trie.free_retired(u32::MAX), 0);
 }
 
-/// Otherwise the memory and the time of a write of many rows would be those of as many paths.
+/// If each change copied its path, a write of many rows would take the memory and time of as many
+/// paths.
 #[test]
 fn a_transaction_copies_each_node_once() {
     const ROWS: u16 = 2000;

@@ -6,11 +6,11 @@ use std::path::Path;
 /// The effect of a fault on an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Effect {
-    /// It fails with "No space left on device" and changes nothing, except that a failed sync does
-    /// what `InputOutput` says.
+    /// The operation fails with "No space left on device" and changes nothing, except that a failed
+    /// sync does what `InputOutput` says.
     NoSpace,
-    /// It fails with "Input/output error". A failed sync makes a random part of the changes
-    /// durable, and no later sync makes the rest durable (as on Linux).
+    /// The operation fails with "Input/output error". A failed sync makes a random part of the
+    /// changes durable, and no later sync makes the rest durable (as on Linux).
     InputOutput,
     /// A write: the first half reaches the file, then "No space left on device".
     Torn,
@@ -34,12 +34,13 @@ pub struct Fault {
 }
 
 impl Fault {
-    /// Makes the `nth` (from 0) such operation from now on fail once, whatever its path.
+    /// Creates a fault that makes the `nth` (from 0) such operation from now on fail once, whatever
+    /// its path.
     pub fn nth(operation: Operation, nth: u64, effect: Effect) -> Self {
         Fault { operation, path_contains: String::new(), skip: nth, count: 1, effect }
     }
 
-    /// Makes every such operation fail from now on.
+    /// Creates a fault that makes every such operation fail from now on.
     pub fn always(operation: Operation, effect: Effect) -> Self {
         Fault { operation, path_contains: String::new(), skip: 0, count: u64::MAX, effect }
     }

@@ -31,7 +31,7 @@ pub enum Handshake {
 }
 
 impl TlsAcceptor {
-    /// Reads certificates and key.
+    /// Reads the certificates, the key and, if the options name one, the truststore.
     ///
     /// # Errors
     /// Fails if a file cannot be read or used, or if an option is unknown; see [`TlsError`].

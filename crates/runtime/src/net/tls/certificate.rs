@@ -5,7 +5,7 @@ use std::net::IpAddr;
 use rustls::pki_types::{CertificateDer, ServerName};
 
 /// A certificate that a client has shown. The handshake has checked that a trusted certificate
-/// signed it and that it is valid now.
+/// signed it and that it was valid then.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientCertificate(CertificateDer<'static>);
 

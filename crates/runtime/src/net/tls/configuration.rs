@@ -179,8 +179,8 @@ impl Contents {
     }
 }
 
-/// Makes aws-lc-rs the cryptography of users of rustls in the process that choose none, such as
-/// HTTP clients.
+/// Makes aws-lc-rs the default cryptography of the process, for users of rustls that choose none,
+/// such as HTTP clients.
 pub fn provide_cryptography() {
     // The call fails if the process has a default already, which then stays.
     let _ = aws_lc_rs::default_provider().install_default();
@@ -255,7 +255,7 @@ fn not_pem(path: &Path, error: &rustls::pki_types::pem::Error) -> TlsError {
 
 fn refuse_keystore(path: &Path, content: &[u8]) -> Result<(), TlsError> {
     const JKS: &[u8] = &[0xFE, 0xED, 0xFE, 0xED];
-    /// The begin of a DER sequence of 256 to 65,535 bytes.
+    /// The beginning of a DER sequence of 256 to 65,535 bytes.
     const DER: &[u8] = &[0x30, 0x82];
     let (kind, command) = if content.starts_with(JKS) {
         let command = "keytool -importkeystore -srckeystore FILE -destkeystore node.p12 \

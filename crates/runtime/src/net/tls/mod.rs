@@ -6,7 +6,7 @@
 //! socket operations as plain bytes.
 //!
 //! Memory of an encrypted connection: rustls's state (a few KiB), a buffer for received ciphertext
-//! (one record, up to 18 KiB), and a buffer for ciphertext on its way out ([`session`] bounds it).
+//! (one record, up to 18 KiB), and a buffer for ciphertext on its way out ([`state`] bounds it).
 
 mod acceptor;
 mod certificate;

@@ -18,7 +18,7 @@ pub(super) struct Reloading<C> {
 }
 
 impl<C> Reloading<C> {
-    /// Reads the files.
+    /// Reads the files and builds the configuration.
     pub async fn load(options: TlsOptions, build: Build<C>) -> Result<Self, TlsError> {
         let contents = Contents::read(&options).await?;
         let current = RwLock::new(build(&contents, &options)?);

@@ -88,7 +88,8 @@ fn spec_flag(columns: &EncodedColumns) -> i32 {
 pub struct Prepared<'a> {
     /// The id by which EXECUTE names the statement.
     pub id: &'a [u8],
-    /// Version 5: the id of the result's columns, by which EXECUTE detects that they changed.
+    /// Version 5: the id of the result's columns. The client sends it with EXECUTE, so that the
+    /// node detects that the columns changed.
     pub result_metadata_id: &'a [u8],
     /// For each column of the partition key in order, the index of its bind variable; empty if a
     /// column is not bound. Version 3 does not send it.

@@ -357,8 +357,8 @@ fn pipelined_reads_wait_in_the_socket() {
     );
 }
 
-/// A small compressed frame can decompress to a large envelope. The decoder pauses after each 256
-/// KiB, so that the node can count the bytes.
+/// A small compressed frame can decompress to a large envelope. The decoder pauses at least once in
+/// each 256 KiB, so that the node can count the bytes.
 #[test]
 fn a_compressed_envelope_grows_in_counted_pieces() {
     const PIECE: usize = 256 * 1024;

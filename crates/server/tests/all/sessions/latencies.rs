@@ -21,7 +21,7 @@ async fn number(node: &TestNode, kind: &str, suffix: &str) -> f64 {
     value.parse().unwrap()
 }
 
-/// Returns how many reads and writes were timed.
+/// Returns the numbers of reads and writes that were timed.
 async fn counts(node: &TestNode) -> (f64, f64) {
     let count = "count{shard=\"0\"}";
     (number(node, "read", count).await, number(node, "write", count).await)

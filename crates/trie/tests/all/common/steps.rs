@@ -11,8 +11,9 @@ pub enum Step {
     SkipChildren,
     /// Bytes to follow: these, or those of a later path that extends the present one.
     SkipAlong(Vec<u8>, usize),
-    /// The target is `up` levels above a child of the present node. `byte` is the byte of such a
-    /// child. Otherwise it is the distance from the byte of the present path to that of the target.
+    /// The target is `up` levels above a child of the present node. If `up` is 0, `byte` is the
+    /// byte of that child. Otherwise `byte` (modulo 3 if `near`) is the distance from the byte of
+    /// the present path to the byte of the target.
     SkipTo {
         up: usize,
         byte: u8,
