@@ -7,7 +7,7 @@ use espalier_runtime::maybe_yield;
 
 use crate::{TableCache, Ticket, partitions::Continuity};
 
-/// The row cache of a table, with the ticket under which a read that begins may add to it.
+/// The row cache of a table, with the ticket under which a read may add to the cache.
 #[derive(Clone)]
 pub struct CacheAccess {
     /// The cache of the table.

@@ -1,5 +1,5 @@
-//! Purges rows that consist of tombstones that no reader needs. A row is removed after a reader has
-//! met it (rule 17 of docs/cache.md).
+//! Removes rows that hold only purgeable tombstones, after a reader has met them (rule 17 of
+//! docs/cache.md).
 //!
 //! The condition is the same as in a compaction (`purge`): the tombstones are older than
 //! `gc_grace_seconds`, and no memtable holds data of the partition that the tombstones could cover.

@@ -8,7 +8,8 @@ use std::{
 use espalier_mutation::DeletionTime;
 use espalier_trie::prefetch::prefetch_range;
 
-/// Rows up to this length are stored in the entry itself, longer ones on the heap.
+/// A deletion and a row are stored in the entry itself if they have at most this length together,
+/// else on the heap.
 const INLINE_BYTES: usize = 22;
 
 /// The part of a row on the heap that a look-up is likely to read, and that is prefetched.
@@ -25,7 +26,7 @@ const ROW: u8 = 2;
 /// The bytes begin with a deletion.
 const DELETION: u8 = 4;
 /// The entry was used again after it was added. A header that cannot be evicted takes the flag from
-/// the entry behind it; a row that a flush adds takes the flag from its header.
+/// the entry behind the header; a row that a flush adds takes the flag from its header.
 const REUSED: u8 = 8;
 /// The entry is a partition's header: it holds the partition's deletion, and its static row if
 /// there is one.
@@ -39,8 +40,8 @@ const FENCE: u8 = 64;
 /// flags concern its bytes and its age.
 const KIND: u8 = CONTINUOUS | ROW | HEADER | ONLY | FENCE;
 
-/// An entry: the value at a position, and the continuity of the range before it. 32 bytes, a block
-/// of the trie.
+/// An entry: the value at a position, and the continuity of the range before it. An entry has 32
+/// bytes, the size of a block of the trie.
 ///
 /// In a header, the deletion is the partition's. In other entries, it is the range deletion over
 /// this position and, if the entry is continuous, over the range before it. In an entry between
@@ -57,7 +58,7 @@ enum Data {
         length: u8,
         bytes: [u8; INLINE_BYTES],
     },
-    /// Counted for its owner; `None` until the entry is in a cache.
+    /// The bytes are counted for `owner`, which is `None` until the entry is in a cache.
     Heap {
         owner: Option<Owner>,
         bytes: Box<[u8]>,
@@ -70,8 +71,8 @@ enum Data {
 pub(super) struct Owner(NonZeroU32);
 
 thread_local! {
-    /// Bytes of the rows on the heap of each cache, by its number, including rows that only readers
-    /// of older states retain.
+    /// Bytes on the heap for each cache, by the cache's number. They include entries that only
+    /// readers of older states retain.
     static HEAP_BYTES: RefCell<Vec<usize>> = const { RefCell::new(Vec::new()) };
 }
 
@@ -195,7 +196,7 @@ impl Entry {
         Self::new(FENCE, DeletionTime::LIVE, &[])
     }
 
-    /// Returns a copy with another deletion, and another row, or static row in a header.
+    /// Returns a copy with another deletion and another row (in a header, another static row).
     pub(super) fn with(&self, deletion: DeletionTime, row: &[u8]) -> Self {
         Self::new(self.flags.get() & KIND, deletion, row).aged_as(self)
     }
@@ -221,14 +222,14 @@ impl Entry {
         self
     }
 
-    /// Returns a copy that ends a continuous range.
+    /// Returns a copy that has this deletion and ends a continuous range.
     pub(super) fn made_continuous(&self, deletion: DeletionTime) -> Self {
         let made = self.with_deletion(deletion);
         made.set(CONTINUOUS, true);
         made
     }
 
-    /// Takes over the age of another entry, which this one replaces.
+    /// Returns this entry with the age of another entry.
     pub(super) fn aged_as(self, other: &Self) -> Self {
         self.used_at.set(other.used_at.get());
         self.set(REUSED, other.has(REUSED));

@@ -58,7 +58,8 @@ impl RowCache {
         .detach();
     }
 
-    /// Removes some entries under a number. Returns `false` if none is left.
+    /// Removes some entries under a number. Returns `false` if none is left, or if one could not be
+    /// removed.
     fn remove_some(&self, number: u32) -> bool {
         let mut inner = self.0.borrow_mut();
         let mut keys = Vec::with_capacity(REMOVED_AT_ONCE);
@@ -181,8 +182,9 @@ impl Inner {
         is_gone
     }
 
-    /// Removes an entry, whatever entries of its partition follow it; the range of partitions
-    /// behind it is no longer continuous. Returns `false` if the entry could not be removed.
+    /// Removes an entry, whatever entries of its partition follow it. If the entry is in the
+    /// sequence of partitions, the range of partitions behind it is no longer continuous. Returns
+    /// `false` if the entry could not be removed.
     pub(super) fn remove(&mut self, key: &[u8]) -> bool {
         let Some(entry) = self.trie.get(key) else { return false };
         let (age, heap_bytes) = (entry.age(), entry.heap_bytes());

@@ -1,27 +1,27 @@
-//! The eviction age of an entry: the time since its last use, in steps. The oldest are evicted
-//! first.
+//! The eviction age of an entry: the time since its last use, in steps. The oldest entries are
+//! evicted first.
 //!
 //! Time is counted in insertions: a step is 1/32 of the number of cached entries, so the order
 //! among entries is exact to within a step. Entries that were used again after their insertion have
 //! an order of their own. So a scan, which reads each row once, evicts only rows that were not used
 //! again (docs/cache.md, rule 12). The two orders follow 2Q (T. Johnson and D. Shasha, VLDB 1994).
 //!
-//! Memory: in each of the two orders, a counter for each step between the oldest entry and the
-//! present, at most [`MAX_STEPS`].
+//! Memory: each of the two orders has one counter for each step between its oldest entry and the
+//! present, and at most [`MAX_STEPS`] counters.
 
 use std::collections::VecDeque;
 
 use super::entry::Entry;
 
-/// A step is 1/`STEPS` of the cached entries, in insertions.
+/// A step lasts for as many insertions as 1/`STEPS` of the cached entries.
 const STEPS: u64 = 32;
 /// The minimum length of a step, in insertions.
 const MIN_STEP: u64 = 64;
 /// The maximum number of steps that are counted separately; older entries count as entries of the
 /// oldest step.
 const MAX_STEPS: usize = 512;
-/// The clock hand looks for the oldest 1/8 of the entries, so it passes eight on average before it
-/// finds one.
+/// The clock hand looks for the oldest 1/8 of the entries, so it passes eight entries on average
+/// for each entry that it evicts.
 const VICTIM_PART: u64 = 8;
 /// While entries used once are at most 1/`ONCE_PART` of all entries, none of them is evicted. This
 /// gives a new row time to be used again.
@@ -165,7 +165,8 @@ impl Histogram {
         }
     }
 
-    /// Returns the first step up to which there are `wanted` entries.
+    /// Returns the first step up to which there are `wanted` entries, or the last step if there are
+    /// fewer.
     fn reaching(&self, wanted: u64) -> Option<u32> {
         let mut sum = 0;
         for (index, count) in self.counts.iter().enumerate() {

@@ -25,8 +25,8 @@ pub enum CacheExplanation {
     NodeIsOff,
     /// The table's `caching` option turns the cache off.
     TableIsOff,
-    /// The cache has nothing of the partition. No read has come for it since the start, or the
-    /// cache has evicted or forgotten it.
+    /// The cache has nothing of the partition: for example, no read has asked for the partition
+    /// since the start, or the cache has evicted or forgotten it.
     Unknown,
     /// The cache has the partition, or a part of it.
     Known(ContinuousPartition),

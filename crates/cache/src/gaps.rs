@@ -16,16 +16,17 @@ use crate::{
 
 /// The progress of a fill of a gap.
 enum Outcome {
-    /// It reached the end of the gap; the entry there is still to be returned.
+    /// The fill reached the end of the gap; the entry there, if there is one, is not buffered yet.
     Over(Gap),
-    /// It reached the end of the gap and has returned the row there.
+    /// The fill reached the end of the gap and has buffered the row there.
     Given,
-    /// The buffer is full; the rest of the gap follows.
+    /// The buffer is full, or the task must yield; the rest of the gap follows.
     More(Gap),
 }
 
 impl<V: CacheView> CachedPartition<V> {
-    /// Opens a partition that has no entry in the cache. Returns `None` if no file has it.
+    /// Opens in the files a partition of which the cache has no header, or whose ticket is invalid.
+    /// Returns `None` if no file has the partition.
     pub(super) async fn open_whole(&mut self) -> Result<Option<PartitionHeader>, V::Error> {
         let slices = ClusteringSlices::clone(&self.slices);
         let disk = Disk::open(&self.view, &self.header.key, slices).await?;
@@ -48,7 +49,7 @@ impl<V: CacheView> CachedPartition<V> {
         Ok(header)
     }
 
-    /// Reads the gap on into the buffer.
+    /// Reads the next part of the gap into the buffer, and adds it to the cache.
     pub(super) async fn read_gap(&mut self) -> Result<(), V::Error> {
         let (Some(gap), Some(mut range)) = (self.gap.take(), self.range.take()) else {
             return Ok(());
@@ -123,7 +124,7 @@ impl<V: CacheView> CachedPartition<V> {
         Disk::open(&self.view, &self.header.key, rest).await
     }
 
-    /// Goes on behind the gap, or keeps it for the next fill.
+    /// Moves the position behind the gap, or keeps the rest of the gap for the next fill.
     fn leave_gap(&mut self, outcome: Outcome, mut range: Range) -> Result<(), CacheError> {
         match outcome {
             Outcome::Given => self.range = Some(range),

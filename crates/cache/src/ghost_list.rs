@@ -6,9 +6,9 @@
 /// The ghost list has at least one slot for each 96 bytes of the cache, which is the memory of a
 /// small row. The number of slots is a power of two.
 const BYTES_OF_A_PLACE: usize = 96;
-/// Slots are allocated in parts of 4 KiB when they are needed. In one allocation, the first evicted
-/// rows would each touch a huge page, and each of these takes milliseconds where the host of a
-/// virtual machine has to provide it.
+/// Slots are allocated in parts of 4 KiB when they are needed. If they were one allocation, each of
+/// the first evicted rows would touch another huge page. A huge page takes milliseconds if the host
+/// of a virtual machine has to provide it.
 const PLACES_OF_A_PART: usize = 2048;
 /// The ghost list: rows that were evicted lately, by a hash of their keys.
 #[derive(Default)]

@@ -27,10 +27,12 @@
 //! The crate knows SSTables and the form of rows in memtables. It sees a table only through
 //! [`CacheView`], and memtables only when a flush applies one.
 //!
-//! **Lineage.** ScyllaDB's row cache: continuity, versions, and the update by a flushed memtable.
+//! **Lineage.** Continuity, versions and the update by a flushed memtable follow ScyllaDB's row
+//! cache.
 //!
-//! **Memory bound.** Used bytes, including the bytes that readers of older states retain, exceed
-//! the limit by at most the last insertion: an insertion is refused once the limit is reached.
+//! **Memory bound.** An insertion is refused while the used bytes, including the bytes that readers
+//! of older states retain, exceed the limit. A change of a present entry is not refused, except for
+//! a row that grows.
 
 mod access;
 mod dead;
@@ -83,9 +85,9 @@ pub struct RowCacheMetrics {
     pub reads_without_misses: u64,
     /// Reads of a partition that had to read files.
     pub reads_with_misses: u64,
-    /// Rows served from memory.
+    /// Rows served from memory, and look-ups that memory answers without a row.
     pub row_hits: u64,
-    /// Rows served from files.
+    /// Rows served from files, and look-ups of one row that files answer without a row.
     pub row_misses: u64,
     /// Rows added by reads and flushes.
     pub row_insertions: u64,
@@ -93,7 +95,7 @@ pub struct RowCacheMetrics {
     pub partition_insertions: u64,
     /// Rows evicted to make room.
     pub row_evictions: u64,
-    /// Partitions that lost their last entry to make room.
+    /// Partitions whose last entry was evicted to make room.
     pub partition_evictions: u64,
     /// Rows of flushed memtables that were merged into a cached row.
     pub row_merges: u64,
@@ -144,17 +146,19 @@ pub struct RowCache(Rc<RefCell<Inner>>);
 
 struct Inner {
     trie: InMemoryTrie<Entry>,
-    /// The owner that rows on the heap are counted for.
+    /// The number under which the cache's bytes on the heap are counted.
     owner: Owner,
-    /// Bytes of the rows on the heap that are part of the current state.
+    /// Bytes on the heap of the entries of the current state, without entries that only readers of
+    /// older states retain.
     live_heap_bytes: usize,
-    /// The limit of rows at present, and the largest limit that they may get.
+    /// The present limit of the cache's memory; `max_bytes` is the largest limit that the cache may
+    /// get.
     limit_bytes: usize,
     max_bytes: usize,
     /// The ghost list: rows that were evicted lately.
     ghosts: GhostList,
-    /// The page cache's count of pages that were read again soon after their eviction, at the last
-    /// look.
+    /// The page cache's count of pages that were read again soon after their eviction, when the
+    /// border was last moved.
     pages_returned: u64,
     pages: PageCache,
     /// The budget of rows and pages together.
@@ -258,7 +262,8 @@ const SETTLED_PART: usize = 256;
 const MAX_SETTLED_BYTES: usize = 512 << 10;
 
 impl Inner {
-    /// Leaves to pages the memory that rows do not use, and refills the chunk pool.
+    /// If the used bytes have changed by more than a portion, lets the page cache use the memory
+    /// that rows do not use, and refills the chunk pool.
     fn settle(&mut self) {
         let used = self.used_bytes();
         let portion = (self.limit_bytes / SETTLED_PART).min(MAX_SETTLED_BYTES);
@@ -269,13 +274,14 @@ impl Inner {
         }
     }
 
-    /// Returns the bytes that readers of older states retain.
+    /// Returns the bytes that left the current state and are not freed yet, because readers of
+    /// older states may retain them.
     fn kept_bytes(&self) -> usize {
         self.trie.retired_bytes() + self.owner.heap_bytes().saturating_sub(self.live_heap_bytes)
     }
 
-    /// Returns the bytes of entries, nodes and rows, with the bytes that readers of older states
-    /// retain.
+    /// Returns the bytes of entries, nodes and rows, including the bytes that readers of older
+    /// states retain.
     fn used_bytes(&self) -> usize {
         self.trie.used_bytes() + self.trie.retired_bytes() + self.owner.heap_bytes()
     }

@@ -11,7 +11,8 @@ use super::{Inner, TableCache, Ticket, partitions::are_continuous};
 use crate::CacheError;
 
 impl TableCache {
-    /// Calls `take` with a cached row. The row is not reconciled with the memtables.
+    /// Looks up a row, and returns what `take` makes of the cached row. The row is not reconciled
+    /// with the memtables.
     #[inline]
     pub fn look_up<V: AsRef<[u8]>, R>(
         &self,
@@ -83,7 +84,8 @@ impl TableCache {
     }
 
     /// Returns the header of a partition. Returns `None` if the cache knows nothing of the
-    /// partition, and `Some(None)` if no file has it. With `is_use` the entry counts as used.
+    /// partition or `ticket` is invalid, and `Some(None)` if no file has the partition. With
+    /// `is_use` the entry counts as used.
     pub(super) fn header(
         &self,
         ticket: Ticket,

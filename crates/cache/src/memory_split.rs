@@ -2,13 +2,12 @@
 //! the side that evicts too early.
 //!
 //! Rows and pages have separate eviction orders, because a row is found by its position and a page
-//! is shared by many rows. Each side keeps a ghost list of its latest evictions, about as many as
-//! it has entries. A row or page that is read from files again while it is in the ghost list was
-//! evicted too early. Every second, the border moves in favour of the side with more such
-//! evictions: by one page for each eviction by which the sides differ, but at most by 1/32 of the
-//! rows' maximum. In the end both sides evict too early equally often, as they would in one common
-//! order.
-//! The two lists follow ARC (N. Megiddo and D. Modha, FAST 2003).
+//! is shared by many rows. Each side keeps a ghost list, which remembers about as many of the
+//! latest evictions as the side has entries. A row or page that is read from files again while it
+//! is in the ghost list was evicted too early. Every second, the border moves in favour of the side
+//! with more such evictions: by one page for each eviction by which the sides differ, but at most
+//! by 1/32 of the rows' maximum. In the end both sides evict too early equally often, as they would
+//! in one common order. The two lists follow ARC (N. Megiddo and D. Modha, FAST 2003).
 
 use espalier_runtime::{file::PAGE_BYTES, maybe_yield};
 

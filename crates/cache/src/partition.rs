@@ -6,9 +6,9 @@
 //! docs/cache.md). It reads the files of the view with which it was opened. It adds the rows of a
 //! gap to the cache as long as its ticket is valid (rule 4).
 //!
-//! Memory: the buffer holds at most [`MAX_FILL`] fragments, and a deletion before the last one.
-//! Its values and clusterings exceed [`MAX_FILL_BYTES`] by at most one row, whether or not the
-//! row is added to the cache. The row behind a gap and the merge of the files come on top.
+//! Memory: the buffer holds at most [`MAX_FILL`] fragments, and a marker before the last one. Its
+//! values and clusterings exceed [`MAX_FILL_BYTES`] by at most one row, whether or not the row is
+//! added to the cache. The row behind a gap and the merge of the files come on top.
 
 use std::{collections::VecDeque, sync::Arc};
 
@@ -49,8 +49,8 @@ pub struct CachedPartition<V: CacheView> {
     slices_done: usize,
     pub(super) range: Option<Range>,
     snapshot: Option<Snapshot<Entry>>,
-    /// Set once the stream no longer reads the cache: the cache is ahead of the view, or has
-    /// nothing of the rest.
+    /// True if the stream no longer reads the cache, because the cache is ahead of the view or has
+    /// nothing of the rest of the partition.
     is_from_files: bool,
     pub(super) buffer: VecDeque<Unfiltered>,
     pub(super) next_fill: usize,
@@ -114,7 +114,7 @@ impl<V: CacheView> CachedPartition<V> {
         trace_look(&header);
         partition.header = match header {
             Some(Some(header)) => header,
-            // No file has it.
+            // No file has the partition.
             Some(None) => return Ok(None),
             None => match partition.open_whole().await? {
                 Some(header) => header,
@@ -140,8 +140,8 @@ impl<V: CacheView> CachedPartition<V> {
         Ok(())
     }
 
-    /// Releases the snapshot if the cache has nothing of the rest, because a snapshot makes every
-    /// change of the cache copy its path.
+    /// If the cache has nothing of the rest of the partition, stops reading the cache and releases
+    /// the snapshot, because a snapshot makes every change of the cache copy a path.
     fn leave_cache_for_last_gap(&mut self) {
         let is_last_slice = self.slices_done + 1 == self.slices.slices.len();
         let is_to_the_end = match (&self.gap, &self.range) {
@@ -158,7 +158,7 @@ impl<V: CacheView> CachedPartition<V> {
         self.slices_done >= self.slices.slices.len()
     }
 
-    /// Returns the bound at a position or, at a row's position, the bound behind it in the
+    /// Returns the bound at a position or, for a row's position, the bound behind the row in the
     /// direction of the walk.
     pub(super) fn bound_at(&self, place: &[u8]) -> Result<ClusteringBound, CacheError> {
         let comparator = self.view.table().comparator();
@@ -224,7 +224,7 @@ impl<V: CacheView> CachedPartition<V> {
         self.next_fill = (wanted * 4).min(MAX_FILL);
         self.filled_bytes = 0;
         let before = self.buffer.len();
-        // Positions between rows, which add no fragment, count as well.
+        // Limits the positions passed, because positions between rows may add no fragment.
         let mut steps = MAX_FILL;
         while !self.is_filled(wanted) && steps > 0 && self.gap.is_none() && !self.is_done() {
             let mut range = match self.range.take() {
@@ -421,8 +421,8 @@ impl<V: CacheView> UnfilteredStream for CachedPartition<V> {
     }
 
     fn maximum_timestamp(&self) -> i64 {
-        // SSTables are sorted by descending maximum timestamp, and all data of the cache is from
-        // SSTables.
+        // All data of the cache is from the SSTables, of which the view returns the greatest
+        // timestamp.
         self.view.maximum_timestamp()
     }
 

@@ -27,8 +27,8 @@ const ENTRIES_PER_STEP: usize = 32;
 
 /// Bytes of rows that are copied without yielding.
 const COPIED_BYTES: usize = 128 << 10;
-/// Entries passed without yielding. They are fences, one for each token at which a read's range
-/// began or ended.
+/// Entries passed without yielding. Most of them can be fences, because each token at which a
+/// read's range began or ended may have one.
 const PASSED_AT_ONCE: usize = 1024;
 
 /// A batch of consecutive partitions from a continuous range.
@@ -37,7 +37,8 @@ pub struct ContinuousRange {
     pub partitions: VecDeque<KnownPartition>,
     /// The end of the batch.
     pub end: ContinuousEnd,
-    /// The bound at which the next batch begins, if this one has passed only fences.
+    /// The bound at which the next batch begins, if this batch ended after it had passed only
+    /// fences.
     pub passed: Option<KeyBound>,
 }
 
@@ -48,12 +49,12 @@ impl ContinuousRange {
     }
 }
 
-/// A partition that files have.
+/// A partition that has an entry. The files may have no data of it.
 pub struct KnownPartition {
     /// Its key.
     pub key: DecoratedKey,
-    /// The whole partition, in a table whose partitions are one row: that row, if there is one.
-    /// `None` in other tables.
+    /// In a table whose partitions are one row, `Some` with that row, or `Some(None)` if the
+    /// partition has no row. `None` in other tables.
     pub only_row: Option<Option<Row>>,
 }
 
@@ -68,13 +69,14 @@ pub enum ContinuousEnd {
     Unknown,
 }
 
-/// A key's partition as the cache knows it.
+/// The state of a key's partition in the cache.
 pub(super) enum Continuity {
     /// The partition has an entry.
     Known,
     /// No file had the partition so far.
     Absent,
-    /// The cache does not know. The next entry is at this bound, if there is one.
+    /// The cache does not know whether files have the partition. The next partition or fence is at
+    /// this bound, if there is one.
     Unknown(Option<KeyBound>),
 }
 
@@ -165,7 +167,7 @@ impl TableCache {
         found.starts_with(&path[NUMBER_BYTES..]).then_some(found)
     }
 
-    /// Returns whether the cache knows a partition, by its key.
+    /// Returns the state of a partition in the cache.
     pub(super) fn continuity(&self, key: &DecoratedKey) -> Result<Continuity, CacheError> {
         let mut path = Vec::with_capacity(32);
         self.put_partition(self.ticket().number, key.borrowed(), &mut path);
@@ -305,7 +307,7 @@ pub(super) fn are_continuous(trie: &InMemoryTrie<Entry>, path: &[u8]) -> bool {
     next_of_partitions(trie, path).is_some_and(|(_, entry)| entry.is_continuous())
 }
 
-/// Returns whether a range ends before it begins.
+/// Returns whether a range ends where it begins, or before.
 pub(super) fn is_empty(range: &KeyRange) -> bool {
     let mut start = Vec::with_capacity(32);
     path::put_key_bound(&range.start, &mut start);

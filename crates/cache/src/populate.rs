@@ -104,7 +104,8 @@ pub(super) const CHANGED_AT_ONCE: usize = 16;
 const MAX_ROW_PART: usize = 16;
 
 impl Inner {
-    /// Adds a partition's header, unless there is one. Returns `false` if there is no room.
+    /// Adds a partition's header, unless there is one. Returns `false` if there is no room or the
+    /// static row is too large.
     pub(super) fn add_header(
         &mut self,
         prefix: &[u8],
@@ -188,7 +189,7 @@ impl Inner {
             return None;
         }
         self.make_room();
-        // All deletions older than the partition's have the same effect.
+        // A deletion older than the partition's has no effect, so comparisons use the partition's.
         let least = self.get(prefix, &[])?.deletion();
         let in_force = |of_range: DeletionTime| of_range.max(least);
         // A row's position without an entry cannot begin the range; the position behind it does.
@@ -242,7 +243,8 @@ impl Inner {
         Some(at)
     }
 
-    /// Ensures that a position between rows has an entry, unless it needs none.
+    /// Ensures that a position between rows has an entry, unless it needs none. Returns `false` if
+    /// there is no room, or for a row's position without an entry.
     pub(super) fn ensure_place(&mut self, prefix: &[u8], place: &[u8]) -> bool {
         if place == FIRST || self.get(prefix, place).is_some() {
             return true;
@@ -286,7 +288,8 @@ impl Inner {
     }
 
     /// Adds an entry where there is none. Nothing is evicted for it: callers make room before they
-    /// look at the cached entries. A row that is too large gets no entry.
+    /// look at the cached entries. A row that is too large gets no entry. Returns `false` if no
+    /// entry was added.
     pub(super) fn add(&mut self, prefix: &[u8], place: &[u8], entry: Entry) -> bool {
         if self.is_too_large(entry.row_bytes().len()) {
             return false;

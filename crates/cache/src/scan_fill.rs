@@ -60,7 +60,8 @@ impl TableCache {
 
 impl ScanFill {
     /// Prepares a scan of whole partitions of a range, in ascending order. Returns `None` if the
-    /// scan adds nothing. Scans of parts of partitions would add little.
+    /// scan adds nothing. Callers do not call it for scans of parts of partitions, which would add
+    /// little.
     pub fn new(access: &CacheAccess, range: &KeyRange) -> Option<Self> {
         if !access.may_add() || is_empty(range) {
             return None;
@@ -71,11 +72,12 @@ impl ScanFill {
     }
 
     /// Merges the streams that the files have of the next partition into one stream, which adds to
-    /// the cache the fragments that it returns.
+    /// the cache the fragments that it returns. If the scan adds nothing any more, returns the
+    /// streams as they are.
     ///
     /// # Errors
     ///
-    /// The errors of the streams.
+    /// Returns the errors of the streams.
     pub async fn fill<S: UnfilteredStream>(
         &mut self,
         table: &Arc<TableMetadata>,
@@ -91,7 +93,7 @@ impl ScanFill {
         cache.put_partition(self.access.ticket.number, key.borrowed(), &mut prefix);
         if cache.format().is_single_row {
             let row = only_row_of(scanned, table, Direction::Forward).await?;
-            // The merge took time, so the ticket may be invalid meanwhile.
+            // The merge may have yielded, so the ticket may have become invalid.
             if self.access.may_add() {
                 take(&self.left_bytes, cache.add_single_row(key.borrowed(), row.as_ref()));
                 prefix.push(path::FIRST_ROW);
@@ -152,7 +154,8 @@ fn take(left_bytes: &Cell<usize>, bytes: usize) {
 
 /// The sources of a partition that a scan has reached.
 pub enum ScannedSources<S> {
-    /// The streams of the files: the scan adds nothing any more.
+    /// The streams of the files, if the scan adds nothing any more; none if the files have nothing
+    /// of the partition.
     Unmerged(Vec<S>),
     /// The row of a partition that is one row; `None` if the files have none.
     Row(Option<Row>),

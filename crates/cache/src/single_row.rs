@@ -17,7 +17,7 @@ use crate::{CacheError, Inner, TableCache, entry::Entry, populate::min_bytes};
 ///
 /// # Errors
 ///
-/// The errors of the sources.
+/// Returns the errors of the sources.
 pub async fn only_row_of<S: UnfilteredStream>(
     sources: Vec<S>,
     table: &Arc<TableMetadata>,
@@ -95,8 +95,8 @@ impl TableCache {
         Ok(found.known_or(|| Ok(None)).transpose()?)
     }
 
-    /// Adds a partition of one row, unless the row is too large. Returns the length in bytes, or
-    /// for a row that is too large a lower bound of it.
+    /// Adds a partition of one row, unless the row is too large. Returns the length in bytes of
+    /// path and row; for a row that is too large, a lower bound.
     pub fn add_single_row(&self, key: DecoratedKeyRef<'_>, row: Option<&Row>) -> usize {
         let mut buffer = self.path.borrow_mut();
         self.put_partition(self.ticket().number, key, &mut buffer);
@@ -115,7 +115,7 @@ impl TableCache {
 
 impl Inner {
     /// Adds a partition of one row, unless it has an entry already. Returns `false` if there is no
-    /// room.
+    /// room or the row is too large.
     pub(super) fn add_only_row(&mut self, prefix: &[u8], row: Option<&[u8]>) -> bool {
         let place = &[path::FIRST_ROW];
         if self.get(prefix, place).is_some() {

@@ -4,9 +4,9 @@
 //! another number: entries under the old number are no longer found, and are removed in steps
 //! (docs/cache.md, rule 10).
 //!
-//! **Epoch.** It changes when the data in the table's files changes other than by a flush of its
-//! memtables. A read of files adds to the cache only as long as the epoch in which it began lasts
-//! (rule 4).
+//! **Epoch.** A new epoch begins when the table's files come to hold other data: by a flush, an
+//! import or a truncation, or by a compaction that leaves data out. A read of files adds to the
+//! cache only in the epoch in which the read began (rule 4).
 
 use std::cell::{Cell, RefCell};
 
@@ -35,7 +35,7 @@ pub struct Ticket {
 }
 
 impl TableCache {
-    /// Begins an empty part of `cache`.
+    /// Creates the table's part of `cache`, which is empty.
     pub fn new(cache: RowCache, table: &TableMetadata) -> Self {
         let is_enabled = is_enabled(table, &cache);
         Self {
@@ -59,7 +59,7 @@ impl TableCache {
         self.format.get()
     }
 
-    /// Returns the number with which the paths of all its entries begin.
+    /// Returns the number with which the paths of all entries of the table begin.
     #[inline]
     pub fn number(&self) -> u32 {
         self.number.get()

@@ -1,6 +1,6 @@
 //! Applies a flushed memtable to the cache. Its rows and deletions are merged into cached entries
 //! and added to continuous ranges. Elsewhere nothing becomes cached; a read finds the data in the
-//! new file (rule 6).
+//! new file (rule 6 of docs/cache.md).
 //!
 //! Meanwhile the table has both the new file and the memtable, so a reader sees the writes whether
 //! or not they have arrived in the cache (rule 7). The work is done in steps of some microseconds,
@@ -241,7 +241,7 @@ impl Inner {
         row: &[u8],
         active: DeletionTime,
     ) -> bool {
-        // Whether the partition is read repeatedly.
+        // A header that was used again shows that the partition is read repeatedly.
         let is_queued = self.get(change.prefix, &[]).is_some_and(Entry::is_reused);
         if is_queued || self.get(change.prefix, place).is_some() {
             self.make_room();
@@ -276,8 +276,8 @@ impl Inner {
                 Some((next, true, deletion)) => {
                     let entry = Entry::row(true, deletion, row);
                     // In a partition that is read repeatedly, a written row counts as inserted and
-                    // used. Otherwise rows of earlier flushes would leave it no room: reads have
-                    // used these rows since, but will not use them again (rule 12).
+                    // used. Otherwise rows of earlier flushes would leave the written row no room:
+                    // reads have used these rows since, but will not use them again (rule 12).
                     if is_queued {
                         entry.set_reused();
                     }
@@ -315,14 +315,14 @@ impl Inner {
         if replaces(change.table, old_packed, new_packed) {
             return Some([kept, new_packed].concat());
         }
-        // An error costs only the cached row: the files have the rows from which both were packed
-        // here.
+        // An error loses only cached rows, because the files have the rows from which both were
+        // packed.
         merge_packed(change.table, old_packed, new_packed, active, &mut self.merged).ok()?;
         Some([kept, self.merged.as_slice()].concat())
     }
 
-    /// Removes an entry that is outdated. Returns `false` if it could not be removed, because it is
-    /// the last entry of a trie with readers.
+    /// Removes an entry that is outdated. Returns `false` if it could not be removed, for example
+    /// because it is the last entry of a trie with readers.
     fn lose(&mut self, prefix: &[u8], place: &[u8]) -> bool {
         if let Some((next, ..)) = self.successor(prefix, place) {
             self.forget_range(prefix, &next);
@@ -376,7 +376,7 @@ impl Inner {
 
     /// Removes a row that a deletion covers, if the range before the row is continuous and under
     /// the same deletion, and the range behind the row is continuous too. The entry behind the row
-    /// then stands for both ranges.
+    /// then describes both ranges.
     fn drop_covered(&mut self, change: &Change<'_>, place: &[u8], deletion: DeletionTime) {
         let Some(entry) = self.get(change.prefix, place) else { return };
         if !entry.is_row() || !entry.is_continuous() || entry.deletion() != deletion {

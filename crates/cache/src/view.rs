@@ -39,12 +39,12 @@ pub trait CacheView {
     /// Returns the greatest write timestamp in µs of all files; `i64::MAX` if there are none.
     fn maximum_timestamp(&self) -> i64;
 
-    /// Returns whether the memtable of the view still takes the writes. Otherwise the view does not
-    /// see the latest writes.
+    /// Returns whether the memtable of the view still receives the writes. Otherwise the view does
+    /// not see the latest writes.
     fn sees_all_writes(&self) -> bool;
 
-    /// Returns a lower limit in µs of the timestamps that memtables hold of a partition; `None` if
-    /// they hold nothing of it.
+    /// Returns a lower limit, in µs, of the timestamps of a partition's data in memtables; `None`
+    /// if they hold nothing of the partition.
     fn oldest_in_memory(&self, key: &DecoratedKey) -> Option<i64>;
 
     /// Records a fragment that came from the cache in the trace of the request. Called only while

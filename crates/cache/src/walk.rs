@@ -13,12 +13,12 @@ use super::entry::Entry;
 pub(super) struct Walk<'a> {
     entries: Entries<MemoryCursor<'a, Entry>>,
     direction: Direction,
-    /// In reverse, whether the range below the position reached is continuous, and its deletion.
-    /// Not used forward.
+    /// In reverse, `true` if the range below the position reached is continuous, and the range's
+    /// deletion. Not used forward.
     above: Option<(bool, DeletionTime)>,
 }
 
-/// A step of a walk: the next entry, or none.
+/// A step of a walk: the next entry, and the range up to it.
 pub(super) struct Step<'a> {
     /// The entry and its position; `None` if there is none.
     pub(super) entry: Option<(Vec<u8>, &'a Entry)>,
@@ -38,7 +38,7 @@ impl<'a> Walk<'a> {
         upwards.seek(at);
         match direction {
             Direction::Forward => {
-                // The entries begin at `at`; `next` leaves that one out.
+                // The entries begin at `at`; `next` skips that first entry.
                 let here = partition.get(at);
                 (Self { entries: upwards, direction, above: None }, here)
             }

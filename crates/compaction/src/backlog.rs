@@ -6,11 +6,10 @@
 //! additional half in proportion to the lag ([`CompactionBacklog::lag`]), whichever is more. The
 //! maximum is three quarters. While a flush is under way, the maximum is three eighths without lag
 //! and rises with the lag to three quarters: the flush makes room for writes, and needs the core
-//! for that.
-//! If they still cannot keep up, flushes wait, the longer the more
-//! files overlap ([`flush_pause`]). Meanwhile memtables fill up, and the node acknowledges writes
-//! as slowly as it flushes memtables. The pause has an upper limit, at which practically no more
-//! files arrive. Where compactions cannot begin, because one has just failed or they are disabled,
+//! for that. If the compactions still cannot keep up, flushes wait, the longer the more files
+//! overlap ([`flush_pause`]). Meanwhile memtables fill up, and the node acknowledges writes as
+//! slowly as it flushes memtables. The pause has an upper limit, at which practically no more files
+//! arrive. Where compactions cannot begin, because one has just failed or they are disabled,
 //! flushes do not wait, and the number of files grows.
 
 use std::time::Duration;
@@ -18,7 +17,7 @@ use std::time::Duration;
 /// Number of overlapping files beyond the strategy's normal state from which on flushes wait.
 const DEEP_FILES: usize = 48;
 /// Pause for each further file, up to [`STEADY_FILES`] of them. Beyond, the pause doubles with each
-/// [`DOUBLING_FILES`].
+/// [`DOUBLING_FILES`] more.
 const PAUSE_OF_FILE: Duration = Duration::from_millis(20);
 const STEADY_FILES: usize = 50;
 const DOUBLING_FILES: f64 = 12.0;
@@ -62,7 +61,7 @@ impl CompactionBacklog {
     }
 }
 
-/// Returns how long a flush waits at this score.
+/// Returns the time for which a flush waits at this score.
 pub fn flush_pause(score: usize) -> Duration {
     let more = score.saturating_sub(DEEP_FILES);
     let steady = PAUSE_OF_FILE * u32::try_from(more.min(STEADY_FILES)).unwrap_or(0);

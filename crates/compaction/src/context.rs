@@ -19,7 +19,7 @@ pub struct CompactionContext {
     pub metadata: Arc<TableMetadata>,
     /// The directory of the table.
     pub directory: PathBuf,
-    /// The version of new SSTables, which the name of the transaction log has.
+    /// The version of new SSTables, which is also in the name of the transaction log.
     pub version: Version,
     /// The id of the node that owns the commit log.
     pub host: Uuid,
@@ -33,20 +33,20 @@ pub struct CompactionContext {
     pub vector_limits: VectorLimits,
     /// The table's data, of which the inputs are a part.
     pub table: Rc<dyn TableData>,
-    /// The directory of the outputs.
+    /// Names the outputs, and chooses their format.
     pub outputs: Rc<dyn OutputFactory>,
     /// The load of the shard.
     pub load: Rc<dyn ShardLoad>,
 }
 
 /// The data of a table at each moment. A deletion stays as long as data outside of the compaction
-/// may hold something that it covers.
+/// may hold something that the deletion covers.
 pub trait TableData {
     /// Returns the SSTables. The result is the same allocation as long as they do not change.
     fn sstables(&self) -> Rc<[Rc<SSTable>]>;
 
-    /// Returns a lower limit in µs of the timestamps that memtables hold of a partition; `None` if
-    /// they hold nothing of it. `path` is scratch space.
+    /// Returns a lower limit, in µs, of the timestamps of a partition's data in memtables; `None`
+    /// if they hold nothing of the partition. `path` is scratch space.
     fn oldest_in_memory(&self, key: &DecoratedKey, path: &mut Vec<u8>) -> Option<i64>;
 
     /// Returns the least timestamp in µs of all memtables; `None` if they hold nothing.
@@ -64,7 +64,7 @@ pub trait OutputFactory {
     ) -> LocalBoxFuture<'a, Result<WriterOptions, CompactionError>>;
 }
 
-/// The use that the compactions of the shard make of `compaction_throughput`.
+/// The facts by which a compaction computes its share of `compaction_throughput`.
 pub trait ShardLoad {
     /// Returns the number of running compactions of the shard.
     fn running_compactions(&self) -> usize;

@@ -4,8 +4,9 @@
 //! is copied raw, not decoded, if nothing of it can be purged. Most raw rows are uniform: all cells
 //! carry the row's timestamp. Uniform rows are copied without looking at each cell
 //! ([`SSTableWriter::copy_uniform`]). From the first row on that cannot be copied raw, the rest of
-//! a partition goes through the merge that reads use, and through the purge. The output is the same
-//! either way.
+//! a partition goes through the merge that reads use, and through the purge. A partition with a
+//! deletion, and each partition of a table with secondary indexes, is merged as a whole. The output
+//! is the same either way.
 
 use std::{cmp::Ordering, collections::BTreeMap, rc::Rc, sync::Arc};
 
@@ -32,7 +33,7 @@ use super::{
 /// bounded by the rows in memory.
 const UNIFORM_ROWS_AT_ONCE: u32 = 64;
 
-/// Indices of scans among those at the current partition.
+/// Indices of some of the scans at the current partition.
 type Standing = SmallVec<[usize; 8]>;
 
 /// The rows at the least position.
@@ -124,7 +125,7 @@ impl<'a> Merge<'a> {
         outputs: &mut Outputs,
     ) -> Result<(), Ended> {
         let Some(token) = scans.key().map(|key| key.token) else { return Ok(()) };
-        // To seal the previous output may take as long as to build a graph.
+        // Sealing the previous output may take long, because it may build a graph of vectors.
         let output = self.checkpoint.around(outputs.writer_for(token)).await??;
         let read = self.running.completed_bytes.get();
         self.began = Began { read, of_standing: 0, written: output.writer.data_length() };
@@ -161,7 +162,7 @@ impl<'a> Merge<'a> {
         if !has_begun {
             let started = output.start_partition(partition.header().clone());
             self.checkpoint.around(started).await??;
-            // Partitions of static rows alone have entries, too.
+            // The static row of a partition without rows has entries, too.
             self.checkpoint.around(output.make_room()).await??;
         }
         // The merge returns no purged fragments, however many there are; it yields meanwhile.

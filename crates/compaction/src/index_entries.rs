@@ -41,7 +41,7 @@ struct IndexBuilder {
     column: IndexedColumn,
     entries: InMemoryTrie<()>,
     chunk_pool: Arc<ChunkPool>,
-    /// The entries that came before, once they were many.
+    /// The entries of earlier tries, if a trie of this index has become a run.
     runs: Option<IndexRuns>,
 }
 

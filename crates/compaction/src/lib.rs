@@ -12,7 +12,7 @@
 //! | `overlap` | data outside of the compaction that a deletion may still cover |
 //! | `transaction` | the log that makes the exchange atomic |
 //! | `kind`, `progress`, `outcome` | reasons of compactions, running and finished compactions |
-//! | `backlog` | how far compactions are behind, their share, and how long flushes wait |
+//! | `backlog` | the lag of compactions, their share of the core, and the pauses of flushes |
 //! | `checkpoint`, `throughput` | yields, stops and `compaction_throughput` |
 //!
 //! The crate knows SSTables, and neither tables nor shards. Its user decides when to compact,
@@ -21,11 +21,11 @@
 //!
 //! Invariants: an input stays as it is until the caller commits; an output is in the transaction
 //! log before it has a file; a deletion stays as long as data outside of the inputs may hold
-//! something that it covers.
+//! something that the deletion covers.
 //!
-//! Memory: for each input that spans the current position 1 MiB of Data.db, a chunk and a row. The
-//! output takes as much memory as a flush needs, and 32 MiB for each secondary index. The reads of
-//! a compaction bypass the page cache.
+//! Memory: for each input that spans the current position at most 1 MiB of Data.db, a chunk and a
+//! row. The output takes as much memory as a flush needs, 32 MiB for all other secondary indexes
+//! together, and 64 MiB for each index on vectors. The reads of a compaction bypass the page cache.
 //!
 //! Lineage: the strategies and the transaction log are Cassandra's
 //! (docs/decisions/0021-compaction.md).

@@ -122,7 +122,7 @@ impl MergedScans {
     }
 
     /// Moves to the partition that begins at `position` of Data.db, behind the current one. The
-    /// merge must have only one file.
+    /// merge must have only one file. Returns false if the file has no partition there.
     pub(super) async fn go_to(&mut self, position: u64) -> Result<bool, CompactionError> {
         if self.scans.is_empty()
             && let Some(file) = self.ahead.pop()

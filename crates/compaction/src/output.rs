@@ -234,7 +234,7 @@ impl Outputs {
         (sealed.map(|()| self.written), self.transaction, discarded)
     }
 
-    /// Abandons the outputs. The transaction removes their files.
+    /// Abandons the outputs. The caller aborts the returned transaction, which removes their files.
     pub(crate) fn give_up(self) -> Transaction {
         self.transaction
     }

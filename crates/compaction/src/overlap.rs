@@ -78,8 +78,9 @@ impl Outside {
         }
     }
 
-    /// Returns the inputs that hold only expired, purgeable data and cover no other data. They may
-    /// cover data of other expired files, removed or not, because that data is expired as well.
+    /// Returns the inputs that hold only expired, purgeable data and cover no other data; none in a
+    /// counter table. They may cover data of other expired files, removed or not, because that data
+    /// is expired as well.
     pub fn expired_inputs(&mut self, gc_before_s: u32) -> Vec<Rc<SSTable>> {
         self.refresh();
         if self.is_counter {

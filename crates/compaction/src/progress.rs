@@ -24,7 +24,7 @@ pub struct CompactionProgress {
     pub table: String,
     /// Id of the table.
     pub table_id: TableId,
-    /// Files it reads.
+    /// Number of files that it reads.
     pub sstables: usize,
     /// Bytes read so far, before compression.
     pub completed_bytes: u64,
@@ -38,7 +38,7 @@ pub struct CompactionProgress {
     pub target_directory: String,
 }
 
-/// A compaction that holds files of a table.
+/// A compaction that has reserved files of a table.
 pub struct Running {
     /// Its id.
     pub id: Uuid,
@@ -52,7 +52,7 @@ pub struct Running {
     held: SSTableSet,
     /// Bytes of Data.db to read, before compression.
     pub total_bytes: Cell<u64>,
-    /// Bytes of them that were read.
+    /// The part of `total_bytes` that was read.
     pub completed_bytes: Cell<u64>,
     /// Upper limit of the bytes of all files to write.
     output_bytes: Cell<u64>,
@@ -74,7 +74,7 @@ impl Running {
         self.output_bytes.set(0);
     }
 
-    /// Returns an upper limit of the bytes that it has still to write, as stored.
+    /// Returns an upper limit of the bytes that the compaction has still to write, as stored.
     pub fn bytes_to_come(&self) -> u64 {
         let total = self.total_bytes.get().max(1);
         let left = total.saturating_sub(self.completed_bytes.get());
@@ -82,7 +82,7 @@ impl Running {
     }
 
     /// Returns the part of [`Running::bytes_to_come`] that the compaction `id` must leave free. If
-    /// two compactions ask for room at once, the one with the lesser id has it.
+    /// two compactions ask for room at once, the compaction with the lesser id gets the room.
     pub fn bytes_to_come_before(&self, id: Uuid) -> u64 {
         let is_before = self.has_room.get() || self.id < id;
         if is_before && self.id != id { self.bytes_to_come() } else { 0 }

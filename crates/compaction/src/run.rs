@@ -44,7 +44,8 @@ fn table_to_write(table: &Arc<TableMetadata>, inputs: &[Rc<SSTable>]) -> Arc<Tab
 }
 
 /// Merges the inputs of `running` into new files of a level. Returns `None` if the compaction was
-/// stopped. A scrub checks its only input partition by partition.
+/// stopped, or if it reserved no room on the disk for an input that turned out not to be expired. A
+/// scrub checks its only input partition by partition.
 ///
 /// # Errors
 ///

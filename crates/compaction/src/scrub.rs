@@ -1,8 +1,8 @@
 //! A scrub rewrites a possibly damaged file partition by partition.
 //!
-//! The index says where partitions begin. The scrub reads each to its end first, and copies it only
-//! if it is intact; an unreadable partition is left out, or ends the scrub. A scrub purges nothing.
-//! If the index itself is damaged, or the disk fails, the file stays as it is.
+//! The index says where partitions begin. The scrub reads each partition to its end first, and
+//! copies it only if it is intact. It leaves out an unreadable partition, or ends there. A scrub
+//! purges nothing. If the index itself is damaged, or the disk fails, the file stays as it is.
 
 use std::{
     cell::{Cell, RefCell},
@@ -44,9 +44,9 @@ pub struct ScrubReport {
     pub is_stopped: bool,
     /// Number of files that were checked.
     pub sstables: usize,
-    /// Number of them that are damaged.
+    /// Number of the checked files that are damaged.
     pub damaged_sstables: usize,
-    /// Number of partitions that a rewrite read, with those that it left out.
+    /// Number of partitions that a rewrite read, including the partitions that it left out.
     pub partitions: u64,
     /// Number of partitions that were left out.
     pub left_out_partitions: u64,

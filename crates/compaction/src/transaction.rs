@@ -8,15 +8,16 @@
 //! ADD:[<path of the set>,0,<files>][<crc>]              synced before an output has a file
 //! REMOVE:[<path of the set>,<mtime ms>,<files>][<crc>]  synced when all outputs are sealed
 //! COMMIT:[,0,0][<crc>]                                  synced: from here on the inputs are dead
+//! ABORT:[,0,0][<crc>]                                   synced if the write of COMMIT has failed
 //! ```
 //!
-//! If a log ends with COMMIT, recovery removes its REMOVE sets; otherwise it removes its ADD sets.
-//! Then it removes the log itself.
+//! If COMMIT is the last intact line of a log, recovery removes the log's REMOVE sets; otherwise it
+//! removes the ADD sets. Then it removes the log itself.
 //!
-//! A damaged line before a final COMMIT is an error. In a log without one, a damaged line is the
-//! trace of a crash during the last writes. It is an error there only if a REMOVE set has lost
-//! files, because the damaged line may then be the COMMIT. Files of a REMOVE set that changed after
-//! the line was written stay, because an operator may have restored them from a copy.
+//! A damaged line before a final COMMIT is an error. In a log without a final COMMIT, a damaged
+//! line is the trace of a crash during the last writes. It is an error there only if a REMOVE set
+//! has lost files, because the damaged line may then be the COMMIT. Files of a REMOVE set that
+//! changed after the line was written stay, because an operator may have restored them from a copy.
 
 use std::{
     collections::BTreeMap,

@@ -2,11 +2,13 @@
 //! computes it.
 //!
 //! A coordinator compares the digests of its replicas. If they differ, it asks all replicas for
-//! data. So a replica whose digest differs for equal rows makes each read twice as expensive.
+//! data. So a replica whose digest differs for equal rows makes each read twice as expensive. Some
+//! details of the form:
 //!
 //! - Only the timestamp of a deletion counts, because the wall clocks of replicas differ.
-//! - A boolean is a byte that is 0 if it is true.
-//! - A partition without static row counts the empty static row, but no static columns.
+//! - A boolean is a byte: 0 for true, and 1 for false.
+//! - The digest of a partition without static row includes an empty static row, but no static
+//!   columns.
 
 use std::sync::Arc;
 

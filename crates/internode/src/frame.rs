@@ -15,7 +15,7 @@ use crate::{
 /// Default of `internode_max_message_size` in bytes: 128 MiB.
 pub const DEFAULT_MAX_MESSAGE_BYTES: usize = 128 << 20;
 
-/// Takes messages from one connection.
+/// Reads the messages of one connection.
 #[derive(Debug)]
 pub struct MessageReader {
     frames: SegmentReader,
@@ -42,9 +42,10 @@ impl MessageReader {
     /// # Errors
     ///
     /// Fails if a frame does not match its checksum or cannot be decompressed, if a message is
-    /// longer than the limit or than its frames, if another message interrupts a large one, or if
-    /// the first frame of a message lacks a part of the header. The position in the stream is then
-    /// lost, and the caller must close the connection.
+    /// longer than the limit or than its frame, if the frames of a large message exceed its length,
+    /// if another message interrupts a large one, or if the first frame of a message lacks a part
+    /// of the header. The position in the stream is then lost, and the caller must close the
+    /// connection.
     pub fn next(&mut self, buffer: &mut BytesMut) -> Result<Option<Bytes>> {
         loop {
             if !self.contained.is_empty() {

@@ -12,17 +12,17 @@
 //! | [`paxos`] | conditional writes: promises, proposals and commits, in the node's storage |
 //! | [`ring`] | a node as a member of a ring: connections, gossip, answers |
 //!
-//! The codec, all but [`replica`], [`paxos`] and [`ring`], is pure functions over bytes. It opens
-//! no socket and reads no clock.
+//! The codec consists of all modules but [`replica`], [`paxos`] and [`ring`]. It opens no socket
+//! and reads no clock.
 //!
 //! Invariants:
 //! - No input panics. Malformed input yields an error that describes the fault.
 //! - A message of Cassandra that decodes without an error encodes to the same bytes, unless it has
 //!   cells of a dropped column.
-//! - Memory: decoded keys and values share the memory of the message. No length field allocates
-//!   anything. A decoded message may take some 64 bytes for each byte of its own (cells of two
-//!   bytes are among the worst), so [`ring`] decodes only payloads that it serves, and bounds their
-//!   length.
+//! - Memory: decoded keys and values share the memory of the message. No memory is allocated by a
+//!   length field alone. A decoded message may take some 64 bytes for each of its encoded bytes
+//!   (cells of two bytes are among the worst), so [`ring`] decodes only payloads that it serves,
+//!   and bounds their length.
 //!
 //! Versions: 12 (Cassandra 4.0, 4.1, and 5.0 in its default compatibility mode) and 13 (5.0 with
 //! `storage_compatibility_mode: NONE`). Sources: Cassandra 5.0.9; decision 0037.

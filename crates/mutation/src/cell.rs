@@ -88,7 +88,8 @@ impl CellRef<'_> {
         self.ttl != 0
     }
 
-    /// Returns whether the cell was written together with the row.
+    /// Returns whether the cell has the timestamp, TTL and expiry of the row and is no tombstone,
+    /// as a cell that was written together with the row.
     #[inline]
     pub fn is_like(&self, liveness: &Liveness) -> bool {
         self.timestamp == liveness.timestamp
@@ -121,7 +122,7 @@ pub struct Liveness {
     pub timestamp: i64,
     /// Time to live in seconds, 0 for none.
     pub ttl: u32,
-    /// Second of expiry; [`NO_DELETION_TIME`] if it does not expire.
+    /// Second of expiry; [`NO_DELETION_TIME`] if the liveness does not expire.
     pub local_expiration: u32,
 }
 
@@ -140,7 +141,7 @@ impl Liveness {
         self.timestamp == NO_TIMESTAMP
     }
 
-    /// Returns whether it has a time to live.
+    /// Returns whether the liveness has a time to live.
     pub const fn is_expiring(&self) -> bool {
         self.ttl != 0
     }
@@ -154,8 +155,8 @@ impl Liveness {
 
     /// Returns whether this liveness wins over `other`.
     ///
-    /// The later timestamp wins; then expired over live, expiring over not expiring, and the later
-    /// expiry.
+    /// The later timestamp wins. At equal timestamps an expired liveness wins over others, then an
+    /// expiring one over one that does not expire, then the later expiry.
     pub const fn supersedes(&self, other: &Liveness) -> bool {
         if self.timestamp != other.timestamp {
             return self.timestamp > other.timestamp;

@@ -1,4 +1,4 @@
-//! Positions inside a partition: clusterings of rows, bounds of ranges, and how they compare.
+//! Positions inside a partition: clusterings of rows, bounds of ranges, and their order.
 //!
 //! A position is a list of values, possibly a prefix of the clustering columns, and a kind. The
 //! kind says on which side of everything with that prefix the position lies. Sources:
@@ -52,7 +52,8 @@ impl BoundKind {
         })
     }
 
-    /// Returns −1 if the bound lies before everything with the prefix, and +1 if it lies after it.
+    /// Returns −1 if the bound lies before everything with the prefix, and +1 if the bound lies
+    /// after it.
     pub fn weight(self) -> i8 {
         match self {
             Self::ExclusiveEnd | Self::InclusiveStart | Self::ExclusiveEndInclusiveStart => -1,
@@ -132,8 +133,8 @@ impl Clustering {
         PositionRef { values: &self.values, weight: 0 }
     }
 
-    /// Appends the values, each behind its length as a be32 (−1: null). Values that are missing
-    /// of `columns` are null.
+    /// Appends as many values as there are `columns`, each behind its length as a be32 (−1: null).
+    /// A missing value is written as null.
     pub fn append_to(&self, columns: usize, out: &mut Vec<u8>) {
         for index in 0..columns {
             write_value(self.values.get(index).and_then(Option::as_deref), out);
@@ -214,9 +215,9 @@ impl ClusteringComparator {
         }
         match left_length.cmp(&right.values.len()) {
             Ordering::Equal => left_weight.cmp(&right.weight),
-            // `left` is a proper prefix, and its weight says on which side of the longer one it
-            // lies. A prefix of weight 0 is a row of a compact table and sorts before the longer
-            // ones.
+            // `left` is a proper prefix, and its weight says on which side of the longer position
+            // it lies. A prefix of weight 0 is a row of a compact table and sorts before longer
+            // positions.
             Ordering::Less if left_weight > 0 => Ordering::Greater,
             Ordering::Less => Ordering::Less,
             Ordering::Greater if right.weight > 0 => Ordering::Less,

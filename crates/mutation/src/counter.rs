@@ -3,9 +3,10 @@
 //!
 //! A context is a be16 header count H; H × be16 index of a shard (top bit set: a global shard);
 //! then shards of 32 bytes: 16-byte id, be64 clock, be64 count, sorted by id. Espalier makes global
-//! shards only. Cassandra before 2.1 left other kinds, which a merge keeps: among shards with one
-//! id a global shard wins over the rest, local shards add up, and a remote shard yields to a local
-//! one. Early ScyllaDB sorted ids as signed numbers; [`sorted`] corrects the order.
+//! shards only. Cassandra before 2.1 also wrote shards of other kinds, and a merge preserves their
+//! kinds. Among shards with the same id, a global shard wins over the rest; without a global shard,
+//! local shards add up and win over remote ones. Early ScyllaDB sorted ids as signed numbers;
+//! [`sorted`] corrects the order.
 
 use bytes::{BufMut, Bytes, BytesMut};
 
@@ -184,8 +185,8 @@ pub fn change(value: &[u8]) -> i64 {
 }
 
 /// Returns `context` after node `id` has added `delta`. The clock grows by one, and at least to
-/// `clock_at_least`. Returns `None` if the clock has the greatest value already: the change would
-/// lose against the present share.
+/// `clock_at_least`. Returns `None` if the clock has the greatest value already, because the change
+/// would lose against the present share.
 pub fn add(context: &[u8], id: [u8; 16], delta: i64, clock_at_least: i64) -> Option<Bytes> {
     let mine = shards(context).filter(|shard| shard.id == id).max_by_key(|shard| shard.clock);
     let changed = match mine {

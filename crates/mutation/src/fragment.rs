@@ -23,8 +23,8 @@ pub enum Direction {
 impl Direction {
     /// Orders two items by the direction of the walk.
     ///
-    /// From (lower, higher) in clustering order it makes (first, last) on the walk, and the other
-    /// way round.
+    /// Turns (lower, higher) in clustering order into (first, last) on the walk, and (first, last)
+    /// into (lower, higher).
     #[inline]
     pub fn order<T>(self, low: T, high: T) -> (T, T) {
         match self {

@@ -141,8 +141,8 @@ impl IndexedColumn {
         }
     }
 
-    /// Returns the number of cells of a row that have values of the index, at most: those of a
-    /// collection, or 1.
+    /// Returns an upper bound of the number of cells of a row that have values of the index: the
+    /// number of cells of a collection, else 1.
     pub fn element_count<R: RowContent>(&self, row: &R) -> usize {
         if self.column.is_primary_key() {
             return 1;
@@ -153,8 +153,9 @@ impl IndexedColumn {
         }
     }
 
-    /// Calls `take` with the entry of each value of the index in some cells of a row, of which
-    /// [`Self::element_count`] returns the number. `form` and `entry` are scratch space.
+    /// Calls `take` with the entry of each value of the index in the cells `elements` of a row.
+    /// [`Self::element_count`] returns the end of the cells' numbers. `form` and `entry` are
+    /// scratch space.
     #[inline]
     pub fn for_each_entry_of<R: RowContent, V: AsRef<[u8]>>(
         &self,
@@ -183,8 +184,8 @@ impl IndexedColumn {
         self.for_each_value_of(indexed, 0..usize::MAX, form, take);
     }
 
-    /// Calls `take` as [`Self::for_each_value`] does, but only for some of the row's cells, of
-    /// which [`Self::element_count`] returns the number.
+    /// Calls `take` as [`Self::for_each_value`] does, but only for the row's cells `elements`.
+    /// [`Self::element_count`] returns the end of the cells' numbers.
     pub fn for_each_value_of<R: RowContent, V: AsRef<[u8]>>(
         &self,
         indexed: &IndexedRow<'_, R, V>,

@@ -55,7 +55,7 @@ pub struct FoundRow<'a> {
     pub partition_deletion: DeletionTime,
     /// The range deletion in force at the row.
     pub range_deletion: DeletionTime,
-    /// The row.
+    /// The row, if the source has it.
     pub row: Option<PackedRow<'a>>,
 }
 

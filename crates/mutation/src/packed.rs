@@ -17,8 +17,8 @@
 //! Kinds and flags are in hex, other integers little-endian. A vint has 7 bits a byte, the lowest
 //! first. The base timestamp is that of the liveness, or of the first cell if there is no liveness.
 //! The clustering is not part of the form; in the memtable it is the path. A row costs 9 bytes, and
-//! a cell of an ordinary INSERT 3 bytes beside its value. Input comes from memory or has passed a
-//! checksum; the reader checks its bounds nevertheless.
+//! a cell of an ordinary INSERT 3 bytes beside its value. Packed rows come from memory or have
+//! passed a checksum; the reader checks all lengths nevertheless.
 
 use bytes::Bytes;
 
@@ -342,7 +342,7 @@ impl<'a> PackedRow<'a> {
         self.packed
     }
 
-    /// Reads the row's own part. [`Self::columns`] reads the columns.
+    /// Reads the part in front of the columns. [`Self::columns`] reads the columns.
     ///
     /// # Errors
     ///

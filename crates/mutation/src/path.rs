@@ -30,7 +30,8 @@ use crate::{
     Direction, KeyBound, Token,
 };
 
-/// Returns the least byte string behind all that begin with `prefix`; `None` if there is none.
+/// Returns the least byte string behind all strings that begin with `prefix`; `None` if there is
+/// none.
 pub fn behind_prefix(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut behind = prefix.to_vec();
     while behind.last() == Some(&u8::MAX) {
@@ -69,7 +70,7 @@ pub fn put_token(token: Token, path: &mut Vec<u8>) {
     path.extend_from_slice(&(token.0 ^ i64::MIN).to_be_bytes());
 }
 
-/// Returns the bound at a token, from its path.
+/// Returns the bound at a token that has this path; `None` for the path of anything else.
 pub fn token_bound(path: &[u8]) -> Option<KeyBound> {
     let (token, rest) = path.strip_prefix(&[NEXT_COMPONENT])?.split_first_chunk::<8>()?;
     let token = Token(i64::from_be_bytes(*token) ^ i64::MIN);

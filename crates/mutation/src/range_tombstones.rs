@@ -1,5 +1,5 @@
-//! Keeps the range deletions of one partition normalised: sorted, disjoint, the strongest at each
-//! place.
+//! Keeps the range deletions of one partition sorted and disjoint, with only the strongest one at
+//! each position.
 
 use crate::{
     BoundKind, ClusteringBound, ClusteringComparator, DeletionTime, PositionRef,
@@ -29,7 +29,8 @@ pub struct RangeTombstoneList {
 }
 
 impl RangeTombstoneList {
-    /// Adds a range. Where it overlaps others, the deletion that supersedes stays.
+    /// Adds a range. Where the range overlaps others, the deletion that supersedes the others
+    /// stays. An empty range changes nothing.
     pub fn add(&mut self, comparator: &ClusteringComparator, tombstone: &RangeTombstone) {
         let (start, end) = (&tombstone.start, &tombstone.end);
         if comparator.compare(start.position(), end.position()).is_ge() {

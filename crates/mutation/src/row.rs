@@ -38,8 +38,8 @@ pub enum ColumnData {
 /// docs/formats/data.md.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ComplexColumn {
-    /// Deletion of all elements written before it. Overwriting the whole column leaves one at the
-    /// write's timestamp − 1.
+    /// Deletion of all elements up to its timestamp. Overwriting the whole column leaves a deletion
+    /// at the write's timestamp − 1.
     pub deletion: DeletionTime,
     /// (path, cell) in the order of the paths. The path is a list's timeuuid, a set's element, a
     /// map's key, or a UDT's field index (be16).

@@ -5,8 +5,8 @@ use crate::{CellRef, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, sch
 
 /// A row without its clustering.
 ///
-/// Columns are in ascending order of their ids, each once. The columns of a row that is read in
-/// place in an SSTable are in ascending order of their names, as in the file.
+/// Columns are in ascending order of their ids, each once. One exception: the columns of a row that
+/// is read in place in an SSTable are in ascending order of their names, as in the file.
 pub trait RowContent {
     /// Returns the liveness of the primary key.
     fn liveness(&self) -> Liveness;
@@ -14,7 +14,8 @@ pub trait RowContent {
     /// Returns the deletion of the whole row.
     fn deletion(&self) -> DeletionTime;
 
-    /// Returns the shadowable deletion, see [`Row::shadowable_deletion`]. Rows of views have one.
+    /// Returns the shadowable deletion, see [`Row::shadowable_deletion`]. Only rows of views have
+    /// one.
     #[inline]
     fn shadowable_deletion(&self) -> DeletionTime {
         DeletionTime::LIVE

@@ -1,10 +1,11 @@
-//! The forms of terms, under which a SASI index on texts lists a row, and those that LIKE searches.
+//! Computes the forms of terms under which a SASI index on texts lists a row, and the forms that
+//! LIKE searches.
 //!
 //! The form of a term is that of a value equal to the term. An index in the mode CONTAINS also
 //! lists each suffix of a term. The form of a suffix begins with [`SUFFIX`], so that suffixes lie
-//! behind all terms, and is cut at [`MAX_SUFFIX_FORM_BYTES`]: the entries of a value of n bytes
-//! take at most n times as many bytes, and n times the primary key. Searches cut their forms, too;
-//! the reader drops the rows that do not match.
+//! behind all terms, and is cut at [`MAX_SUFFIX_FORM_BYTES`]: the suffixes of a value of n bytes
+//! take at most n times as many bytes, and n times the primary key. Searches cut their forms, too,
+//! and the reader drops the rows that do not match.
 
 use espalier_types::{
     CqlType,

@@ -73,7 +73,8 @@ impl Visibility {
         exists
     }
 
-    /// Passes the visible cells of a packed row to `take`, as [`Self::visible_cells`] does.
+    /// Passes the visible cells of a packed row's simple columns to `take`, as
+    /// [`Self::visible_cells`] does.
     ///
     /// # Errors
     ///

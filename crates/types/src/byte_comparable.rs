@@ -48,7 +48,7 @@ pub use escaped::{decode_escaped, decode_escaped_into, encode_escaped, escaped_l
 pub use key::{decode_decorated_key, encode_decorated_key};
 pub use value::{decode, encode};
 
-/// Precedes every component.
+/// Precedes a component that has a value.
 pub const NEXT_COMPONENT: u8 = 0x40;
 /// The next component is a zero-length value of a type without a natural empty value; no value
 /// follows.
@@ -57,7 +57,7 @@ pub const EMPTY: u8 = 0x3F;
 pub const EMPTY_REVERSED: u8 = 0x41;
 /// The next component is null, also in reversed columns; no value follows.
 pub const NULL: u8 = 0x3E;
-/// Ends a sequence: a row, key, collection or tuple.
+/// Ends a sequence: a row, key, collection, tuple, vector or composite.
 pub const TERMINATOR: u8 = 0x38;
 /// Ends a bound that lies before everything with its prefix.
 pub const LT_NEXT: u8 = 0x20;

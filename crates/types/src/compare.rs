@@ -3,8 +3,9 @@
 //! The order is total on the valid values of a type. It is that of Cassandra's comparators, which
 //! sort Cassandra's files. All NaNs are equal and greater than infinity, -0 is less than 0, and
 //! inside tuples and collections null is less than an empty value. The ordered byte-comparable form
-//! agrees; Cassandra's form differs for NaN and nested empty values. Invalid values compare by
-//! their bytes. Only decimals with an unscaled value of more than 16 bytes may allocate memory.
+//! has the same order; Cassandra's form differs for NaN and nested empty values. Invalid values
+//! compare by their bytes. Only decimals with an unscaled value of more than 16 bytes may allocate
+//! memory.
 
 use std::cmp::Ordering;
 
@@ -18,7 +19,8 @@ impl CqlType {
         match self {
             Self::Text | Self::Blob | Self::Ascii => left.cmp(right),
             Self::Int => by(left, right, i32::from_be_bytes),
-            // These are counts. A stored counter is a longer context, and is compared as bytes.
+            // A counter of 8 bytes is a count. A stored counter is a longer context, and is
+            // compared as bytes.
             Self::Bigint | Self::Timestamp | Self::Counter => by(left, right, i64::from_be_bytes),
             Self::Smallint => by(left, right, i16::from_be_bytes),
             Self::Tinyint => by(left, right, i8::from_be_bytes),

@@ -206,8 +206,9 @@ impl Parts<'_> {
     }
 }
 
-/// Writes the decimal digits at the end of `buffer` and returns where they begin. A 128-bit
-/// division is slow, so the function makes one per 19 digits and divides further in 64 bits.
+/// Writes the decimal digits at the end of `buffer` and returns the index of the first digit. A
+/// 128-bit division is slow, so the function makes one per 19 digits and divides further in 64
+/// bits.
 fn write_digits(mut value: u128, buffer: &mut [u8; 40]) -> usize {
     const CHUNK: u128 = 10u128.pow(19);
     let mut start = buffer.len();

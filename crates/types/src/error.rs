@@ -21,7 +21,7 @@ pub enum ValueError {
     /// A null where the type does not allow it (elements of collections and vectors).
     #[error("null is not allowed inside {type_name}")]
     Null { type_name: String },
-    /// A part of a collection, tuple or UDT is wrong.
+    /// A part of a collection, tuple, UDT, vector or composite is wrong.
     #[error("{part} of {type_name}: {source}")]
     Part { type_name: String, part: String, source: Box<ValueError> },
     /// A part is wrong. The text begins with that of the part, because clients match on its

@@ -87,8 +87,8 @@ impl Similarity {
     /// Checks that a vector can be in an index. The texts are Cassandra's.
     ///
     /// # Errors
-    /// A component is not finite or too large; or the measure is cosine, and all components are
-    /// zero, or so near zero that the square of the length is below the normal floats.
+    /// Fails if a component is not finite or too large. For cosine, also fails if all components
+    /// are zero, or so near zero that the square of the length is below the normal floats.
     pub fn check(self, vector: impl Iterator<Item = f32>) -> Result<(), String> {
         let mut square = 0f32;
         for (index, x) in vector.enumerate() {

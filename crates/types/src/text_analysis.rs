@@ -113,7 +113,7 @@ mod tests {
         assert_eq!(form("cafe\u{301}", nfc), "café");
         assert_eq!(form("ﬁ", nfc), "ﬁ");
         assert_eq!(form("Straße Æon ﬁre İ Ａ１—“x” Ж", ascii), "Strasse AEon fire I A1-\"x\" Ж");
-        // An accent of its own is no letter with an accent.
+        // A combining accent is a character of its own, which the filter does not replace.
         assert_eq!(form("e\u{301}", ascii), "e\u{301}");
         assert_eq!(form("CAFE\u{301}", (true, true, true)), "cafe");
     }

@@ -14,5 +14,5 @@ pub use identifier::{is_reserved, quote_if_needed};
 pub use limits::{MAX_TYPE_DEPTH, MAX_TYPE_PARTS, TypeLimitError};
 
 /// Limit of the nesting of types in a name. A CQL name has two levels for each level of a frozen
-/// type. A marshal name has one more level at the outside (`ReversedType`, `FrozenType`).
+/// type. A marshal name has up to two more levels at the outside (`ReversedType`, `FrozenType`).
 const MAX_NAME_DEPTH: usize = 2 * MAX_TYPE_DEPTH + 2;

@@ -11,7 +11,8 @@ use super::{
 pub(super) const MAX_PICKS: usize = 8;
 
 impl CompactionStrategy {
-    /// Returns the garbage picks, the best one first.
+    /// Returns the picks of single files with garbage, the best one first, and then the picks with
+    /// covered files.
     pub(super) fn garbage_picks(
         &self,
         candidates: &CompactionCandidates<'_>,
@@ -112,7 +113,7 @@ impl CompactionStrategy {
 ///
 /// The purgeable cells are the cells that are old enough, and the cells of the other files that the
 /// deletions of the file are likely to cover. A row deletion covers the average number of cells of
-/// a row there, a partition deletion that of a partition.
+/// a row in the other files, a partition deletion that of a partition.
 fn dead_share(others: Amounts, garbage: &SSTableInfo) -> f64 {
     let cells = others.cells + garbage.cells as f64;
     let old = others.old_cells + garbage.old_cells();

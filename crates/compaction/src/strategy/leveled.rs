@@ -197,8 +197,8 @@ impl Leveled {
         PickedCompaction::new(files, level, self.split())
     }
 
-    /// Returns the level above 0 that all the files are in, if no other file of it lies between the
-    /// first and the last.
+    /// Returns the level above 0 that all the files are in, if no other file of that level lies
+    /// between the first and the last one.
     fn level_of_all(
         &self,
         candidates: &CompactionCandidates<'_>,

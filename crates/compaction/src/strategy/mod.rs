@@ -5,7 +5,7 @@
 //! whole ring. It returns the compactions that it wants, the most urgent one first. It keeps no
 //! state, so that a change of the strategy or a restart needs no care.
 //!
-//! Lineage: the documentation of each strategy in Cassandra 5.0.
+//! Lineage: the rules follow the documentation of each strategy in Cassandra 5.0.
 
 mod garbage;
 mod leveled;
@@ -154,7 +154,7 @@ impl CompactionStrategy {
     /// Parses the `compaction` option of a table.
     ///
     /// # Errors
-    /// Cassandra's message, if the class is missing or unknown, or an option is invalid.
+    /// Returns Cassandra's message if the class is missing or unknown, or an option is invalid.
     pub fn parse(compaction: &BTreeMap<String, String>) -> Result<Self, String> {
         let class = compaction
             .get("class")

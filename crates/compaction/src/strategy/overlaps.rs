@@ -1,4 +1,5 @@
-//! This module finds files that overlap, directly or through others.
+//! This module finds files that overlap, directly or through others, and sums up the data that they
+//! may cover in each other.
 
 use std::{cmp::Reverse, collections::BinaryHeap, iter::Sum};
 
@@ -130,8 +131,8 @@ impl Sum for Amounts {
 /// Returns for each file the amounts of the other files that it may cover: files that overlap it
 /// and have data as old as its newest. The first `idle` files are idle.
 ///
-/// One walk along time adds up the files that are old enough by their first and last tokens. A
-/// comparison of all pairs takes too long for thousands of files.
+/// One walk along time adds the files that are old enough to sums over first tokens and over last
+/// tokens. A comparison of all pairs takes too long for thousands of files.
 pub(super) fn met_older(files: &[&SSTableInfo], idle: usize) -> Vec<Amounts> {
     let sorted = |of: fn(&SSTableInfo) -> i64| {
         let mut values: Vec<i64> = files.iter().map(|file| of(file)).collect();

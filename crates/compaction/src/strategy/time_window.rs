@@ -74,8 +74,8 @@ impl TimeWindow {
         }
     }
 
-    /// Returns the files without the ones that stay: the largest file of each closed window, and
-    /// the files that the tiers leave in the open one.
+    /// Returns the files that are left to compact. The largest file of each closed window stays,
+    /// and so do the files that the tiers leave in the open window.
     pub(super) fn unsettled<'f>(
         &self,
         candidates: &CompactionCandidates<'f>,

@@ -3,13 +3,13 @@
 //!
 //! A scaling parameter says for each level whether it is tiered (T4: four overlapping files become
 //! one), leveled (L10: a file is merged with the existing one) or in between (N). Outputs are split
-//! at fixed tokens, the more of them the denser the outputs are, so that compactions stay small and
+//! at fixed tokens. Denser outputs are split at more tokens, so that compactions stay small and
 //! independent.
 //!
 //! Each shard is treated as a whole ring: density refers to the shard's part of the ring, and the
 //! shard has its share of `base_shard_count`.
 //!
-//! Lineage: UnifiedCompactionStrategy.md of Cassandra 5.0.
+//! Lineage: the rules follow UnifiedCompactionStrategy.md of Cassandra 5.0.
 
 use std::collections::BTreeMap;
 
@@ -40,8 +40,8 @@ const MIN_SPAN: f64 = 1.0 / (1u64 << 48) as f64;
 const MAX_BASE_SHARDS: i64 = 1 << 16;
 /// Maximum number of parts of a shard, for the same reason.
 const MAX_PARTS: u64 = 1 << 20;
-/// Minimum size of a part in bytes, whatever `base_shard_count` and `min_sstable_size` say: each
-/// part becomes an open file.
+/// Minimum size of a part in bytes, whatever `base_shard_count` and `min_sstable_size` say, because
+/// each part becomes an SSTable.
 const MIN_PART_BYTES: f64 = (1 << 20) as f64;
 const MAX_SPLITS: f64 = (1 << 20) as f64;
 
@@ -210,8 +210,8 @@ impl Unified {
         self.planned(candidates, files)
     }
 
-    /// Picks all files at once. Cassandra compacts each token range separately if the files allow
-    /// it.
+    /// Returns one pick of all the files. Cassandra compacts each token range separately if the
+    /// files allow it.
     pub(super) fn one_run(
         &self,
         candidates: &CompactionCandidates<'_>,
@@ -324,7 +324,8 @@ pub(super) fn boundaries((first, last): (i64, i64), parts: u64, within: (i64, i6
         let offset = tokens * part / count;
         i64::try_from(i128::from(first) + offset - 1).unwrap_or(last)
     };
-    // There may be a million parts, so find the first that ends at or behind a token by division.
+    // There may be a million parts, so find the first part that ends at or behind a token by
+    // division.
     let from = |token: i64| {
         let offset = i128::from(token) - i128::from(first) + 1;
         (offset * count + tokens - 1) / tokens

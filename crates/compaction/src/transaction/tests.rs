@@ -1,4 +1,4 @@
-//! Tests of the log's lines, and of the recovery from damaged logs.
+//! Tests the log's lines, and the recovery from damaged logs.
 
 use super::*;
 

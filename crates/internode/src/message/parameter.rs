@@ -1,4 +1,5 @@
-//! The parameters of a message: addresses to forward to, the session of a trace, warnings of reads.
+//! The parameters of a message, such as addresses to forward to, the session of a trace, and
+//! warnings of reads.
 
 use std::net::SocketAddr;
 

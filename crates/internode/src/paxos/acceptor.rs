@@ -1,8 +1,9 @@
 //! The decisions of an acceptor, without storage and clock.
 //!
 //! Ballots are ordered by their time. Cassandra's coordinators draw the time in µs and use the
-//! units of 100 ns for a flag, so two ballots of one µs count as equally old: the replica refuses
-//! the later request, which is always safe. The rows of `system.paxos` have timestamps in µs, too.
+//! units of 100 ns for a flag, so two ballots of one µs count as equally old. The replica refuses
+//! the later request of the two, which is always safe. The rows of `system.paxos` have timestamps
+//! in µs, too.
 
 use bytes::Bytes;
 use espalier_types::timeuuid;
@@ -87,7 +88,7 @@ impl AcceptorState {
     }
 }
 
-/// Returns whether two ballots differ and have one timestamp.
+/// Returns whether two ballots differ and have the same timestamp.
 pub(super) fn is_twin(ballot: Uuid, other: Uuid) -> bool {
     ballot != other && ballot_micros(ballot) == ballot_micros(other)
 }

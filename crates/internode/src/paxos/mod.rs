@@ -53,7 +53,7 @@ pub struct PaxosRequest {
     pub table: TableId,
     /// The partition.
     pub key: DecoratedKey,
-    /// The time in seconds for which the replica keeps what it accepts and commits.
+    /// The time in seconds for which the replica keeps the record of this step.
     pub ttl_s: u32,
     /// The ballot, a UUID of version 1.
     pub ballot: Uuid,
@@ -221,9 +221,9 @@ impl Acceptor {
 
     /// Makes the row that records a commit; `None` if the row of the last commit stays.
     ///
-    /// If both commits have one timestamp, the record of the later ballot must stay as a whole. Of
-    /// two cells with one timestamp, the cell that expires later stays, so the new cells expire
-    /// after those of the last commit.
+    /// If both commits have the same timestamp, the record of the later ballot must stay as a
+    /// whole. Of two cells with the same timestamp, the cell that expires later stays, so the new
+    /// cells expire after those of the last commit.
     fn commit(
         &self,
         table: TableId,

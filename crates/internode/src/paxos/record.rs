@@ -44,7 +44,7 @@ pub(super) struct Times {
 }
 
 impl Times {
-    /// Makes the cells expire after others.
+    /// Makes the cells expire after second `others_s`, at which other cells expire.
     pub fn expire_after(&mut self, others_s: Option<u32>) {
         let ttl_s = self.ttl_s.clamp(1, MAX_TTL_SECONDS);
         let least_s = others_s.map_or(0, |others_s| others_s.saturating_add(1));

@@ -1,4 +1,4 @@
-//! Clusterings, bounds and slices in messages.
+//! Reads and writes clusterings, bounds and slices in messages.
 
 use bytes::{BufMut, Bytes};
 use espalier_mutation::{

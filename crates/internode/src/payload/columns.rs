@@ -1,7 +1,7 @@
 //! Lists of static or regular columns by name, and subsets of them.
 //!
-//! A list is in Cassandra's order: simple columns first, then multi-cell ones, each by name. A
-//! message keeps the order in which it lists the columns.
+//! A list is in Cassandra's order: simple columns first, then multi-cell ones, both sorted by name.
+//! A message with another order is refused.
 
 use std::sync::Arc;
 

@@ -73,7 +73,7 @@ pub struct VersionedValue {
     pub version: i32,
 }
 
-/// The kind of a state. Messages have its position in Cassandra's list.
+/// The kind of a state. Messages encode the kind as its position in Cassandra's list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 #[allow(missing_docs, reason = "the names are Cassandra's")]

@@ -19,7 +19,7 @@ pub struct Hint {
     /// The time at which the coordinator made the hint, in ms since 1970.
     pub created_ms: i64,
     /// The shortest grace period of the changed tables, in seconds. The node drops an older hint,
-    /// because it may have purged deletions that the hint would undo.
+    /// because the node may have purged deletions that the hint would undo.
     pub gc_grace_seconds: u32,
     /// The write.
     pub mutation: Mutation,

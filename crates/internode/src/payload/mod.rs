@@ -12,8 +12,9 @@
 //! | [`paxos`] | PAXOS_PREPARE, _PROPOSE, _COMMIT |
 //! | [`failure`] | FAILURE_RSP |
 //!
-//! Messages of repair, streaming, snapshots and Paxos version 2 are not decoded:
-//! [`Payload::decode`] returns an error for them.
+//! The other payloads, such as those of TRUNCATE, PING and BATCH_REMOVE, are decoded in this
+//! module. [`Payload::decode`] returns an error for payloads of repair, snapshots and Paxos version
+//! 2.
 
 pub(crate) mod check;
 mod clusterings;

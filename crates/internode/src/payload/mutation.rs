@@ -65,8 +65,9 @@ impl Update {
     ///
     /// # Errors
     ///
-    /// Fails if a range deletion begins twice or does not end, if a key or value is not of its
-    /// type, or if the cells of a column do not ascend.
+    /// Fails if a range deletion does not end where the next begins, if the key is empty or too
+    /// long, if a key or value is not of its type, if a deleted cell has a value, or if the cells
+    /// of a column do not ascend.
     pub fn into_update(self) -> Result<PartitionUpdate> {
         let table = &*self.table;
         check_key(table, &self.partition.key)?;

@@ -8,7 +8,7 @@
 //! marker     02, kind, be16 number of values, clustering values, deletions
 //! ```
 //!
-//! Rows and markers have the body that they have in Data.db, without its lengths
+//! Rows and markers have the body that they have in Data.db, without the lengths in front of it
 //! ([`espalier_mutation::encoding`]). A mutation lists its columns by name. An answer encodes its
 //! columns as a subset of the columns that the command fetches.
 
@@ -99,8 +99,8 @@ impl From<&EncodingStats> for Minima {
 impl Minima {
     fn baselines(self) -> Baselines {
         let Self { timestamp, local_deletion_time, ttl } = self;
-        // Version 12 writes the low 32 bits, too. Its receivers take seconds of more than 31 bits
-        // for overflowed ones.
+        // Version 12 writes the low 32 bits, too. A receiver with version 12 treats seconds of more
+        // than 31 bits as overflowed.
         Baselines::new(timestamp, local_deletion_time, ttl, LocalDeletionTimes::Unsigned)
     }
 
@@ -369,7 +369,7 @@ fn check_row_flags(flags: u8) -> Result<()> {
     Ok(())
 }
 
-/// Appends a row, or a static row if there is no table.
+/// Appends a row, or a static row if `table` is `None`.
 fn write_row(
     row: &Row,
     table: Option<&TableMetadata>,

@@ -1,13 +1,13 @@
-//! Bounds the memory of answers in work: of each answer, and of all together.
+//! Bounds the memory of each answer that is made or waits to be sent, and of all of them together.
 
 use std::sync::{
     Arc,
     atomic::{AtomicUsize, Ordering::Relaxed},
 };
 
-/// Bytes of one answer. Arbitrary.
+/// Maximum number of bytes of one answer (arbitrary).
 const MAX_BYTES_OF_ANSWER: usize = 32 << 20;
-/// Bytes of all answers that are made or wait to be sent. Arbitrary.
+/// Maximum number of bytes of all answers that are made or wait to be sent (arbitrary).
 const MAX_BYTES: usize = 128 << 20;
 
 /// The bytes of all answers.

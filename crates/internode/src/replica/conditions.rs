@@ -2,8 +2,8 @@
 //!
 //! Conditions on the partition key and on static columns concern a whole partition; the others
 //! concern a row. If the coordinator merges the rows of several replicas and filters them again,
-//! the tombstone of an element meets a condition as the element would, because another replica may
-//! lack the deletion.
+//! the tombstone of a set's element or of a map's key meets a condition as the element or the key
+//! would, because another replica may lack the deletion.
 
 use bytes::Bytes;
 use espalier_mutation::{

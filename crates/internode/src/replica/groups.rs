@@ -28,8 +28,8 @@ pub(super) struct GroupLimits {
     rows: u32,
     groups: u32,
     /// The number of counted groups of the partition, with those of the previous page. Negative if
-    /// `resumed` allows more groups than the limit. Wraps as Cassandra's counter does: a peer may
-    /// say that a page without a limit has left nothing.
+    /// `resumed` allows more groups than the limit. The number wraps as Cassandra's counter does,
+    /// because a peer may send a `resumed` number of 0 for a read without a limit.
     groups_of_partition: i32,
     has_begun_group: bool,
     has_live_static: bool,

@@ -103,7 +103,8 @@ impl Limits {
 pub(super) struct RowLimits {
     limit: u32,
     per_partition: u32,
-    /// The partition in which the previous page ended, and how many of its rows may still follow.
+    /// The partition in which the previous page ended, and the number of its rows that may still
+    /// follow.
     resumed: Option<(Bytes, u32)>,
     now_s: u32,
     counts_statics: bool,

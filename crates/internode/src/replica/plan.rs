@@ -84,8 +84,9 @@ fn check_index(command: &ReadCommand) -> Result<(), ReadFailure> {
 }
 
 /// Returns whether a Cassandra replica answers with the rows that meet any of the conditions. It
-/// does so if two columns outside of the primary key have conditions, or if a static column has one
-/// and there is another. The cells may be at different replicas, so the coordinator filters again.
+/// does so if two columns outside of the primary key have conditions, or if a static column has a
+/// condition and the command has another one. The cells may be at different replicas, so the
+/// coordinator filters again.
 fn asks_for_union(command: &ReadCommand) -> bool {
     let conditions = &command.filter.expressions;
     let mut mutable: Option<&Bytes> = None;

@@ -25,8 +25,8 @@ impl Tombstones {
         Self { now_s, limits, count: 0 }
     }
 
-    /// Counts the dead cells of a row. A row without dead cells counts as one tombstone if it is
-    /// deleted or has expired.
+    /// Counts the dead cells of a row. A row without dead and without live cells counts as one
+    /// tombstone if the row or one of its columns is deleted, or if the row has expired.
     pub fn add_row(&mut self, row: &Row) {
         let now_s = self.now_s;
         let mut dead = 0;

@@ -28,7 +28,7 @@ use crate::{
 
 /// Number of fragments after which the read checks the clock again. Arbitrary.
 const FRAGMENTS_BETWEEN_LOOKS: u32 = 256;
-/// Bytes that a row, a cell and a marker take in memory besides their values; estimates.
+/// Bytes that a row or a marker, and a cell, take in memory besides their values; estimates.
 const ROW_BYTES: usize = 160;
 const CELL_BYTES: usize = 96;
 /// Bytes that a partition takes in memory besides its key, deletion and rows; an estimate.
@@ -71,7 +71,7 @@ enum SelectedKind {
 /// The partition that storage shows.
 struct Current {
     head: Head,
-    /// True if the partition belongs to the answer.
+    /// True once the partition was added to the answer.
     is_shown: bool,
     /// The last marker of the answer, until a row or another marker follows.
     held: Option<RangeTombstoneMarker>,
@@ -115,8 +115,8 @@ impl ReplicaRead {
         })
     }
 
-    /// Sets whether the next part of the read selects rows. A page may begin behind the last row of
-    /// a partition.
+    /// Sets whether the next part of the read selects rows. It selects none if the page begins
+    /// behind the last row of a partition.
     pub fn select_rows(&mut self, has_rows: bool) {
         self.selected = match self.selected_by_filter {
             SelectedKind::Rows if !has_rows => SelectedKind::NoColumns,

@@ -49,7 +49,8 @@ pub trait Backend {
     /// Removes a batch.
     fn remove_batch(&self, id: Uuid) -> LocalFuture<Result<(), String>>;
 
-    /// Returns the batches that the node keeps behind a position, or the first ones.
+    /// Returns a page of the batches that the node keeps, from behind a position or from the first
+    /// one.
     fn batches(&self, after: Option<ReadPosition>) -> LocalFuture<Result<BatchPage, String>>;
 
     /// Removes all rows of a table.
@@ -68,8 +69,8 @@ pub trait Backend {
     /// Returns the limits of tombstones in a read.
     fn tombstone_limits(&self) -> TombstoneLimits;
 
-    /// Returns the version of the node's own schema. A member announces it until it has taken the
-    /// ring's schema.
+    /// Returns the version of the node's own schema. A member answers requests for the version with
+    /// it until the member has taken the ring's schema.
     fn own_schema_version(&self) -> Uuid {
         self.schema().version
     }

@@ -1,7 +1,8 @@
 //! The batch log: logged batches that this node keeps for coordinators.
 //!
 //! 1. A coordinator stores a logged batch on two nodes before it writes any part of it.
-//! 2. It removes the batch once all replicas have acknowledged their parts, or got a hint.
+//! 2. The coordinator removes the batch once each part has as many acknowledgements as the
+//!    consistency level needs. It keeps hints for the other replicas.
 //! 3. A batch that is still there after [`MIN_AGE`] belongs to a coordinator that has failed. The
 //!    node sends each write to all its replicas, and removes the batch once all have acknowledged.
 //!
@@ -196,8 +197,8 @@ impl RingMember {
         }
     }
 
-    /// Removes a batch that cannot be decoded, if that will not change: the ring has dropped a
-    /// table of it, or it is very old.
+    /// Removes a batch that cannot be decoded, if that will not change: the ring has dropped one of
+    /// its tables, or the batch is very old.
     fn give_up_undecoded(self: &Rc<Self>, id: Uuid, age: Duration, error: &DecodeError) {
         let is_dropped =
             matches!(error, DecodeError::UnknownTable(_)) && self.agrees_with_all_live();

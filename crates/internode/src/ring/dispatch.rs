@@ -48,7 +48,8 @@ impl RingMember {
             self.answer(from, to, header, payload.map_err(Refusal::of)?, room)
         });
         if let Err(refusal) = outcome {
-            // Cassandra's replicas refuse conditional writes in this way whether asked to or not.
+            // A replica of Cassandra that refuses a conditional write sends a failure, whether
+            // asked to or not.
             let is_wanted = header.flags.contains(MessageFlags::CALL_BACK_ON_FAILURE)
                 || header.verb.is_of_paxos();
             self.refuse(to, (header.id, header.verb), is_wanted, &refusal);

@@ -6,15 +6,15 @@
 //!    and at least as many endpoints are alive as there are seeds.
 //! 2. A receiver of SYN answers with ACK: the states that the sender lacks, and a request for the
 //!    states that the receiver lacks. The sender answers the request with ACK2.
-//! 3. The node sends ECHO to an endpoint that is not alive and has a new heartbeat. The answer
-//!    makes the endpoint alive.
+//! 3. The node sends ECHO to an endpoint that is not alive, has not departed (5.), and has a new
+//!    heartbeat. The answer makes the endpoint alive.
 //! 4. An endpoint whose heartbeat does not change for [`MAX_SILENCE`] is down. Cassandra decides by
 //!    the distribution of the intervals; with its default settings, that takes about as long.
-//! 5. An endpoint is not alive while its status says that it has left the ring, was removed or
-//!    hibernates. The node forgets it after a silence of [`DEPARTED_LIMIT`]. An endpoint that has
-//!    no status, or has not ended its bootstrap, is forgotten after a silence of
-//!    [`MAX_SILENCE_WITHOUT_STATUS`]. Peers that still know a forgotten endpoint may announce it
-//!    again.
+//! 5. An endpoint is not alive while its status says that it has left the ring, was or is being
+//!    removed, or hibernates. The node forgets such an endpoint after a silence of
+//!    [`DEPARTED_LIMIT`]. An endpoint that has no status, or has not ended its bootstrap, is
+//!    forgotten after a silence of [`MAX_SILENCE_WITHOUT_STATUS`]. Peers that still know a
+//!    forgotten endpoint may announce it again.
 //!
 //! Bound: at most [`MAX_ENDPOINTS`] endpoints, so that SYN fits a small message.
 
@@ -39,8 +39,8 @@ pub const MAX_SILENCE: Duration = Duration::from_secs(20);
 /// has not ended its bootstrap.
 pub const MAX_SILENCE_WITHOUT_STATUS: Duration = Duration::from_secs(30);
 
-/// The time after which the node forgets an endpoint that has left the ring. Cassandra nodes gossip
-/// about such an endpoint for as long.
+/// The time without a new heartbeat after which the node forgets an endpoint that has left the
+/// ring. Cassandra nodes gossip about such an endpoint for as long.
 pub const DEPARTED_LIMIT: Duration = Duration::from_secs(3 * 24 * 3600);
 
 /// Maximum number of endpoints that the node knows. Arbitrary; Cassandra has no bound.
@@ -115,7 +115,8 @@ impl Endpoint {
         self.states.values().map(|value| value.version).fold(self.heartbeat, i32::max)
     }
 
-    /// Returns the states that are newer than a version; `None` if there are none.
+    /// Returns the heartbeat and the states that are newer than a version; `None` if neither the
+    /// heartbeat nor a state is newer.
     fn newer_than(&self, version: i32) -> Option<EndpointState> {
         let states = self.states.iter().filter(|(_, value)| value.version > version);
         let states: Vec<_> = states.map(|(kind, value)| (*kind, value.clone())).collect();

@@ -1,9 +1,9 @@
-//! Accepts connections from peers: after the handshake, only the peer sends.
+//! Accepts connections from peers. After the handshake, only the peer sends.
 //!
 //! A connection that has not finished its handshake has one of [`MAX_HANDSHAKES`] places. If all
 //! are taken, a new connection replaces the oldest one of the network with the most connections.
-//! After the handshake a connection counts as one of a peer. So machines without a certificate
-//! cannot use up the connections of the peers.
+//! After the handshake a connection counts as one of a peer. So, if the node requires certificates,
+//! machines without one cannot use up the connections of the peers.
 
 use std::{
     cell::RefCell, collections::HashMap, io, net::SocketAddr, rc::Rc, sync::Arc, time::Duration,
@@ -26,7 +26,7 @@ use crate::{
     message::Message,
 };
 
-/// Time for the handshake, with that of TLS. Arbitrary; they have few round trips.
+/// Time for the handshake, including that of TLS. Arbitrary; both have few round trips.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -44,7 +44,7 @@ use crate::{
 
 /// The period of gossip. Peers expect this period.
 const GOSSIP_PERIOD: Duration = Duration::from_secs(1);
-/// Time for which a stopping member waits until its shutdown messages are sent.
+/// Time for which a stopping member waits, so that its queues can send the shutdown messages.
 const SHUTDOWN_PAUSE: Duration = Duration::from_millis(500);
 
 /// Maximum number of peers with queues. Arbitrary: the endpoints of gossip, and as many others.

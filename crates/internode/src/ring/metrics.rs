@@ -56,7 +56,7 @@ impl RingMetrics {
             ),
             (
                 "espalier_ring_connections_broken",
-                "Connections that were closed because of their bytes.",
+                "Connections of peers that were refused, or closed because of their bytes.",
                 get(&self.broken),
             ),
             (

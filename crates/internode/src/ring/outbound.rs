@@ -21,8 +21,8 @@ use crate::{
     replica::AnswerBytes,
 };
 
-/// Maximum number of messages that wait for a connection. Arbitrary; most answer writes, and are
-/// short.
+/// Maximum number of messages that wait for a connection. Arbitrary; most messages answer writes,
+/// and are short.
 const QUEUE_LENGTH: usize = 4096;
 /// Maximum number of urgent messages that wait. Arbitrary; gossip sends a few each second, of at
 /// most 64 KiB.

@@ -17,7 +17,7 @@ use crate::{
     payload::{Commit, Partition, Payload, PrepareResponse, Update, check::check_key},
 };
 
-/// The least time for which a replica keeps what it accepts and commits, as in Cassandra: 3 h.
+/// The least time for which a replica keeps the record of a step, as in Cassandra: 3 h.
 const MIN_TTL_S: u32 = 3 * 3600;
 
 impl RingMember {

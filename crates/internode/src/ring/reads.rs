@@ -26,7 +26,8 @@ const MAX_READS: usize = 64;
 /// Reads that wait. Arbitrary; each holds its decoded command.
 const MAX_WAITING: usize = 4096;
 
-/// Maximum time of a read. Arbitrary; by default, Cassandra's coordinators give up after 5 to 10 s.
+/// Maximum time of a read or of a step of a conditional write. Arbitrary; by default, Cassandra's
+/// coordinators give up after 5 to 10 s.
 const MAX_READ_TIME: Duration = Duration::from_secs(60);
 
 /// The reads that a member is answering.

@@ -2,8 +2,9 @@
 //!
 //! A message reserves its bytes when its length is known, and releases them when its work is done:
 //! a write after its sync, a forwarded write after it is sent, a read when its rows are read, other
-//! messages at once. The node does not read a connection without room. A message that is larger
-//! than the whole room waits until no other message has room.
+//! messages at once. The node reads nothing more from a connection while a message of that
+//! connection waits for room. A message that is larger than the whole room waits until no other
+//! message has room.
 //!
 //! Messages on connections for urgent messages reserve nothing, so that gossip continues while
 //! writes wait. They are small. The member refuses such a message if its payload would stay in

@@ -58,7 +58,7 @@ impl RingMember {
         announced.is_some() && announced == self.schema.borrow().taken
     }
 
-    /// Returns whether all live peers announce the schema of the member, and there is one.
+    /// Returns whether a peer is live, and all live peers announce the schema of the member.
     pub(super) fn agrees_with_all_live(&self) -> bool {
         let live: Vec<_> = self.gossiper.borrow().live_peers().map(|(peer, _)| peer).collect();
         !live.is_empty() && live.into_iter().all(|peer| self.agrees_with(peer))

@@ -29,7 +29,7 @@ pub struct RingSettings {
     pub data_center: String,
     /// The rack.
     pub rack: String,
-    /// `internode_compression`: which connections of the node have frames of LZ4.
+    /// `internode_compression`: the connections of the node that have frames of LZ4.
     pub compression: Compression,
     /// `server_encryption_options`; `None` if connections between nodes are plain.
     pub encryption: Option<RingEncryption>,
@@ -59,7 +59,7 @@ pub struct RingEncryption {
     pub options: TlsOptions,
     /// True if the connections that the node opens have TLS.
     pub is_opened: bool,
-    /// Required if the connections that the node accepts must have TLS.
+    /// [`Handshake::Required`] if the connections that the node accepts must have TLS.
     pub handshake: Handshake,
     /// `require_endpoint_verification`: the certificate of a peer must name its address, whichever
     /// of the two opens the connection.

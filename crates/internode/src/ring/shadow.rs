@@ -166,9 +166,9 @@ pub(super) fn question(cluster: &str) -> GossipSyn {
     GossipSyn { cluster, partitioner, digests: Vec::new() }
 }
 
-/// Checks that no other node of the ring has the address, the host id or a token, and that the ring
-/// knows this node with the same tokens, if it does. Returns the generation in which the ring knows
-/// this node.
+/// Checks that no other node of the ring has the address, the host id or a token, and that the
+/// ring, if it knows this node, knows it with the same tokens. Returns the generation in which the
+/// ring knows this node; `None` if it does not.
 ///
 /// A node that has left the ring, was removed or hibernates has given up its place; a node that is
 /// down has not.

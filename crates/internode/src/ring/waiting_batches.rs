@@ -1,6 +1,6 @@
-//! The replicas for which left-over batches wait.
+//! Records the replicas for which left-over batches wait.
 //!
-//! A batch is not sent again to replicas that have acknowledged it, and a batch whose other
+//! A batch is not sent again to replicas that have acknowledged it, and a batch whose remaining
 //! replicas are all down is not even decoded. So batches that wait for a dead replica do not delay
 //! other batches. The list is only in memory: after a restart, each batch goes to all its replicas.
 //!
@@ -48,7 +48,7 @@ pub(super) enum Due {
 pub(super) enum Standing {
     Up,
     Down,
-    /// It is no member of the ring any more, so the batch has other replicas.
+    /// The node is no member of the ring any more, so the batch has other replicas.
     Gone,
 }
 

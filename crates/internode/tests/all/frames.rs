@@ -1,5 +1,5 @@
-//! The reader of messages from frames: whole messages, messages spread over frames, and broken
-//! ones.
+//! Tests the reader of messages from frames: whole messages, messages spread over frames, and
+//! broken messages.
 
 use bytes::{Bytes, BytesMut};
 use espalier_internode::{

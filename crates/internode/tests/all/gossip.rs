@@ -1,4 +1,5 @@
-//! The state of gossip: nodes learn of each other, and notice silence, restarts and shutdowns.
+//! Tests the state of gossip: nodes learn of each other, and notice silence, restarts and
+//! shutdowns.
 
 use std::{net::SocketAddr, time::Duration};
 

@@ -1,4 +1,4 @@
-//! The handshake of a connection between nodes.
+//! Tests the handshake of a connection between nodes.
 
 use std::net::SocketAddr;
 

@@ -1,6 +1,6 @@
-//! Hostile bodies: recorded bodies that are cut at each byte or have a byte flipped or repeated,
-//! and garbage. The decoder does not panic. It returns an error, or a payload whose encoding
-//! decodes to the same payload.
+//! Tests the decoder with hostile bodies: recorded bodies that are cut at each byte or have a byte
+//! flipped or repeated, and garbage. The decoder does not panic. It returns an error, or a payload
+//! whose encoding decodes to the same payload.
 
 use bytes::Bytes;
 use espalier_internode::{MessagingVersion, message::Verb, payload::Payload};

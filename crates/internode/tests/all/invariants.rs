@@ -1,5 +1,5 @@
-//! Updates that a peer could send but Cassandra does not. The decoder refuses or drops them, so
-//! that storage never gets them.
+//! Tests updates that a peer could send but Cassandra does not. The decoder refuses them or drops a
+//! part of them, so that storage never gets an update on which it cannot rely.
 
 use std::{collections::HashMap, sync::Arc};
 

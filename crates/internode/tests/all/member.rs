@@ -1,4 +1,4 @@
-//! A member of a ring, and a peer that the test plays over sockets. This file tests which
+//! Tests a member of a ring with a peer that the test plays over sockets. This file tests which
 //! connections carry which messages; its modules test writes, TLS and a hostile peer.
 
 use std::{
@@ -383,7 +383,7 @@ async fn ring_with(
     ring_over(node, refuses, dead, (None, None)).await
 }
 
-/// As [`ring_with`], with the TLS of the peer and of the member.
+/// Starts both as [`ring_with`] does, with the TLS of the peer and of the member.
 async fn ring_over(
     node: &TestNode,
     refuses: bool,

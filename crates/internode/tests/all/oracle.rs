@@ -1,5 +1,5 @@
-//! Random messages of Cassandra's own serializers decode and encode to the same bytes, in both
-//! versions, and digests of random answers equal Cassandra's.
+//! Tests that random messages of Cassandra's own serializers decode and encode to the same bytes,
+//! in both versions, and that digests of random answers equal Cassandra's.
 //!
 //! The test needs Java, and Cassandra in `.deps/cassandra` below the repository's root, where
 //! `interop/scripts/install_cassandra.sh` installs it. Without Cassandra the test prints that it

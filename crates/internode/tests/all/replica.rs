@@ -1,8 +1,9 @@
-//! Random reads of random tables, answered from storage: rows, tombstones and digests are those
-//! that Cassandra's own classes make of the same writes (`interop/cassandra/ReadVectors.java`).
+//! Tests random reads of random tables, answered from storage: rows, tombstones and digests are
+//! those that Cassandra's own classes make of the same writes
+//! (`interop/cassandra/ReadVectors.java`).
 //!
-//! The test needs what the oracle of messages needs; see `oracle`. A full run has 210 tables with
-//! 500 reads each, so that it compares at least 100,000 digests; the gate has 21 with 100 each.
+//! The test needs Java and Cassandra, as the test `oracle` does. A full run has 210 tables with 500
+//! reads each, so that it compares at least 100,000 digests; the gate has 21 with 100 each.
 #![allow(clippy::disallowed_methods, reason = "the messages come from another process")]
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};

@@ -1,5 +1,5 @@
-//! Reads that end early: limits of tombstones, deadlines, limits of memory, and commands that the
-//! node refuses. Cassandra 5.0.9 sent the commands; some tests change them.
+//! Tests reads that end early: limits of tombstones, deadlines, limits of memory, and commands that
+//! the node refuses. Cassandra 5.0.9 sent the commands; some tests change them.
 
 use std::time::Duration;
 

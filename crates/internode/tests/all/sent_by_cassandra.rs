@@ -1,4 +1,4 @@
-//! Bodies of messages as nodes of Cassandra 5.0.9 sent them.
+//! Tests the bodies of messages that nodes of Cassandra 5.0.9 sent.
 
 use bytes::Bytes;
 use espalier_internode::{

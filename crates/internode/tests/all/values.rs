@@ -1,4 +1,4 @@
-//! Small values: strings of Java, tokens of gossip, verbs.
+//! Tests small values: strings of Java, tokens of gossip, verbs.
 
 use bytes::Bytes;
 use espalier_internode::{

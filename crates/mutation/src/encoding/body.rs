@@ -1,4 +1,5 @@
-//! The parts of record bodies of the commit log. Memtables keep clustering values in the same form.
+//! Writes and reads the parts of the commit log's record bodies. Memtables store clustering values
+//! in the same form.
 //!
 //! A number is a vint of 7 bits a byte, the lowest first. The reader checks every length against
 //! the remaining bytes before it uses it.
@@ -168,7 +169,7 @@ impl BodyReader {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes end before, or the number is larger.
+    /// Fails if the bytes end before, or the number is larger or has more than ten bytes.
     #[inline]
     pub fn vint_u32(&mut self) -> Result<u32, BodyError> {
         u32::try_from(self.vint()?).map_err(|_| self.error("a number over 32 bits"))
@@ -179,7 +180,8 @@ impl BodyReader {
     ///
     /// # Errors
     ///
-    /// Fails if the count is larger than the number of remaining bytes.
+    /// Fails if the bytes end before, or the count is malformed or larger than the number of
+    /// remaining bytes.
     #[inline]
     pub fn count(&mut self) -> Result<usize, BodyError> {
         match usize::try_from(self.vint()?) {
@@ -192,7 +194,7 @@ impl BodyReader {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes end before.
+    /// Fails if the bytes end before, or the length is malformed.
     #[inline]
     pub fn bytes(&mut self) -> Result<Bytes, BodyError> {
         let length = self.count()?;
@@ -203,7 +205,7 @@ impl BodyReader {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes end before or are not UTF-8.
+    /// Fails if the bytes end before, the length is malformed, or the text is not UTF-8.
     pub fn text(&mut self) -> Result<String, BodyError> {
         let bytes = self.bytes()?;
         match std::str::from_utf8(&bytes) {
@@ -226,7 +228,7 @@ impl BodyReader {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes end before.
+    /// Fails if the bytes end before, or a number is malformed.
     pub fn values(&mut self) -> Result<Box<[Option<Bytes>]>, BodyError> {
         let count = self.count()?;
         (0..count)
@@ -244,7 +246,7 @@ impl BodyReader {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes end before.
+    /// Fails if the bytes end before, or a number is malformed.
     pub fn clustering(&mut self) -> Result<Clustering, BodyError> {
         Ok(Clustering { values: self.values()? })
     }
@@ -253,7 +255,7 @@ impl BodyReader {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes end before, or the kind is unknown.
+    /// Fails if the bytes end before, a number is malformed, or the kind is unknown.
     pub fn bound(&mut self) -> Result<ClusteringBound, BodyError> {
         let number = self.byte()?;
         let kind =

@@ -1,4 +1,4 @@
-//! Cells. Format: docs/formats/data.md.
+//! Reads and writes cells. Format: docs/formats/data.md.
 
 use espalier_types::vint;
 
@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{CellRef, Liveness, NO_DELETION_TIME};
 
-/// A cell in place.
+/// A cell that is read in place: its value is a range of the bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CellSpan {
     /// The index of the column in the header.
@@ -21,7 +21,7 @@ pub struct CellSpan {
     pub timestamp: i64,
     /// The time to live in seconds; 0 if the cell does not expire.
     pub ttl: u32,
-    /// The second of the deletion or of the expiry.
+    /// The second of the deletion or of the expiry; [`NO_DELETION_TIME`] if neither applies.
     pub local_deletion_time: u32,
     /// The range of the value.
     pub value: Span,
@@ -34,7 +34,8 @@ impl CellSpan {
         self.without_value().is_tombstone()
     }
 
-    /// Returns whether the cell was written together with the row.
+    /// Returns whether the cell has the timestamp, TTL and expiry of the row and is no tombstone,
+    /// as a cell that was written together with the row.
     #[inline]
     pub fn is_like(&self, liveness: &Liveness) -> bool {
         self.without_value().is_like(liveness)
@@ -59,7 +60,7 @@ fn is_uniform(flags: u8) -> bool {
 ///
 /// # Errors
 ///
-/// Fails if the bytes end inside the cell or do not follow the format.
+/// Fails if the bytes end inside the cell or do not follow the format, or if the cell is refused.
 #[inline(always)]
 pub(super) fn read_cell(
     input: &mut DataInput<'_>,

@@ -1,6 +1,6 @@
-//! Values of clustering columns, in a row or in a bound. They form groups of up to 32, each after
-//! a vint with two bits for each value: 1 empty, 2 null, 0 the value follows. Format:
-//! docs/formats/data.md.
+//! Reads and writes the values of clustering columns, in a row or in a bound. The values form
+//! groups of up to 32. A group begins with a vint that has two bits for each value: 1 empty, 2
+//! null, 0 the value follows. Format: docs/formats/data.md.
 
 use bytes::Bytes;
 use espalier_types::{CqlType, vint};

@@ -2,8 +2,8 @@
 //!
 //! If the header has fewer than 64 columns, the set is a vint, and bit i is set if column i is
 //! *missing*. Otherwise the set is a list: a vint with the number of missing columns, then a vint
-//! for each listed index. The list has the present columns if fewer than half are present, and the
-//! missing columns if not.
+//! for each listed index. The list has the present columns if fewer than half (rounded down) are
+//! present, and the missing columns if not.
 
 use espalier_types::vint;
 use smallvec::SmallVec;
@@ -88,7 +88,7 @@ impl ColumnSubset {
         Ok(!missing & all)
     }
 
-    /// Iterates over the indices.
+    /// Returns an iterator over the indices.
     #[inline]
     pub fn iter(&self) -> SubsetIterator<'_> {
         match self {

@@ -15,7 +15,7 @@ pub enum Malformed {
 }
 
 impl Malformed {
-    /// The reason as text, if all bytes were available.
+    /// Returns the reason as text, for a reader that had all bytes.
     pub fn reason(self) -> &'static str {
         match self {
             Self::Ended => "it ends too early",
@@ -156,7 +156,7 @@ impl<'a> DataInput<'a> {
         Ok(value)
     }
 
-    /// Reads an unsigned vint. If `is_exact`, refuses one that is longer than a writer makes it.
+    /// Reads an unsigned vint. If `is_exact`, refuses a vint that is longer than a writer makes it.
     ///
     /// # Errors
     ///
@@ -193,7 +193,8 @@ impl<'a> DataInput<'a> {
     ///
     /// # Errors
     ///
-    /// Fails if the bytes end before, or if the value is longer than [`MAX_VALUE_LENGTH`].
+    /// Fails if the bytes end before, if the length is refused, or if the value is longer than
+    /// [`MAX_VALUE_LENGTH`].
     #[inline(always)]
     pub fn value_length(&mut self, is_exact: bool) -> Decoded<usize> {
         match self.number(is_exact)? {

@@ -1,4 +1,4 @@
-//! Bodies of range tombstone markers. Format: docs/formats/data.md.
+//! Reads and writes the bodies of range tombstone markers. Format: docs/formats/data.md.
 
 use super::{
     baselines::Baselines,

@@ -1,4 +1,5 @@
-//! Bodies of rows: liveness, deletion, subset of columns, cells. Format: docs/formats/data.md.
+//! Reads and writes the bodies of rows: liveness, deletion, subset of columns, cells. Format:
+//! docs/formats/data.md.
 
 use bytes::Bytes;
 use espalier_types::vint;
@@ -138,7 +139,7 @@ impl RowVisitor for RowBuilder<'_> {
 pub struct RowDeletions {
     /// The deletion that [`HAS_DELETION`] announces.
     pub ordinary: DeletionTime,
-    /// The shadowable deletion of ScyllaDB, which follows.
+    /// The shadowable deletion of ScyllaDB, which follows the ordinary deletion.
     pub following: DeletionTime,
     /// The extended flags of the deletions.
     pub extended: u8,
@@ -167,7 +168,8 @@ impl RowDeletions {
 ///
 /// # Errors
 ///
-/// Fails if a column is not among the header's, or if a cell does not have the form of its column.
+/// Fails if a column is not among the header's, or if a cell does not have the form of its column
+/// or is larger than a reader accepts.
 #[inline]
 pub fn write_row_body(
     columns: &EncodedColumns,

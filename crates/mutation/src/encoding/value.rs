@@ -1,6 +1,6 @@
-//! Values of simple cells and of clusterings: bare if the type has a fixed length, else after a
-//! vint length. A flag marks a value of zero length, which has no bytes. Format:
-//! docs/formats/data.md.
+//! Reads and writes the values of cells and of clusterings: bare if the type has a fixed length,
+//! else after a vint length. Values in complex columns always have the length. A flag marks a value
+//! of zero length, which has no bytes. Format: docs/formats/data.md.
 
 use espalier_types::{CqlType, vint};
 

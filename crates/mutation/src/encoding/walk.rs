@@ -1,5 +1,5 @@
 //! The walk over the body of a row. Only this code implements the order of liveness, deletions,
-//! columns and cells. A visitor gets each part in place, in the order of the bytes.
+//! columns and cells. A visitor receives each part in place, in the order of the bytes.
 //!
 //! | visitor | what it makes of a row |
 //! | --- | --- |
@@ -50,12 +50,13 @@ pub trait RowVisitor {
     /// The header then has fewer than 64 columns, all of them simple.
     const IS_UNIFORM: bool = false;
 
-    /// Begins the row. Returns the number of the header's first columns that the visitor takes. The
+    /// Begins the row. Returns the number of the header's first columns that the visitor reads. The
     /// walk ends before the cell of any other column.
     fn begin(&mut self, row: &RowStart) -> Decoded<usize>;
 
     /// Receives the set of the row's columns, a bit for each, and their number. The walk does not
-    /// call it if the header has 64 columns or more.
+    /// call it if the header has 64 columns or more, or if [`Self::begin`] returned 0 for a header
+    /// that has columns.
     #[inline]
     fn subset(&mut self, _present: u64, _count: u32) {}
 
@@ -78,13 +79,13 @@ pub trait RowVisitor {
 }
 
 /// Walks over the body of a row, after its clustering and the lengths of an SSTable. `flags` and
-/// `extended` are the flags of its head. Returns whether the visitor took all columns, so that
+/// `extended` are the flags of its head. Returns whether the visitor reads all columns, so that
 /// `input` is at the end of the body.
 ///
 /// # Errors
 ///
-/// Fails if the bytes end inside the body, do not follow the format, or the visitor refuses the
-/// row.
+/// Fails if the bytes end inside the body or do not follow the format, or if the visitor refuses
+/// the row.
 #[inline(always)]
 pub fn walk_row_body<V: RowVisitor>(
     input: &mut DataInput<'_>,

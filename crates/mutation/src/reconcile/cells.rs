@@ -29,7 +29,7 @@ pub fn cell_wins(left: &Cell, right: &Cell) -> bool {
     left.value >= right.value
 }
 
-/// Returns the cell that stays; for counters the merge of both.
+/// Returns the cell that stays; for counters without a tombstone, the merge of both.
 pub fn reconcile_cells(left: Cell, right: Cell, is_counter: bool) -> Cell {
     if is_counter && !left.is_tombstone() && !right.is_tombstone() {
         return merge_counters(&left, &right);

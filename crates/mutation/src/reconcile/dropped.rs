@@ -1,7 +1,7 @@
 //! Removes cells of dropped columns. Source: docs/formats/data.md.
 //!
-//! A cell counts if its column exists and the cell was written after the latest drop of a column of
-//! that name. The rule does not depend on where the cell lies. Memtables, the commit log and
+//! A cell is valid if its column exists and the cell was written after the latest drop of a column
+//! of that name. The rule does not depend on where the cell lies. Memtables, the commit log and
 //! updates of views call [`remove_dropped`]. Readers of files, which identify columns by position,
 //! call [`is_before_drop`](crate::schema::is_before_drop).
 

@@ -34,7 +34,7 @@ pub struct UnfilteredMerger<S> {
     pub(super) sources: Vec<Source<S>>,
     pub(super) partition_deletion: DeletionTime,
     pub(super) known_empty: Option<Box<dyn KnownEmpty>>,
-    /// The number of fragments that were read and not returned.
+    /// The number of steps that returned nothing, and of heads that a leap dropped.
     pub(super) dropped: u64,
     /// Once `dropped` reaches this, the merge ends at the next row that it drops, and keeps it in
     /// `stopped_at`.
@@ -69,7 +69,7 @@ impl<S: UnfilteredStream> MergedPartition<S> {
 
     /// Merges streams for a reader of visible rows.
     ///
-    /// Returns rows only, and none that holds nothing but tombstones. Skips ranges that
+    /// Returns no markers, and drops rows that hold only tombstones. Skips ranges that
     /// `known_empty` reports. The header is the same as that of [`Self::new`].
     ///
     /// # Errors
@@ -84,7 +84,8 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         Self::open(table, direction, streams, Wanted::VisibleRows, known_empty)
     }
 
-    /// Returns the number of fragments that were read and not returned so far.
+    /// Returns the number of fragments that the merge has dropped so far. Rows or markers of
+    /// several streams at one position count once.
     pub fn dropped(&self) -> u64 {
         self.merger.dropped
     }

@@ -1,4 +1,4 @@
-//! Reconciles writes by CQL's rules: which of two writes stays.
+//! Decides by CQL's rules which of two writes stays.
 //!
 //! The later timestamp wins; at equal timestamps a deletion wins over a value, an expiring cell
 //! over one that does not expire, then the later deletion or expiry, and then the greater value.

@@ -60,7 +60,7 @@ pub fn merge_rows(table: &TableMetadata, mut left: Row, mut right: Row) -> Row {
 }
 
 /// Removes the counter cells that `active` covers before a merge. The merged cell has the later
-/// timestamp of both, so it would bring back the shares of a deleted one.
+/// timestamp of both, so it would bring back the shares of a deleted cell.
 pub(super) fn remove_deleted_counters(table: &TableMetadata, row: &mut Row, active: DeletionTime) {
     if table.is_counter() && !active.is_live() {
         remove_deleted(row, active);
@@ -99,8 +99,8 @@ fn merge_columns(
             let compare = |a: &Bytes, b: &Bytes| table.compare_paths(id, a, b);
             ColumnData::Complex(merge_complex(l, r, is_counter, compare))
         }
-        // A column cannot be both, and the reader refuses a file that says so. The complex column
-        // stays.
+        // A column cannot be both simple and complex, and the reader refuses a file that says so.
+        // The complex column stays.
         (complex @ ColumnData::Complex(_), _) | (_, complex @ ColumnData::Complex(_)) => complex,
     }
 }
@@ -156,9 +156,10 @@ fn reconcile_elements(
 /// Removes from a row the data that `active` (a partition or range deletion) covers; returns
 /// whether anything is left.
 ///
-/// A row deletion that does not supersede `active` is removed too. A deletion of a complex column
-/// is removed if `active` supersedes it; an equal one stays. A shadowable deletion that is not void
-/// is applied as well, so this call must come after all merging.
+/// A row deletion that does not supersede `active` is removed too. The strongest deletion then
+/// applies to the columns: the deletion of a complex column is removed if the strongest one
+/// supersedes it, and stays if both are equal. A shadowable deletion that is not void is applied as
+/// well, so this call must come after all merging.
 pub fn apply_deletion(row: &mut Row, active: DeletionTime) -> bool {
     let mut strongest = active;
     if row.deletion.supersedes(&active) {

@@ -180,13 +180,12 @@ impl IndexMetadata {
         })
     }
 
-    /// Returns the analysis of the indexed texts, if the index lists them as a whole.
+    /// Returns the analysis of the indexed texts; the default if the index lists only their terms.
     pub fn analysis(&self, table: &TableMetadata) -> TextAnalysis {
         self.analysis_with(self.term_index(table).as_ref())
     }
 
-    /// Returns the analysis, as [`Self::analysis`], of an index whose properties for terms are
-    /// `terms`.
+    /// Returns [`Self::analysis`] of an index whose [`Self::term_index`] is `terms`.
     pub(crate) fn analysis_with(&self, terms: Option<&TermIndex>) -> TextAnalysis {
         if self.is_sasi() {
             return match terms.map(|terms| &terms.analyzer) {
@@ -206,8 +205,8 @@ impl IndexMetadata {
     }
 
     /// Returns a text that changes if the entries of the index do: its target, the kind and the
-    /// type of its column, the analysis of texts, and the similarity if the column has vectors.
-    /// Files of entries store it.
+    /// type of its column, the similarity if the column has vectors, the terms that a SASI index
+    /// lists, and the analysis of texts. Files of entries store it.
     pub fn signature(&self, table: &TableMetadata) -> String {
         let Some(column) = self.column_of(table) else { return String::new() };
         let (target, kind) = (self.target(), column.kind.name());

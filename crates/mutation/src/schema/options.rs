@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 /// The options of a table.
 ///
-/// The defaults are Cassandra 5.0's. The default compaction strategy is the one of Cassandra's
-/// `cassandra_latest.yaml`.
+/// The defaults are Cassandra 5.0's, except for the compaction strategy, which is that of
+/// Cassandra's `cassandra_latest.yaml`.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(missing_docs)]
 pub struct TableOptions {

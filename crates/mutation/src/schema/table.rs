@@ -139,8 +139,9 @@ impl TableBuilder {
 
     /// Returns the id of a new column.
     ///
-    /// A column that is added again gets its former id, so that memtables show its cells after the
-    /// drop. Files do so too, because they identify columns by name.
+    /// A column that is added again with the same kind gets its former id, so that memtables show
+    /// the cells that were written after the drop. Files show these cells too, because they
+    /// identify columns by name.
     fn id_of_new(&mut self, name: &str, kind: ColumnKind, is_complex: bool) -> ColumnId {
         match self.dropped_ids.remove(name) {
             Some(former) if former.kind == kind && former.is_complex == is_complex => former.id,

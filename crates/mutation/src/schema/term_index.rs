@@ -28,7 +28,7 @@ pub enum TermMode {
     Prefix,
     /// The index finds terms by any part.
     Contains,
-    /// The index finds values, few rows each.
+    /// The index finds values. Each value is expected in few rows.
     Sparse,
 }
 
@@ -61,7 +61,7 @@ impl TermIndex {
     /// Makes the properties from the options of an index on a column of this type.
     ///
     /// # Errors
-    /// Cassandra's reason to refuse the options.
+    /// Returns Cassandra's reason to refuse the options.
     pub fn from_options(
         options: &BTreeMap<String, String>,
         column_type: &CqlType,

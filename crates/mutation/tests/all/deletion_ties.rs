@@ -1,7 +1,7 @@
-//! Tests deletions of the same time of which one encloses the other. The same deletions must stay
-//! as in a memtable of Cassandra, because the digests of reads count them. Such deletions are
-//! common: the deletion of a row at time t, and the overwrite of one of its collections at t + 1,
-//! which deletes the old elements at t.
+//! Tests deletions of one timestamp, one of which encloses the other. Those that stay must be the
+//! same as in a memtable of Cassandra, because the digests of reads include them. Such deletions
+//! are common: the deletion of a row at time t, and the overwrite of one of its collections at t +
+//! 1, which deletes the old elements at t.
 
 use std::sync::Arc;
 

@@ -1,5 +1,5 @@
-//! Tests of mutations and of their reconciliation, in one binary: to build a test binary takes as
-//! long as to run its tests.
+//! Tests of mutations and of their reconciliation, in one binary, because building a test binary
+//! takes as long as running its tests.
 #![allow(clippy::unwrap_used)]
 
 mod deletion_ties;

@@ -1,8 +1,8 @@
 //! Encodes `decimal` by sign, exponent and mantissa, so that equal numbers of any scale encode
 //! alike.
 //!
-//! 0 is `80`. Another number v is |v| = 0.d1d2... × 100^e with base-100 digits, where d1 is not 0.
-//! Its encoding has four parts:
+//! 0 is `80`. For another number v, |v| = 0.d1d2... × 100^e with base-100 digits, where d1 is not
+//! 0. The encoding of v has four parts:
 //!
 //! - a header byte: the sign, and the number of the exponent's bytes;
 //! - the bytes of the exponent e;

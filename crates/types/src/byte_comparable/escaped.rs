@@ -69,7 +69,7 @@ pub fn decode_escaped(input: &mut &[u8]) -> Result<Vec<u8>, DecodeError> {
 ///
 /// # Errors
 ///
-/// As [`decode_escaped`].
+/// Returns the errors of [`decode_escaped`].
 pub fn decode_escaped_into(input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), DecodeError> {
     let mut source = Source::new(input, false);
     decode_from(&CqlType::Blob, &mut source, out)?;

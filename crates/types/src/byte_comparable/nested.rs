@@ -60,8 +60,8 @@ pub(super) fn encode_vector<F: Form>(
 
 /// Encodes a partition key of several columns in one value.
 ///
-/// The first component distinguishes static prefixes; each further one is followed by its
-/// end-of-component byte, which is signed.
+/// The first byte says whether the prefix is that of a static row. Each component is followed by
+/// its end-of-component byte, which is signed.
 pub(super) fn encode_composite<F: Form>(types: &[CqlType], value: &[u8], out: &mut Vec<u8>) {
     let (is_static, components) = collection::composite_components(value);
     out.push(if is_static { NULL } else { NEXT_COMPONENT });
@@ -104,7 +104,8 @@ pub(super) fn decode_map(
     decode_counted(ty, &[key, value], source, out)
 }
 
-/// Decodes groups of values of `types`, and writes their count in front of them.
+/// Decodes groups of one value for each of `types`, and writes the number of groups in front of
+/// them.
 fn decode_counted(
     ty: &CqlType,
     types: &[&CqlType],

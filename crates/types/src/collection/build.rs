@@ -1,5 +1,5 @@
-//! Builds frozen values. The builders trust the caller: they neither validate nor sort elements,
-//! unless the name says so.
+//! Builds frozen values. The builders trust the caller: they validate no elements, and sort them
+//! only if their documentation says so.
 //!
 //! A value of more than 2^31 bytes has no serialised form. Its lengths saturate, and validation
 //! refuses the result.

@@ -3,8 +3,8 @@
 use crate::collection::STATIC_COMPOSITE;
 use crate::{CqlType, ValueError, vint};
 
-/// Iterates over the elements of a frozen list or set; null is `None`. A zero-length value has no
-/// elements.
+/// Returns an iterator over the elements of a frozen list or set; null is `None`. A zero-length
+/// value has no elements.
 ///
 /// # Errors
 ///
@@ -14,8 +14,8 @@ pub fn elements(value: &[u8]) -> Result<Elements<'_>, ValueError> {
     Ok(Elements { remaining, rest })
 }
 
-/// Iterates over the entries of a frozen map. A null key or value is an error. A zero-length value
-/// has no entries.
+/// Returns an iterator over the entries of a frozen map. A null key or value is an error. A
+/// zero-length value has no entries.
 ///
 /// # Errors
 ///
@@ -25,13 +25,13 @@ pub fn entries(value: &[u8]) -> Result<Entries<'_>, ValueError> {
     Ok(Entries { values: Elements { remaining: remaining * 2, rest } })
 }
 
-/// Iterates over the fields of a tuple or UDT; null is `None`. The iterator ends where the bytes
-/// end. Further fields of the type are null.
+/// Returns an iterator over the fields of a tuple or UDT; null is `None`. The iterator ends where
+/// the bytes end. Further fields of the type are null.
 pub fn fields(value: &[u8]) -> Fields<'_> {
     Fields { rest: value }
 }
 
-/// Iterates over the elements of a vector.
+/// Returns an iterator over the elements of a vector.
 pub fn vector_elements<'a>(
     element: &CqlType,
     dimension: usize,
@@ -40,7 +40,7 @@ pub fn vector_elements<'a>(
     VectorElements { fixed: element.fixed_length(), remaining: dimension, rest: value }
 }
 
-/// Returns whether a composite is the prefix of a static row, and iterates over its components.
+/// Returns whether a composite is the prefix of a static row, and an iterator over its components.
 pub fn composite_components(value: &[u8]) -> (bool, CompositeComponents<'_>) {
     match value.strip_prefix(&STATIC_COMPOSITE.to_be_bytes()) {
         Some(rest) => (true, CompositeComponents { rest }),

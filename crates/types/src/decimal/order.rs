@@ -12,14 +12,15 @@ const LOG2_10_BILLIONTHS: u64 = 3_321_928_094;
 /// Compares two serialised decimals as numbers; bytes that are not a decimal come first.
 ///
 /// Never writes out the digits of a number. Most comparisons are decided without allocation,
-/// because the scales are equal, the signs differ, or the bit lengths differ. Otherwise the numbers
-/// are of nearly the same size, and one of them is multiplied by a power of ten. The multiplication
-/// takes memory linear in the longer unscaled value and time proportional to n^1.47 (Toom-Cook).
+/// because the scales are equal, the signs differ, both unscaled values fit into 128 bits, or the
+/// bit lengths differ. Otherwise the numbers are of nearly the same size, and one of them is
+/// multiplied by a power of ten. For a longer unscaled value of n bytes, the multiplication takes
+/// memory linear in n and time proportional to n^1.47 (Toom-Cook).
 pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
     let (Some(left), Some(right)) = (parts(left), parts(right)) else {
         return (left.len() >= 4).cmp(&(right.len() >= 4)).then_with(|| left.cmp(right));
     };
-    // Most columns hold one scale.
+    // Most columns hold values of one scale.
     if left.scale == right.scale {
         return varint::compare(left.unscaled, right.unscaled);
     }
@@ -79,8 +80,8 @@ impl Parts<'_> {
     }
 }
 
-/// Returns 5^power. For each bit of `power`, from the highest down, a step squares the result and
-/// multiplies it by 5 at most.
+/// Returns 5^power. For each bit of `power`, from the highest down, a step squares the result, and
+/// then multiplies it by 5 if the bit is set.
 fn power_of_five(power: u32) -> BigUint {
     let mut result = BigUint::from(1u32);
     for bit in (0..u32::BITS - power.leading_zeros()).rev() {

@@ -7,8 +7,8 @@ use crate::{CqlType, UserType, ValueError, collection};
 /// Prints the value as a CQL literal: `'it''s'`, `12`, `0xcafe`, `[1, 2]`, `{'a': 1}`, `(1, null)`,
 /// `{field: 1}`.
 ///
-/// A zero-length value of a type without a natural empty value is `null`. Bytes that are not a
-/// value of the type print as a blob.
+/// A zero-length value prints as `null`, except for texts, blobs, tuples, UDTs and most classes
+/// without a CQL name. Bytes that are not a value of the type print as a blob.
 pub fn to_cql_literal(ty: &CqlType, value: &[u8]) -> String {
     let mut out = String::new();
     print(ty, value, &mut out);

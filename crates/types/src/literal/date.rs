@@ -26,8 +26,7 @@ pub fn print_date(stored: u32) -> String {
     print_civil(civil_from_days(i64::from(stored) - EPOCH))
 }
 
-/// Returns the nanoseconds of a day for `hh:mm:ss[.fraction]`, or for a plain number of
-/// nanoseconds.
+/// Returns the nanoseconds of a day for `h:m:s[.fraction]`, or for a plain number of nanoseconds.
 pub fn parse_time(text: &str) -> Option<i64> {
     if let Some(nanos) = parse_integer(text) {
         return (0..NANOS_PER_DAY).contains(&nanos).then_some(nanos);

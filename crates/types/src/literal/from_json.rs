@@ -27,8 +27,8 @@ pub fn from_json(ty: &CqlType, text: &str) -> Result<Option<Bytes>, ValueError> 
 
 /// Returns the value of parsed JSON; see [`from_json`].
 ///
-/// Numbers and booleans may also be strings, and a collection or UDT may be a string that holds its
-/// JSON.
+/// Numbers and booleans may also be strings, and a collection, tuple, UDT or vector may be a string
+/// that holds its JSON.
 ///
 /// # Errors
 ///
@@ -40,7 +40,7 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
             reason: format!("Error decoding JSON string: {error}"),
             expected: "JSON",
         })?;
-        // Only one level is undone: a string in a string is not a collection.
+        // Only one level of quotes is removed: a string in a string is not a collection.
         if matches!(inner, Json::String(_)) {
             return Err(wrong_kind(ty, json));
         }
@@ -90,7 +90,8 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
             | CqlType::Timestamp,
             Json::Number(text),
         ) => from_text(ty, text)?,
-        // This is the form of zero in JSON. Cassandra prints it too, but does not read it back.
+        // An empty string is the duration of zero in JSON. Cassandra prints it too, but does not
+        // read it back.
         (CqlType::Duration, Json::String(text)) if text.is_empty() => from_text(ty, "0s")?,
         (_, Json::String(text)) if !is_nested => from_text(ty, text)?,
         _ => return Err(wrong_kind(ty, json)),

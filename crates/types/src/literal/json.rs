@@ -10,9 +10,10 @@ use crate::{CqlType, UserType, ValueError, collection};
 
 /// Prints the value as Cassandra's `toJson` and `SELECT JSON` do.
 ///
-/// Numbers and booleans print as such, NaN and infinities as `null`, blobs as `"0x..."`, sets,
-/// tuples and vectors as arrays, maps and UDTs as objects, and all others as strings. A zero-length
-/// number, UUID or date is `""`. Bytes that are not a value of the type print as a blob.
+/// Numbers and booleans print as such, NaN and infinities as `null`, blobs as `"0x..."`, lists,
+/// sets, tuples and vectors as arrays, maps and UDTs as objects, and all others as strings. A
+/// zero-length number, UUID or date is `""`. Bytes that are not a value of the type print as a
+/// blob.
 pub fn to_json(ty: &CqlType, value: &[u8]) -> String {
     let mut out = String::new();
     push_json(ty, value, &mut out);

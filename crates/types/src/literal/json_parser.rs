@@ -18,7 +18,7 @@ pub enum Json {
     Bool(bool),
     /// A number as it was written.
     Number(String),
-    /// A string without its escapes.
+    /// A string, with its escapes decoded.
     String(String),
     /// An array.
     Array(Vec<Json>),

@@ -67,7 +67,7 @@ pub(super) fn null_inside(ty: &CqlType) -> ValueError {
     text_error(reason.to_owned(), "a value")
 }
 
-/// Returns the error for a tuple or vector of another length.
+/// Returns the error for a tuple or vector of a wrong length.
 pub(super) fn wrong_length(ty: &CqlType, expected: usize, items: &[Json]) -> ValueError {
     let text = java_list(items);
     let reason = match ty {
@@ -105,7 +105,7 @@ fn java_class(json: &Json) -> &'static str {
 /// Maximum length of a value in an error, in bytes; a longer one is cut.
 const MAX_SHOWN: usize = 200;
 
-/// Returns a value as Java prints it.
+/// Returns a value as Java prints it, cut to [`MAX_SHOWN`] bytes.
 fn java_text(json: &Json) -> String {
     let mut text = String::new();
     print(json, &mut text);

@@ -16,7 +16,7 @@ const MAX_WORK: usize = MAX_LARGE_NUMBERS * MAX_NUMBER_BYTES * MAX_NUMBER_BYTES;
 /// Refuses a `varint` or `decimal` that exceeds [`MAX_NUMBER_BYTES`].
 ///
 /// # Errors
-/// [`ValueError::TooLarge`].
+/// Returns [`ValueError::TooLarge`] for such a number.
 pub fn check_number(ty: &CqlType, value: &[u8]) -> Result<(), ValueError> {
     if value.len() > MAX_NUMBER_BYTES && matches!(ty, CqlType::Varint | CqlType::Decimal) {
         return Err(too_large(ty, value.len()));
@@ -27,7 +27,7 @@ pub fn check_number(ty: &CqlType, value: &[u8]) -> Result<(), ValueError> {
 /// Refuses a value whose numbers take too long to print.
 ///
 /// # Errors
-/// [`ValueError::TooLarge`].
+/// Returns [`ValueError::TooLarge`] for such a value.
 pub fn check_printable(ty: &CqlType, value: &[u8]) -> Result<(), ValueError> {
     if value.len() <= MAX_NUMBER_BYTES || !has_numbers(ty) {
         return Ok(());

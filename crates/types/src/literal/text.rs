@@ -16,8 +16,9 @@ use crate::{CqlType, ValueError, collection, decimal, varint};
 ///
 /// # Errors
 ///
-/// Returns an error if `text` is not a value of the type, and for collections, UDTs and vectors,
-/// which have CQL literals and JSON instead.
+/// Returns an error if `text` is not a value of the type, and for types without a plain text:
+/// collections, UDTs and vectors, which have CQL literals and JSON instead, and most classes
+/// without a CQL name.
 pub fn from_text(ty: &CqlType, text: &str) -> Result<Bytes, ValueError> {
     if let CqlType::Tuple(types) = ty {
         return parse_tuple(ty, types, text);
@@ -75,7 +76,8 @@ pub fn from_text(ty: &CqlType, text: &str) -> Result<Bytes, ValueError> {
 /// Prints a scalar as the text that [`from_text`] reads back, and collections, tuples, UDTs and
 /// vectors as CQL literals.
 ///
-/// An empty value is an empty text. Bytes that are not a value of the type print as hex digits.
+/// An empty value is an empty text. Bytes that are not a value of the type print as hex digits, for
+/// most types behind `0x`.
 pub fn to_text(ty: &CqlType, value: &[u8]) -> String {
     if value.is_empty() {
         return String::new();

@@ -5,7 +5,7 @@ use crate::literal::date::{parse_integer, print_civil, split_date};
 use crate::literal::zone::parse_zone;
 
 /// Parses a timestamp into milliseconds. The text is a number of milliseconds, `yyyy-mm-dd[zone]`,
-/// or `y-m-d(T| )h:m[:s][.fraction][zone]`.
+/// or `y-m-d(T| )h:m[:s[.fraction]][zone]`.
 ///
 /// The default zone is UTC. Digits behind the third of the fraction are ignored. As in Cassandra, a
 /// day that the month does not have becomes its last day, 24:00 is the next midnight, and the

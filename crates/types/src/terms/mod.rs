@@ -16,7 +16,7 @@ const MAX_TERM_BYTES: usize = 1024;
 /// An analyzer, which makes terms of a text.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TermAnalyzer {
-    /// The analysed text is the one term.
+    /// The whole analysed text is the only term.
     Whole(TextAnalysis),
     /// The parts between delimiters are the terms.
     Delimiter(char),

@@ -13,7 +13,7 @@ use crate::LetterCase;
 pub struct StandardAnalyzer {
     /// The case of the terms.
     pub case: LetterCase,
-    /// The language of stop words and stems: the first two letters of its locale. Without a
+    /// The language of stop words and stems: the first two letters of the index's locale. Without a
     /// language, no words are stop words or stemmed.
     pub language: Option<[u8; 2]>,
     /// True if stop words are left out.

@@ -2,8 +2,8 @@
 //! does.
 //!
 //! The analyzer follows Unicode 6.3 and has two rules that the crate unicode-segmentation lacks: a
-//! colon between letters belongs to a word, and letters of scripts that are written without spaces
-//! (Thai, Lao, Khmer, Myanmar) are one word.
+//! colon between letters belongs to a word, and consecutive letters of scripts that are written
+//! without spaces (such as Thai, Lao, Khmer and Myanmar) are one word.
 
 use unicode_segmentation::UnicodeSegmentation;
 

@@ -84,9 +84,9 @@ impl CqlType {
     /// Reads a type as [`CqlType::cql_name`] prints it (`system_schema.columns`,
     /// `system_schema.types`).
     ///
-    /// `resolve` looks up the names of UDTs, with or without `keyspace` in front. `frozen` may be
-    /// left out inside frozen types, tuples and vectors, where everything is frozen, but not inside
-    /// other collections.
+    /// `resolve` looks up a UDT by its name alone. In `text`, the name may follow `keyspace` and a
+    /// dot. `frozen` may be left out inside frozen types, tuples and vectors, where everything is
+    /// frozen, but not inside other collections.
     ///
     /// # Errors
     ///

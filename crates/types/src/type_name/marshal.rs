@@ -99,8 +99,9 @@ impl CqlType {
     ///
     /// # Errors
     ///
-    /// Returns an error for a wrong syntax, and for `ReversedType`, which is not a type of values
-    /// (see [`CqlType::parse_marshal_maybe_reversed`]).
+    /// Returns an error for a wrong syntax, for a type beyond the limits of nesting or of vectors,
+    /// and for `ReversedType`, which is not a type of values (see
+    /// [`CqlType::parse_marshal_maybe_reversed`]).
     pub fn parse_marshal(text: &str) -> Result<Self, TypeParseError> {
         match Self::parse_marshal_maybe_reversed(text)? {
             (ty, false) => Ok(ty),
@@ -113,7 +114,8 @@ impl CqlType {
     ///
     /// # Errors
     ///
-    /// Returns an error for a wrong syntax.
+    /// Returns an error for a wrong syntax, and for a type beyond the limits of nesting or of
+    /// vectors.
     pub fn parse_marshal_maybe_reversed(text: &str) -> Result<(Self, bool), TypeParseError> {
         let mut scanner = Scanner::new(text);
         let parsed = match class(&mut scanner)? {

@@ -1,4 +1,4 @@
-//! Encoding, decoding and comparing agree for every type, including nested ones.
+//! Tests that encoding, decoding and comparing agree for every type, including nested ones.
 
 use std::cmp::Ordering;
 

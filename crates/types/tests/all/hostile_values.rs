@@ -1,4 +1,4 @@
-//! Values as odd as their types allow cause no panic and no endless loop.
+//! Tests that values as odd as their types allow cause no panic and no endless loop.
 
 use espalier_types::{CqlType, byte_comparable, decimal, literal, varint};
 

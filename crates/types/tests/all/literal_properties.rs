@@ -1,4 +1,4 @@
-//! A printed value is read back as the same value.
+//! Tests that a printed value is read back as the same value.
 
 use crate::support::arbitrary::{any_type, scalar, values};
 use espalier_types::CqlType;

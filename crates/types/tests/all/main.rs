@@ -1,5 +1,5 @@
-//! Tests of types and of their byte-comparable form, in one binary: to build a test binary takes as
-//! long as to run its tests.
+//! Tests of types and of their byte-comparable form, in one binary, because building a test binary
+//! takes as long as running its tests.
 #![allow(clippy::unwrap_used)]
 
 mod byte_comparable_properties;

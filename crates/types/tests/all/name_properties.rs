@@ -1,4 +1,4 @@
-//! Printing and reading a type name are inverse to each other.
+//! Tests that printing and reading a type name are inverse to each other.
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The picks of files for their tombstones.
+//! Tests the picks of files for their tombstones.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Invalid options, and Cassandra's error texts for them.
+//! Tests that invalid options are refused with Cassandra's error texts.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! The picks of each strategy from the same files, as text.
+//! Compares the picks of each strategy from the same files with a text.
 
 use insta::assert_snapshot;
 

@@ -1,4 +1,4 @@
-//! The score of a strategy, and its number of pending compactions.
+//! Tests the scores of strategies, and their numbers of pending compactions.
 
 use super::*;
 

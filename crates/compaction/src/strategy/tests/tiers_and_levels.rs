@@ -1,4 +1,4 @@
-//! The picks of the size-tiered, the time-window and the leveled strategy.
+//! Tests the picks of the size-tiered, the time-window and the leveled strategy.
 
 use super::*;
 
@@ -52,7 +52,7 @@ fn level_0_goes_up_with_all_that_it_meets() {
     assert_eq!(picked(&levels, &files, &[]), [vec![1, 2, 3, 4, 11]]);
     let pick = &levels.picks(&candidates(&files, &[]))[0];
     assert_eq!((pick.level, &pick.split), (1, &Split::Bytes(10 * MIB)));
-    // The file of level 1 that they overlap is being compacted.
+    // The file of level 1 that the files of level 0 overlap is being compacted.
     let busy = [files.remove(4)];
     assert!(picked(&levels, &files, &busy).is_empty());
     // No pick waits for files that cannot be compacted.

@@ -1,4 +1,4 @@
-//! The picks of the unified strategy, and the parts of its outputs.
+//! Tests the picks of the unified strategy, and the parts of its outputs.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! A member whose connections have TLS: it joins, stores a batch, refuses strangers, verifies
+//! Tests a member whose connections have TLS: it joins, stores a batch, refuses strangers, verifies
 //! addresses, and reads new certificates. A flood of connections without a handshake keeps no peer
 //! out.
 #![allow(clippy::disallowed_methods, reason = "certificates are written before anything runs")]

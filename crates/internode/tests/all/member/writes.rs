@@ -1,5 +1,5 @@
-//! Writes that a member passes on: batches of other coordinators, hints for other replicas, and
-//! writes that name further replicas.
+//! Tests writes that a member passes on: batches of other coordinators, hints for other replicas,
+//! and writes that name further replicas.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Commits whose ballots are older than a truncation, very old, or of the same microsecond.
+//! Tests commits whose ballots are older than a truncation, very old, or of the same microsecond.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Requests about a partition of which the member is no replica.
+//! Tests requests about a partition of which the member is no replica.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Partitions in memory with streams that skip as a test demands.
+//! Makes streams of partitions in memory, which skip as a test demands.
 #![allow(clippy::unwrap_used)]
 
 use std::{

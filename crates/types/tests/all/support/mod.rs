@@ -1,4 +1,4 @@
-//! Shared helpers of the tests: hex, escapes, and the lines of a vector file.
+//! Helpers that the tests share: hex digits, escapes, and the lines of a file of test vectors.
 
 #![allow(dead_code)]
 
