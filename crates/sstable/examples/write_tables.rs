@@ -111,7 +111,7 @@ fn header(key: DecoratedKey) -> PartitionHeader {
     PartitionHeader { key, deletion: DeletionTime::LIVE, static_row: None }
 }
 
-/// Mixes a counter into what looks random (SplitMix64).
+/// Returns a pseudo-random number for a counter (SplitMix64).
 fn mixed(counter: u64) -> u64 {
     let mut value = counter.wrapping_mul(0x9E37_79B9_7F4A_7C15);
     value = (value ^ (value >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
@@ -119,8 +119,8 @@ fn mixed(counter: u64) -> u64 {
     value ^ (value >> 31)
 }
 
-/// Returns the keys that `key` makes of 0 to `count`, in order of their tokens. It makes a part of
-/// the tokens at a time and hashes each key for each part.
+/// Returns the keys that `key` makes of 0 to `count`, in order of their tokens. It makes the keys
+/// of one part of the token range at a time, and hashes each key once for each part.
 fn sorted_keys(count: u64, key: impl Fn(u64) -> Bytes) -> impl Iterator<Item = DecoratedKey> {
     let parts = (count / 500_000 + 1).next_power_of_two();
     let shift = 64 - parts.trailing_zeros();

@@ -61,8 +61,8 @@ impl AppendFile {
         self.buffer.len() >= BUFFER_BYTES
     }
 
-    /// Writes the buffer once it is large. The caller must call it between appends, because it
-    /// bounds memory.
+    /// Writes the buffer once it is large. The caller must call this between appends, to bound
+    /// memory.
     #[inline]
     pub(crate) async fn flush_if_large(&mut self) -> Result<()> {
         if !self.is_large() { Ok(()) } else { self.flush().await }

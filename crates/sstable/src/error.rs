@@ -43,7 +43,7 @@ pub enum SSTableError {
         file: FileName,
         /// The offset in the file; in Data.db of a compressed table the offset before compression.
         offset: u64,
-        /// The expected and the found value.
+        /// The fault, often as the expected and the found value.
         reason: String,
     },
     /// The file may be right, but this version of Espalier cannot read or write it.
@@ -70,7 +70,7 @@ pub enum SSTableError {
         /// The component that exists.
         found: String,
     },
-    /// The caller wanted to write something that the format cannot hold, or in the wrong order.
+    /// The caller's input is out of order, or the format cannot hold it.
     #[error("cannot write {file}: {reason}")]
     Rejected {
         /// The file that was being written.

@@ -1,13 +1,12 @@
-//! A file that is written from front to back around the kernel's page cache, while its owner makes
-//! the next bytes.
+//! A file that is written from front to back by direct I/O, while its owner makes the next bytes.
 //!
-//! The kernel's cache would hold pages that no reader uses, because files are read around it, and
-//! copying into it takes a sixth of the core time of a compaction. Bytes are gathered in pieces of
-//! whole pages; at most one piece is being written at any time. The last piece, which may end
-//! anywhere, goes through the kernel's cache. If the write of a piece fails, the call that starts
-//! the next write or ends the file returns the error. Disk space is allocated ahead of the writes,
-//! because the kernel runs each write that extends a file in a thread of its own, which waits for
-//! the disk.
+//! The kernel's page cache would hold pages that no reader uses, because SSTables are read by
+//! direct I/O. To copy bytes into that cache takes a sixth of the core time of a compaction. Bytes
+//! are gathered in pieces of whole pages; at most one piece is being written at any time. The last
+//! piece, which may end anywhere, goes through the kernel's cache. If the write of a piece fails,
+//! the call that starts the next write or ends the file returns the error. Disk space is allocated
+//! ahead of the writes, because the kernel runs each write that extends a file in a worker thread,
+//! which waits for the disk.
 //!
 //! The caller can make bytes directly in the piece ([`WriteBehindFile::append_with`]), if the piece
 //! has room for their maximum length.
@@ -139,7 +138,7 @@ impl WriteBehindFile {
     }
 
     /// Writes the full pieces one after another, and returns while the last of them is being
-    /// written. The caller must call it between appends, because it bounds memory.
+    /// written. The caller must call this between appends, to bound memory.
     #[inline]
     pub(crate) async fn flush_if_large(&mut self) -> Result<()> {
         if self.full.is_empty() { Ok(()) } else { self.write_full().await }

@@ -1,5 +1,5 @@
 //! This module computes the checksums of pages while a file is written from front to back, and
-//! verifies them when a page is read.
+//! verifies a page that a reader has read.
 
 use espalier_runtime::file::PAGE_BYTES;
 

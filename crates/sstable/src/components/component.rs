@@ -21,7 +21,7 @@ pub enum Component {
     Partitions,
     /// The tries of the rows of large partitions.
     Rows,
-    /// Metadata that only ScyllaDB uses.
+    /// Metadata for ScyllaDB.
     Scylla,
     /// Statistics, and the header that is needed to read Data.db.
     Statistics,

@@ -2,7 +2,7 @@
 //! docs/formats/components.md.
 //!
 //! While an SSTable is written, the file is named TemporaryTOC.txt, as in ScyllaDB, and the last
-//! step renames it. A removal begins by renaming it back. Files with TemporaryTOC.txt are therefore
+//! step renames it. A removal first renames TOC.txt back. Files with TemporaryTOC.txt are therefore
 //! garbage. An SSTable without either file has lost its table of contents, and Espalier never
 //! guesses whether it is complete.
 
@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use super::Component;
 use crate::error::{FileName, Result, SSTableError};
 
-/// Returns the text for a set of components, which includes the table of contents itself. It is
-/// sorted by name as in Cassandra.
+/// Returns the text for a set of components, which includes the table of contents itself. Its lines
+/// are sorted by name, as in Cassandra.
 pub fn format_toc(components: &BTreeSet<Component>) -> String {
     let mut names: Vec<_> = components.iter().map(|component| component.name()).collect();
     names.sort_unstable();

@@ -70,7 +70,8 @@ impl Compressor {
     ///
     /// # Errors
     /// Returns [`SSTableError::Unsupported`] for an unknown class, and [`SSTableError::Rejected`]
-    /// for an option that Cassandra's class does not have, because Cassandra would reject the file.
+    /// for an option or a value that Cassandra's class does not accept, because Cassandra would
+    /// reject the file.
     pub fn with_options(
         file: &FileName,
         class: &str,
@@ -90,7 +91,8 @@ impl Compressor {
                     let parsed = value.parse().ok().filter(|level| levels.contains(level));
                     *level = parsed.ok_or_else(wrong)?;
                 }
-                // Espalier has one LZ4 compressor. Both of Cassandra's can read its blocks.
+                // Espalier has one LZ4 compressor. Both of Cassandra's LZ4 compressors can read its
+                // blocks.
                 (Self::Lz4, "lz4_compressor_type" | "lz4_high_compressor_level") => {}
                 _ => return Err(wrong()),
             }

@@ -16,7 +16,7 @@ use crate::{
 };
 
 /// Maximum chunk length in bytes. The format allows more, but no writer uses it. A chunk is held
-/// whole in memory, and a few bytes of Zstandard can expand to one.
+/// whole in memory, and a few bytes of Zstandard can expand to the length of a chunk.
 pub(crate) const MAX_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
 /// Maximum length in bytes of a head without a dictionary.
 pub(crate) const SHORT_HEAD_LENGTH: usize = 64 * 1024;

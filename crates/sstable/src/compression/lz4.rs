@@ -9,8 +9,8 @@ use lz4::block::{compress_bound, compress_to_buffer, decompress_to_buffer};
 const MAX_BYTES: usize = i32::MAX as usize;
 /// Maximum distance in bytes of a reference in a block.
 const REACH: usize = 65_535;
-/// The value of the first length field that announces more length bytes. Each of these adds up to
-/// 255.
+/// The value of the first length field that announces more length bytes. Each of these bytes adds
+/// up to 255 to the length.
 const SHORT_LITERALS: usize = 15;
 
 /// Returns the maximum compressed length of `plain` bytes.

@@ -39,8 +39,9 @@ impl DataFile {
         SSTableError::corrupt(self.table.name(), found, reason)
     }
 
-    /// Makes the shortfall of a Data.db that must have at least `least` bytes according to the
-    /// component `says`. `lost` is the number of the first chunk that is not wholly in the file.
+    /// Makes the shortfall of a Data.db that must have at least `least` bytes. `says` is the
+    /// component that requires them. `lost` is the number of the first chunk that is not wholly in
+    /// the file.
     fn too_short(&self, least: u64, says: &str, lost: u64) -> Shortfall {
         let length = self.file.length();
         let reason =
@@ -49,7 +50,8 @@ impl DataFile {
         Shortfall { error: self.corrupt(length, reason), begins }
     }
 
-    /// Checks that CRC.db has as many checksums as Data.db has chunks.
+    /// Compares the number of checksums in CRC.db with the number of chunks in Data.db. Fewer or
+    /// incomplete checksums are an error, and more checksums are a shortfall.
     async fn check_checksums(&self, chunk_length: u64) -> Result<Option<Shortfall>> {
         let chunks = self.length.div_ceil(chunk_length);
         let expected = 4 + 4 * chunks;

@@ -4,7 +4,7 @@
 //! * A column that the table has dropped is parsed and discarded. A column that the table never had
 //!   is an error, because no statement has dropped its data.
 //! * A column that was dropped and added again keeps cells that are newer than the drop.
-//! * Types may differ as far as Cassandra's ALTER statements allow. The file's type tells where a
+//! * Types may differ as far as Cassandra's ALTER statements allow. The file's type decides where a
 //!   value ends; the value itself is kept as bytes.
 //! * Columns of the static row of a compact table may be the table's regular ones (then
 //!   [`FileLayout::is_static_compact`]).
@@ -60,7 +60,7 @@ pub(crate) struct FileLayout {
     pub(crate) ranking: Ranking,
     pub(crate) statics: Vec<FileColumn>,
     pub(crate) regulars: Vec<FileColumn>,
-    /// True if the static row is the one row of the partition.
+    /// True if the static row is the only row of the partition.
     pub(crate) is_static_compact: bool,
 }
 

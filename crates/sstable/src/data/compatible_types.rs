@@ -52,13 +52,14 @@ pub fn reads_values_of(read: &CqlType, written: &CqlType) -> bool {
     }
 }
 
-/// Returns whether the types also sort alike, which a search by order needs.
+/// Returns whether values of `written` are also values of `read` and both types order them equally.
+/// A search by order needs both.
 pub(crate) fn sorts_as(read: &CqlType, written: &CqlType) -> bool {
     use CqlType::{Ascii, Bigint, Blob, Custom, Date, Int, Text, Time, Timestamp, Uuid, Varint};
     match (read, written) {
         (Blob, Text | Ascii) => true,
         (Blob, _) => read == written,
-        // These sort differently, or have another width in byte-comparable form.
+        // These types order values differently, or have another width in byte-comparable form.
         (Uuid, CqlType::Timeuuid | Custom(_)) | (Varint, Int | Bigint) | (Date, Int) => false,
         (Bigint | Timestamp | Time, Bigint | Timestamp | Custom(_)) => read == written,
         (Custom(_), Bigint | Timestamp) => false,

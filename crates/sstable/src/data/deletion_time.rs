@@ -81,7 +81,7 @@ pub enum UnstorableDeletion {
     LocalDeletionTime {
         /// In seconds since 1970.
         time: u32,
-        /// The latest that can be stored.
+        /// The latest second that can be stored.
         maximum: u32,
     },
 }

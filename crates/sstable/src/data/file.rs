@@ -1,9 +1,10 @@
 //! Data.db as chunks: compressed ones with their checksums after them, plain ones with checksums in
 //! CRC.db, or, for offline tools, plain ones without checksums.
 //!
-//! A look-up reads a whole chunk, compares its checksum, decompresses it and keeps it in the page
-//! cache; sequential reads go around the cache. The reader uses no byte of a chunk whose checksum
-//! is wrong. The offsets of chunks are read from pages of CompressionInfo.db when they are needed.
+//! A look-up reads a whole chunk, compares its checksum, decompresses it and, unless the reader is
+//! private, keeps it in the page cache. Sequential reads add nothing to the cache. The reader uses
+//! no byte of a chunk whose checksum is wrong. The offsets of chunks are read from pages of
+//! CompressionInfo.db when a read needs them.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -156,7 +157,8 @@ impl DataFile {
         }
     }
 
-    /// Returns the chunk that begins at this position before compression, if one does.
+    /// Returns the number of the chunk that begins at this position before compression, if there is
+    /// one.
     pub(crate) fn chunk_that_begins_at(&self, position: u64) -> Option<u64> {
         let length = self.chunk_length();
         (position.is_multiple_of(length) && position < self.length).then_some(position / length)
@@ -251,9 +253,9 @@ impl DataFile {
         pages.get(self.file.key(index))
     }
 
-    /// Returns chunk `index` from the cache, or reads it and caches it; a private reader reads
-    /// around the cache. The caller probably reads on up to the position `wanted_end`. So the same
-    /// read also takes the next chunks up to this position or up to a cached chunk, at most
+    /// Returns chunk `index` from the cache, or reads it and caches it; a private reader does not
+    /// cache it. The caller probably reads on up to the position `wanted_end`. So the same read
+    /// also takes the next chunks up to this position or up to a cached chunk, at most
     /// [`LOOK_UP_BYTES`].
     pub(crate) async fn chunk(&self, index: u64, wanted_end: u64) -> Result<Bytes> {
         let cache = self.file.cache();
@@ -275,7 +277,8 @@ impl DataFile {
         }
     }
 
-    /// Returns chunk `index` for a private reader; `ahead` keeps the chunks that are read along.
+    /// Returns chunk `index` for a private reader; `ahead` keeps the next chunks that the same read
+    /// takes.
     pub(crate) async fn chunk_privately(
         &self,
         index: u64,
@@ -310,7 +313,8 @@ impl DataFile {
         self.file.cache().holds(self.file.key(position / self.chunk_length()))
     }
 
-    /// Reads chunk `index`, and the chunks after it that the same read takes; caches the latter.
+    /// Reads chunk `index` and, in the same read, the next chunks up to `wanted_end`. Caches the
+    /// next chunks; the caller caches chunk `index`.
     async fn read_chunks(&self, index: u64, wanted_end: u64) -> Result<CachedPage> {
         let first = self.extent(index).await?;
         let count = self.chunks_to(index, wanted_end);

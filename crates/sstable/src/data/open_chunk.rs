@@ -10,7 +10,7 @@ use crate::{
     page_cache::CachedPage,
 };
 
-/// A stored chunk whose checksum is right, and the length of its content.
+/// A stored chunk whose checksum is right or which has none, and the length of its content.
 enum Checked<'a> {
     /// The content is stored uncompressed.
     Plain(usize),
@@ -104,7 +104,7 @@ impl DataFile {
     }
 
     /// Returns a remark if the chunk is the last one. No component stores the length of the last
-    /// chunk, so that a file without its last bytes looks like one with wrong bytes.
+    /// chunk, so a file without its last bytes looks like a file with wrong bytes.
     fn end_if_last(&self, extent: &Extent) -> String {
         let length = self.file.length();
         if extent.offset.saturating_add(extent.length as u64) >= length {

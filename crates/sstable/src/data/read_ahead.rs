@@ -1,5 +1,5 @@
-//! Reads Data.db from front to back around the page cache, in large pieces that hold several
-//! chunks.
+//! Reads Data.db from front to back in large pieces of several chunks, and adds nothing to the page
+//! cache.
 
 use bytes::Bytes;
 use espalier_runtime::{file::PageBuffer, trace};
@@ -47,7 +47,7 @@ impl ReadAhead {
 }
 
 impl DataFile {
-    /// Returns chunk `index` for a sequential reader: large reads, around the page cache.
+    /// Returns chunk `index` for a sequential reader, by large reads that bypass the page cache.
     pub(crate) async fn chunk_ahead(&self, index: u64, ahead: &mut ReadAhead) -> Result<Bytes> {
         self.chunk_behind(&[], index, ahead).await
     }

@@ -3,8 +3,9 @@
 //! Usually the window is a slice of one chunk, and no byte is copied. If a chunk ends inside a row,
 //! a sequential reader copies the rest of the window to a new window and decompresses the next
 //! chunk behind it. In all other cases, the stream joins a row that lies across chunks in memory of
-//! its own, and reads the next row from the chunk again. Memory: two chunks and the bytes that the
-//! caller wants at once, which are never more than the file has.
+//! its own, and reads the next row from the chunk again. Memory: two chunks, the piece of the file
+//! that was read ahead, and the bytes that the caller wants at once, which are never more than the
+//! file has.
 
 use bytes::{Bytes, BytesMut};
 
@@ -18,13 +19,14 @@ use crate::page_cache::Caching;
 enum Access {
     /// The stream reads through the page cache.
     Cached,
-    /// The stream reads through the page cache, for a scan that may end soon. After `left` more
-    /// chunks it reads around the cache, in large reads. After [`DataStream::use_cache`] the scan
-    /// reads all its chunks through the cache.
+    /// The stream reads the next `left - 1` chunks through the page cache, for a scan that may end
+    /// soon. Then it bypasses the cache and reads large pieces. After [`DataStream::use_cache`] the
+    /// scan reads all its chunks through the cache.
     Short { left: u32 },
-    /// The stream reads around the page cache, and at once no more than a look-up reads.
+    /// The stream uses cached chunks but caches none, and reads no more at once than a look-up
+    /// does.
     Private(ReadAhead),
-    /// The stream reads around the page cache, in large reads.
+    /// The stream bypasses the page cache and reads large pieces.
     Sequential(ReadAhead),
 }
 
@@ -42,7 +44,8 @@ pub(crate) struct DataStream {
     chunk: Option<(u64, Bytes)>,
     /// The position up to which the caller probably reads on.
     wanted_end: u64,
-    /// Number of chunks so far that directly followed the chunk before them, at most [`MAX_RUN`].
+    /// Number of chunks since the last jump, each directly after the chunk before it; at most
+    /// [`MAX_RUN`].
     run: u32,
 }
 
@@ -53,12 +56,12 @@ const RUN_BEGINS: u32 = 2;
 /// so at most 16.
 const MAX_RUN: u32 = 6;
 
-/// Number of chunks (arbitrary) after which a scan is not short any more. From there on it leaves
-/// the page cache unchanged.
+/// Number of the chunk (arbitrary) from which on a scan is not short any more, and leaves the page
+/// cache unchanged.
 const SHORT_SCAN_CHUNKS: u32 = 32;
 
 impl DataStream {
-    /// Makes a stream for look-ups. A file of a private reader is read around the cache.
+    /// Makes a stream for look-ups. The stream of a private reader adds no chunk to the cache.
     pub(crate) fn cached(file: DataFile, position: u64) -> Self {
         let access = match file.caching() {
             Caching::Shared => Access::Cached,
@@ -67,7 +70,7 @@ impl DataStream {
         Self::new(file, position, access)
     }
 
-    /// Makes a stream for reading much of the file in order, around the cache.
+    /// Makes a stream that reads much of the file in order and bypasses the cache.
     pub(crate) fn sequential(file: DataFile, position: u64) -> Self {
         let file = file.with_caching(Caching::Private);
         Self::new(file, position, Access::Sequential(ReadAhead::default()))
@@ -94,7 +97,8 @@ impl DataStream {
         self.wanted_end = end;
     }
 
-    /// Announces that the caller will read all of the file, if the stream is sequential.
+    /// Announces that the caller will read all of the file. A sequential stream then reads at least
+    /// `at_once_bytes` bytes at a time.
     pub(crate) fn expect_all(&mut self, at_once_bytes: usize) {
         if let Access::Sequential(ahead) = &mut self.access {
             ahead.at_once = at_once_bytes;
@@ -253,7 +257,8 @@ impl DataStream {
         Ok(())
     }
 
-    /// Counts a chunk that a short scan takes, and makes the stream sequential after the last one.
+    /// Counts a chunk that a short scan takes. Makes the stream sequential when the scan is not
+    /// short any more.
     fn count_short(&mut self) {
         let Access::Short { left } = &mut self.access else { return };
         *left = left.saturating_sub(1);

@@ -34,8 +34,8 @@ pub enum ChunkFormat {
 }
 
 impl ChunkFormat {
-    /// Plain chunks of one page: a look-up then reads no more than it needs. Cassandra writes
-    /// chunks of 64 KiB, and reads chunks of any length.
+    /// Plain chunks of one page, so that a look-up reads few bytes that it does not need. Cassandra
+    /// writes chunks of 64 KiB, and reads chunks of any length.
     pub const PLAIN: ChunkFormat = ChunkFormat::Plain { chunk_length: 4096 };
 }
 
@@ -133,7 +133,7 @@ impl DataWriter {
         &mut self.pending
     }
 
-    /// Returns the position of the buffer's first byte, the length of the buffer from which on the
+    /// Returns the position of the buffer's first byte, the length of the buffer at which the
     /// caller must call [`DataWriter::flush_chunks`], and the buffer, to which the caller appends
     /// uncompressed bytes.
     pub(crate) fn open_chunk(&mut self) -> (u64, usize, &mut Vec<u8>) {
@@ -214,7 +214,7 @@ impl DataWriter {
         Ok(())
     }
 
-    /// Writes the last chunk and, if the files are to be durable, syncs both.
+    /// Writes the last chunk and, if the files are to be durable, syncs Data.db and the table.
     pub(crate) async fn finish(mut self) -> Result<WrittenData> {
         self.flush_chunks().await?;
         let pending = std::mem::take(&mut self.pending);

@@ -127,7 +127,8 @@ impl Lines {
                     return Err(error(end, reason));
                 }
                 let layout = &self.decoder.layout;
-                // In a compact table the static row is the one row of the partition.
+                // If a file has the rows of a compact table as static rows, the static row is the
+                // only row of the partition.
                 let only_row = header.static_row.take_if(|_| layout.is_static_compact);
                 self.write_header(&header, Some(batch.position + at as u64), out);
                 if let Some(row) = only_row {

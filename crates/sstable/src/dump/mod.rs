@@ -6,8 +6,8 @@
 //!
 //! [`Lines`] is either of them, for an SSTable that is printed.
 //!
-//! All append to a buffer that the caller reuses. Memory: the line, and for [`ReadableDump`] the
-//! key of the current partition.
+//! The printers append to buffers that are reused from line to line. Memory: the line, and for
+//! [`ReadableDump`] the key of the current partition.
 
 mod lines;
 mod raw;

@@ -8,7 +8,8 @@
 //! Cells carry `ttl` and `ldt` if they expire, `dead` and `ldt` if they are tombstones, and `p` for
 //! the path in a collection or UDT. An entry with only `n` and `deleted` deletes a whole
 //! collection. A boundary has `closes` and `opens`. `shadowable` says that a row's deletion is void
-//! once the row has a newer liveness; beside an ordinary deletion it is `shadowable_deleted`.
+//! once the row has a newer liveness; beside an ordinary deletion, the shadowable deletion is
+//! `shadowable_deleted`.
 
 use std::sync::Arc;
 

@@ -312,7 +312,7 @@ impl ReadableDump {
     }
 }
 
-/// A member of the line that is an object. It is omitted if it has no members.
+/// A member of the line whose value is an object. The member is omitted if the object is empty.
 struct Object {
     name: &'static str,
     is_open: bool,

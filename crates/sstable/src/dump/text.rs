@@ -68,7 +68,7 @@ pub(super) fn push_i64(value: i64, out: &mut Vec<u8>) {
     push_u64(value.unsigned_abs(), out);
 }
 
-/// Returns the two digits of a number below 100.
+/// Returns the last two digits of a number.
 #[inline]
 pub(super) fn pair(value: u64) -> [u8; 2] {
     let at = (value % 100) as usize * 2;
@@ -125,7 +125,7 @@ pub(super) fn push_uuid(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&text);
 }
 
-/// Appends a JSON string of bytes that are printable ASCII without a quote or a backslash;
+/// Appends a JSON string of bytes that are ASCII from 0x20 on, without a quote or a backslash;
 /// otherwise does nothing and returns false.
 #[inline]
 pub(super) fn push_plain_string(bytes: &[u8], out: &mut Vec<u8>) -> bool {

@@ -146,7 +146,7 @@ fn write_timestamp(millis: i64, out: &mut Vec<u8>) {
 }
 
 /// Appends a number that six decimals suffice to write, as for most prices and measurements.
-/// Returns false for others.
+/// Returns false for other numbers.
 ///
 /// Two different decimals of at most 15 digits are never the same double. So if a decimal of at
 /// most 15 digits equals this number, it is the only such decimal, and without its trailing zeros
@@ -178,7 +178,7 @@ fn write_short_decimal(number: f64, out: &mut Vec<u8>) -> bool {
 }
 
 /// Appends a number that Java prints without an exponent, in Java's form: with the fewest digits,
-/// and at least one decimal. Returns false for others.
+/// and at least one decimal. Returns false for other numbers.
 fn write_plain_number(absolute: f64, number: impl Debug, out: &mut Vec<u8>) -> bool {
     let is_plain = (1e-3..1e7).contains(&absolute) || absolute == 0.0;
     is_plain && write!(out, "{number:?}").is_ok()
@@ -213,8 +213,8 @@ fn nullable(ty: &CqlType, value: Option<&[u8]>, out: &mut Vec<u8>) {
     }
 }
 
-/// Appends the key of an object and its colon. A value that is no JSON string becomes the text of
-/// one.
+/// Appends the key of an object and its colon. A value that is not printed as a JSON string is put
+/// into quotes.
 pub(super) fn write_key(ty: &CqlType, key: &[u8], out: &mut Vec<u8>) {
     let start = out.len();
     write_json(ty, key, out);

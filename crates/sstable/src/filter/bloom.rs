@@ -96,8 +96,8 @@ impl BloomFilter {
             .all(|index| self.bits.get(index / 8).is_some_and(|byte| byte >> (index % 8) & 1 == 1))
     }
 
-    /// Prefetches the memory that [`BloomFilter::may_contain_hash`] will read. A caller prefetches
-    /// for several filters before it asks the first one.
+    /// Prefetches the memory of the bits that [`BloomFilter::may_contain_hash`] reads first. A
+    /// caller prefetches for several filters before it asks the first one.
     #[inline]
     pub fn look_ahead(&self, hash: (u64, u64)) {
         for index in self.positions(hash).take(BITS_AHEAD) {

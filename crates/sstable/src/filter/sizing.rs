@@ -20,7 +20,7 @@ pub struct FilterSize {
 }
 
 /// Returns the chance of a false positive with `hash_count` hashes and `bits` bits for each key. It
-/// is rounded to three digits, because sizes are chosen by a printed table.
+/// is rounded to three digits, because Cassandra chooses sizes by a table of such numbers.
 fn chance(bits: u32, hash_count: u32) -> f64 {
     let exact = (1.0 - (-f64::from(hash_count) / f64::from(bits)).exp()).powi(hash_count as i32);
     let digits = 2 - exact.log10().floor() as i32;

@@ -1,10 +1,10 @@
 //! Estimates the part of an SSTable's data that can be purged, from its statistics.
 //!
-//! The statistics have one histogram of the times at which data is deleted or expires, be it a cell
-//! or not, and one of the number of cells in a partition. The excess of the first over the second
-//! consists of deletions of more than a cell, and of some other times. The other times are
-//! subtracted as far as the statistics show their number, because a deletion that is counted twice
-//! causes useless rewrites of whole files.
+//! The statistics have a histogram of the times at which cells, rows and ranges are deleted or
+//! expire, and a histogram of the number of cells in a partition. If the first one counts more
+//! times than there are cells, the excess consists of deletions of more than a cell, and of some
+//! other times. The other times are subtracted as far as the statistics show their number, because
+//! a deletion that is counted twice causes useless rewrites of whole files.
 
 use crate::Statistics;
 
@@ -13,10 +13,10 @@ use crate::Statistics;
 pub struct Droppable {
     /// Number of all cells and deletions.
     pub cells: u64,
-    /// Share of them that is old enough.
+    /// Share of these cells and deletions that is old enough.
     pub ratio: f64,
-    /// Number of row deletions, at least. A range deletion counts as one: the number of rows that
-    /// it covers is unknown.
+    /// Minimum number of row deletions. A range deletion counts as one, because the number of rows
+    /// that it covers is unknown.
     pub row_deletions: u64,
     /// Number of partition deletions.
     pub partition_deletions: u64,
@@ -35,8 +35,8 @@ impl Droppable {
         let beyond = old.saturating_sub(cells).saturating_sub(others(statistics));
         let of_rows = beyond.min(stats.total_rows);
         let (row_deletions, partition_deletions) = if stats.has_partition_deletions {
-            // The number of range deletions among them is unknown. No partition has two partition
-            // deletions.
+            // The number of range deletions among these deletions is unknown. No partition has two
+            // partition deletions.
             (of_rows, (beyond - of_rows).min(stats.cell_counts.total()))
         } else {
             // A range deletion is counted at both ends.
@@ -59,8 +59,8 @@ fn cells(statistics: &Statistics) -> u64 {
 }
 
 /// Returns the maximum number of times that belong to neither a cell nor a deletion of several
-/// cells. There are such times because a row expires besides its cells, and a collection is deleted
-/// before it is written anew.
+/// cells. There are such times because a row itself expires like its cells, and a statement that
+/// writes a whole collection first deletes it.
 fn others(statistics: &Statistics) -> u64 {
     let header = &statistics.header;
     let columns = header.static_columns.iter().chain(&header.regular_columns);

@@ -55,7 +55,8 @@ impl SSTable {
     ///
     /// # Errors
     ///
-    /// Fails if a file is missing, damaged or of another table.
+    /// Fails if the version is unknown, or if a needed file is missing, damaged, unreadable or of
+    /// another table.
     pub async fn open(
         file_system: &FileSystem,
         table: &Arc<TableMetadata>,
@@ -135,7 +136,7 @@ impl SSTable {
     }
 
     /// Returns whether automatic compactions avoid this SSTable, because they would fail on it. A
-    /// validating scrub that finds the SSTable intact, or a restart, ends that.
+    /// validating scrub that finds the SSTable intact, or a restart, ends this state.
     pub fn is_suspect(&self) -> bool {
         self.is_suspect.get()
     }
@@ -234,13 +235,14 @@ impl SSTable {
         self.reader.passes_filter(hash)
     }
 
-    /// Prefetches the memory that the filter reads for this hash.
+    /// Prefetches the memory that the filter reads first for this hash.
     #[inline]
     pub fn look_ahead_in_filter(&self, hash: (u64, u64)) {
         self.reader.look_ahead_in_filter(hash);
     }
 
-    /// Reads a partition, through the page cache or (with `bypass_cache`) around it.
+    /// Reads a partition through the page cache. With `bypass_cache`, the read uses cached pages,
+    /// but leaves the cache as it is.
     ///
     /// # Errors
     ///
@@ -266,8 +268,8 @@ impl SSTable {
         self.reader.first_key().token.0 <= last && first <= self.reader.last_key().token.0
     }
 
-    /// Returns whether any partition may have rows, range deletions or a partition deletion in the
-    /// slices.
+    /// Returns whether any partition may have a static row, a partition deletion, or rows or range
+    /// deletions in the slices.
     pub fn may_contain_slices(&self, table: &TableMetadata, slices: &ClusteringSlices) -> bool {
         let stats = self.stats();
         if slices.is_all() || stats.has_partition_deletions || table.has_static_columns() {

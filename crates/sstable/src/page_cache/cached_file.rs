@@ -1,4 +1,4 @@
-//! A file that is read by pages of 4 KiB, through the page cache or around it.
+//! A file that is read by pages of 4 KiB, through the page cache or bypassing it.
 
 use std::{cell::RefCell, collections::VecDeque, path::Path, rc::Rc};
 
@@ -134,7 +134,7 @@ impl CachedFile {
         PageKey { file: self.inner.made_number, page: number }
     }
 
-    /// Reads bytes around the cache. The range must be inside the file.
+    /// Reads bytes and bypasses the cache. The range must be inside the file.
     pub(crate) async fn read_exact(&self, offset: u64, length: usize) -> Result<PageBuffer> {
         self.read_exact_reusing(offset, length, None).await
     }
@@ -156,7 +156,8 @@ impl CachedFile {
         Ok(buffer)
     }
 
-    /// Reads bytes around the cache, and compares their pages with the checksums, if there are any.
+    /// Reads bytes, bypasses the cache, and compares the pages of these bytes with the checksums,
+    /// if there are any.
     pub(crate) async fn read_checked(&self, offset: u64, length: usize) -> Result<Bytes> {
         let Some(checksums) = &self.inner.checksums else {
             return Ok(self.read_exact(offset, length).await?.into_bytes());
@@ -179,8 +180,8 @@ impl CachedFile {
         Ok(buffer.slice(within..within + length).into_bytes())
     }
 
-    /// Compares all pages with their checksums, around the cache, for a file that is checked whole
-    /// when it is opened.
+    /// Compares all pages with their checksums and bypasses the cache, for a file that is checked
+    /// whole when it is opened.
     pub(crate) async fn check_all_pages(&self) -> Result<()> {
         let Some(checksums) = &self.inner.checksums else { return Ok(()) };
         for (index, expected) in checksums.pages.chunks(PAGES_AT_ONCE).enumerate() {
@@ -195,7 +196,8 @@ impl CachedFile {
         Ok(())
     }
 
-    /// Returns page `number`. It is shorter at the end of the file, and empty after it.
+    /// Returns page `number`. The file's last page may be shorter, and a page after the end is
+    /// empty.
     pub(crate) async fn page(&self, number: u64) -> Result<Bytes> {
         if trace::is_on() {
             return Box::pin(self.page_and_report(number)).await;

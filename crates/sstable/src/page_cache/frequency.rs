@@ -7,7 +7,7 @@
 
 use super::PageKey;
 
-/// The greatest count; an arbitrary choice among small numbers.
+/// The greatest count (arbitrary).
 const HOTTEST: u8 = 15;
 
 /// Number of ticks without a use after which the frequency of a page is zero.
@@ -27,8 +27,8 @@ pub(super) struct Frequency {
 }
 
 impl Frequency {
-    /// Returns the frequency at `tick`. Ticks wrap after 256, but the clock hand passes or evicts
-    /// each page long before.
+    /// Returns the frequency at `tick`. Ticks wrap after 256, but the clock hand evicts an idle
+    /// page long before.
     #[inline]
     pub(super) fn now(self, tick: u8) -> u8 {
         if tick.wrapping_sub(self.tick) >= IDLE_TICKS {
@@ -68,8 +68,8 @@ pub(super) struct Remembered {
 }
 
 impl Remembered {
-    /// Makes a table for a cache of `pages` pages, with at least half as many places. Its memory is
-    /// not touched before it is used.
+    /// Makes a table for the frequencies of `pages` evicted pages, with more than half as many
+    /// places. Its memory is not touched before it is used.
     pub(super) fn new(pages: usize) -> Self {
         Self { places: vec![0; (pages / 2 + 1).next_power_of_two()] }
     }

@@ -24,7 +24,7 @@ pub(super) struct Read {
     page: RefCell<Option<Bytes>>,
 }
 
-/// The role of a task: it reads a page, or waits for another's read.
+/// The role of a task: it reads a page, or waits for another task's read.
 pub(super) enum Role<'a> {
     Reader(Reading<'a>),
     Waiter(Rc<Read>),

@@ -1,9 +1,9 @@
 //! The page cache: pages of files and decompressed chunks in memory, under one budget of bytes.
 //! Each shard has one.
 //!
-//! The cache evicts the page that was used least often lately (see `table`). An evicted page lives
-//! on while a task reads from it; the reads under way bound the memory that is pinned this way. A
-//! page that is larger than the whole budget is returned and not kept. Pages of a closed file get
+//! The cache evicts pages that were used least often lately (see `table`). An evicted page lives on
+//! while a task reads from it; the reads under way bound the memory that is pinned this way. A page
+//! that is larger than the whole budget is returned and not kept. Pages of a closed file get
 //! frequency zero in small steps, so that they are evicted before others. They are not dropped at
 //! once, because a search for all of them would stall the core. Tasks that miss the same page at
 //! the same time share one read.
@@ -12,8 +12,8 @@
 //! compactions, `BYPASS CACHE`) use [`Caching::Private`]: they use cached pages without changing
 //! the pages' frequencies, and add no page.
 //!
-//! Invariant: the charges of all entries sum up to `used_bytes`, which is at most the budget
-//! whenever control returns.
+//! Invariant: the charges of all pages and of the bookkeeping sum up to `used_bytes`, which is at
+//! most the budget whenever control returns.
 
 mod cached_file;
 mod cached_pages;
@@ -44,8 +44,8 @@ use self::{
 };
 use crate::error::Result;
 
-/// Number of pages that are dropped between two checks of the clock: some ten microseconds,
-/// including the allocator's time.
+/// Number of pages that are dropped between two checks of the clock. To drop them takes some ten
+/// microseconds, including the allocator's time.
 const FORGOTTEN_AT_ONCE: usize = 16;
 
 /// The key of a page: a file, by a number that is never reused, and a page or chunk in it.
@@ -134,8 +134,8 @@ impl PageCache {
         self.0.budget.get()
     }
 
-    /// Drops, in steps, the pages that are cached when it begins. Tasks that read from such a page
-    /// read on.
+    /// Drops, in steps, the pages that are cached when the call begins. Tasks that read from such a
+    /// page can continue.
     pub async fn forget_pages(&self) {
         let mut end = self.0.table.borrow().len();
         while end > 0 {
@@ -232,7 +232,8 @@ impl PageCache {
                     self.0.shared_reads.set(self.0.shared_reads.get() + 1);
                     return Ok(bytes);
                 }
-                // The other read failed. This one may fail too, but then with an error of its own.
+                // The other read failed. This task now reads for itself, and may fail with an error
+                // of its own.
             }
         }
         self.count_miss(key);

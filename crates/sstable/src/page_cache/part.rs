@@ -15,9 +15,9 @@ pub(crate) enum Part {
 /// The counters of one part of all SSTables.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PartMetrics {
-    /// Pages or chunks that were cached.
+    /// Pages or chunks that were cached, or that another task was reading already.
     pub hits: u64,
-    /// Pages or chunks that were not cached.
+    /// Pages or chunks that were not cached and had to be read.
     pub misses: u64,
     /// Reads from disk, by look-ups, scans and compactions.
     pub reads: u64,

@@ -11,7 +11,7 @@ const MIN_PART: usize = 8;
 /// Bytes that are taken from the pages between two yields: some hundred pages.
 const PINNED_AT_ONCE: usize = 512 << 10;
 
-/// Memory that is taken from a cache's budget until this is dropped.
+/// Memory that is taken from a cache's budget until this value is dropped.
 pub(crate) struct Pinned {
     cache: PageCache,
     bytes: usize,

@@ -2,16 +2,16 @@
 //! is no room.
 //!
 //! For each eviction, a clock hand passes the next few slots, and the table evicts the page with
-//! the lowest frequency among them. So index pages, each of which serves more rows than a data page
-//! does, stay while data pages come and go; the upper pages of a trie stay however many lower ones
-//! pass; and pages that are read once replace each other. The table remembers an evicted page for a
-//! while, and the page regains its frequency if it is read again. (The idea is that of TinyLFU, G.
-//! Einziger et al., ACM Transactions on Storage 2017. Here every new page is admitted, so that
-//! readers of neighbouring rows find it.)
+//! the lowest frequency among them. So index pages stay while data pages come and go, because an
+//! index page serves more rows than a data page. The upper pages of a trie stay, however many lower
+//! pages are read. Pages that are read once replace each other. The table remembers an evicted page
+//! for a while, and the page regains its frequency if it is read again. (The idea is that of
+//! TinyLFU, G. Einziger et al., ACM Transactions on Storage 2017. Here every new page is admitted,
+//! so that readers of neighbouring rows find it.)
 //!
-//! A look-up mostly waits for memory, so it touches few cache lines: 64 consecutive pages of a file
-//! share one region of slot numbers, the hash table that finds regions is therefore small, and the
-//! frequencies lie apart from the pages.
+//! A look-up mostly waits for memory, so it should touch few cache lines. 64 consecutive pages of a
+//! file share one region of slot numbers, so the hash table that finds regions is small. The
+//! frequencies are stored apart from the pages.
 
 use std::{cell::Cell, collections::VecDeque};
 
@@ -120,8 +120,8 @@ fn region_of(key: PageKey) -> (PageKey, usize) {
 
 impl PageTable {
     /// Makes a table with room for as many pages as the budget allows, because growing a large
-    /// table would stall the core. Of the memory, only the control bytes of `regions` are touched
-    /// before they are used.
+    /// table would stall the core. The call touches none of this memory except the control bytes of
+    /// `regions`.
     pub(super) fn new(budget: usize) -> Self {
         let slots = (budget / (PAGE_BYTES + ENTRY_BYTES)).min(MAX_PREPARED);
         let hasher = foldhash::fast::RandomState::default();
@@ -287,7 +287,7 @@ impl PageTable {
         }
     }
 
-    /// Returns the slot with the lowest frequency among the next ones.
+    /// Returns the slot with the lowest frequency among the next slots at the clock hand.
     fn coldest(&mut self) -> Option<usize> {
         let mut coldest = None;
         let looks =

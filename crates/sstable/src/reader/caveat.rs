@@ -5,8 +5,8 @@ use crate::{
     error::{Result, SSTableError},
 };
 
-/// A warning that Data.db has lost its end, or that it has no checksums. A full read returns it as
-/// its error even if the read met no other fault.
+/// A warning that Data.db has lost its end, or that it has no checksums. A full read ends with this
+/// warning as its error even if the read met no other fault.
 #[derive(Clone, Debug)]
 pub struct Caveat {
     error: SSTableError,

@@ -41,8 +41,9 @@ impl DataReader {
     ///
     /// # Errors
     ///
-    /// Returns an error if Statistics.db, Data.db or a table of chunks that TOC.txt lists is
-    /// missing, or if Statistics.db or the table of chunks is damaged or unreadable.
+    /// Returns an error if the version is unknown, if Statistics.db, Data.db or a table of chunks
+    /// that TOC.txt lists is missing, or if Statistics.db or the table of chunks is damaged or
+    /// unreadable.
     pub async fn open(
         file_system: &FileSystem,
         descriptor: Descriptor,
@@ -50,7 +51,7 @@ impl DataReader {
     ) -> Result<Self> {
         let features = descriptor.features()?;
         let components = components_known(file_system, &descriptor).await?;
-        // The chunks have checksums of their own.
+        // A damaged Checksums.db is ignored, because the chunks have checksums of their own.
         let checksums = if components.contains(&Component::Checksums) {
             read_checksums(file_system, &descriptor).await.unwrap_or_default()
         } else {
@@ -123,7 +124,8 @@ impl DataReader {
 
     /// Returns all partitions as row batches.
     pub fn row_batches(&self) -> RowBatches {
-        // If Statistics.db has no last key, only the index has it.
+        // If Statistics.db stores no last key, only the index has it, and this reader reads no
+        // index.
         let last_key =
             self.features.key_range_in_statistics.then(|| self.statistics.stats.last_key.clone());
         RowBatches::new(

@@ -14,7 +14,7 @@ use crate::{
     error::{Result, SSTableError},
 };
 
-/// Number of skipped rows after which the reader offers to yield.
+/// Number of skipped rows and markers after which the reader offers to yield.
 const SKIPS_AT_ONCE: u32 = 64;
 
 /// Walks a partition forward.
@@ -53,8 +53,8 @@ impl ForwardRows {
         }
     }
 
-    /// Starts from a source that stands after the partition's head or, if there is a row index,
-    /// anywhere.
+    /// Starts from a source that stands after the partition's head. If there is a row index and the
+    /// first slice has a start, the source may stand anywhere.
     pub(super) async fn enter(
         source: RowSource,
         slices: Arc<ClusteringSlices>,
@@ -164,8 +164,8 @@ impl ForwardRows {
         }
     }
 
-    /// Walks to the target of the skip. Returns a marker if the range deletion in force changed on
-    /// the way.
+    /// Walks to the target of the skip. Returns a marker if the skip leaves a slice in which a
+    /// range deletion was reported, or if another range deletion is in force at the target.
     async fn pass_skipped(&mut self) -> Result<Option<Unfiltered>> {
         let (slices, Some(mut skip)) = (self.slices.clone(), self.skip.take()) else {
             return Ok(None);
@@ -212,9 +212,9 @@ impl ForwardRows {
         Ok(true)
     }
 
-    /// Returns whether looking up the row index is worth it, for a walk that began without one.
-    /// Walks about `limit` bytes towards the target of the skip under way, and returns true if the
-    /// target lies further on. Returns true at most once in a partition.
+    /// Returns whether a walk that began without the row index should look it up. Walks about
+    /// `limit` bytes towards the target of the skip under way, and returns true if the target lies
+    /// further on. Returns true at most once in a partition.
     pub(super) async fn wants_index(&mut self, limit: u64) -> Result<bool> {
         if self.is_index_sought {
             return Ok(false);
@@ -285,8 +285,8 @@ impl ForwardRows {
 
     /// Goes to the block that holds `to`, if there is a row index and the block lies ahead. If
     /// `is_entering`, the source has no position in the partition yet, and the block may lie
-    /// anywhere. If an index without checksums does not fit the rows, stays, or goes to the
-    /// partition's first row.
+    /// anywhere. If an index without checksums does not fit the rows, the source stays where it is
+    /// or, if `is_entering`, goes to the partition's first row.
     async fn jump(&mut self, to: PositionRef<'_>, is_entering: bool) -> Result<()> {
         let Some((start, index)) = &self.index else { return Ok(()) };
         let partition_start = *start;

@@ -15,7 +15,7 @@ use crate::{
     page_cache::{CachedFile, Caching},
 };
 
-/// A cursor that stands before the first entry, or at one.
+/// A cursor that stands before the first entry, or at an entry.
 pub(crate) enum IndexEntries<'reader> {
     Trie {
         reader: &'reader SSTableReader,

@@ -128,8 +128,8 @@ impl Inspection<'_> {
         Ok(Some(Entry { position, key, prefix: self.entries.prefix().map(<[u8]>::to_vec) }))
     }
 
-    /// Checks that the walk found as many partitions as a trie's footer counts and, if the last one
-    /// was entered, that the index names its key as the last one.
+    /// Checks that the walk found as many partitions as a trie's footer counts. If the last
+    /// partition was entered, also checks that its key is the last key of the index.
     fn check_end(&self) -> Result<()> {
         let counted = match &self.reader.0.index {
             Index::Trie(trie) => trie.partitions.footer().key_count,

@@ -34,15 +34,16 @@ pub(crate) struct FoundPartition {
     /// and the partition's head holds the deletion.
     pub(crate) deletion: DeletionTime,
     pub(crate) index: Option<RowIndex>,
-    /// A stream at the partition's head if the look-up has read the head, so that it is not read
-    /// twice.
+    /// A stream at the partition's head if the look-up has read the head, so that the head is not
+    /// read twice.
     pub(crate) data: Option<DataStream>,
 }
 
 impl SSTableReader {
-    /// Finds the partition with exactly this key, by the filter, the index and the key in Data.db.
-    /// `known` is a position in Data.db where the caller has seen this key, so that the look-up
-    /// does not read it again.
+    /// Finds the partition with exactly this key, by the filter and the index. A trie stores only a
+    /// prefix of the key, so the look-up compares the key in Rows.db or Data.db. `known` is a
+    /// position in Data.db where the caller has seen this key, so that the look-up does not read
+    /// the key there again.
     pub(crate) async fn find_partition_at(
         &self,
         key: &DecoratedKey,

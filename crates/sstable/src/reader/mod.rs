@@ -2,17 +2,17 @@
 //!
 //! Bytes that do not follow the format cause an error, never a panic and never an allocation that
 //! is larger than the files or, for a chunk, than 16 MiB. The reader compares the checksums of
-//! Data.db before it parses it, and those of the index files if the SSTable has Checksums.db.
+//! Data.db before it parses the data, and those of the index files if the SSTable has Checksums.db.
 //! Without Checksums.db the reader trusts no index: it compares keys with those of Data.db and of
-//! the trie, reads a partition's deletion from Data.db, and enters a block of rows only if the row
-//! before the block shows that the jump skipped no wanted row.
+//! the trie, and reads a partition's deletion from Data.db. A forward read enters a block of rows
+//! only if the row before the block shows that the jump skipped no wanted row.
 //!
 //! Without Checksums.db, two faults may remain undetected. A key that a damaged trie or filter
-//! hides is not found, and the deletion that the row index reports as open at a block's start is
-//! compared only when the block's end is read. [`verify`](crate::verify) compares all of it.
+//! hides is not found. The deletion that the row index reports as open at a block's start is
+//! compared only with the markers that the read meets. [`verify`](crate::verify) finds both faults.
 //!
 //! Memory for each reader: the filter, the summary of a BIG index, and a few KiB. Memory for each
-//! stream: two chunks and a row.
+//! stream: two chunks, the bytes that were read ahead, and a row.
 
 mod caveat;
 mod data_reader;

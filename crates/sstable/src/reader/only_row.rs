@@ -6,7 +6,7 @@
 
 use espalier_mutation::{PartitionHeader, Unfiltered};
 
-/// The row that precedes all others, if there is one.
+/// The partition's only row, if there is one and the stream has not returned it yet.
 #[derive(Debug, Default)]
 pub(super) struct OnlyRow(Option<Box<Unfiltered>>);
 

@@ -31,14 +31,14 @@ use crate::{
 
 /// The longest TOC.txt, in bytes: it has one short line for each of a few components.
 const MAX_TOC_LENGTH: u64 = 1024 * 1024;
-/// The longest Checksums.db, in bytes: four for each page of files of some TiB.
+/// The longest Checksums.db, in bytes: four bytes for each page of files of 4 TiB.
 const MAX_CHECKSUMS_LENGTH: u64 = 4 << 30;
 /// The longest Summary.db, in bytes: samples take at most 2 GiB, and two keys follow.
 const MAX_SUMMARY_LENGTH: u64 = (2 << 30) + (1 << 20);
 
 impl SSTableReader {
-    /// Opens an SSTable. Rows are decoded as rows of `table`; without one, of the table that the
-    /// file's own header describes.
+    /// Opens an SSTable. Rows are decoded as rows of `table` or, if that is `None`, of the table
+    /// that the header in Statistics.db describes.
     ///
     /// # Errors
     ///
@@ -152,8 +152,8 @@ impl SSTableReader {
     }
 }
 
-/// Compares the first and the last key of the index with each other and, if the version stores them
-/// there, with Statistics.db.
+/// Compares the first and the last key of the index with each other, and with the keys in
+/// Statistics.db, if the version stores them.
 fn check_key_range(
     index: &Index,
     statistics: &Statistics,
@@ -196,7 +196,7 @@ impl IndexFiles<'_> {
         Ok(if self.cache.keeps_index_pages() { file } else { file.with_caching(Caching::Private) })
     }
 
-    /// Opens the entries of secondary indexes. Leaves out missing and damaged components, and those
+    /// Opens the entries of secondary indexes. Leaves out components that are missing, damaged or
     /// of another version, because a compaction can make them again from the rows.
     async fn open_secondary(
         &self,

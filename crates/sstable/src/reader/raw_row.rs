@@ -1,4 +1,4 @@
-//! Raw rows: rows read in place, for a writer that copies them. A raw row refers to bytes of the
+//! A raw row is a row that is read in place, for a writer that copies it. It refers to bytes of the
 //! window and owns no values.
 //!
 //! Most rows can be read raw: all that have no complex column, no counter and no extended flags;
@@ -87,8 +87,8 @@ impl<'a> RawRow<'a> {
     }
 
     /// Returns whether this row is the result of its merge with `other`, which has the same
-    /// clustering: every column of `other` has a later cell here, and no deletion covers anything
-    /// here. May return false although the merge would give this row.
+    /// clustering: the liveness here is later, every column of `other` has a later cell here, and
+    /// neither row has a deletion. May return false although the merge would give this row.
     pub fn hides(&self, other: &RawRow<'_>) -> bool {
         let (mine, theirs) = (self.row.view, other.row.view);
         let later = mine.liveness.timestamp;

@@ -1,8 +1,8 @@
 //! Reads the rows and markers of slices against clustering order.
 //!
 //! The reader walks a block of the row index (or the whole partition, if it has no index) forward
-//! once, over heads only, and records where its rows begin. Then it decodes them from the last to
-//! the first. Memory: 16 bytes for each row of a block.
+//! once, over the heads of the rows, and records where the rows begin. Then it decodes the rows
+//! from the last to the first. Memory: 16 bytes for each row of a block.
 
 use std::sync::Arc;
 
@@ -56,8 +56,8 @@ pub(super) struct ReverseRows {
 enum BlockState {
     /// No block was read yet.
     Start,
-    /// A block that may have others before it: its offset, the deletion that is open at its start,
-    /// and the position of its first row or marker.
+    /// A block that may have other blocks before it: its offset, the deletion that is open at its
+    /// start, and the position of its first row or marker.
     Block { offset: u64, open: DeletionTime, first: HeadPosition },
     /// The first block of the partition.
     First,
@@ -296,7 +296,7 @@ impl ReverseRows {
     }
 
     /// Reads the heads of the block before the current one; at first, of the block that holds the
-    /// end of `slice`.
+    /// end of `slice`. Returns false if there is no such block.
     async fn load_block_before(&mut self, slice: &ClusteringSlice) -> Result<bool> {
         let mut state = std::mem::replace(&mut self.block, BlockState::First);
         let Some(index) = &self.index else {
@@ -336,7 +336,8 @@ impl ReverseRows {
         Ok(true)
     }
 
-    /// Finds the block that holds the end of `slice`, or else the nearest rows before it.
+    /// Finds the block that holds the end of `slice`, or else the block with the nearest rows
+    /// before that end.
     async fn block_of_end(
         &self,
         index: &RowIndex,

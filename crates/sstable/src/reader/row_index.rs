@@ -15,9 +15,9 @@ use crate::{
 /// A block of consecutive rows and markers. Offsets count bytes from the start of the partition.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Block {
-    /// Its first byte.
+    /// The offset of its first byte.
     pub(crate) start: u64,
-    /// The byte after it.
+    /// The offset after its last byte.
     pub(crate) end: u64,
     /// The range deletion that is open at its start, or live.
     pub(crate) open_deletion: DeletionTime,
@@ -128,8 +128,8 @@ impl RowIndex {
     }
 
     /// Finds the start of the block in which `position` would be. All rows before this block lie
-    /// below `position`. After the last row the result may be the end of the partition or the last
-    /// block.
+    /// below `position`. If `position` lies after the last row, the result may be the end of the
+    /// partition or the last block.
     pub(crate) async fn floor_block(
         &self,
         comparator: &ClusteringComparator,
@@ -151,7 +151,7 @@ impl RowIndex {
         }
     }
 
-    /// Finds the offset after the last block that holds something below `position`.
+    /// Finds the offset after the last block that has rows or markers below `position`.
     pub(crate) async fn end_offset(
         &self,
         comparator: &ClusteringComparator,

@@ -130,7 +130,7 @@ impl RowSource {
     pub(crate) async fn look(&mut self, view: &mut RowRef) -> Result<(Ahead, usize)> {
         match self.view(view) {
             Some(end) => Ok((Ahead::Raw, end)),
-            // Boxed, since it is rare and the future of all other steps stays small.
+            // Boxed, because this case is rare and the future of all other steps then stays small.
             None => Box::pin(self.look_closely(view)).await,
         }
     }

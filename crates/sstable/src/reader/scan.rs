@@ -34,11 +34,12 @@ const SKIP_BYTES: u64 = 256 * 1024;
 const SHORT_SKIP_BYTES: u64 = 4 * 1024;
 
 /// The scan reads ahead when fewer than this many bytes are left in the window. Between two checks
-/// a writer usually copies fewer bytes, so that it finds whole rows. Reading ahead copies the bytes
-/// that are left in front of the next chunk; compared with a chunk they are few.
+/// a writer usually copies fewer bytes, so that it finds whole rows. Reading ahead moves the
+/// remaining bytes in front of the next chunk. That costs little, because they are few compared
+/// with a chunk.
 const SHORT_BYTES: usize = 2048;
 
-/// A scan of partitions. It reads Data.db in large pieces, around the page cache; a short scan
+/// A scan of partitions. It reads Data.db in large pieces and bypasses the page cache. A short scan
 /// reads pages through the page cache, as look-ups do.
 #[derive(Debug)]
 pub struct Scan {
@@ -53,7 +54,7 @@ pub struct Scan {
     partition_start: u64,
     /// True if the scan returns all rows with all columns, so that raw rows can be copied.
     is_whole: bool,
-    /// True if the scan returns all rows behind a bound with all columns, so that rows can be read
+    /// True if the scan returns all rows from a bound on with all columns, so that rows can be read
     /// in place.
     is_in_place: bool,
     /// The number of the last writer that asked for uniform rows, and a flag: true if that writer
@@ -64,7 +65,8 @@ pub struct Scan {
     /// The row that was looked at, and the offset after it (0 if there is none).
     view: RowRef,
     view_end: usize,
-    /// The number of leading columns of the file whose cells are read for rows in place.
+    /// The number of leading columns of the file whose cells the scan reads when it reads rows in
+    /// place.
     wanted_columns: usize,
 }
 
@@ -212,8 +214,9 @@ impl Scan {
         Ok(self.partition())
     }
 
-    /// Continues with the partition that begins at `position`, after the current one, no matter
-    /// how much of the current one was read. Does nothing after an error or the end.
+    /// Continues with the partition that begins at `position`, no matter how much of the current
+    /// one was read. `position` must lie after the current partition. Does nothing after an error
+    /// or the end.
     pub fn go_to(&mut self, position: u64) {
         self.view_end = 0;
         let mut source = match std::mem::replace(&mut self.state, State::Finished) {
@@ -248,14 +251,14 @@ impl Scan {
     }
 
     /// Returns whether a partition deletion covers the rest of the current partition, as far as the
-    /// cached bytes show.
+    /// bytes in memory show.
     pub fn is_covered_by(&self, deletion: DeletionTime) -> bool {
         match &self.state {
             State::Inside(current) => {
                 let (header, only_row, rows) = &**current;
                 // The deletion covers the partition if it covers the newest timestamp of the file.
-                // Otherwise nothing must be left to cover: no static row, and no row before the
-                // end.
+                // Otherwise it covers the rest only if nothing is left: no static row, and no row
+                // before the end.
                 deletion.deletes(self.reader.maximum_timestamp())
                     || (header.static_row.is_none() && only_row.is_none() && rows.is_at_end())
             }
@@ -340,13 +343,13 @@ impl Scan {
         // The window moves, and the view is out of date.
         self.view_end = 0;
         if let State::Inside(current) = &mut self.state {
-            // Boxed, since it is rare and the future of all other steps stays small.
+            // Boxed, because this case is rare and the future of all other steps then stays small.
             self.may_draw_near = Box::pin(current.2.lengthen()).await.is_ok();
         }
     }
 
     /// Returns a view of the rest of the partition for a writer that copies uniform rows; `None` if
-    /// that writer can copy none of them. `writer` is the writer's number.
+    /// that writer cannot copy the next row as a uniform row. `writer` is the writer's number.
     #[inline]
     pub(crate) fn uniform_rows(
         &mut self,

@@ -27,7 +27,7 @@ pub struct ScannedPartition<'scan> {
     pub(super) reader: &'scan SSTableReader,
     pub(super) caching: Caching,
     /// Memory for a row in place; `None` if the scan does not read all columns of all rows, or of
-    /// all rows behind a bound.
+    /// all rows from a bound on.
     pub(super) view: Option<&'scan mut RowRef>,
     pub(super) wanted_columns: usize,
 }

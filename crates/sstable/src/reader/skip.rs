@@ -6,7 +6,7 @@ use espalier_mutation::{ClusteringBound, DeletionTime};
 #[derive(Debug)]
 pub(super) struct Skip {
     pub(super) to: ClusteringBound,
-    /// The range deletion in force according to the markers returned so far. If another one is in
-    /// force at `to`, the stream returns a marker there.
+    /// The range deletion in force according to the markers returned so far. If another range
+    /// deletion is in force at `to`, the stream returns a marker there.
     pub(super) reported: DeletionTime,
 }

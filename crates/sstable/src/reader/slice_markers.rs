@@ -2,8 +2,8 @@
 
 use espalier_mutation::{ClusteringBound, DeletionTime, RangeTombstoneMarker, Unfiltered};
 
-/// Makes a marker at a slice's bound: `before` is in force in front of it and `after` after it, in
-/// clustering order.
+/// Makes a marker at a slice's bound. In clustering order, `before` is in force before the bound
+/// and `after` is in force after the bound.
 pub(super) fn marker_at(
     bound: &ClusteringBound,
     before: DeletionTime,

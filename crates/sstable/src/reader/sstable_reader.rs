@@ -159,7 +159,7 @@ impl SSTableReader {
         self.0.filter.as_ref()
     }
 
-    /// Returns the length of Data.db, as it is stored, and of the index, in bytes.
+    /// Returns the sum of the lengths of Data.db, as it is stored, and of the index, in bytes.
     pub fn bytes_on_disk(&self) -> u64 {
         self.0.bytes_on_disk
     }
@@ -226,7 +226,7 @@ impl SSTableReader {
         self.0.filter.as_ref().is_none_or(|filter| filter.may_contain_hash(hash))
     }
 
-    /// Prefetches the memory that [`SSTableReader::passes_filter`] will read.
+    /// Prefetches the memory that [`SSTableReader::passes_filter`] will read first.
     #[inline]
     pub fn look_ahead_in_filter(&self, hash: (u64, u64)) {
         if let Some(filter) = &self.0.filter {
@@ -250,7 +250,8 @@ impl SSTableReader {
     ///
     /// # Errors
     ///
-    /// Returns an error if the index or the head of the partition is damaged or cannot be read.
+    /// Returns an error if the index, or the data where the stream begins, is damaged or cannot be
+    /// read.
     pub async fn read_partition(
         &self,
         key: &DecoratedKey,
@@ -266,7 +267,8 @@ impl SSTableReader {
     ///
     /// # Errors
     ///
-    /// Returns an error if the index or the head of the partition is damaged or cannot be read.
+    /// Returns an error if the index, or the data where the stream begins, is damaged or cannot be
+    /// read.
     pub async fn read_partition_privately(
         &self,
         key: &DecoratedKey,
@@ -299,9 +301,9 @@ impl SSTableReader {
         };
         let is_index_checked = index.as_ref().is_some_and(|index| index.file().has_checksums());
         let mut header = if enters_by_index && is_index_checked && !source.has_static_columns() {
-            // The index has the deletion, and nothing else in the partition's head is needed. The
-            // head is read if the index has no checksums: a flipped bit in the index would delete a
-            // partition or resurrect it.
+            // The index has the deletion, and nothing else in the partition's head is needed. If
+            // the index has no checksums, the head is read all the same, because a flipped bit in
+            // the index could delete or resurrect a partition.
             PartitionHeader { key: key.clone(), deletion, static_row: None }
         } else {
             let (header, _) = source.read_header().await?;

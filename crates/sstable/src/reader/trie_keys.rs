@@ -1,8 +1,8 @@
 //! Encodes partition keys in the form that Partitions.db stores. Format:
 //! docs/formats/partition-index.md.
 //!
-//! Nearly all keys are cut inside the token, which both forms encode alike. The forms differ only
-//! for keys that share a token.
+//! Nearly all keys are cut inside the token, which both forms ([`TrieKeys`]) encode alike. The
+//! forms differ only for keys that share a token.
 
 use espalier_mutation::{DecoratedKey, DecoratedKeyRef, split_composite};
 use espalier_types::{
@@ -77,8 +77,8 @@ impl TrieKeyEncoder {
     }
 }
 
-/// Encodes `40` and the token with its sign bit inverted. A terminator after it sorts before or
-/// after all keys of the token.
+/// Encodes the byte `40` and the token with its sign bit inverted. A terminator that the caller
+/// appends sorts before or after all keys of the token.
 pub(crate) fn encode_token(token: i64, out: &mut Vec<u8>) {
     out.push(NEXT_COMPONENT);
     out.extend_from_slice(&(token ^ i64::MIN).to_be_bytes());

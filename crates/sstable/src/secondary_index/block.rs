@@ -15,7 +15,7 @@
 //! if a number follows. The upper bits say which lengths follow; the other lengths are equal to
 //! those of the base.
 //!
-//! Nothing in the bytes is trusted. A step costs no allocation once the buffers have grown.
+//! The reader trusts nothing in the bytes. A step costs no allocation once the buffers have grown.
 
 use std::mem::swap;
 
@@ -34,7 +34,7 @@ pub(super) const RESTART_BYTES: usize = 2;
 /// as many bytes as the file has.
 pub(super) const MAX_BLOCK_BYTES: usize = 64 << 20;
 
-/// Bits of a tag: this length follows.
+/// Bits of a tag, one for each part. If a bit is set, the length of its part follows.
 pub(super) const FORM_FOLLOWS: u8 = 0x20;
 pub(super) const KEY_FOLLOWS: u8 = 0x40;
 pub(super) const CLUSTERING_FOLLOWS: u8 = 0x80;
@@ -158,7 +158,8 @@ impl BlockCursor {
         Ok(true)
     }
 
-    /// Moves forward as [`seek`](Self::seek) does. It is fast if the entry is near.
+    /// Works like [`seek`](Self::seek), from the current entry on. This is fast if the wanted entry
+    /// is near.
     pub(super) fn seek_ahead(&mut self, target: &[u8]) -> Result<bool, Fault> {
         for _ in 0..NEAR_ENTRIES {
             if &*self.entry >= target {
@@ -212,8 +213,8 @@ impl BlockCursor {
         Ok(has_same_value && !is_restart)
     }
 
-    /// Joins the entry from its parts. If it has the value of the entry before it, the value is
-    /// copied from there.
+    /// Joins the entry from its parts. If it has the value of the entry before it, the function
+    /// copies the value from that entry.
     #[inline]
     fn rebuild(&mut self, has_same_value: bool) {
         self.entry.clear();

@@ -53,7 +53,7 @@ impl BlockWriter {
     /// Adds an entry, which must be above the last one. Returns whether a block begins with it.
     ///
     /// # Errors
-    /// Fails if the entry is malformed, out of order or too long. The writer is then as before.
+    /// Fails if the entry is malformed, out of order or too long. The writer then stays unchanged.
     pub(super) fn add(
         &mut self,
         sink: &mut impl Sink,
@@ -95,7 +95,8 @@ impl BlockWriter {
         self.pages
     }
 
-    /// Adds the present entry to the block if the block has room for it. Returns whether it has.
+    /// Adds the present entry to the block if the block has room for it. Returns whether it was
+    /// added.
     fn put(&mut self) -> bool {
         let is_first = self.entries.is_empty();
         let is_restart = self.since_restart == ENTRIES_OF_RESTART;

@@ -51,7 +51,7 @@ impl EntryCursor {
     /// is fast if this entry is one of the next ones.
     ///
     /// # Errors
-    /// Fails if a page cannot be read or is damaged. The cursor then stands nowhere.
+    /// Fails if a page cannot be read or is damaged. The cursor then stands at no entry.
     pub async fn seek(&mut self, entry: &[u8]) -> Result<bool> {
         if self.is_there && self.block.entry() <= entry {
             self.is_there = false;
@@ -79,7 +79,7 @@ impl EntryCursor {
     /// Moves to the next entry. Returns whether there is one.
     ///
     /// # Errors
-    /// Fails if a page cannot be read or is damaged. The cursor then stands nowhere.
+    /// Fails if a page cannot be read or is damaged. The cursor then stands at no entry.
     pub async fn next(&mut self) -> Result<bool> {
         if !std::mem::take(&mut self.is_there) {
             return Ok(false);

@@ -14,7 +14,7 @@ const VERSION: u32 = 2;
 /// Bytes of the end of the file: position of the description, version, magic.
 pub(super) const END_BYTES: usize = 16;
 
-/// The contents of a component. The magic in its last bytes says which.
+/// The contents of a component. The magic in its last bytes identifies them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Contents {
     /// Blocks of entries.

@@ -7,8 +7,8 @@
 //!
 //! After a crash, the file is removed with the files of its unsealed SSTable, whose name it has.
 //!
-//! Memory: one block while runs are written. While they are merged: [`MAX_AHEAD_BYTES`], and a
-//! block and a page for each run.
+//! Memory: one block and the buffer of the file while runs are written. While they are merged:
+//! [`MAX_AHEAD_BYTES`], and a block and a page for each run.
 
 use std::{cmp::Ordering, ops::Range, path::PathBuf};
 
@@ -31,9 +31,9 @@ use crate::{
     error::{FileName, Result, SSTableError},
 };
 
-/// Bytes that a merge reads ahead, of all runs together (arbitrary).
+/// Maximum number of bytes that a merge reads ahead in all runs together (arbitrary).
 const MAX_AHEAD_BYTES: usize = 8 << 20;
-/// Pages that a merge reads ahead of one run (arbitrary).
+/// Maximum number of pages that a merge reads ahead in one run (arbitrary).
 const MAX_AHEAD_PAGES: usize = 16;
 
 /// Sorted runs of entries in a file.
@@ -63,7 +63,7 @@ impl IndexRuns {
     }
 
     /// Adds an entry, which must be above the last one of its run. The caller must call
-    /// [`make_room`](Self::make_room) every now and then.
+    /// [`make_room`](Self::make_room) regularly.
     ///
     /// # Errors
     /// Fails if the entry is out of order, malformed or too long.

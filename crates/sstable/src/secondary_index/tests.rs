@@ -337,8 +337,8 @@ fn damage_is_found_before_it_is_used() {
         let checksums = write(&file_system, &random_entries(3000)).await;
         assert!(open(&file_system, None).await.is_err());
         let whole = read(&file_system).await;
-        // The last page has the description. Reading all entries does not need every other page of
-        // the trie, so damage there may remain unnoticed.
+        // The last page has the description. To read all entries, the cursor does not need all
+        // pages of the trie, so damage there may remain unnoticed.
         let pages = whole[whole.len() - 32..].first_chunk().map(|pages| u64::from_be_bytes(*pages));
         let trie = pages.unwrap() as usize..(whole.len() - 1) / PAGE_SIZE;
         for at in (0..whole.len()).step_by(1997).chain(whole.len() - 20..whole.len()) {

@@ -3,7 +3,7 @@
 //! The blocks go to the file one after another. The trie that leads to them is kept in memory, and
 //! is written behind them: its distances are relative, so it may lie at any page.
 //!
-//! Memory: one block, and some ten bytes of trie for each block.
+//! Memory: one block, the buffer of the file, and some ten bytes of trie for each block.
 
 use espalier_runtime::file::FileSystem;
 use espalier_trie::page::{PAGE_SIZE, PageTrieWriter, Sink, layout::MAX_DEPTH};
@@ -60,7 +60,7 @@ impl SecondaryIndexWriter {
     }
 
     /// Adds an entry, which must be above the last one. The caller must call
-    /// [`make_room`](Self::make_room) every now and then.
+    /// [`make_room`](Self::make_room) regularly.
     ///
     /// # Errors
     /// Fails if the entry is out of order, malformed or too long.

@@ -2,7 +2,8 @@
 //! Cassandra's rules for counting cells, columns and rows and for collecting times, so that equal
 //! data yields equal statistics.
 //!
-//! Memory: bounded by the sketches; two clusterings are kept as minimum and maximum.
+//! Memory: the sketches, which are bounded, two keys (the first and the last), and two clusterings
+//! (the minimum and the maximum).
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -226,8 +227,7 @@ impl StatisticsCollector {
         self.add_local_deletion_time(cell.local_deletion_time);
     }
 
-    /// Counts a cell of a counter table: records whether its context has shards that are not
-    /// global.
+    /// Records whether the context of a counter cell has shards that are not global.
     pub fn add_counter_context(&mut self, context: &[u8]) {
         self.has_legacy_counter_shards |= has_legacy_shards(context);
     }

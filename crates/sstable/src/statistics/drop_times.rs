@@ -83,8 +83,8 @@ impl DropTimesBuilder {
         }
     }
 
-    /// Joins the two bins with the smallest distance at their weighted mean. The first pair wins
-    /// among equal ones.
+    /// Replaces the two bins with the smallest distance by one bin at their weighted mean. Of
+    /// several such pairs, the first pair is replaced.
     fn join_nearest(&mut self) {
         let distance = |index: &usize| self.bins[index + 1].0 - self.bins[*index].0;
         let Some(index) = (0..self.bins.len().saturating_sub(1)).min_by_key(distance) else {

@@ -1,6 +1,6 @@
 //! This module counts sizes of partitions, and numbers of cells of partitions, in buckets. The
-//! upper end of a bucket is 1.2 times the one before, rounded, and at least 1 more. Format:
-//! docs/formats/statistics.md.
+//! upper end of a bucket is 1.2 times the upper end of the bucket before, rounded, and at least 1
+//! more. Format: docs/formats/statistics.md.
 
 /// Number of buckets for partition sizes in bytes, without the overflow bucket.
 pub const PARTITION_SIZE_BUCKETS: usize = 155;
@@ -13,7 +13,7 @@ pub const CELL_COUNT_BUCKETS: usize = 118;
 pub struct EstimatedHistogram {
     /// Upper ends of the buckets, ascending.
     pub offsets: Vec<u64>,
-    /// Counts of the buckets, one more than offsets.
+    /// Counts of the buckets. There is one more count than there are offsets.
     pub counts: Vec<u64>,
 }
 

@@ -110,7 +110,7 @@ pub struct StatsComponent {
     pub max_timestamp: i64,
     /// In seconds; `u32::MAX` for none.
     pub min_local_deletion_time: u32,
-    /// In seconds; `u32::MAX` if at least one cell neither expires nor is a tombstone.
+    /// In seconds; `u32::MAX` if some cell or row never expires, or if there are no times.
     pub max_local_deletion_time: u32,
     pub min_ttl: u32,
     pub max_ttl: u32,

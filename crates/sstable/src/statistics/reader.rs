@@ -78,8 +78,8 @@ impl Part {
     }
 }
 
-/// Reads the table of parts. A body ends where the next one in the file begins, whatever their
-/// order in the table.
+/// Reads the table of parts. A body ends where the next body in the file begins, whatever the order
+/// of the parts in the table.
 fn parts(file: &FileName, bytes: &[u8], features: &VersionFeatures) -> Result<Vec<Part>> {
     let mut input = Input::new(file, bytes, 0);
     let mut checksum = crc32fast::Hasher::new();

@@ -37,8 +37,8 @@ pub struct SerializationHeader {
     /// Types of the clustering columns, each with a flag that is true if the column is in
     /// descending order.
     pub clustering_types: Vec<(CqlType, bool)>,
-    /// Static columns in the order of Data.db: simple columns first, then multi-cell ones, each by
-    /// name.
+    /// Static columns in the order of Data.db: simple columns first, then multi-cell columns, and
+    /// both by name.
     pub static_columns: Vec<HeaderColumn>,
     /// Regular columns in the same order.
     pub regular_columns: Vec<HeaderColumn>,

@@ -1,6 +1,6 @@
 //! The nearest nodes that a search of a graph has met.
 
-/// A node, and whether the search has followed its links.
+/// A node that the search has met. It is expanded once the search has followed its links.
 #[derive(Clone, Copy, Debug)]
 struct Met {
     distance: f32,
@@ -23,7 +23,7 @@ impl Beam {
         Self { width, met: Vec::with_capacity(width + 1), next: 0 }
     }
 
-    /// Forgets all nodes.
+    /// Removes all nodes.
     pub(super) fn clear(&mut self) {
         self.met.clear();
         self.next = 0;

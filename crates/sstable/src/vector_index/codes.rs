@@ -1,4 +1,4 @@
-//! Vectors of eight bits a component.
+//! Codes are vectors with eight bits for each component.
 //!
 //! A segment has a center, the mean of its first vectors. A code is the difference of a vector and
 //! the center, divided by the code's scale and rounded. Without a center, an offset that all

@@ -13,7 +13,7 @@
 //!    not meet gets a link from the nearest node that has room. Every node reserves room for one
 //!    such link, so the walk always finds a node with room.
 //!
-//! Memory: the codes, and [`MAX_LINKS`] + 1 numbers of four bytes for each vector. One step takes
+//! Memory: the codes, and [`MAX_LINKS`] + 2 numbers of four bytes for each vector. One step takes
 //! some microseconds, and the builder yields between steps.
 
 use espalier_runtime::maybe_yield;
@@ -39,7 +39,7 @@ const MIN_MEASURED: usize = 4 * SAMPLES;
 /// Number of nearest vectors of a sample that a search should find.
 const NEAREST: usize = 10;
 /// Number of best nodes of a search that should include the nearest vectors. A query with LIMIT 10
-/// reads as many rows.
+/// reads this number of rows.
 const READ: usize = 31;
 /// The share of the nearest vectors that the searches should find. It is above the goal of 95 %,
 /// because the samples are few.

@@ -13,7 +13,7 @@ pub(crate) const VERSION: u32 = 3;
 
 /// Bytes of a code's record before its components: its scale and a square.
 pub(super) const FACT_BYTES: usize = 8;
-/// Bytes of the number that says where a place ends.
+/// Bytes of the number that is the end of a place.
 pub(super) const END_OF_PLACE_BYTES: usize = 4;
 
 /// Bytes of the number of a node's first entry.

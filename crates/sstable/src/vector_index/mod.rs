@@ -7,7 +7,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `rows` | growing arrays that never move |
-//! | `codes` | vectors of eight bits a component, and distances between them |
+//! | `codes` | vectors with eight bits for each component, and distances between them |
 //! | `beam`, `graph` | the graph of near vectors, and its construction |
 //! | `top` | the most similar items of a search |
 //! | `layout`, `records` | the description, and records of fixed length in pages |

@@ -12,8 +12,8 @@ use super::{
 /// Maximum bytes of vectors that a segment has as floats, unless they are short (arbitrary).
 const MAX_EXACT_BYTES: usize = 4 << 20;
 
-/// Number of earlier vectors that get their codes when another one is added. With 2, all have codes
-/// when the segment has twice as many vectors.
+/// Number of earlier vectors that get their codes when another one is added. With 2, all vectors
+/// have codes when the segment has twice as many vectors as at the first code.
 const CODED_AT_ONCE: usize = 2;
 
 /// The numbers of vectors at which a segment gets another form. Tests use smaller numbers.
@@ -25,8 +25,8 @@ pub struct VectorLimits {
     /// The maximum number of components of vectors that segments always have as floats. Codes would
     /// save little of the space, and hide the differences of near points, such as coordinates.
     pub max_short: usize,
-    /// The number of vectors from which a segment has a graph, unless a flush writes it. For fewer
-    /// vectors, a search of all codes is as fast.
+    /// The number of vectors from which a segment has a graph, unless a flush writes the segment.
+    /// For fewer vectors, a search of all codes is as fast.
     pub min_graph: usize,
     /// The number of vectors that a segment must have for each node whose links a search would
     /// follow. With fewer vectors, the search compares all codes.
@@ -66,7 +66,7 @@ pub struct VectorPoints {
 pub(super) struct Groups {
     /// For each node, the number of its first entry in this order.
     pub(super) firsts: Vec<u32>,
-    /// The entries, by the order in which they were added.
+    /// The entries in this order, as numbers that count in the order in which they were added.
     pub(super) order: Vec<u32>,
 }
 

@@ -57,10 +57,10 @@ pub struct NearestSearch {
 pub struct NearestNodes {
     /// The most similar vectors, in descending order.
     pub found: Vec<Neighbor>,
-    /// The greatest likely error of a similarity: of the vectors found, and of those that the
-    /// search has compared and left out.
+    /// The greatest likely error of a similarity: of the vectors found, and of those left out in
+    /// segments that were searched without a graph.
     pub error: f32,
-    /// True if the component has other vectors.
+    /// True if the search may have left out vectors of the component.
     pub is_cut: bool,
 }
 
@@ -86,7 +86,8 @@ impl<'i> VectorIndex<'i> {
         self.description.segments.iter().filter(|segment| segment.links.is_some()).count()
     }
 
-    /// Returns the vectors that are most similar to `query`. Codes and graphs make it approximate.
+    /// Returns the vectors that are most similar to `query`. Codes and graphs make the result
+    /// approximate.
     ///
     /// # Errors
     /// Fails if a page cannot be read or is damaged, or the query has another dimension.

@@ -27,7 +27,8 @@ impl Records {
         self.length.div_ceil(PAGE_BYTES).max(1) as u64
     }
 
-    /// Returns the page of a record, counted from the first one, and the offset in it.
+    /// Returns the page of a record, counted from the first page of the records, and the offset in
+    /// that page.
     #[inline]
     pub(super) fn locate(self, index: usize) -> (u64, usize) {
         match self.per_page() {

@@ -53,7 +53,7 @@ impl<T: Copy> ChunkedRows<T> {
         self.count += 1;
     }
 
-    /// Returns a row; an empty one behind the last.
+    /// Returns a row, or an empty row if `index` is behind the last row.
     #[inline]
     pub fn row(&self, index: usize) -> &[T] {
         let at = (index % self.per_chunk) * self.width;
@@ -61,7 +61,7 @@ impl<T: Copy> ChunkedRows<T> {
         chunk.and_then(|chunk| chunk.get(at..at + self.width)).unwrap_or_default()
     }
 
-    /// Returns a row to change it; an empty one behind the last.
+    /// Returns a row to change it, or an empty row if `index` is behind the last row.
     #[inline]
     pub(super) fn row_mut(&mut self, index: usize) -> &mut [T] {
         let at = (index % self.per_chunk) * self.width;

@@ -1,6 +1,6 @@
 //! The classes of scales of the codes that a search has compared.
 //!
-//! A search knows the errors of the similarities that it returns. A code that it leaves out may
+//! A search computes the errors of the similarities that it returns. A code that it leaves out may
 //! have a greater scale, and then its similarity may be more wrong. So the search keeps the
 //! greatest similarity of each class of scales, and states the error of all classes in the end.
 //! Then it need not compute the error of each code.
@@ -31,8 +31,8 @@ impl ScaleClasses {
         }
     }
 
-    /// Returns by how much the similarity of a code that was left out may exceed `bound`. The
-    /// estimates of these codes do not exceed it.
+    /// Returns the amount by which the similarity of a code that was left out may exceed `bound`.
+    /// The estimates of these codes do not exceed `bound`.
     pub(super) fn error(&self, query: &CodedQuery, bound: f32) -> f32 {
         let above = |(class, greatest): (u32, &f32)| {
             let (similarity, next) = (greatest.min(bound), (class + 1) << DROPPED_BITS);
@@ -59,7 +59,7 @@ mod tests {
         let of_fine = scales.error(&query, 0.9);
         let exact = query.error(0.9, 0.01);
         assert!(exact <= of_fine && of_fine <= 1.2 * exact, "{of_fine} of {exact}");
-        // Far below the bound, a coarse code does no harm; near to it, it does.
+        // Far below the bound, a coarse code does no harm. Near the bound, it does.
         scales.add(1.0, -9.0);
         assert_eq!(scales.error(&query, 0.9), of_fine);
         scales.add(1.0, 0.8);

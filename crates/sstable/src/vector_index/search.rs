@@ -1,7 +1,7 @@
 //! Searches one segment.
 //!
-//! 1. If there is no graph, or a search of the graph would cost as much, the search compares all
-//!    vectors, page by page.
+//! 1. If there is no graph, or a search of the graph would cost as much as a comparison of all
+//!    vectors, the search compares all vectors, page by page.
 //! 2. Otherwise the search begins at the graph's entry node. Step by step it follows the links of
 //!    the nearest node whose links it has not followed, until it has followed the links of the
 //!    `width` nearest nodes that it has met.
@@ -30,8 +30,8 @@ use crate::error::{Result, SSTableError};
 pub(super) struct NearNodes {
     /// Similarities and nodes, in descending order.
     pub(super) nodes: Vec<(f32, u32)>,
-    /// The greatest likely error of the similarity of a node that was left out, as far as the
-    /// search has compared it.
+    /// The greatest likely error of the similarity of a node that was left out; 0 if the search has
+    /// followed a graph.
     pub(super) error: f32,
 }
 

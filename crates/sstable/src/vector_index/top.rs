@@ -22,7 +22,7 @@ impl<T> Top<T> {
         self.push_with(similarity, || item);
     }
 
-    /// Adds an item, which `make` makes unless it is dropped at once. Returns whether earlier items
+    /// Adds an item, which `make` makes unless it is dropped at once. Returns whether kept items
     /// were dropped.
     #[inline]
     pub fn push_with(&mut self, similarity: f32, make: impl FnOnce() -> T) -> bool {
@@ -37,7 +37,7 @@ impl<T> Top<T> {
         self.kept.len() >= self.most * 2 && self.shrink()
     }
 
-    /// Drops all items but those to return. Returns whether there were others.
+    /// Drops the items that will not be returned. Returns whether it dropped any.
     pub fn shrink(&mut self) -> bool {
         let is_longer = self.kept.len() > self.most && self.most > 0;
         if is_longer {

@@ -70,8 +70,8 @@ pub(super) async fn check_content(
     Ok(())
 }
 
-/// Compares the keys in Data.db with each other, with the filter, with the last key of the index
-/// and with the number of partitions in Statistics.db.
+/// Compares the keys in Data.db with each other, with the filter and with the last key of the
+/// index, and their number with Statistics.db.
 struct KeyCheck<'a> {
     reader: &'a SSTableReader,
     /// The name of Data.db.

@@ -85,7 +85,7 @@ async fn check_pages(file_system: &FileSystem, descriptor: &Descriptor) -> Resul
     Ok(())
 }
 
-/// Compares the checksums of whole files in Scylla.db.
+/// Compares whole files with their checksums in Scylla.db.
 async fn check_scylla(
     file_system: &FileSystem,
     descriptor: &Descriptor,

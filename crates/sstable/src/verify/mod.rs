@@ -1,4 +1,4 @@
-//! Verifies an SSTable: reads all of its components and compares them with each other.
+//! Verifies an SSTable: reads its components and compares them with each other.
 //!
 //! * every checksum: digest of Data.db, every chunk, the parts of Statistics.db, the files that
 //!   Scylla.db lists, and the pages that Checksums.db lists;
@@ -6,8 +6,8 @@
 //!   nesting of range deletions, lengths of the preceding items, values against their types;
 //! * the partition index: each partition is found again by its key, in the filter and in the order
 //!   of the index;
-//! * the row indexes: each row is found in the block that the index gives for it, and each block
-//!   begins where a row begins, with the deletion that is open there;
+//! * the row indexes: the index leads from the first and the last row of each block to this block,
+//!   and each block begins where a row begins, with the deletion that is open there;
 //! * Statistics.db recomputed.
 //!
 //! Memory: a row, a second filter, a writer's memory for statistics, and a page cache of 8 MiB.
@@ -61,7 +61,8 @@ pub async fn verify_watched(
     files::check_files(file_system, descriptor, &mut report).await?;
     let cache = PageCache::new(CACHE_BYTES);
     let mut opened = SSTableReader::open(file_system, descriptor.clone(), None, &cache).await;
-    // Without TOC.txt the other components are checked all the same.
+    // TOC.txt may be missing or damaged, or list a missing component. The components that exist are
+    // checked all the same.
     if let Some(error) = opened.as_ref().err().filter(|error| is_about_toc(error, descriptor)) {
         report.take_error(error.clone())?;
         opened = SSTableReader::open_unlisted(file_system, descriptor.clone(), None, &cache).await;

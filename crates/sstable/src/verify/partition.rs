@@ -166,8 +166,8 @@ fn check_key(position: u64, tally: &mut Tally<'_>) {
     }
 }
 
-/// Checks the values of a row against their types, and the order of its paths. Adds to the counts
-/// of the report.
+/// Checks the values of a row against their types, and the order of the paths in its collections.
+/// Adds to the counts of the report.
 fn check_row(row: &Row, position: u64, tally: &mut Tally<'_>) {
     let (table, name) = (tally.table, tally.name);
     tally.report.rows += 1;
@@ -264,8 +264,8 @@ fn check_value(
 }
 
 /// Checks that sets and maps in one cell are sorted and without duplicates, so that equal values
-/// have equal bytes. Cassandra stores an unsorted one only inside a tuple, user type or vector, as
-/// a client sent it; this is a warning.
+/// have equal bytes. Cassandra stores an unsorted set or map only inside a tuple, user type or
+/// vector, as a client sent it, so that case is a warning.
 fn check_sorted(
     column_type: &CqlType,
     value: &[u8],

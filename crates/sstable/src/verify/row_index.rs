@@ -102,7 +102,8 @@ impl<'index> BlockChecker<'index> {
         }
     }
 
-    /// Checks that the partition ends with the byte at `end_offset`.
+    /// Checks the last block, and that the blocks end with the partition, whose end byte is at
+    /// `end_offset`.
     pub(super) async fn finish(
         self,
         comparator: &ClusteringComparator,

@@ -52,8 +52,8 @@ impl Comparison<'_> {
         }
     }
 
-    /// Compares a histogram. The report shows only the first bin that differs, since a hundred of
-    /// them would not be read.
+    /// Compares a histogram. The report shows only the first bin that differs, because a reader of
+    /// the report would not read a hundred of them.
     fn histogram(&mut self, what: &str, stored: Bins, actual: Bins, ends: &str) {
         if let Some(difference) = stored.difference(&actual, ends) {
             let what = format!("{}: the histogram of {what} {difference}", self.name);

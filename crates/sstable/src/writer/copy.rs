@@ -7,12 +7,12 @@ use crate::{
 };
 
 impl SSTableWriter {
-    /// Adds a raw row to the partition after the previous one, as [`add`](SSTableWriter::add) adds
-    /// a decoded row.
+    /// Adds a raw row to the partition after the previous row or marker, as
+    /// [`add`](SSTableWriter::add) adds a decoded row.
     ///
     /// # Errors
-    /// Returns [`SSTableError::Rejected`](crate::error::SSTableError::Rejected) if the row is out
-    /// of order or the version cannot hold it, and an I/O error if a write fails.
+    /// Returns [`SSTableError::Rejected`](crate::error::SSTableError::Rejected) in the same cases
+    /// as [`add`](SSTableWriter::add), and an I/O error if a write fails.
     pub async fn add_raw(&mut self, row: &RawRow<'_>) -> Result<()> {
         if row.is_empty() {
             return Ok(());

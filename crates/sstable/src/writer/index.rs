@@ -59,7 +59,7 @@ pub(super) enum IndexWriter {
     },
 }
 
-/// The finished index files, and the small ones that are still to be written.
+/// The finished index files, and the small components that are still to be written.
 pub(super) struct WrittenIndex {
     pub(super) files: Vec<(Component, WrittenFile)>,
     pub(super) small: BTreeMap<Component, Bytes>,

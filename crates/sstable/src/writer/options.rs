@@ -14,8 +14,8 @@ use crate::{
     statistics::{EncodingStats, SerializationHeader, collector::WriterFacts},
 };
 
-/// The columns with data in an SSTable. Only they are in its header, and the writer rejects a row
-/// with another column.
+/// The columns with data in an SSTable. Only these columns are in the SSTable's header, and the
+/// writer rejects a row with another column.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum PresentColumns {
     /// All columns of the table.

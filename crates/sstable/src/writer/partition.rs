@@ -12,8 +12,8 @@ pub(super) struct OpenPartition {
     pub(super) hash: (u64, u64),
     /// The static row, if it is not empty and not yet written.
     pub(super) static_row: Option<Row>,
-    /// True if the head is written. It is written only when something follows it, because an empty
-    /// partition is not written.
+    /// True if the head is written. It is written only when the partition has content, because an
+    /// empty partition is not written.
     pub(super) has_head: bool,
     /// Position in Data.db.
     pub(super) start: u64,

@@ -139,7 +139,7 @@ impl BlockBuilder {
         self.is_ending = false;
         encode_position(types, last, &mut self.last);
         if is_displaced(types, last, &self.last) {
-            // This separator lies after all positions.
+            // This byte lies after all positions, and so does the separator made from it.
             self.last.clear();
             self.last.push(GT_NEXT);
         }

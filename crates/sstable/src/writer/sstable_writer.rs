@@ -255,7 +255,8 @@ impl SSTableWriter {
     ///
     /// # Errors
     /// Returns [`SSTableError::Rejected`] if no partition is open, if the row or marker is out of
-    /// order, or if the version cannot hold it; and an I/O error if a write fails.
+    /// order or does not fit the table, or if the version cannot hold it; and an I/O error if a
+    /// write fails.
     pub async fn add(&mut self, unfiltered: Unfiltered) -> Result<()> {
         self.put(unfiltered)?;
         self.make_room().await
@@ -263,7 +264,7 @@ impl SSTableWriter {
 
     /// Works like [`add`](Self::add), and does not wait. The caller must call
     /// [`make_room`](Self::make_room) next. It suits callers that add many rows, because an async
-    /// function moves its arguments more often than a plain one.
+    /// function moves its arguments more often than a plain function.
     ///
     /// # Errors
     /// Returns [`SSTableError::Rejected`] in the same cases as [`add`](Self::add).
@@ -388,7 +389,8 @@ impl SSTableWriter {
             }
             Unfiltered::Row(_) => Ok(()),
             // If the row index cannot hold a range deletion with a negative timestamp, no block
-            // begins inside of one. So a range deletion has only the limits of a row deletion.
+            // begins inside such a range deletion. So a range deletion has only the limits of a row
+            // deletion.
             Unfiltered::Marker(marker) => [marker.before, marker.after]
                 .into_iter()
                 .try_for_each(|deletion| self.check_storable(DeletionScope::Row, deletion)),

@@ -17,8 +17,8 @@ use crate::{
     statistics::collector::UniformCounts,
 };
 
-/// Maximum length of a clustering in bytes for the fast copy. The general path handles longer ones,
-/// because it checks whether the version can hold them.
+/// Maximum length of a clustering in bytes for the fast copy. The general path handles longer
+/// clusterings, because it checks whether the version can hold them.
 const LONG_VALUE: usize = u16::MAX as usize;
 
 /// Maximum number of sources. A set of sources is held in the bits of a `u64`.

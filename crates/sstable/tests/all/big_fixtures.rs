@@ -44,7 +44,7 @@ fn entries_lead_to_their_keys() {
             assert_eq!(key_at(data, entry.data_position), &*entry.key.key, "{name}");
             compared += 1;
         }
-        // This checks a sample of the entries, for the largest files have 100,000.
+        // This checks a sample of the entries, because the largest files have 100,000.
         for entry in entries.iter().step_by(entries.len().div_ceil(300)) {
             let found = block_on(index.exact(&entry.key)).unwrap();
             assert_eq!(found.as_ref(), Some(entry), "{name}");

@@ -72,7 +72,7 @@ fn write_many(
     written.into_iter().map(|(_, descriptor)| descriptor).collect()
 }
 
-/// Writes only the tables whose content is `wanted`, with their seeds.
+/// Writes only the tables whose content is `wanted`. Returns the seed of each table.
 fn write_some(
     features: &'static VersionFeatures,
     directory: &Path,

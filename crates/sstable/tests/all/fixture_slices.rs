@@ -105,8 +105,8 @@ fn slices_equal_those_of_a_full_read() {
     println!("{checked} slices compared");
 }
 
-/// Slices of the fixtures of ScyllaDB's tests, of all versions, through the row index and without
-/// it.
+/// Compares slices of the fixtures of ScyllaDB's tests, of all versions, through the row index and
+/// without it.
 #[test]
 fn slices_of_foreign_files_equal_those_of_a_full_read() {
     let mut checked = 0;

@@ -1,6 +1,6 @@
 //! The head of a row or marker: the part before the body. It has the item's position and length, so
 //! that a reader can step over the item. All readers of Data.db read heads by [`walk_head`], and
-//! those of static rows by [`walk_static_head`].
+//! the heads of static rows by [`walk_static_head`].
 
 use std::cmp::Ordering;
 
@@ -24,8 +24,8 @@ pub(crate) enum HeadKind {
     Marker(BoundKind),
 }
 
-/// The head of a row or marker, without the values of its position. Offsets count in the bytes from
-/// which the head was read.
+/// The head of a row or marker, without the values of its position. Offsets count from the start of
+/// the bytes from which the head was read.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Head {
     pub(crate) kind: HeadKind,
@@ -36,7 +36,7 @@ pub(crate) struct Head {
     pub(crate) values_end: usize,
     /// The offset of the body.
     pub(crate) body: usize,
-    /// The offset after the body, which may lie after the bytes.
+    /// The offset after the body. It may lie after the end of the bytes.
     pub(crate) end: usize,
 }
 

@@ -53,8 +53,9 @@ pub(crate) enum Step {
     End,
 }
 
-/// Reads the step over the item at `start`, and passes the ranges of the position's values to
-/// `each`. A row may end after the bytes; a marker must lie wholly in them.
+/// Reads the parts that a reader needs to step over the item at `start`, and passes the ranges of
+/// the position's values to `each`. A row may end after the end of `bytes`; a marker must lie
+/// wholly in `bytes`.
 #[inline]
 pub(crate) fn step(
     bytes: &[u8],

@@ -14,7 +14,7 @@ pub(crate) struct PartitionHead {
     /// The range of the key.
     pub(crate) key: Span,
     pub(crate) deletion: DeletionTime,
-    /// The offset after both.
+    /// The offset after the key and the deletion.
     pub(crate) end: usize,
 }
 

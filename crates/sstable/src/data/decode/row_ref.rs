@@ -1,10 +1,10 @@
-//! A raw row: a row read in place, whose cells are ranges of the bytes, without an object for any
-//! of them.
+//! A raw row is a row read in place. Its cells are ranges of the bytes, and the reader makes no
+//! object for a cell.
 //!
 //! Raw rows serve readers that visit each row once and keep nothing of it, such as a dump. Most
-//! rows can be read so: those without extended flags, without complex columns and without counters.
-//! For all other rows, and for damaged ones, [`RowRef::read`] returns `None`, and the caller uses
-//! [`RowDecoder`](super::RowDecoder), which also returns the reason.
+//! rows can be read raw: those without extended flags, without complex columns and without
+//! counters. For all other rows, and for damaged ones, [`RowRef::read`] returns `None`, and the
+//! caller uses [`RowDecoder`](super::RowDecoder), which also returns the reason.
 //!
 //! Memory: 40 bytes for each column of the widest row, reused for the next row.
 

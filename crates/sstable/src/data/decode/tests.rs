@@ -168,8 +168,8 @@ fn random_marker(random: &mut Random) -> RangeTombstoneMarker {
 /// The offset at which the item begins.
 const START: usize = 3;
 
-/// Reads the item at [`START`]. Returns it with the offset after it, or `None` at the end of the
-/// partition.
+/// Reads the item at [`START`]. Returns the item and the offset after it, or `None` at the end of
+/// the partition.
 fn decode(bytes: &Bytes, layout: &FileLayout) -> Decoded<Option<(Unfiltered, usize)>> {
     let Some(head) = read_head(&mut DataInput::new(bytes, START), layout)? else { return Ok(None) };
     let unfiltered = match head.head.kind {

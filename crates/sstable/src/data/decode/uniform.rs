@@ -1,11 +1,11 @@
-//! A uniform row: all its cells carry the row's timestamp. The reader reads only the parts that a
-//! copy needs.
+//! A uniform row: all its cells carry the row's timestamp, and nothing in it expires or is deleted.
+//! The reader reads only the parts that a copy needs.
 //!
 //! This node's writer would write a uniform row with the same bytes, except for three numbers. Two
 //! of them depend on the file: the length of the preceding item, and the timestamp, which is stored
-//! as the difference to the file's least timestamp. The third one, the length of the row's body,
-//! includes these two. So a writer copies the flags, the clustering and all bytes after the
-//! timestamp, and encodes the three numbers again.
+//! as the difference to the file's least timestamp. The third one is the length of the row's body,
+//! which includes the lengths of these two. So a writer copies the flags, the clustering and all
+//! bytes after the timestamp, and encodes the three numbers again.
 //!
 //! [`UniformRow::read`] returns `None` for any other row, and for a damaged one. The caller then
 //! uses [`RowRef`](super::RowRef) or the decoder.
@@ -42,7 +42,7 @@ pub(crate) struct UniformRow {
     columns: u64,
     /// The number of its cells.
     pub(crate) cells: u32,
-    /// See [`Ranking`].
+    /// The rank of the row; see [`Ranking`].
     rank: Option<i64>,
     /// Range of its flags and its clustering, with the clustering's headers.
     pub(crate) start: Span,

@@ -9,7 +9,7 @@ pub(crate) use marker::write_marker;
 pub(crate) use row::RowEncoder;
 
 /// Checks that readers will accept the length of the row. The files from which a row was copied may
-/// be deleted later, so that a copy that cannot be read would lose the row.
+/// be deleted later. If the copy could not be read, the row would then be lost.
 fn check_row_length(body: usize) -> Result<(), String> {
     if body as u64 <= MAX_WRITTEN_ROW_LENGTH {
         Ok(())

@@ -203,8 +203,8 @@ fn append_short(bytes: &[u8], row: &UniformRow, numbers: [u64; 3], out: &mut Vec
     true
 }
 
-/// Chooses the forms of a row's deletions. ScyllaDB's files hold both an ordinary and a shadowable
-/// deletion; Cassandra's hold one of them ([`RowDeletions::of`]).
+/// Chooses the forms of a row's deletions. A row in ScyllaDB's files can hold both an ordinary and
+/// a shadowable deletion; a row in Cassandra's holds one of them ([`RowDeletions::of`]).
 #[inline]
 fn deletions_of(row: &impl RowContent, family: Family) -> RowDeletions {
     let (ordinary, shadowable) = (row.deletion(), row.shadowable_deletion());

@@ -4,10 +4,10 @@
 //! between two samples. The entries of an interval are cached in a form that can be searched
 //! (`flat_page`).
 //!
-//! The summary is a hint. It is checked as far as an answer relies on it: the entries at both ends
-//! of the interval must have the keys of the summary's samples. If they do not have these keys, or
-//! if Summary.db is missing or damaged, the index rebuilds the summary from Index.db once. Later
-//! errors are errors of Index.db.
+//! The summary is a hint. The index checks it as far as an answer relies on it: the entries at both
+//! ends of the interval must have the keys of the summary's samples. If they do not have these
+//! keys, or if Summary.db is missing or damaged, the index rebuilds the summary from Index.db once.
+//! Later errors are errors of Index.db.
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -57,8 +57,8 @@ enum Scanned {
 }
 
 impl<F: IndexFile + Clone> BigIndex<F> {
-    /// Opens Index.db and reads its first and last few entries, or all of them if the summary
-    /// cannot be used.
+    /// Opens Index.db and reads its first entry and the entries after the last sample, or all
+    /// entries if the summary cannot be used.
     ///
     /// `summary` is the name and content of Summary.db, if the file exists. `data_length` is the
     /// uncompressed length of Data.db in bytes. `min_index_interval` is the table's setting; it is

@@ -24,8 +24,8 @@ pub trait IndexFile {
     /// Returns the length of the file in bytes.
     fn length(&self) -> u64;
 
-    /// Returns the page of 4 KiB with this number. It is shorter at the end of the file, and empty
-    /// after it.
+    /// Returns the page of 4 KiB with this number. The file's last page may be shorter, and a page
+    /// after the end is empty.
     fn page(&self, number: u64) -> impl Future<Output = Result<Bytes>>;
 
     /// Reads a piece of the file and adds nothing to the cache. The piece must lie inside the file.

@@ -141,7 +141,7 @@ impl<'page> FlatPage<'page> {
     }
 
     /// Returns the entry with exactly this key. `tokens` are the tokens at both ends of the
-    /// interval; `start` and `end` are its positions in Index.db.
+    /// interval; `start` and `end` are the positions of both ends in Index.db.
     #[inline]
     pub(crate) fn find(
         &self,
@@ -162,8 +162,8 @@ impl<'page> FlatPage<'page> {
     }
 
     /// Finds the number of the entry with this key. Tokens are hashes and therefore spread evenly,
-    /// so the search first interpolates the number. Then it goes on from that entry with steps that
-    /// double, and ends with a binary search.
+    /// so the search first interpolates the number. Then it continues from that entry with steps
+    /// that double, and ends with a binary search.
     #[inline]
     fn search(&self, key: DecoratedKeyRef<'_>, tokens: (Token, Token)) -> Option<usize> {
         let count = self.entries.len();

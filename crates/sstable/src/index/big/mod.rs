@@ -5,10 +5,10 @@
 //! position. The entry of a wide partition also has a promoted index, which leads from a clustering
 //! position to a block of rows. Index.db can only be read from front to back. Summary.db has
 //! samples: the keys of some entries (by default of every 128th) and their positions in Index.db.
-//! It is held in memory. A look-up searches the samples, and then the entries between two samples.
-//! The content of Summary.db is a hint: the index compares it with Index.db as far as an answer
-//! relies on it. The index rebuilds a summary that is missing or damaged, or that contradicts
-//! Index.db.
+//! The index holds the samples in memory. A look-up searches the samples, and then the entries
+//! between two samples. The content of Summary.db is a hint: the index compares it with Index.db as
+//! far as an answer relies on it. The index rebuilds a summary that is missing or damaged, or that
+//! contradicts Index.db.
 //!
 //! | module | content |
 //! | --- | --- |

@@ -20,8 +20,8 @@ pub(super) enum Access {
     Pages,
     /// In large pieces, bypassing the cache.
     Pieces,
-    /// Up to this position in one read, bypassing the cache; after it each request in a read of its
-    /// own.
+    /// Up to this position in one read, and behind this position each request in a read of its own,
+    /// bypassing the cache.
     UpTo(u64),
 }
 

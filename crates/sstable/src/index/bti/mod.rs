@@ -6,8 +6,8 @@
 //! a clustering position to a block of rows. Keys are byte-comparable and cut short, so a match in
 //! a trie is only a candidate: the reader always compares the real key at the candidate's position.
 //!
-//! This module uses neither types nor files: callers encode the keys, pages come from a
-//! [`PageSource`](espalier_trie::page::PageSource), and written bytes go to a
+//! Except for [`survey`], this module uses neither types nor files: callers encode the keys, pages
+//! come from a [`PageSource`](espalier_trie::page::PageSource), and written bytes go to a
 //! [`Sink`](espalier_trie::page::Sink).
 //!
 //! The format is Cassandra's BTI (CASSANDRA-18398). `ms` and `mt` are ScyllaDB's versions of it.

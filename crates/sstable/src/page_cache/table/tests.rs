@@ -11,16 +11,16 @@ fn key(page: u64) -> PageKey {
     PageKey { file: page % 3, page }
 }
 
-/// Makes a table with room for so many pages of 100 bytes that lie side by side, and for the region
-/// that an insertion might need.
+/// Makes a table with room for `pages` consecutive pages of 100 bytes, and for the region that an
+/// insertion might need.
 fn table(pages: usize) -> PageTable {
     PageTable::new(pages * (100 + ENTRY_BYTES) + (pages / 32 + 8) * REGION_BYTES)
 }
 
 #[test]
 fn what_was_used_survives_what_was_not() {
-    // The pages are of three files, each with a region. A page has room while an unneeded region is
-    // counted for it.
+    // The pages are of three files, each with a region. The fourth region is for insertions, which
+    // reserve room for a new region even if they need none.
     let mut table = PageTable::new(4 * (100 + ENTRY_BYTES) + 4 * REGION_BYTES);
     (0..4).for_each(|i| table.insert(key(i), page(100)));
     assert!(table.get(key(0)).is_some());
@@ -114,7 +114,7 @@ fn a_window_that_moves_is_followed() {
     for round in 0..100_000 {
         found += u32::from(read(&mut table, 1, round / 20 + random.below(500)));
     }
-    // A cache that uses the time of the last use alone hits 95 %.
+    // A cache that evicts by the time of the last use alone hits 95 %.
     assert!(found > 60_000, "{found}");
 }
 

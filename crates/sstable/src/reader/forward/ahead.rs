@@ -14,7 +14,7 @@ use crate::{
 
 impl ForwardRows {
     /// Looks at the next item for a writer that copies raw rows; see [`RowSource::look`]. The
-    /// slices must cover the whole partition.
+    /// slices must cover the rest of the partition.
     #[inline]
     pub(in crate::reader) async fn look(&mut self, view: &mut RowRef) -> Result<(Ahead, usize)> {
         if !self.is_free() {
@@ -30,13 +30,13 @@ impl ForwardRows {
         self.source.view_columns(view, wanted)
     }
 
-    /// Returns the row that [`Self::look`] saw last.
+    /// Returns the row that [`Self::look`] or [`Self::view`] has read into `view`.
     #[inline]
     pub(in crate::reader) fn plain<'a>(&'a self, view: &'a RowRef) -> RawRow<'a> {
         self.source.plain(view)
     }
 
-    /// Steps over the row that was looked at, up to this offset of the window.
+    /// Steps forward to this offset of the window.
     #[inline]
     pub(in crate::reader) fn pass(&mut self, end: usize) {
         let length = end.saturating_sub(self.source.stream.offset());

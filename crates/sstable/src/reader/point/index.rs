@@ -17,14 +17,14 @@ use crate::{
 pub(super) struct Place {
     /// The position in Data.db before compression.
     pub(super) position: u64,
-    /// True if another partition may begin at the place, since a trie stores only prefixes of keys.
-    /// If this is false and another partition begins there, the index is damaged.
+    /// True if another partition may begin at the place, because a trie stores only prefixes of
+    /// keys. If this is false and another partition begins there, the index is damaged.
     pub(super) is_candidate: bool,
     /// Set if the place is not the partition's head.
     pub(super) block: Option<PlaceInBlock>,
 }
 
-/// The answer of the row index about a place.
+/// The facts of the row index about a place.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PlaceInBlock {
     /// The position of the partition's entry in Rows.db.
@@ -35,8 +35,9 @@ pub(super) struct PlaceInBlock {
 }
 
 impl SSTableReader {
-    /// Continues from `step`, and updates it. Returns `Some(None)` if the SSTable lacks the
-    /// partition, and `None` if the look-up has to give up.
+    /// Finds the place of a key. Continues from `step`, and updates `step`. Returns `Some(None)` if
+    /// the SSTable lacks the partition, and `None` if a page is missing or only the general read
+    /// can answer.
     #[inline]
     pub(super) fn cached_place<V: AsRef<[u8]>>(
         &self,

@@ -1,7 +1,7 @@
 //! Prefetches the pages of several look-ups at once.
 //!
 //! A look-up waits for memory when it enters a page that is not in the processor's cache. Only that
-//! page says which page is next. So the walks of all keys make one step in turn, and each
+//! page says which page is next. So the walks of all keys make one step in turn, and each walk
 //! prefetches the memory of its next step. The walks have no other effect and count no page as
 //! used. A walk ends at a page that is not in memory or not well-formed.
 
@@ -79,7 +79,7 @@ impl SSTableReader {
 }
 
 impl<'pages> Walk<'_, 'pages> {
-    /// Takes a step. Returns the next one, or `None` after the last.
+    /// Takes a step. Returns the next step, or `None` after the last step.
     #[inline]
     fn next(
         &mut self,

@@ -1,9 +1,10 @@
 //! A look-up of one row that can resume page by page.
 //!
 //! It records the step that it reached, so that it neither reads earlier pages again nor counts
-//! them as used again. It keeps the pages that were read for its current stage. It reports only
-//! pages that cannot be read. The general read meets any other fault again, and reports the file
-//! and the position.
+//! them as used again. It keeps the pages that were read for its current stage: a node of
+//! Partitions.db, an entry of Rows.db, or a place in Data.db. It returns an error only if a page is
+//! damaged or cannot be read. It leaves any other fault to the general read, which meets the fault
+//! again and reports the file and the position.
 //!
 //! Memory: the pages of one stage, which the caller bounds by its calls of
 //! [`PointLookup::fetch_page`].
@@ -170,8 +171,9 @@ impl SSTableReader {
         wanted.page.saturating_add(count).saturating_mul(self.0.data.chunk_length())
     }
 
-    /// Returns the position up to which a look-up that enters Data.db at `place` probably reads: to
-    /// the end of the block, if the pages of the row index are cached.
+    /// Returns the position up to which a look-up that enters Data.db at `place` probably reads:
+    /// the end of the block if the pages of the row index are cached, or else the position of
+    /// `place`.
     fn wanted_end<V: AsRef<[u8]>>(
         &self,
         place: Place,
@@ -200,7 +202,7 @@ impl SSTableReader {
     }
 }
 
-/// A file as far as it is cached.
+/// The cached pages of a file.
 struct CachedSource<'a> {
     pages: &'a CachedPages<'a>,
     file: &'a CachedFile,

@@ -101,8 +101,8 @@ impl SSTableReader {
         outcome
     }
 
-    /// Returns `Some(None)` if the SSTable lacks the partition, and `None` if the look-up has to
-    /// give up.
+    /// Returns `Some(None)` if the SSTable lacks the partition, and `None` if a page is missing or
+    /// only the general read can answer.
     #[inline]
     fn try_row<V: AsRef<[u8]>>(
         &self,

@@ -1,5 +1,4 @@
-//! Walks from a place in Data.db to a row. The walk reads only the heads of the rows and markers on
-//! its way.
+//! Walks from a place in Data.db to a row. Of the rows on its way, the walk reads only the heads.
 
 use std::cmp::Ordering;
 
@@ -12,9 +11,9 @@ use crate::data::{
     input::{DataInput, Malformed},
 };
 
-/// The maximum number of rows and markers of a block that a look-up steps over, because it does not
-/// yield. [`SSTableReader::read_partition`](crate::SSTableReader::read_partition), which yields,
-/// handles longer blocks.
+/// The maximum number of rows and markers that a look-up steps over, because it does not yield.
+/// [`SSTableReader::read_partition`](crate::SSTableReader::read_partition), which yields, handles
+/// longer walks.
 const MAX_STEPS: usize = 1024;
 
 /// A walk towards a row.
@@ -27,7 +26,8 @@ pub(super) struct Walk<'a> {
 }
 
 impl Walk<'_> {
-    /// Returns `Some(None)` if the partition is not here, and `None` if the look-up has to give up.
+    /// Walks to the row. Returns `Some(None)` if `place` is a candidate at which another partition
+    /// begins, and `None` if a page is missing or only the general read can answer.
     #[inline]
     pub(super) fn find<V: AsRef<[u8]>>(
         mut self,
@@ -80,7 +80,8 @@ impl Walk<'_> {
     }
 
     /// Reads the partition's head and steps over it. Returns the partition's deletion, or
-    /// `Some(None)` if the head has another key. Returns `None` if the look-up has to give up.
+    /// `Some(None)` if the head has another key. Returns `None` if a page is missing or only the
+    /// general read can answer.
     #[inline]
     fn enter_partition(&mut self, key: DecoratedKeyRef<'_>) -> Option<Option<DeletionTime>> {
         loop {
@@ -115,8 +116,8 @@ impl Walk<'_> {
         weight.cmp(&0)
     }
 
-    /// Packs the row. Returns `Some(false)` if the row is empty, and `None` if the look-up has to
-    /// give up.
+    /// Packs the row. Returns `Some(false)` if the row is empty, and `None` if only the general
+    /// read can answer.
     #[inline]
     fn take_row(&mut self) -> Option<bool> {
         let bytes = self.window.bytes();

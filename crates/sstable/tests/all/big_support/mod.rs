@@ -100,8 +100,8 @@ pub fn own_fixtures() -> Vec<BigFixture> {
     fixtures
 }
 
-/// Returns the SSTables of the repository and of the shared fixtures. Without shared fixtures, it
-/// prints that they were skipped.
+/// Returns the SSTables of the repository and of the shared fixtures. Without shared fixtures, the
+/// function prints that they were skipped.
 pub fn fixtures() -> Vec<BigFixture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
     let mut found = Vec::new();

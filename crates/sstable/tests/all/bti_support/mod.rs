@@ -32,8 +32,8 @@ pub struct Fixture {
     pub data: Option<Vec<u8>>,
 }
 
-/// Returns all SSTables with a trie index. Without the fixtures, it prints that they were skipped,
-/// and returns none.
+/// Returns all SSTables with a trie index. Without the fixtures, the function prints that they were
+/// skipped, and returns none.
 pub fn fixtures() -> Vec<Fixture> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/fixtures");
     let mut found = Vec::new();

@@ -1,4 +1,5 @@
-//! The files that a writer leaves: after a failure or a crash, and beside existing ones.
+//! Tests the files that a writer leaves after a failure or a crash, and that a writer changes no
+//! existing file.
 
 use std::path::Path;
 

@@ -27,7 +27,7 @@ pub struct IndexEntry {
     pub data_position: u64,
     /// Position in Index.db at which the entry begins.
     pub position: u64,
-    /// The index of its rows, if it is wide enough to have one.
+    /// Location of the promoted index, if the partition is wide enough to have one.
     pub promoted: Option<PromotedLocation>,
     /// Position of the next entry, or the end of Index.db.
     pub next_position: u64,

@@ -5,8 +5,8 @@
 //!         promoted index
 //! ```
 //!
-//! Entries carry no marks of where they begin, so an entry can only be read if another one leads to
-//! it. Format: docs/formats/big-index.md.
+//! No mark shows where an entry begins, so a reader must know its position from the entry before it
+//! or from a sample in Summary.db. Format: docs/formats/big-index.md.
 
 mod layout;
 mod reader;

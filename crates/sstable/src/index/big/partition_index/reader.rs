@@ -36,9 +36,9 @@ impl SteppedOver {
 }
 
 /// A cursor over entries, from a given entry on. It checks that each entry lies inside the file,
-/// and that its position lies inside Data.db and after the position of the entry before it. It does
-/// not check that keys increase, because that would need their tokens, which cost a hash each;
-/// [`Entries`] checks it.
+/// and that the partition's position lies inside Data.db and after the position of the partition
+/// before it. It does not check that keys increase, because that would need the token of each key,
+/// which costs a hash. [`Entries`] checks the order of keys.
 #[derive(Clone, Debug)]
 pub struct EntryCursor<F> {
     window: Window<F>,

@@ -1,7 +1,8 @@
 //! This module builds the promoted index of the partition that is being written.
 //!
 //! A block is a sequence of unfiltereds. It ends with the first unfiltered at which it has
-//! `column_index_size` bytes. A partition that fits into one block has no index.
+//! `column_index_size` bytes, but not inside a range deletion that the version cannot store. A
+//! partition that fits into one block has no index.
 //!
 //! Memory: the index of one partition, up to 35 bytes and two positions for each block. The file
 //! has the length of the index before the index itself, so the builder holds the index until the

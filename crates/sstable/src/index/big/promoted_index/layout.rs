@@ -13,8 +13,8 @@ use crate::{
     versions::DeletionTimeForm,
 };
 
-/// The usual length of a block in bytes. The format stores the length of a block as its difference
-/// from this one.
+/// The usual length of a block in bytes. The format stores the difference of a block's length from
+/// this length.
 const USUAL_LENGTH: i64 = 64 * 1024;
 
 /// Maximum length of the head before the blocks in bytes: two integers and a deletion.

@@ -2,7 +2,7 @@
 //!
 //! The reader holds the head of the index and the positions of the other parts, but no blocks. Each
 //! look-up reads the places and blocks that it needs, and checks them: a place lies inside the
-//! index, and a block begins where the one before it ends.
+//! index, and a block begins where the block before it ends.
 
 use std::sync::Arc;
 
@@ -202,7 +202,7 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         }
     }
 
-    /// Searches by halves for the first block for which `is_before` is false. Returns it and the
+    /// Finds the first block for which `is_before` is false, by binary search. Returns it and the
     /// block before it, if they exist; the search has read both.
     async fn partition_point(&self, is_before: impl Fn(&BlockSpans) -> bool) -> Result<Found> {
         let (mut low, mut high) = (0, self.block_count);
@@ -222,7 +222,7 @@ impl<F: IndexFile> PromotedIndexReader<F> {
     }
 
     /// Combines a block with the end and the open deletion of the block before it. Fails if the
-    /// block does not begin where the one before it ends.
+    /// block does not begin where the block before it ends.
     fn follow(
         &self,
         number: u64,

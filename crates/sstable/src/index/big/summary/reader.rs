@@ -213,8 +213,8 @@ impl Summary {
         self.interval_behind(self.count_before(token, |sample| sample <= key))
     }
 
-    /// Returns the interval that contains the first entry after a bound. If it does not contain
-    /// that entry, then the next interval begins with it.
+    /// Returns the interval that contains the first entry after a bound, or the interval just
+    /// before that entry, if the entry is a sample.
     pub fn interval_of_bound(&self, bound: &KeyBound) -> Interval {
         let count = match bound {
             KeyBound::Unbounded => 0,

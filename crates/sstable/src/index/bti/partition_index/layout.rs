@@ -15,7 +15,7 @@ pub(super) const FOOTER_SIZE: usize = 3 * 8;
 pub(super) const MAX_KEY_SIZE: usize = u16::MAX as usize;
 
 /// The payload bit that is set if a hash byte comes first. The other three bits are the length of
-/// the position.
+/// the position, less 1 if there is a hash byte.
 const HASH_BYTE_FLAG: u8 = 8;
 
 /// Location of a partition.

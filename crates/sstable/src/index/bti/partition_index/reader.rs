@@ -245,7 +245,7 @@ impl<S: PageSource> PartitionCursor<S> {
     }
 
     /// Returns the stored prefix of the current partition's byte-comparable key. If it is long
-    /// enough, the eight bytes after the first one are the token.
+    /// enough, the eight bytes after the first one are the token with its sign bit inverted.
     pub fn prefix(&self) -> &[u8] {
         self.cursor.key()
     }

@@ -1,7 +1,8 @@
 //! This module writes Partitions.db.
 //!
-//! The shortest unique prefix of a key depends on its successor, so the writer always holds the
-//! last key back. Memory: two keys, the first key, and the memory of the trie's writer.
+//! The shortest unique prefix of a key depends on its successor, so the writer adds a key to the
+//! trie only when the next key comes. Memory: two keys, the first key, and the memory of the trie's
+//! writer.
 
 use espalier_trie::page::{PageTrieWriter, Sink, common_prefix_length};
 

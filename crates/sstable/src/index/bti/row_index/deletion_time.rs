@@ -1,5 +1,5 @@
-//! This module encodes a partition's deletion in Rows.db. It has the form of `oa` and `da`, also in
-//! `ms` and `mt`.
+//! This module encodes the deletions in Rows.db. A partition's deletion has the form of `oa` and
+//! `da`, also in `ms` and `mt`. A deletion that is open at a block is stored without a flag.
 //!
 //! The byte `80` means that the partition is not deleted. Otherwise the deletion is the timestamp
 //! (be64, its top bit 0) and the local deletion time (be32). ScyllaDB extends the form by the byte

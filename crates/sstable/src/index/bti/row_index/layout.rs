@@ -128,14 +128,15 @@ impl RowIndexEntry {
         deletion_time::write(self.partition_deletion, negative, output)
     }
 
-    /// Decodes the entry at `position`. `bytes` begin with the entry, and may end before it does.
+    /// Decodes the entry at `position`. `bytes` begin with the entry. If they end before the entry
+    /// does, the result is an error.
     pub(super) fn decode(bytes: &[u8], position: u64) -> Result<RowIndexEntry, MalformedIndex> {
         let (key, entry) = RowIndexEntry::decode_parts(bytes, position)?;
         Ok(RowIndexEntry { key: key.to_vec(), ..entry })
     }
 
-    /// Decodes like [`decode`](Self::decode), and returns the key beside the entry instead of in
-    /// it.
+    /// Decodes like [`decode`](Self::decode), and returns the key separately; the entry's key is
+    /// empty.
     pub(super) fn decode_parts(
         bytes: &[u8],
         position: u64,

@@ -119,7 +119,8 @@ impl<S: PageSource> RowIndexReader<S> {
     }
 
     /// Returns the start of the block in which `position` would be: all rows before the block are
-    /// below `position`. For a position after the last row, the result is the end of the partition.
+    /// below `position`. For a position after the last row, the result is the last block or the end
+    /// of the partition.
     ///
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.

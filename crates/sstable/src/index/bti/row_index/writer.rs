@@ -1,6 +1,6 @@
 //! This module writes Rows.db.
 //!
-//! Memory: two positions, the last separator and the memory of the trie's writer.
+//! Memory: a position, two separators, a key and the memory of the trie's writer.
 
 use espalier_mutation::DeletionTime;
 use espalier_trie::page::{PageTrieWriter, Sink};

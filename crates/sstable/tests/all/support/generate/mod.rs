@@ -31,7 +31,7 @@ pub struct Shape {
     pub partitions: usize,
     /// Maximum number of rows in a partition.
     pub rows: usize,
-    /// True if shadowed data is left out, as a memtable does.
+    /// True if the generator leaves out shadowed data, as a memtable does.
     pub is_reconciled: bool,
     /// True if values of types such as int may be empty, and timestamps and times may be extreme.
     pub is_odd: bool,
