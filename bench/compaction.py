@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Compacts two files that share half of their partitions: Espalier and Cassandra, one core each.
+"""Compacts two files that share half of their partitions: Espalier and Cassandra, on one core.
 
     make deps && .deps/venv/bin/python bench/compaction.py [ROUNDS]        default 5
 

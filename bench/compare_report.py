@@ -5,8 +5,8 @@ compare_report.py line RESULTS SYSTEM SYNC WORKLOAD     one line for the termina
 compare_report.py report RESULTS                        prints the table; writes report.md,
                                                         report.json and report.svg to RESULTS
 
-It reads latte's JSON reports, named SYSTEM-SYNC-WORKLOAD-{reads,writes}.json, and the files that
-compare_cassandra.sh writes beside them. It needs no package but Python's own.
+The script reads latte's JSON reports, named SYSTEM-SYNC-WORKLOAD-{reads,writes}.json, and the files
+that compare_cassandra.sh writes beside them. It needs no package but Python's own.
 """
 import html
 import json
@@ -64,7 +64,7 @@ def cost_us(figures):
 
 
 def line(results, system, sync, workload):
-    """Prints the latest measurement."""
+    """Prints the reads and writes of one workload on one system."""
     parts = []
     for kind in KINDS:
         figures = load(results / f"{system}-{sync}-{workload}-{kind}.json")

@@ -52,8 +52,8 @@ class Table:
         return (self.versions[numbers] + raised) << VERSION_SHIFT | numbers
 
     def different_rows(self, server, uncertain=None):
-        """Reads all rows; returns how they differ from those that were written. `uncertain` has
-        the number of updates of unknown outcome, by row."""
+        """Reads all rows; returns texts about rows that differ from those that were written.
+        `uncertain` has the number of updates of unknown outcome, by row."""
         with Wire(server, timeout_s=600) as wire:
             found = {key: value for key, value in wire.select(
                 f"SELECT k, v FROM {self.name}", page_size=5000)}
@@ -140,7 +140,7 @@ class Updates(pipelined_load.Connection):
         self.wire.socket.sendall(self.template.data)
 
     def receive(self):
-        """Receives the answers of the block; returns how many were right."""
+        """Receives the answers of the block; returns the number of right answers."""
         numbers, raised = self.under_way
         right = super().receive()
         self.table.versions[numbers] += raised
@@ -288,7 +288,7 @@ def contend(server, table, clients, keys, seconds):
 
 def prefer_me():
     """Raises the priority of this process on its core, so that other clients do not delay it.
-    Returns whether the system allows that."""
+    Returns True if the system allows that."""
     try:
         os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
         return True
@@ -306,8 +306,8 @@ def occurrences(numbers):
 
 
 def paced(server, table, statement, numbers, begin, rate):
-    """Updates one row after another: each is due at its time, whatever became of those before.
-    The updates of one row must be so far apart that the server cannot confuse their order. Returns
+    """Updates one row after another. Each update is due at its time, even if earlier updates have
+    no answer yet. The updates of one row must be so far apart that they cannot overtake. Returns
     for each answered update the µs from its due time to its answer, and the wrong answers."""
     gc.disable()
     count, wrong = len(numbers), []
@@ -355,11 +355,11 @@ class Exchange:
         return self.done
 
     def is_right(self, _, answer):
-        """Returns whether an answer, from its opcode on, is that of the request of an index."""
+        """Returns True if an answer, from its opcode on, is right for the request of this index."""
         return answer == self.answer
 
     def _take(self, sent, wrong):
-        """Takes the answers that arrived; returns how many."""
+        """Checks the answers that have arrived; returns their number."""
         self.received += self.socket.recv(1 << 18)
         now, at, answers = time.monotonic(), 0, 0
         while len(self.received) - at >= HEADER.size:

@@ -47,7 +47,7 @@ SCHEMA = [
     f"CREATE TABLE {TABLE} (k bigint PRIMARY KEY, v uuid)",
 ]
 BLOCK_S = 2  # seconds of reads that are prepared together
-PERIOD_S = 0.05  # between two looks at the progress of the build
+PERIOD_S = 0.05  # between two queries for the progress of the build
 
 
 def statements(_):
@@ -84,7 +84,7 @@ class Client:
         self.envelope = HEADER.pack(4, 0, 0, EXECUTE, len(body)) + body
 
     def read(self, seconds):
-        """Reads for `seconds`. Returns when each read was due, and its latency in µs."""
+        """Reads for `seconds`. Returns the due time and the latency, in µs, of each read."""
         count, rate = int(seconds * self.options.rate), self.options.rate
         numbers = self.generator.integers(0, self.options.rows, count)
         envelope = numpy.frombuffer(self.envelope, numpy.uint8)
@@ -130,7 +130,8 @@ def report(what, latencies):
 
 
 def find_one(node, rows, number):
-    """Returns a text if a query by the index does not find a row."""
+    """Queries one row by the index. Returns a list with a text if the answer is wrong, else an
+    empty list."""
     with Wire(node) as wire:
         select = wire.prepare(f"SELECT k FROM {TABLE} WHERE v = ?")
         found = [list(row) for row in wire.execute(select, (rows.value(number),)).rows()]

@@ -12,12 +12,12 @@ A run takes hours, and the machine must be idle otherwise.
 
 The load is nine writes of new rows of a hundred bytes for each read, which prefers newer rows
 (quadratically), as fast as a server answers on one core and in 2 GiB. The clients run on the other
-core. The servers are ours with each kind of memtable, and Cassandra. Another client measures
-latencies: it reads one row at a time, a hundred times a second. It has one read under way, so a
-read behind a slow one is late as well. Every row that is read is compared with the row that was
-written. Cassandra first has a minute of the same load on another table. At the end our compactions
-are stopped for a minute under the same load, which shows what they cost the reads of a table of
-that size.
+core. The servers are ours with a trie and with a skip list as memtable, and Cassandra. Another
+client measures latencies: it reads one row at a time, a hundred times a second. It has one read
+under way, so a read behind a slow one is late as well. Every row that is read is compared with the
+row that was written. Cassandra first has a minute of the same load on another table. At the end our
+compactions are stopped for a minute under the same load, which shows what they cost the reads of a
+table of that size.
 
 The script prints a table and the goals (exit status 1: one is missed), and writes
 bench/results/long_test.json and .svg.
@@ -230,8 +230,8 @@ def cores_sample():
 
 
 def machine_sample(server):
-    """Returns the bytes and the number of the server's table files, the bytes that its process has
-    written so far, and its memory without the files that it maps."""
+    """Returns the bytes of the server's table files, the number of Data.db files among them, the
+    bytes that the server's process has written so far, and its memory without mapped files."""
     stored = files = 0
     for place, _, names in os.walk(server.data / "bench_long"):
         for name in names:

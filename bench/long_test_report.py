@@ -19,8 +19,8 @@ LEVELLED = ("levelled", "unified L10")
 
 
 def percentile(values, percent):
-    """Returns the lowest value that at least `percent` percent do not exceed; None if there are no
-    values."""
+    """Returns the lowest value that at least `percent` percent of the values do not exceed; None if
+    there are no values."""
     ordered = sorted(values)
     return ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1] if ordered else None
 
@@ -41,8 +41,9 @@ def reads_by_compaction(server):
 
 
 def theory(name, server):
-    """Returns the number of times that a byte is written by the strategy's arithmetic, flush and
-    commit log included; None for a server without a strategy here."""
+    """Returns the number of times that a byte is written, by commit log, flush and compactions, as
+    computed from the strategy; None for a server whose strategy is not in FANOUT, or without
+    flushes."""
     flushes = server["samples"][-1].get("flushes")
     if name not in FANOUT or not flushes:
         return None
@@ -54,8 +55,8 @@ def theory(name, server):
 
 def space_theory(name):
     """Returns the highest multiple of the data that is stored if rows are written once, because
-    inputs and output exist while the largest files are compacted. None for a server without a
-    strategy here."""
+    inputs and output exist while the largest files are compacted. None for a server whose strategy
+    is not in FANOUT."""
     # Tiered: the whole table at once. Levelled: a file and the overlapping files of a level ten
     # times as large.
     return (1 + 1 / FANOUT[name] if name in LEVELLED else 2) if name in FANOUT else None
@@ -122,7 +123,7 @@ def rows_at(seconds, server):
 
 
 def faster(what, times):
-    """Returns the goal for a factor, and whether it is met."""
+    """Returns the text of the goal for a factor, and True if the goal is met."""
     return (
         f"{what} {times:.1f} times as fast as Cassandra (at least {TIMES_FASTER})",
         times >= TIMES_FASTER,
@@ -149,7 +150,7 @@ def core_shares(server):
 
 
 def judge(found, servers, is_bounded):
-    """Yields the goals: (text, whether it is met)."""
+    """Yields the goals: (text, True if the goal is met)."""
     for name, server in servers.items():
         wrong = server["wrong"]
         yield f"{name}: all rows that were read are as written" + "".join(

@@ -50,7 +50,7 @@ TABLES = ("by_hand", "base")
 
 
 class CassandraWithViews(Cassandra):
-    """Cassandra, where views are off by default."""
+    """Cassandra with views, which are off by default."""
 
     def _run(self, script, **settings):
         if "EXTRA_YAML" in settings:

@@ -1,7 +1,7 @@
 """Measures the rate of one server: of writes, and of queries for one row.
 
 Every answer is checked. Rates are for each second that the server was on its core, so that neither
-the client nor another process counts. Queries are measured from after the client's log-ins on.
+the client nor another process counts. The measurement of queries begins after the client's log-ins.
 """
 import multiprocessing
 import time

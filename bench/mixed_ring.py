@@ -14,20 +14,21 @@ write    `INSERT INTO t (k, v) VALUES (?, ?)`, a value of 100 bytes, at ALL with
          takes each write. Cassandra's commit log is synced every 10 s, its default; ours before
          each answer, because a member may not do otherwise.
 digest   `SELECT v FROM t WHERE k = ?` at ALL with RF 3: `first` reads the row, and asks both
-         other replicas for digests. Once from memtables, once from files.
+         other replicas for digests. The rows are first in memtables, then in files.
 data     the same at ONE, of two keyspaces that only `second` or only ours has.
-latency  the same reads, and writes, of these two keyspaces, in turn and at a fixed rate, while the
-         clients write to and read from the first keyspace at a fixed rate and all nodes flush, so
-         that compactions run. The latency is that of the client: the coordinator and the way to it
-         are in it, for both alike.
+latency  the same reads, and writes, of these two keyspaces, in turn and at a fixed rate. Meanwhile
+         another client writes and reads at ALL with RF 3 at a fixed rate, and `second` and ours
+         flush, so that compactions run. The latency is that of the client, so it includes the
+         coordinator and the way to it, for both alike.
 
 Processor time is utime and stime of a replica's process during the requests, less those of an idle
 ring in the same time, for each request. It includes everything that a replica does then: commit
 log, flush, compaction, garbage collection, compilation. Memory is VmRSS at the end.
 
-Settings by environment: ESPALIER_BINARY, HEAP=2G (Cassandra's), MEMORY=1G (ours), and MACHINE, its
-name in docs/benchmarks.md. The script prints a table and rows for bench/history/mixed_ring.csv.
-Exit status 1: an answer was wrong, or ours takes more than a fifth of Cassandra's processor time.
+The script prints a table, and rows for bench/history/mixed_ring.csv. Exit status 1: an answer was
+wrong, or ours takes more than a fifth of Cassandra's processor time. Settings by environment:
+ESPALIER_BINARY, HEAP=2G (Cassandra's), MEMORY=1G (ours), and MACHINE, the machine's name in the
+rows.
 """
 import argparse
 import datetime
@@ -143,7 +144,7 @@ class Ring:
                        60, "agreement on the schema")
 
     def replicas(self):
-        """Returns the compared processes by name."""
+        """Returns the ids of the compared processes by the names of their nodes."""
         return {"second": self.second.pid, "ours": self.ours.process.pid}
 
     def flush(self):
@@ -260,7 +261,8 @@ class Measurement:
 
 
 class Background(threading.Thread):
-    """Writes to and reads from all replicas at a fixed rate, and flushes them, until `ends`."""
+    """Writes to and reads from all replicas at a fixed rate, and flushes the compared ones, until
+    `ends`."""
 
     def __init__(self, ring, options, ends):
         super().__init__(daemon=True)
@@ -287,7 +289,7 @@ class Background(threading.Thread):
 
 
 def measure_latency(ring, options, clients):
-    """Returns the latencies in ms by (kind, replica), and the background's numbers."""
+    """Returns the latencies in ms by (kind, replica), and the ended background load."""
     ends = threading.Event()
     background = Background(ring, options, ends)
     background.start()

@@ -10,7 +10,8 @@ minutes, and the machine must be idle otherwise.
 One node on one core has two tables with the same rows. One of them is flushed, and reads of 5 s
 fill the row cache with its rows. A client on the other core reads random rows of both tables in
 turns, three thousand at a time. Each row is compared with the row that was written. The script
-prints reads a second, by the clock and of the node's core.
+prints reads a second, by the clock and of the node's core. Exit status 1: an answer was wrong, or
+cached rows are read at less than 90 % of the rate of the others.
 """
 import argparse
 import multiprocessing

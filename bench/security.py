@@ -9,8 +9,9 @@ authentication, one with PasswordAuthenticator and CassandraAuthorizer, where a 
 MODIFY reads, and one that also has TLS 1.3. A client on the other core reads random rows, three
 thousand at a time, and compares each with the row that was written. The script prints reads for
 each second of the node's core, and their ratio to those of the first node. `perf`, if it is
-installed, shows the share of the cipher. The rounds are many and short, because a round differs
-from the next by a tenth. A run takes three minutes, and the machine must be idle otherwise.
+installed, shows the share of the cipher and rustls. The rounds are many and short, because a round
+differs from the next by a tenth. Exit status 1: an answer was wrong or a ratio is below its goal. A
+run takes three minutes, and the machine must be idle otherwise.
 """
 import argparse
 import multiprocessing

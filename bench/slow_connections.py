@@ -6,8 +6,9 @@
 
 One node on one core, with PasswordAuthenticator, has a table in memory. A client that has logged in
 reads random rows, three thousand at a time, in turns with and without the connections. A third of
-the connections sends nothing, a third sends a byte a second, and a third asks for the options and
-never reads. The node closes each after 10 s, and a process opens it again some seconds later.
+the connections sends nothing, a third sends a byte a second, and a third asks for the options 20
+times at once and never reads. The node closes a connection of the last third after 16 requests and
+the others after 10 s. A process opens each connection again some seconds later.
 
 That process runs on the client's core, so the client gets less of the core. Therefore the script
 compares the reads for each second that the node was on its core, which includes the node's work for

@@ -8,10 +8,11 @@ A run takes 23 minutes, and the machine must be idle otherwise.
 
 This is the experiment of ScyllaDB's article on its cache: ten writers prepend rows to ten
 partitions, and a reader asks ten times a second for the head of one of them, in turn. Espalier and
-Cassandra each run alone on one core, with the clients on another. The phases are: rows and reads as
-a warm-up, after a flush only reads (touch, for 2 s, then idle), then both (load). Memtables are
-flushed every few seconds, and the row cache has room for a few seconds of rows. Halfway through the
-load the row cache is emptied. Each head is compared with the rows that the server has acknowledged.
+Cassandra each run alone on one core, with the clients on another. A warm-up writes and reads rows
+and ends with a flush. Then come reads alone: "touch" for 2 s, then "idle". The last phase, "load",
+writes and reads. Memtables are flushed every few seconds, and the row cache has room for a few
+seconds of rows. Halfway through the load the row cache is emptied. Each head is compared with the
+rows that the server has acknowledged.
 
 The script prints a table and the goals of issue 6 (exit status 1: one is missed), and writes
 bench/results/time_series.json and .svg.
@@ -53,8 +54,8 @@ CORE, CLIENT_CORE, HEAP = (
 SCRATCH = ROOT / "bench" / "results" / "time_series"
 PEER = ROOT / ".deps" / "cassandra" / "time_series"
 WRITERS, HEAD, VALUE_BYTES = 10, 100, 1024
-# Both servers have these limits. A memtable is flushed at about half of its limit; rows may use
-# three quarters of our memory for files.
+# Both servers have these limits, except that FILE_CACHE_MIB is ours alone. A memtable is flushed at
+# about half of its limit. Rows may use three quarters of FILE_CACHE_MIB.
 MEMTABLE_MIB, FILE_CACHE_MIB, ROW_CACHE_MIB, CLEANUP = 16, 32, 24, 0.5
 SCHEMA = (
     "CREATE KEYSPACE bench_series WITH replication = {'class': 'SimpleStrategy', "

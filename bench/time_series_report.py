@@ -14,8 +14,8 @@ GOAL = 2.0
 
 
 def percentile(values, percent):
-    """Returns the lowest value that at least `percent` percent do not exceed; None if there are no
-    values."""
+    """Returns the lowest value that at least `percent` percent of the values do not exceed; None if
+    there are no values."""
     ordered = sorted(values)
     return ordered[max(math.ceil(len(ordered) * percent / 100), 1) - 1] if ordered else None
 
@@ -63,7 +63,7 @@ def summary(server):
 
 
 def judge(found, servers):
-    """Yields the goals of issue 6: (text, whether it is met)."""
+    """Yields the goals of issue 6: (text, True if the goal is met)."""
     if "espalier" in found:
         ours = found["espalier"]
         full, after = ours["full"], ours["invalidated"]

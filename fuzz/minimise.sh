@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes the committed corpus of targets again: fuzz/minimise.sh [TARGET...]
 #
-# From the committed corpus, the seeds and the findings of fuzzing, it keeps few files that together
-# reach all code that any of them reaches. It keeps all files named `regression-*`: inputs that
-# failed once.
+# From the committed corpus, the seeds and the findings of fuzzing, the script keeps a few files
+# that together reach all code that any of them reaches. It keeps all files named `regression-*`:
+# inputs that failed once.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 source ./tools.sh

@@ -24,8 +24,8 @@ folders=("$work" "corpus/$target")
 dictionary=()
 [ ! -f "dictionaries/$target.dict" ] || dictionary=("-dict=dictionaries/$target.dict")
 
-# AddressSanitizer keeps freed memory back to notice late uses, and it counts as the target's. A
-# little of it is enough.
+# AddressSanitizer keeps freed memory back to notice late uses, and this memory counts as the
+# target's. A little of it is enough.
 export ASAN_OPTIONS=${ASAN_OPTIONS:-quarantine_size_mb=16:detect_odr_violation=0}
 # The nodes of this target run until the process ends and keep their memory.
 leaks=()

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Fuzzes all targets, each for some seconds of a core: fuzz/run_all.sh SECONDS [AT ONCE]
 #
-# Counts the time on a core, user and system, not the clock, so it may run beside other work, at
-# the lowest priority. It may be interrupted: finished slices of at most SLICE seconds (600) count.
-# Remove fuzz/results/SECONDS to start again. At the end it writes
+# The script counts the time on a core, user and system, not the clock, and runs at the lowest
+# priority, so it may run beside other work. It may be interrupted: finished slices of at most SLICE
+# seconds (600) count. Remove fuzz/results/SECONDS to start again. At the end the script writes
 # fuzz/results/SECONDS/table.txt: target, executions, seconds on a core, peak of resident memory,
 # code covered, result.
 set -euo pipefail

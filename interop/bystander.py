@@ -7,7 +7,8 @@ KEYSPACE = "bystander"
 
 
 class Bystander:
-    """A context whose clients work while its body runs; its exit fails if one was disturbed."""
+    """A context whose clients work while its body runs. The exit fails if a client got a wrong
+    answer or none."""
 
     def __init__(self, node):
         self.node, self.trouble, self.rounds, self.stopping = (

@@ -11,16 +11,16 @@ from espalier_node import REPOSITORY, free_port
 SCRIPTS = REPOSITORY / "interop" / "cassandra"
 # Its data is dropped at the end, so a change of the schema need not wait for the disk.
 VOLATILE = "-Dcassandra.unsafesystem=true -Dcassandra.test.flush_local_schema_changes=false"
-# The file that says where a node is.
+# The file from which the snitch reads the data centre and the rack of a node.
 PLACE = "cassandra-rackdc.properties"
 
 
 class CassandraNode:
     """A node in `directory`; the jars are shared with the oracle.
 
-    `host` is its address for clients and peers. A node in a `data_center` has the snitch that reads
-    it from a file. `is_small` saves memory and a part of the start. A volatile node may forget
-    changes of the schema when it is killed."""
+    `host` is its address for clients and peers. With `data_center`, the node has the snitch that
+    reads the data centre from a file. `is_small` saves memory and shortens the start. A volatile
+    node may forget changes of the schema when it is killed."""
 
     def __init__(self, directory, extra_yaml="", jvm_options="", host="127.0.0.1",
                  storage_port=None, data_center=None, is_small=False, is_volatile=True,

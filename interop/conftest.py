@@ -54,8 +54,9 @@ def pytest_collection_modifyitems(config, items):
 
 class Groups:
     """Lets one process of pytest-xdist run all tests of a file, because they share fixtures. One
-    process runs all files with tests that name the fixture `cassandra`, because a start of it costs
-    as much as many tests. In a full run other processes may also start a Cassandra, for `peer`.
+    process runs all files with tests that name the fixture `cassandra`, because a start of
+    Cassandra takes as long as many tests. In a full run other processes may also start a Cassandra,
+    for `peer`.
 
     This hook runs before that of pytest-xdist, which reads the marks."""
 
@@ -144,9 +145,9 @@ def oracle():
 
 @pytest.fixture(scope="session")
 def cassandra(oracle):
-    """Runs a Cassandra on free ports; it has `host`, `port` and `control`. All tests of a process
-    share it, so each creates a keyspace of its own."""
-    # Two processes of pytest-xdist may each run one at the same time.
+    """Runs a Cassandra on free ports, and yields its CassandraNode. All tests of a process share
+    the node, so each test creates a keyspace of its own."""
+    # Two processes of pytest-xdist may each run a Cassandra at the same time.
     worker = os.environ.get("PYTEST_XDIST_WORKER", "main")
     node = CassandraNode(REPOSITORY / ".deps" / "cassandra" / f"peer-{worker}")
     node.start()

@@ -48,8 +48,8 @@ def free_port():
 
 
 class Node:
-    """One node; call `start` to run it. Ports stay the same over restarts, so that drivers find it
-    again."""
+    """One node; call `start` to run it. Its ports stay the same over restarts, so that drivers find
+    the node again."""
 
     def __init__(self, directory, arguments=(), settings=None, shards=1, memory="256M"):
         self.directory = Path(directory)

@@ -82,7 +82,8 @@ def check(operations, initial=None):
 
 
 def check_register(key, operations, initial=None):
-    """Raises Violation unless the history of one key is linearizable."""
+    """Raises Violation unless the history of one key is linearizable, or Undecided if the search
+    ends without a result."""
     _refuse_contradictions(key, operations)
     if initial is not None:
         before = min((one.begin for one in operations), default=0) - 1
@@ -257,7 +258,8 @@ class _UniqueValues:
 
 
 def search(key, operations):
-    """Raises Violation unless an order of the operations exists; finds it by trial.
+    """Raises Violation unless an order of the operations exists; finds the order by trial. Raises
+    Undecided after MAX_CONFIGURATIONS.
 
     A configuration is the value of the register and the operations that have taken effect. The
     answered ones are ordered by begin: all before `low` have taken effect, and the bits of `mask`

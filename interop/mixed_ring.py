@@ -35,8 +35,8 @@ from espalier_node import Node, free_port, wait_until
 
 KEYSPACES = {"mixed": "'near': 2, 'far': 1", "beside": "'far': 1"}
 LEVELS = [ConsistencyLevel.QUORUM, ConsistencyLevel.ALL]
-# A kill loses no acknowledged write, hints are on disk soon, the order of replicas is fixed, and a
-# busy machine does not fail a write.
+# With these settings, a kill loses no acknowledged write, hints are on disk soon, the order of
+# replicas is fixed, and a busy machine does not fail a write.
 EXTRA_YAML = """
 commitlog_sync: batch
 commitlog_sync_period: 0ms
@@ -50,7 +50,8 @@ seed_provider:
     parameters: [{{seeds: "127.0.0.1:{port}, 127.0.0.2:{port}"}}]
 """
 TOKENS = (-6148914691236517206, 0, 6148914691236517206)
-# A node that is down or starts fails requests with these; the request may be sent again.
+# The errors of a request while a node is down or is starting; the client may send the request
+# again.
 TRANSIENT = (NoHostAvailable, OperationTimedOut, ReadFailure, ReadTimeout, Unavailable,
              WriteFailure, WriteTimeout)
 
@@ -148,13 +149,14 @@ class MixedRing:
         wait_until(self.agrees, what="agreement on the tables")
 
     def agrees(self):
-        """Returns whether all nodes announce one schema."""
+        """Returns True if all nodes announce one schema."""
         own = self.near.execute("SELECT schema_version FROM system.local").one()[0]
         others = [row[0] for row in self.near.execute("SELECT schema_version FROM system.peers_v2")]
         return others == [own, own]
 
     def is_whole(self, sessions=None):
-        """Returns whether each Cassandra node, or some, take all three for alive."""
+        """Returns True if the Cassandra nodes, or the nodes of `sessions`, see all three nodes as
+        up."""
         statement = SimpleStatement("SELECT k FROM mixed.registers WHERE k = 0",
                                     consistency_level=ConsistencyLevel.ALL)
         try:
@@ -165,14 +167,15 @@ class MixedRing:
             return False
 
     def wait_until_whole(self, sessions=None):
-        """Waits until Cassandra nodes take all three for alive, and for some time: a node that has
-        started again is down for a moment when they notice its start."""
+        """Waits five times, half a second apart, until `is_whole` is true. Once is not enough,
+        because Cassandra nodes mark a node as down for a moment when they notice its restart."""
         for _ in range(5):
             wait_until(lambda: self.is_whole(sessions), 120, "all nodes up")
             time.sleep(0.5)
 
     def mismatches(self, nodes=None):
-        """Returns the digests that differed since the start of Cassandra nodes, of all or some."""
+        """Returns the number of digests that differed since the start of the Cassandra nodes,
+        summed over all of them or over `nodes`."""
         with concurrent.futures.ThreadPoolExecutor() as pool:
             nodes = nodes or self.cassandras
             outputs = list(pool.map(lambda node: node.nodetool("netstats"), nodes))
@@ -190,8 +193,8 @@ class MixedRing:
             for table in tables}
 
     def check_replicas(self, tables, wait_s=0, also=()):
-        """Compares the rows of the nodes and of `beside`, one by one. `also` are sessions of nodes
-        besides the three."""
+        """Waits for at most `wait_s` seconds until each node has the rows of `beside`; returns
+        their number. `also` has further sessions by name; None leaves a node out."""
         deadline = time.monotonic() + wait_s
         while True:
             expected = self.local_rows(self.far, tables, "beside")
@@ -300,7 +303,7 @@ def check_reads(ring, tables, coordinators=("near", "far")):
 
 
 def is_of_cassandra(error):
-    """Returns whether Cassandra nodes have failed, not ours."""
+    """Returns True if Cassandra nodes have failed, not ours."""
     if isinstance(error, ReadFailure):
         return "127.0.0.3" not in error.error_code_map
     return "open RT bound" in str(error)

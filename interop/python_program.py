@@ -46,7 +46,7 @@ def cluster_of(host, port):
         port=int(port),
         protocol_version=5,
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-        # The driver must return soon, because a killed node is back within a second.
+        # The driver must connect again soon, because a killed node is back within a second.
         reconnection_policy=ConstantReconnectionPolicy(0.1, max_attempts=None),
         connect_timeout=20,
         **options,

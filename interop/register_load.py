@@ -22,7 +22,8 @@ SCHEMA = (
     f"CREATE TABLE {KEYSPACE}.cells (k int, c int, v bigint, s bigint static, PRIMARY KEY (k, c))",
     f"CREATE TABLE {KEYSPACE}.pairs (k int, c int, v bigint, PRIMARY KEY (k, c))",
 )
-# Errors after which the write may have happened: timeouts, overload, unavailable, failures.
+# Errors after which the write may have happened: timeouts, overload, unavailable, failures, and an
+# unknown outcome.
 UNCERTAIN = {0x1000, 0x1001, 0x1100, 0x1200, 0x1300, 0x1500, 0x1700}
 
 

@@ -1,9 +1,9 @@
 """Conditional writes through a ring of Cassandra nodes and ours: the history of the clients is
 linearizable.
 
-Cassandra coordinates. Each quorum has our node: no promise, proposal or commit is decided without
-it. The ring has two replicas, or it has three replicas of which one is down. In a full run, our
-node is killed in between.
+Cassandra coordinates. The keyspace has two replicas, or in a full run also three, of which one is
+down for most of the time. Each quorum then has our node: no promise, proposal or commit is decided
+without it. In a full run our node is killed in between.
 """
 import time
 
@@ -23,8 +23,8 @@ CLIENTS, CONNECTIONS = 8, 2
 
 
 def check(session, cassandra, ours, has_agreed, is_up, local_rows):
-    """Runs clients for some seconds and checks what they saw; `is_up` says whether Cassandra has
-    our node as up."""
+    """Runs clients for some seconds and checks what they saw. `is_up` returns True if Cassandra
+    sees our node as up."""
     for text in SCHEMA:
         session.execute(text.replace("'replication_factor': 1", "'replication_factor': 2"))
     wait_until(has_agreed, what="agreement on the registers")

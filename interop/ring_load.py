@@ -23,8 +23,9 @@ REGULAR = [*shapes.SCALARS, *shapes.NESTED, *shapes.CELLS]
 
 
 class LoadShape(shapes.Shape):
-    """A table whose statements all have different timestamps, some older than those before. Which
-    of two equal deletions a Cassandra node keeps depends on the files in which they are."""
+    """A table whose statements all have different timestamps, some older than those before. No two
+    deletions are equal, because a Cassandra node chooses between equal deletions by the files in
+    which they are."""
 
     def _using(self, ttl=True):
         self.clock += 1000
@@ -68,9 +69,9 @@ class Client(threading.Thread):
 
 
 def check(ring, random_seed, minutes):
-    """Runs the clients for some minutes; returns the numbers of writes and reads. Our node writes
-    its memtables to files meanwhile, and compacts them. Cassandra's nodes do neither, because their
-    digests of some deletions depend on the files in which the deletions are."""
+    """Runs the clients for some minutes; returns the numbers of writes and reads. During the load,
+    our node flushes its memtables and compacts its files. Cassandra's nodes do neither, because
+    their digests of some deletions depend on the files in which the deletions are."""
     clients, ends = [], threading.Event()
     for number in range(CLIENTS):
         tables = tables_of(number, random.Random(f"{random_seed} load {number}"))

@@ -38,7 +38,7 @@ def check(ring):
     node = ring.replacement_of_first()
     versions = {"bti": {"da"}, "nb": {"nb"}}[ring.file_format]
 
-    # Without a drain, its last writes are in its commit log alone.
+    # Without a drain, the last writes of `first` are in no file but its commit log.
     if RUNS_ALL:
         ring.first.kill()
         with pytest.raises(AssertionError, match="run nodetool drain, and stop it"):
@@ -48,7 +48,7 @@ def check(ring):
     ring.first.nodetool("drain")
     ring.first.halt()
     before = files_of(ring.first)
-    # A start that was killed has left a part.
+    # A start that was killed leaves this directory.
     (node.directory / "data.taken" / "mixed").mkdir(parents=True)
     try:
         node.start()

@@ -86,8 +86,8 @@ def test_tls_of_the_admin_api(node, tmp_path):
 
 
 def test_a_client_before_its_login_has_ten_seconds_whatever_it_does(start_node):
-    """The node closes a client that asks and never reads after 16 messages, and a client that sends
-    a byte a second or nothing after ten seconds."""
+    """A client that sends requests and never reads is closed after 16 messages. A client that sends
+    a byte a second, or nothing, is closed after ten seconds."""
     ours = start_node("admin_access", settings=SETTINGS)
     ended = {}
 

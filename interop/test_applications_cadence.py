@@ -166,7 +166,7 @@ def test_a_workflow_is_created_and_updated(store):
 
 
 def test_a_request_is_remembered_for_a_while(store):
-    """Until the row of a request expires, a retry of the client finds the first run by it."""
+    """Until the row of a request expires, a retry of the client finds the first run by this row."""
     request = insert("executions", [*KEY, "current_run_id"], end="IF NOT EXISTS USING TTL ?")
     key = [1, 7, DOMAIN, "order", REQUEST, EPOCH, 5]
     # The expiry counts from the whole second, so that the row may live a second less.

@@ -54,7 +54,8 @@ def test_statements_and_logins_are_logged(start_node):
     session.execute("CREATE ROLE r WITH PASSWORD = 'r' AND LOGIN = true")
     with pytest.raises(Unauthorized):
         connect(node, "r", "r").execute("SELECT * FROM k.t")
-    # The audit log excludes the keyspace in use, but must contain these statements.
+    # The audit log excludes the keyspace `system`. It is in use here, but these statements must be
+    # logged.
     other = connect(node, "cassandra", PASSWORD)
     other.execute("USE system")
     other.execute("GRANT MODIFY ON k.t TO r")

@@ -1,4 +1,5 @@
-"""Log-ins, roles and permissions through the Python driver, and a test for each known fault."""
+"""Log-ins, roles and permissions through the Python driver, and a test for each known vulnerability
+of Cassandra."""
 
 import socket
 import time

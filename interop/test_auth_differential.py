@@ -15,7 +15,8 @@ from cassandra_node import CassandraNode
 from conftest import ORACLE
 from gate import FIRST_SEED, part
 
-# In parts, so that several runs of pytest can share them: Cassandra mostly waits for its disk.
+# The sequences are divided into parts, so that several runs of pytest can share them, because
+# Cassandra mostly waits for its disk.
 PARTS, SEQUENCES_OF_PART = part(4, 1), part(500, 6)
 ROLES = ("r1", "r2", "r3", "s1")
 ROOT = "cassandra"
@@ -33,7 +34,8 @@ permissions_validity: 0ms
 roles_validity: 0ms
 credentials_validity: 0ms
 """
-# The texts of refusals by time are not compared, so Cassandra need not wait between passwords.
+# The test does not compare refusals of passwords that are changed too often, so Cassandra need not
+# require a pause between changes.
 OPTIONS = (
     "-Dcassandra.superuser_setup_delay_ms=0 -Dcassandra.auth_bcrypt_gensalt_log2_rounds=4"
     " -Dcassandra.role_password_update_min_interval_in_ms=0"

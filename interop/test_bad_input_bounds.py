@@ -84,8 +84,8 @@ def test_a_client_that_ends_within_a_request_that_is_too_large_is_gone(start_nod
 
 @pytest.fixture(scope="module")
 def slow_node(start_node):
-    """Returns a node with a limit of 1 MiB of requests in flight, whose sync window keeps each write
-    in flight for a while, however fast the disk is."""
+    """Returns a node that allows 1 MiB of requests in flight. Its sync window keeps each write in
+    flight for a while, however fast the disk is."""
     return start_node(settings={"native_transport_max_request_data_in_flight": "1MiB",
                                 "native_transport_max_request_data_in_flight_per_ip": "1MiB",
                                 "commitlog_sync": "group",

@@ -1,4 +1,5 @@
-"""Values with bytes that are wrong for their type are refused with a reason."""
+"""Values with bytes that are wrong for their type are refused with a reason. Arbitrary bytes as a
+paging state do no harm."""
 import struct
 
 import pytest

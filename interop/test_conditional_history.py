@@ -33,8 +33,8 @@ def create_schema(node):
 
 
 class Flushes(threading.Thread):
-    """Flushes the tables again and again until `stop`; errors are ignored, because the node may be
-    dead."""
+    """Calls `flush` again and again while its context is open; ignores errors, because the node may
+    be dead."""
 
     def __init__(self, flush, pause_s):
         super().__init__()

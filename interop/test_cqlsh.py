@@ -1,4 +1,4 @@
-"""The common uses of cqlsh: DESCRIBE, COPY FROM, SELECT, COPY TO, errors."""
+"""The common uses of cqlsh: COPY FROM, SELECT, EXPAND, COPY TO, DESCRIBE, errors."""
 import csv
 import subprocess
 import sys

@@ -1,6 +1,6 @@
 """Log-ins by the drivers of five languages: passwords and certificates, over TLS 1.2 and 1.3.
 
-The gate runs one language over one version, others each day."""
+The gate runs one language over one version, and chooses both by the day."""
 import os
 import shutil
 import subprocess

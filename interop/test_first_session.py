@@ -1,4 +1,5 @@
-"""A driver creates a table, writes and reads, and finds all rows after each stop of the node."""
+"""A driver creates a table, writes and reads, and finds all rows after each stop of the node. The
+admin API answers."""
 
 import urllib.error
 

@@ -260,8 +260,8 @@ def test_a_history_survives_its_file(tmp_path):
 
 def simulate(draw, clients, steps, values, unknown):
     """Returns a correct history of one register: each operation takes effect at a moment between
-    its begin and its end. `values` returns the next new value; a share of `unknown` loses its
-    answer, and half of these never happens."""
+    its begin and its end. `values` returns the next new value. The share `unknown` of the
+    operations has no answer, and half of the writes among them never happens."""
     value, history, seen = None, [], [None]
     for moment in range(steps):
         kind, known = draw.choice([READ, CAS, CAS]), draw.choice([value, value, seen[-1]])

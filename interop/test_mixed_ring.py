@@ -1,5 +1,7 @@
-"""A ring of two stock Cassandra nodes and ours, RF 3: every answer at QUORUM and ALL is Cassandra's,
-no digest differs, and after kills of the nodes hints and read repair bring all to the same rows."""
+"""A ring of two stock Cassandra nodes and ours, RF 3. Every answer at QUORUM and ALL is the one
+that Cassandra gives. Without kills no digest differs. After kills, hints and read repair give all
+nodes the same rows. Conditional writes are linearizable, and our node can replace a Cassandra node
+in place."""
 import os
 import random
 import time
@@ -57,9 +59,9 @@ def test_replicas_agree_after_kills(ring):
     victims = [ring.ours, ring.first, ring.second]
     for victim in part(victims * 3, [one_of(victims)]):
         check_kill(ring, for_kills, victim)
-    # The reads of partitions repair what those of ranges have left, such as tombstones. A replica
-    # of Cassandra may drop one of two equal deletions when its rows are in several files, and its
-    # digest differs then.
+    # Reads of partitions repair differences that reads of ranges leave, such as tombstones. A
+    # replica of Cassandra may drop one of two equal deletions if the replica's rows are in several
+    # files, and the digest of this replica differs then.
     reads = mixed_ring.read_partitions(ring, for_kills)
     before = ring.mismatches()
     mixed_ring.read_partitions(ring, for_kills)

@@ -1,6 +1,6 @@
 """A mixed ring whose Cassandra nodes have their default `storage_compatibility_mode`, CASSANDRA_4:
-messages of version 12 and files of version `nb`. It starts nodes of its own, so only `make nightly`
-runs it."""
+messages of version 12 and files of version `nb`. The tests start nodes of their own, so only
+`make nightly` runs them."""
 import os
 import random
 import time

@@ -67,7 +67,8 @@ def agreed(session):
     return [row[0] for row in others] == [own]
 
 
-# Static cells, collections, user-defined types, TTLs and deletions of every range.
+# Static cells, collections, user-defined types, TTLs, and deletions of an element, rows, a range
+# and a partition.
 STATEMENTS = [
     "INSERT INTO ring.t (k, c, s, v) VALUES (1, 'a', 'static', 'value')",
     "INSERT INTO ring.t (k, c, v) VALUES (1, 'b', 'lives for a while') USING TTL 100000",
@@ -180,7 +181,7 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
     write = lambda text: session.execute(SimpleStatement(text, consistency_level=everywhere))
     for text in STATEMENTS:
         write(text)
-    # A read that needs our node is answered, with a digest that Cassandra's equals.
+    # A read that needs our node is answered, and our digest equals Cassandra's.
     assert list(write("SELECT v FROM ring.t WHERE k = 1 AND c = 'a'")) == [("value",)]
     check_reads(session, ours, cassandra)
     is_up = lambda: status(cassandra).get(ADDRESS) == "UN"

@@ -1,5 +1,5 @@
-"""A node of ours in a ring whose connections between nodes have TLS, with keystores of keytool. It
-starts a Cassandra node of its own, so only `make nightly` runs it."""
+"""A node of ours in a ring whose connections between nodes have TLS, with keystores of keytool. The
+test starts a Cassandra node of its own, so only `make nightly` runs it."""
 import os
 import shutil
 import subprocess

@@ -1,7 +1,8 @@
 """The row cache as a client and an operator see it.
 
-Tested are the time series of ScyllaDB's article (rows are prepended, the head is read), BYPASS
-CACHE, tables without caching, and metrics by ScyllaDB's names."""
+Tested are the time series of ScyllaDB's article (rows are prepended, the head is read), deletions,
+scans, BYPASS CACHE, tables and nodes without caching, evictions, the explanation of a partition,
+and metrics by ScyllaDB's names."""
 import json
 import urllib.error
 
@@ -121,7 +122,7 @@ def test_a_small_table_is_scanned_from_memory_the_second_time(series):
     counted, misses = Counted(ours), ours.metrics()["espalier_page_cache_misses"]
     assert list(session.execute("SELECT * FROM ks.events")) == first
     assert len(first) == 2000
-    # The scan reads from the page cache, around the row cache.
+    # The scan reads from the page cache, and bypasses the row cache.
     assert ours.metrics()["espalier_page_cache_misses"] == misses > 0
     assert (counted["reads_with_misses"], counted["row_insertions"]) == (0, 0)
 
@@ -153,7 +154,7 @@ def test_what_is_known_of_a_partition_is_explained(series):
     assert explained(ours, "1")["state"] == "unknown"
     heads(session)
     # The clustering order is descending, so the continuous range goes from the start of the
-    # partition to the last row that was read with the first.
+    # partition to the last row that was read together with the head.
     head = explained(ours, "1")
     [known] = head["ranges"]
     assert head["state"] == "partial" and 1 <= head["rows"] < 100

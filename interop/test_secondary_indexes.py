@@ -1,5 +1,5 @@
 """Secondary indexes by way of a driver: on a node of two shards, over rows that existed before,
-read in pages, kept over restarts, and in files that Cassandra verifies.
+read in pages, kept over restarts, dropped, on vectors, and in files that Cassandra verifies.
 """
 import pytest
 from cassandra.query import SimpleStatement

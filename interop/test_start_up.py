@@ -27,7 +27,7 @@ def test_start_up_and_idle_memory():
 
 def test_a_replacement_makes_its_own_data_directory(tmp_path):
     """The node claims its data directory after it has imported Cassandra's files, because the
-    import fills only a missing directory. Here the start fails, because these files are missing."""
+    import creates this directory. Here the start fails, because Cassandra's files are missing."""
     (tmp_path / "commitlog").mkdir()
     configuration = tmp_path / "cassandra.yaml"
     configuration.write_text(

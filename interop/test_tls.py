@@ -209,7 +209,8 @@ def test_two_ports_and_optional_tls(node, authority):
 
 
 def test_new_certificates_under_load(node, authority, tmp_path):
-    """Clients go on while the certificate is exchanged, and new ones see the new certificate."""
+    """Clients continue while the certificate is replaced, and new connections get the new
+    certificate."""
     pem = tmp_path / "node.pem"
     shutil.copy(authority.sign("before"), pem)
     ours = node(settings=settings(authority, pem))

@@ -260,7 +260,7 @@ class Wire:
         return self.version >= 5 and self.started
 
     def envelope(self, opcode, body, stream=1, flags=0, version=None, length=None):
-        """Returns the bytes of an envelope; `version` and `length` may be false on purpose."""
+        """Returns the bytes of an envelope; `version` and `length` may be wrong on purpose."""
         version, length = self.version if version is None else version, (
             len(body) if length is None else length
         )

@@ -3,8 +3,8 @@
 
 mutate.py COUNT SEED FILE...            statements of data-driven test files with a few tokens
                                         changed, each ended by a NUL
-mutate.py keywords FILE                 every keyword of keyword.rs in every place where a name
-                                        may stand, likewise
+mutate.py keywords FILE                 statements with every keyword of keyword.rs in every place
+                                        where a name may stand, each ended by a NUL
 mutate.py compare MUTANTS OURS THEIRS   verdicts of both parsers, one a line; exit status 1 if an
                                         unexplained one differs
 """

@@ -23,11 +23,11 @@ pub enum BenchCommand {
     /// With the defaults a run takes some minutes. --partitions, --rounds, --keys and --kinds
     /// shorten it in proportion; --skip leaves parts out.
     Memtable(Box<MemtableArguments>),
-    /// Prepared statements of one row: operations a second, and the cost of each
+    /// Prepared statements of one row: operations a second, and the cost of each operation
     ///
-    /// Reads random rows of SSTables, or writes rows, for a second at a time, with many tasks on
-    /// each shard, in this process and without sockets. Every row that is read is compared with the
-    /// row that was written. The options are those of ScyllaDB's perf-simple-query.
+    /// Reads random rows of SSTables, or writes rows, in iterations of one second. Many tasks on
+    /// each shard do this, in this process and without sockets. Every row that is read is compared
+    /// with the row that was written. The options are those of ScyllaDB's perf-simple-query.
     SimpleQuery(Box<SimpleQueryArguments>),
     /// Indexes as tries against Summary.db and Index.db: throughput, latency, pages and bytes,
     /// beside the published figures
@@ -40,17 +40,16 @@ pub enum BenchCommand {
     Deletions(DeletionsArguments),
     /// Compaction of two files that share half of their partitions
     ///
-    /// Prints MB of Data.db before compression for each second of core time: the bytes that the
-    /// compaction reads and writes; the rate at which a writer alone turns the same rows, from
-    /// memory, into a sealed file of the tables' version; and, on the blocks of that file, LZ4
-    /// alone.
+    /// Prints three speeds in MB of Data.db before compression for each second of core time: the
+    /// compaction's, reading and writing; that of a writer alone, which writes the same rows from
+    /// memory to a file of the same version; and that of LZ4 alone on the blocks of that file.
     Compaction(CompactionArguments),
     /// The row cache: memory of a row, reads a second, how long its work holds the core, and the
     /// hits of a hot set beside a scan
     Cache(CacheArguments),
     /// Reads of a whole table: the cost of each row, from the memtable and from a file
     Scan(ScanArguments),
-    /// Searches by an index on vectors: the share of the nearest rows that they find, their time
+    /// Searches by an index on vectors: time, and the share of the nearest rows that they find
     Vectors(VectorsArguments),
     /// Flush and compaction of a table with three secondary indexes: how long they hold the core
     Indexes(IndexesArguments),
@@ -196,7 +195,7 @@ pub struct CacheArguments {
         value_parser = value_parser!(u64).range(200_000..=1 << 26)
     )]
     pub rows: u64,
-    /// Number of rows of the partition that is forgotten, and evicted
+    /// Number of rows of the large partition, which the cache first forgets and then evicts
     #[arg(
         long,
         value_name = "N",
@@ -204,8 +203,8 @@ pub struct CacheArguments {
         value_parser = value_parser!(u64).range(1_000_000..=1 << 25)
     )]
     pub large_rows: u64,
-    /// How long a task may hold the core, in microseconds; the command fails if the shortest of all
-    /// rounds is longer
+    /// Longest time for which a task may hold the core, in microseconds; the command fails if even
+    /// the shortest of all rounds is longer
     #[arg(long, value_name = "N", default_value_t = 1000)]
     pub max_us: u64,
     /// Bytes that a cached row may take, both as the cache counts them and as the process grows;
@@ -321,8 +320,8 @@ pub struct MemtableArguments {
         value_parser = value_parser!(u32).range(1..=1000)
     )]
     pub rounds: u32,
-    /// Kinds of memtable: trie, skiplist, and the kinds that divide the tokens among several of
-    /// them, sharded_trie and sharded_skiplist
+    /// Kinds of memtable: trie, skiplist, and the kinds that divide the tokens among several tries
+    /// or skip lists, sharded_trie and sharded_skiplist
     #[arg(
         long,
         value_name = "KIND,…",
@@ -363,7 +362,7 @@ pub struct MemtableArguments {
     /// Number of tasks that read while one task writes
     #[arg(long, value_name = "N", default_value_t = 4)]
     pub readers: u32,
-    /// How long these tasks read at least, in seconds
+    /// Shortest time for which these tasks read, in seconds
     #[arg(long, value_name = "S", default_value_t = 3.0)]
     pub seconds: f64,
     /// Parts to leave out
@@ -376,7 +375,7 @@ pub struct MemtableArguments {
     /// RocksDB's db_bench [default: db_bench in PATH]
     #[arg(long, value_name = "FILE")]
     pub db_bench: Option<PathBuf>,
-    /// Processor to pin to, Java too [default: the last one that is allowed]
+    /// Processor to pin this process and Java to [default: the last one that is allowed]
     #[arg(long, value_name = "N")]
     pub core: Option<usize>,
     /// Write all figures of every round to a JSON file
@@ -396,7 +395,7 @@ pub struct MemtableArguments {
 /// A part of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Part {
-    /// All rows in order
+    /// All rows in order; without this part, slices are not measured either
     Scan,
     /// A hundred rows from a random row on
     Slice,

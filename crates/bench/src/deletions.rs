@@ -1,9 +1,9 @@
 //! `espalier bench deletions`: measures the time of a read that passes deleted rows, and the time
 //! for which deletions of many rows hold the core.
 //!
-//! Rows are written to one partition. All but the last ten are deleted, in one of several ways.
-//! Then a query asks for the first ten rows, and its answer is compared with the rows that must be
-//! left.
+//! Rows are written to one partition. All but the last ten are deleted, in one of several ways; if
+//! the way is to delete the partition, the last ten are written again. Then a query asks for the
+//! first ten rows, and its answer is compared with the rows that must be left.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -24,7 +24,7 @@ use super::{
 /// Number of rows that stay, which the query must find.
 const LEFT: u64 = 10;
 
-/// Number of reads, of which the median and the longest are printed.
+/// Maximum number of reads of a round, of which the median and the longest time are reported.
 const READS: usize = 200;
 
 /// The way in which the statements delete rows.
@@ -275,7 +275,7 @@ impl Deleted {
                     result.row_count
                 )));
             }
-            // Where each read passes all deleted rows, a few reads suffice.
+            // If each read passes all deleted rows, reads are slow, and a few of them suffice.
             if began.elapsed().as_secs() >= 5 {
                 break;
             }

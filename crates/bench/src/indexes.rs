@@ -1,10 +1,10 @@
-//! `espalier bench indexes`: how long the writes, the flush and the compaction of a table with
-//! three secondary indexes hold the core.
+//! `espalier bench indexes`: measures how long the flush and the compaction of a table with three
+//! secondary indexes hold the core.
 //!
 //! The indexes are on a regular column, on a collection and on a clustering column. A further row
-//! has a large collection: its entries are written beside those of the same row in a table without
-//! indexes, because a row is a step of the flush and of the compaction in any case. Queries by each
-//! index count the rows that the measurement wrote.
+//! has a large collection. The INSERT, flush and compaction of this row are measured in the same
+//! table and in a table without indexes, for comparison, because a flush or a compaction handles a
+//! row in one step in any case. Queries by each index count the rows that the measurement wrote.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -81,7 +81,7 @@ async fn measure(
     Ok(stalls)
 }
 
-/// Measures rows with a large collection.
+/// Measures a row with a large collection.
 async fn large(table: &Rc<Table>, elements: u64, indexes: &str) -> Result<Vec<Stall>, BenchError> {
     let mut stalls = Vec::new();
     for part in [0, 1] {

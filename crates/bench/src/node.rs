@@ -208,7 +208,7 @@ impl InProcessNode {
         }
     }
 
-    /// Executes a statement on the general path. Boxed, because its future is large.
+    /// Executes a statement that may wait. Boxed, because the future of `execute` is large.
     fn wait_for<'a>(
         &'a self,
         prepared: &'a Arc<Prepared>,
@@ -229,7 +229,7 @@ impl InProcessNode {
         &self.database
     }
 
-    /// Stops the node and removes its files, unless another reference to it is left.
+    /// Stops the node and removes its files, unless another reference to the node is left.
     pub async fn close_shared(node: Rc<Self>) -> Result<(), BenchError> {
         match Rc::into_inner(node) {
             Some(node) => node.close().await,

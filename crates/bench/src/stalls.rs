@@ -22,7 +22,8 @@ pub(super) struct Stall {
 /// The stalls of one round; every round has the same pieces of work in the same order.
 pub(super) struct Round(pub(super) Vec<Stall>);
 
-/// Prints the shortest stall of the rounds. Returns an error if it is longer than `max_us`.
+/// Prints, for each piece of work, the shortest stall of the rounds. Returns an error if one of
+/// these stalls is longer than `max_us`.
 pub(super) fn print(parts: &[&[Round]], max_us: u64) -> Result<(), BenchError> {
     print_line(format_args!("the longest time that a task held the core, in us"))?;
     let mut too_long = Vec::new();

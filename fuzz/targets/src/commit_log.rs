@@ -41,8 +41,8 @@ fn schema() -> Schema {
 }
 
 /// Replays a segment. Input: `HOW`, then the segment. If bit 0 of HOW is set, a whole segment file
-/// follows, and otherwise parts, which become the bodies of records in a valid segment. If bit 1 is
-/// set, the replay ignores damage.
+/// follows. Otherwise parts follow, which become the bodies of records in a valid segment. If bit 1
+/// is set, the replay ignores damage.
 pub fn commit_log(data: &[u8]) {
     let mut input = Input(data);
     let how = input.byte();

@@ -20,7 +20,7 @@ pub fn seal_statistics(bytes: &mut [u8]) {
     let Some(count) = word(bytes, 0).filter(|count| *count <= 64) else { return };
     let table_end = 8 + 8 * count as usize;
     let Some(table) = bytes.get(8..table_end) else { return };
-    // The checksum continues that of the number.
+    // This checksum also covers the number of parts.
     let mut hasher = crc32fast::Hasher::new();
     hasher.update(&bytes[..4]);
     hasher.update(table);

@@ -311,7 +311,8 @@ pub fn of_protocol() -> Vec<Seed> {
     seeds
 }
 
-/// Returns what clients send to log in, statements with passwords, and steps of TLS connections.
+/// Returns the seeds of `log_in` (tokens, password hashes, statements with passwords, and a
+/// certificate) and of `tls` (steps of a connection, and bytes that no client made).
 pub fn of_log_in() -> Vec<Seed> {
     let log_in = |kind: u8, bytes: &[u8]| ("log_in", joined(&[&[kind], bytes]));
     let write = |length: u16| joined(&[&[0], &length.to_be_bytes()]);

@@ -111,8 +111,8 @@ pub struct Set {
     pub descriptor: Descriptor,
     /// The components of the SSTable.
     pub components: BTreeMap<Component, Bytes>,
-    /// Checksums.db, if the SSTable has one. It is not in `components`, because it would not match
-    /// exchanged ones.
+    /// Checksums.db, if the SSTable has one. It is not in `components`, because its checksums would
+    /// not match exchanged components.
     pub checksums: Bytes,
 }
 

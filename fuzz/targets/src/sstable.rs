@@ -131,7 +131,7 @@ pub fn chunk(data: &[u8]) {
 
 /// Reads a compressed SSTable. Input: `SET, PART: CompressionInfo.db`, then Data.db. If nothing
 /// follows, the target reads the set's own Data.db. The checksums of the chunks are repaired if the
-/// set's number is even.
+/// byte SET is even.
 pub fn compression_info(data: &[u8]) {
     let mut input = Input(data);
     let number = input.byte();

@@ -19,7 +19,7 @@ const MAX_WRITE: usize = 40_000;
 /// pieces and is changed. Input: `MODE`, then, if MODE is even, the length of the pieces and the
 /// bytes; otherwise steps.
 ///
-/// The plaintext that arrives must be the beginning of the sent one.
+/// The plaintext that arrives must be the beginning of the sent plaintext.
 pub fn tls(data: &[u8]) {
     let mut input = Input(data);
     let mut connection = Connection::new();

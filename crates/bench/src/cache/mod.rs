@@ -70,7 +70,7 @@ pub fn run(arguments: &CacheArguments) -> Result<(), BenchError> {
     })
 }
 
-/// Size of the row cache: enough for all rows of a measurement.
+/// Size of the row cache: enough for all rows of a measurement with the default arguments.
 const CACHE_BYTES: usize = 3 << 30;
 
 async fn open(

@@ -2,8 +2,8 @@
 //! scylladb#29391, with clustering keys.
 //!
 //! The cache has room for 100,000 rows. A client reads 60,000 rows, some much more often than
-//! others, while 300,000 other rows are read once: partition by partition, and then by `SELECT` of
-//! the whole table.
+//! others. During these reads, another task reads 300,000 other rows once by the keys of their
+//! partitions, and then the whole table once by `SELECT`.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -57,7 +57,7 @@ pub(super) async fn measure(
     }
     node.database().flush("bench_cache", None).await?;
 
-    // The memory of the scanned rows gives the memory of 100,000 rows.
+    // The limit is computed from the memory of these cached rows.
     for partition in HOT / WIDTH..(HOT + HELD) / WIDTH {
         node.page(&select_all, &[bigint(partition)], WIDTH as i32 + 1, None).await?;
     }

@@ -3,8 +3,8 @@
 //!
 //! Figures are bytes of Data.db before compression, for each second of core time: the disk's time
 //! and the core's other work are left out. Afterwards a writer alone writes the same output file
-//! again, from rows in memory. The last figure is the speed at which the core compresses the blocks
-//! of that file with LZ4: a writer of the file cannot be faster.
+//! again, from rows in memory. The speed at which the core compresses the blocks of that file with
+//! LZ4 is printed beside the writer's, because a writer of the file cannot be faster.
 
 mod writing;
 

@@ -20,8 +20,9 @@ use super::BenchError;
 /// Number of rounds. Each round has all measurements; the best result of each counts.
 const ROUNDS: u32 = 5;
 /// Numbers of rows that are read into memory, outside the measured time, before they are written.
-/// The first is so large that the processor's caches have lost the rows by then, the second so
-/// small that they still hold them, as in a compaction, which handles row after row.
+/// The first is so large that the processor's caches have lost the rows when the writer begins. The
+/// second is so small that the caches still have the rows, as in a compaction, which reads and
+/// writes row after row.
 const ROWS_AT_ONCE: [usize; 2] = [20_000, 500];
 /// Number of chunks that are compressed, spread over the whole file.
 const SAMPLE_CHUNKS: u64 = 4096;

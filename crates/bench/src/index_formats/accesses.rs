@@ -67,7 +67,7 @@ mod tests {
             }
             let around = accesses.next();
             assert!(around < 3000);
-            // One deviation to both sides holds 68 of 100 rows.
+            // 68 of 100 rows are at most one standard deviation away from the middle.
             inner += u32::from((1000..2000).contains(&around));
         }
         assert!((6500..7200).contains(&inner), "{inner}");

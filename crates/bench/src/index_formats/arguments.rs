@@ -9,8 +9,8 @@ use crate::simple_query::Compression;
 /// The contenders, and the amount of data.
 #[derive(Args, Clone, Debug)]
 pub struct IndexFormatsArguments {
-    /// Size of all tests: rows of `typical`; key-value has eight times as many, long-prefixes half
-    /// as many
+    /// Number of rows of `typical`; key-value has eight times as many, large-partitions and
+    /// wide-partition twice as many, long-prefixes half as many
     #[arg(
         long,
         value_name = "N",
@@ -91,11 +91,11 @@ pub enum Test {
     Typical,
     /// A key and eight bytes
     KeyValue,
-    /// 460,000 rows in each partition
+    /// Up to 460,000 rows in each partition
     LargePartitions,
     /// Clusterings of 2,048 bytes that share all but the last eight
     LongPrefixes,
-    /// Single rows of a partition of a million rows, with nothing in memory
+    /// Single rows of one partition, which has all rows, with nothing in memory
     WidePartition,
 }
 

@@ -30,7 +30,8 @@ const ROW_CACHE: f64 = 0.2;
 /// Returns the default memory in percent of Data.db.
 ///
 /// The published nodes had 64 GiB for 650 million rows of 1,280 bytes (7 percent), or of a key and
-/// 8 bytes. Here the trie of test 2 fits beside some data, and the entries of Index.db do not.
+/// 8 bytes. The default of test 2 has room for the trie and some data, but not for the entries of
+/// Index.db.
 fn memory_percent(test: Test) -> f64 {
     match test {
         Test::Typical => 25.0,
@@ -50,7 +51,7 @@ pub fn formats(arguments: &IndexFormatsArguments, test: Test) -> Vec<Format> {
     };
     let (legacy, trie) = (&arguments.legacy, &arguments.trie);
     let mut formats = vec![format(legacy.clone(), legacy, None)];
-    // For wide partitions the summary holds next to nothing at any ratio.
+    // For wide partitions the summary is almost empty at any ratio.
     let ratio = arguments.sstable_summary_ratio;
     if ratio > 0.0 && matches!(test, Test::Typical | Test::KeyValue) {
         formats.push(format(format!("{legacy} ratio={ratio}"), legacy, Some(ratio)));

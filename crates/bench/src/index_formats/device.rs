@@ -1,5 +1,5 @@
-//! Measures the disk: random reads of 4 KiB of a file, around the kernel's page cache, with many
-//! under way.
+//! Measures the disk: random reads of 4 KiB of a file that bypass the kernel's page cache, many of
+//! them under way at once.
 
 use std::cell::Cell;
 use std::path::Path;

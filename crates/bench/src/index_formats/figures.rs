@@ -54,17 +54,17 @@ impl LoadFigure {
         self.reads as f64 / self.cost.clock.as_secs_f64().max(1e-9)
     }
 
-    /// Returns `count` for each read.
+    /// Returns `count` divided by the number of reads.
     pub fn each(&self, count: u64) -> f64 {
         count as f64 / self.reads.max(1) as f64
     }
 
-    /// Returns the index pages that a look-up touched, in memory or not.
+    /// Returns the mean number of index pages that a read touched, in memory or not.
     pub fn index_pages(&self) -> f64 {
         self.each(self.cost.index.hits + self.cost.index.misses)
     }
 
-    /// Returns the reads from the disk for each row, of index and data.
+    /// Returns the mean number of disk reads for a row, of index and data together.
     pub fn disk_reads(&self) -> f64 {
         self.each(self.cost.index.reads + self.cost.data.reads)
     }

@@ -30,7 +30,7 @@ const HOPELESS: f64 = 20.0;
 /// Timers may be this late; the last part of a wait is a loop of yields.
 const TIMER_SLACK: Duration = Duration::from_millis(1);
 
-/// Reads of a closed loop's task between two readings of the clock.
+/// Number of reads of a closed loop's task between two checks of the [`Limit`].
 const BLOCK: u32 = 16;
 
 /// State that all reads of a load share.

@@ -7,7 +7,7 @@
 //! without sockets, with a page cache that is smaller than the data and has the same size for all
 //! formats. A search finds the highest rate at which the 99th percentile stays within its limit.
 //! Formats take turns, step by step, so that they see the same machine. Every row that is read is
-//! compared with the row that was written.
+//! compared with the row that was written. The module `wide` has a further experiment.
 
 mod accesses;
 mod arguments;

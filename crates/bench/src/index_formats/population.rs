@@ -62,7 +62,7 @@ impl Population {
         }
     }
 
-    /// Returns whether the table has clustering columns.
+    /// Returns true if the table has clustering columns.
     pub fn has_clustering(&self) -> bool {
         self.partition_rows > 0
     }

@@ -49,7 +49,7 @@ impl RateSearch {
         self.failures = 0;
         if is_good {
             self.good = Some(self.good.unwrap_or(0.0).max(rate));
-            // A lower rate that seemed bad had bad luck.
+            // A bad rate that is not higher than this good one was bad by chance.
             self.bad = self.bad.filter(|bad| *bad > rate);
         } else {
             self.bad = Some(self.bad.unwrap_or(f64::MAX).min(rate))

@@ -1,6 +1,6 @@
-//! The experiment with the wide partition: single rows of 300 bytes of a partition of a million,
-//! with nothing in memory, by the block size of the row index (ScyllaDB's change "conf: pair
-//! sstable_format=ms with column_index_size_in_kb=1").
+//! The experiment with the wide partition: it reads single rows of 300 bytes of one partition (a
+//! million rows by default), with nothing in memory, for two block sizes of the row index
+//! (ScyllaDB's change "conf: pair sstable_format=ms with column_index_size_in_kb=1").
 
 use espalier_runtime::random::Generator;
 

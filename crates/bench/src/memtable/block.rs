@@ -6,7 +6,7 @@ use espalier_cql::Value;
 
 use super::keys::{Population, put_value};
 
-/// Number of entries of a block. Their bytes fit into the second-level cache.
+/// Number of entries of a block. With short values, their bytes fit into the second-level cache.
 pub const BLOCK: u64 = 512;
 
 /// The entries that are written and read.

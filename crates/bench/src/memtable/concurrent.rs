@@ -27,7 +27,7 @@ use crate::node::{Found, InProcessNode};
 
 const PERIOD: Duration = Duration::from_millis(1);
 
-/// Period of page reads. They take longer, and the readers must not fill the core.
+/// Period of page reads. A page takes longer than a row, and the readers must not fill the core.
 const PERIOD_OF_PAGES: Duration = Duration::from_millis(10);
 
 /// Rows of a page.
@@ -125,8 +125,8 @@ impl Bench<'_> {
     }
 }
 
-/// Writes all entries, and again from the first entry on until `least` has passed. Returns writes a
-/// second.
+/// Writes all entries, and begins again with the first entry until `least` has passed. Returns
+/// writes a second.
 async fn write(scene: &Scene, least: Duration) -> Result<f64, BenchError> {
     let Scene { node, table, data, .. } = scene;
     let mut count = 0;

@@ -11,7 +11,8 @@ use super::record::Measure;
 use crate::BenchError;
 
 impl Bench<'_> {
-    /// Writes and reads with each percentage; reads follow the same distribution.
+    /// Measures writes and reads with each percentage of writes to the dominating partition. Reads
+    /// follow the same distribution.
     pub(super) async fn dominating(&mut self) -> Result<(), BenchError> {
         let arguments = self.arguments;
         for &percent in &arguments.dominating {

@@ -9,8 +9,8 @@ use crate::node::InProcessNode;
 use crate::watch::{Round, Watch};
 use crate::{BenchError, progress::Step};
 
-/// After the flush, one random read for this many rows loads the SSTable's pages: it touches each
-/// page several times.
+/// After the flush, random reads load the SSTable's pages. There is one read for this many rows, so
+/// that the reads touch each page several times.
 const ROWS_FOR_EACH_READ: u64 = 4;
 
 /// Flushes the table and loads the SSTable's pages. Returns the time of the flush and the size of

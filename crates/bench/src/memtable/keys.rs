@@ -1,8 +1,8 @@
 //! The data: entries numbered from 0, each with a value and a primary key of the measured shape.
 //!
 //! Key and value are functions of the number, and the number can be computed from the value, so
-//! that every row that is read can be checked without a copy. Random keys are those of the peer's
-//! SimpleQuery, so that both have the same data.
+//! that every row that is read can be checked without a copy. Random keys are those of
+//! SimpleQuery.java, so that Cassandra is measured with the same keys.
 
 use clap::ValueEnum;
 use espalier_mutation::Token;
@@ -18,7 +18,7 @@ pub enum KeyShape {
     Prefix,
     /// A partition key of three columns: text, int, bigint
     Composite,
-    /// Rows of a few wide partitions, written in random order
+    /// Rows of one or more wide partitions, written in random order
     Wide,
 }
 

@@ -1,11 +1,12 @@
-//! Latencies of reads: the due time, the wait and the duration.
+//! Latencies of reads, counted from the time at which a read was due and from the time at which the
+//! read began.
 
 /// One read.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample {
     /// Due time, in seconds since the readers began.
     pub at_s: f64,
-    /// Time from then until the read was done, in µs.
+    /// Time from the due time until the read was done, in µs.
     pub latency_us: f64,
     /// Time of the read itself, in µs, including other tasks that ran while it had yielded.
     pub service_us: f64,
@@ -23,7 +24,7 @@ pub struct LatencyFigure {
     pub kind: String,
     /// Number of tasks that read.
     pub readers: u32,
-    /// Entries written meanwhile, a second by the clock.
+    /// Entries that the writer wrote during the reads, in a second by the clock.
     pub writes_per_s: f64,
     /// All reads, in the order of their due times.
     pub samples: Vec<Sample>,

@@ -14,7 +14,7 @@ pub struct MemoryFigure {
     pub memory: MemtableMemory,
     /// True if structure and content are separate figures.
     pub is_split: bool,
-    /// Growth of the process, as a check.
+    /// Growth of the process, as a check; 0 for a peer.
     pub resident_bytes: u64,
 }
 

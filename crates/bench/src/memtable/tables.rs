@@ -23,8 +23,8 @@ pub struct Table {
     /// Selects a hundred rows from a row on; in tables without clustering, a hundred partitions
     /// behind a token.
     pub slice: Arc<Prepared>,
-    /// Selects all rows of a partition from a row on; in tables without clustering, partitions as
-    /// `slice` does.
+    /// Selects all rows of a partition from a row on; in tables without clustering, all partitions
+    /// behind a token.
     pub page: Arc<Prepared>,
     /// Selects a hundred rows downwards from a row; only in tables with clustering.
     pub slice_down: Option<Arc<Prepared>>,

@@ -38,8 +38,8 @@ pub struct SimpleQueryArguments {
         value_parser = value_parser!(u32).range(1..=100_000)
     )]
     pub concurrency: u32,
-    /// Number of operations that a task starts with at a time, like requests that arrived together
-    /// on a connection: the node may look ahead
+    /// Number of operations that a task announces to the node before it runs them one by one, like
+    /// requests that arrived together on a connection
     #[arg(
         long,
         value_name = "N",

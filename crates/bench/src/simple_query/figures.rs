@@ -36,7 +36,7 @@ impl Iteration {
         self.operations as f64 / self.clock.as_secs_f64().max(1e-9)
     }
 
-    /// Returns `count` for each operation.
+    /// Returns `count` divided by the number of operations.
     pub fn per_operation(&self, count: u64) -> f64 {
         count as f64 / self.operations.max(1) as f64
     }

@@ -27,8 +27,8 @@ impl Directories {
         Ok(directories)
     }
 
-    /// Creates and locks the directories of the data and of the commit log, because a store that
-    /// another program opens without a node locks these two directories.
+    /// Creates and locks the directories of the data and of the commit log. A program that opens a
+    /// store without a node locks only these two directories.
     ///
     /// # Errors
     /// As [`Self::claim_working`].

@@ -98,7 +98,8 @@ impl From<ConfigurationError> for ServeError {
     }
 }
 
-/// Names the section of the documentation that helps with data that cannot be opened.
+/// Returns the end of a message about data that cannot be opened: the section of the documentation
+/// that helps, or nothing if no section does.
 fn advice_on_data(error: &StorageError) -> String {
     let is_full = error.to_string().contains("No space left on device");
     let section = match error {

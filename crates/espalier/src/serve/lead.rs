@@ -106,8 +106,8 @@ fn announce_superuser(superuser: &FirstSuperuser) {
     }
 }
 
-/// Prints the `ready` line, the only line on stdout: the process that started the node may wait for
-/// it. The log has the line too.
+/// Prints the `ready` line, the only line on stdout, because the process that started the node may
+/// wait for it. The log has the line too.
 fn announce(leadership: &Leadership) {
     let Leadership { began, addresses, directory, shards, .. } = leadership;
     let shards = match shards {
@@ -142,8 +142,8 @@ async fn stop_servers() {
 const SAME_REQUEST: Duration = Duration::from_millis(300);
 
 /// Returns an event that the first SIGTERM or SIGINT sets. A signal more than [`SAME_REQUEST`]
-/// later ends the process at once. Synced writes are in the commit log then; under periodic sync,
-/// some acknowledged writes may not be.
+/// later ends the process at once. The commit log then has all synced writes; under periodic sync,
+/// it may lack some acknowledged writes.
 ///
 /// # Errors
 /// Fails if signals cannot be caught.

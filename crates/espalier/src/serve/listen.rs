@@ -22,11 +22,11 @@ pub struct Addresses {
 }
 
 impl Addresses {
-    /// Checks that no other process uses the addresses of `server`, and stores the ports that the
-    /// kernel has chosen in `server`.
+    /// Checks that no other process uses the addresses of `server`, and replaces each port 0 in
+    /// `server` with the port that the kernel has chosen.
     ///
     /// # Errors
-    /// Fails if an address is in use for longer than a second, or cannot be listened on.
+    /// Fails if an address is in use for longer than a second, or if the node cannot listen on it.
     pub async fn claim(server: &mut ServerConfig) -> Result<Self, ServeError> {
         let cql = claim(server.listen, "CQL", "--port or --host").await?;
         server.listen = cql;
@@ -52,13 +52,13 @@ impl Addresses {
         Ok(Self { cql, admin })
     }
 
-    /// Returns the error for a CQL address that was free at the check.
+    /// Returns the error of a CQL server that cannot listen on an address that was free before.
     pub fn cql_failed(&self, error: io::Error) -> ServeError {
         let setting = "--port or --host";
         ServeError::Listen { purpose: "CQL", address: self.cql, error, setting }
     }
 
-    /// Returns the error for an admin API address that was free at the check.
+    /// Returns the error of an admin API that cannot listen on an address that was free before.
     pub fn admin_failed(&self, error: io::Error) -> ServeError {
         let (address, setting) = (self.admin, ADMIN_SETTING);
         ServeError::Listen { purpose: "the admin API", address, error, setting }
@@ -68,7 +68,7 @@ impl Addresses {
 const ADMIN_SETTING: &str = "--set api_port=";
 
 /// Time for which the node waits for an address in use before it fails. After a process was killed,
-/// the kernel closes its sockets in the background, while it tears down the process's io_uring.
+/// the kernel closes the sockets of the process in the background, together with its io_uring.
 const PATIENCE: Duration = Duration::from_secs(1);
 
 async fn claim(

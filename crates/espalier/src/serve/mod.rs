@@ -104,7 +104,7 @@ async fn prepare(arguments: &ServeArguments) -> Result<Prepared, ServeError> {
     let rack_file = rack_file(arguments).await?;
     let mut configuration = NodeConfiguration::load(arguments, file, rack_file, Machine::here())?;
     let mut directories = Directories::claim_working(&configuration).await?;
-    // Makes the data directory, so the node claims that one later.
+    // `take_files` creates the data directory, so the node locks this directory afterwards.
     if let Some(replaced) = &configuration.replaced {
         let into = &configuration.storage.data_directory;
         let taken = take_files(&FileSystem::real(), replaced, into).await;

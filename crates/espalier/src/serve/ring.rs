@@ -27,7 +27,7 @@ use super::lead::Leadership;
 use super::ring_batches;
 use super::shard::ShardNode;
 
-/// The SSTables that the node reads, as Cassandra names them.
+/// The formats and versions of SSTables that the node announces to its peers, in Cassandra's names.
 const SSTABLE_VERSIONS: &str = "big-nb,big-oa,bti-da";
 
 /// Joins the ring. Returns `None` if the node is a cluster of its own, or if `stop` is set before
@@ -214,7 +214,8 @@ fn ring_keyspaces(
     read_keyspaces(&rows).map_err(|error| error.to_string())
 }
 
-/// Returns the schema `old` with the keyspaces of the ring; `None` if `old` has them already.
+/// Returns the schema `old` with the keyspaces of the ring; `None` if `old` has the same keyspaces
+/// already.
 ///
 /// Keyspaces that the ring does not have stay, because the node cannot distinguish its own
 /// keyspaces from keyspaces that the ring has dropped.

@@ -1,5 +1,5 @@
-//! The batch log of a member of a ring: rows of `system.batches` with Cassandra's content. They
-//! have a `version`; the rows of this node's own logged batches have none.
+//! The batch log of a member of a ring: rows of `system.batches` with Cassandra's content. Each of
+//! these rows has a `version`; the rows of this node's own logged batches have none.
 
 use std::sync::Arc;
 

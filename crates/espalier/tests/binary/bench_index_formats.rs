@@ -74,7 +74,8 @@ fn a_small_block_of_rows_is_read_instead_of_a_large_one() {
         found.unwrap()
     };
     assert!(number(of(true, 1), "/data_bytes/mean") < number(of(true, 64), "/data_bytes/mean"));
-    // The published numbers are upper bounds, because their partition is larger than this one.
+    // The published numbers are upper bounds, because the published partition is larger than this
+    // one.
     assert!(number(of(true, 1), "/index_pages/most") <= 5.0, "{figures:?}");
     assert!(number(of(true, 64), "/data_bytes/mean") <= 65_536.0, "{figures:?}");
 }

@@ -1,4 +1,5 @@
-//! Small runs of `espalier bench memtable`: everything is measured and reported in all three forms.
+//! Small runs of `espalier bench memtable`: everything but Cassandra is measured, and reported in
+//! all three forms. Refused arguments.
 
 use std::collections::BTreeSet;
 use std::fs;

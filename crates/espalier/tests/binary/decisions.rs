@@ -1,5 +1,5 @@
-//! Checks the decision documents: they list all dependencies of the workspace, and their numbers
-//! are unique.
+//! Checks the decision documents: decision 2 lists all dependencies of the workspace, and the
+//! numbers of the documents count up from 1.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Tests of the `espalier` binary as a user starts it, one behaviour for each file, linked as one
-//! program. `decisions`, `layers` and `tidy` test the source tree.
+//! Tests of the `espalier` binary as a user starts it. Each file tests one behaviour; one program
+//! has all of them. `decisions`, `layers` and `tidy` test the source tree.
 
 #![allow(clippy::disallowed_methods, clippy::disallowed_types, clippy::unwrap_used)]
 

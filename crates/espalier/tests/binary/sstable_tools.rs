@@ -226,8 +226,8 @@ fn an_sstable_that_is_named_by_all_of_its_files_is_one() {
     assert_eq!((code, said.lines().count()), (Some(0), 1), "{said}");
 }
 
-/// The number of partitions in Statistics.db decides the size of a converted file's filter, so
-/// `stats` must not report a number that damage has made huge.
+/// A converted file's filter has a size for the number of partitions in Statistics.db, so damage
+/// must not make this number huge. `stats` prints the number.
 #[test]
 fn a_damaged_number_of_partitions_costs_no_memory() {
     let copy = copied("ttls");

@@ -1,5 +1,4 @@
-//! A node starts, prints its ready line, and stops. A second node never shares its directory or
-//! port.
+//! A node starts, prints its ready line, and stops. Two nodes never share a directory or a port.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};

@@ -1,7 +1,8 @@
 //! Keeps the language and the shape of the source: CONTRIBUTING.md has the rules.
 //!
-//! The test reads the tracked files of the checkout. It prints all faults with file and line.
-//! `tidy_allowed.txt` lists the files that may be longer or hold a longer function, with a reason.
+//! The tests read the tracked files of the checkout, and report all faults with their files.
+//! `tidy_allowed.txt` lists the files that may be longer or have a longer function, each with a
+//! reason.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +17,7 @@ const MAX_ALLOWED: usize = 30;
 /// Beginnings of a comment that leave its subject open.
 const OPENINGS: [&str; 7] = ["Of ", "The same", "Who ", "Whoever ", "What ", "That ", "Those "];
 
-/// Words that have no subject or no meaning in this field.
+/// Words that do not name the subject, or have no meaning in this field.
 const WORDS: [&str; 7] =
     ["whoever", "somebody", "nobody", "everybody", "that which", "those who", "gave way"];
 
@@ -46,7 +47,7 @@ const NAMES: [&str; 22] = [
     "compacted_by_themselves",
 ];
 
-/// Prefixes of limits; a limit is `MAX_` or `MIN_`.
+/// Forbidden prefixes; the name of a limit begins with `MAX_` or `MIN_`.
 const LIMITS: [&str; 9] = [
     "MAXIMUM_",
     "MINIMUM_",

@@ -1,5 +1,5 @@
-//! Runs a target on changed inputs of its corpus, on stable and without libFuzzer: `mutate TARGET
-//! SECONDS [SEED]`. The tool does not see which code an input reaches, so it finds less than
+//! Runs a target on changed inputs of its corpus, with stable Rust and without libFuzzer: `mutate
+//! TARGET SECONDS [SEED]`. The tool does not see which code an input reaches, so it finds less than
 //! libFuzzer in the same time. It stops at the first failure, and writes the input that failed to
 //! `fuzz/artifacts/TARGET`.
 #![allow(clippy::disallowed_methods, reason = "a tool for developers, without an event loop")]

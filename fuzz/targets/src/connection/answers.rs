@@ -44,7 +44,7 @@ fn opcodes_of(received: &[u8]) -> Vec<u8> {
     opcodes
 }
 
-/// Takes a frame and returns its version and opcode; `None` if there is no whole one.
+/// Takes a frame and returns its version and opcode; `None` if there is no whole frame.
 fn take_frame(rest: &mut &[u8]) -> Option<(u8, u8)> {
     let head = rest.get(..HEADER_BYTES)?;
     let length = u32::from_be_bytes([head[5], head[6], head[7], head[8]]) as usize;

@@ -16,7 +16,7 @@ use super::node::{Node, Nodes};
 const HANDSHAKE_PATIENCE: Duration = Duration::from_millis(50);
 /// Maximum round trips of a handshake.
 const MAX_FLIGHTS: usize = 4;
-/// Time in which the node must close a connection whose client has closed.
+/// Time in which the node must close a connection whose client has closed its side.
 const END_LIMIT: Duration = Duration::from_secs(8);
 
 /// The TLS of a client.
@@ -100,7 +100,7 @@ impl Client {
                 _ => wire.truncate(place),
             }
         }
-        // A node that has closed the connection takes nothing.
+        // The write fails if the node has closed the connection.
         self.is_broken |= self.socket.write_all(&wire).is_err();
     }
 
@@ -147,8 +147,8 @@ impl Client {
     }
 }
 
-/// Connects from an address of this machine. If it is not a new address, earlier log-ins from it
-/// may have failed, so that the node limits further log-ins from it.
+/// Connects from an address of this machine. Unless `is_new`, earlier log-ins from the address may
+/// have failed, and the node then limits further log-ins from this address.
 fn socket(to: SocketAddr, is_new: bool) -> Option<TcpStream> {
     static NEXT: AtomicU32 = AtomicU32::new(0);
     let number = if is_new { NEXT.fetch_add(1, Relaxed) % 0x00FF_0000 } else { 0 };

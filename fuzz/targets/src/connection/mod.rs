@@ -5,7 +5,7 @@
 //! | --- | --- |
 //! | `node` | the nodes, their certificates and their role |
 //! | `client` | a client's socket, with TLS if the input asks for it |
-//! | `answers` | what a node may answer before the log-in |
+//! | `answers` | the answers that a node may give before the log-in |
 //! | `seeds` | the seeds of the target |
 
 mod answers;
@@ -21,7 +21,8 @@ use crate::input::Input;
 use client::{Client, Encryption};
 use node::{Nodes, PASSWORD, ROLE};
 
-/// Steps of an input; further ones are ignored. A node takes 16 messages before the log-in.
+/// Maximum steps of an input; further steps are ignored. Before the log-in, a node accepts 16
+/// messages.
 const MAX_STEPS: usize = 64;
 /// Number of sent bytes above which further steps are ignored.
 const MAX_BYTES: usize = 64 << 10;
@@ -44,8 +45,8 @@ static PANICS: AtomicUsize = AtomicUsize::new(0);
 /// client's certificate, 5 TLS 1.2.
 ///
 /// Before the log-in, the node must serve only OPTIONS and the requests of the log-in. It must
-/// accept only the right password or certificate. It must close the connection after the client
-/// has.
+/// accept only the right password or certificate. It must close the connection after the client has
+/// closed its side.
 pub fn connection(data: &[u8]) {
     serve(data);
 }

@@ -1,4 +1,4 @@
-//! The seeds of the target: a log-in in each way, and what clients do wrong.
+//! The seeds of the target: log-ins with passwords and with certificates, and mistakes of clients.
 
 use super::{mode::*, step};
 use crate::seeds::Seed;

@@ -1,4 +1,5 @@
-//! Measures rows and deletions that reach a fully cached partition.
+//! Measures the stalls while rows and deletions reach a fully cached partition, and while a
+//! partition is read for which the cache has too little room.
 
 use std::rc::Rc;
 

@@ -10,7 +10,7 @@ use std::rc::Rc;
 use super::{BenchError, CacheArguments, InProcessNode, Progress};
 use crate::stalls::{Round, Stall, watch};
 
-/// Measures changes to rows under a cached partition, in one round.
+/// Measures changes to a cached partition, in one round.
 pub(super) async fn measure_changes(
     node: &Rc<InProcessNode>,
     arguments: &CacheArguments,

@@ -1,4 +1,5 @@
-//! Drawings of one test: latency over load, and disk bytes for each row.
+//! Drawings: latency over load and disk bytes for each row of one test, and the ratios of all
+//! tests.
 
 use espalier_commands::svg::{Anchor, anchored_text, document, polyline, rectangle, text};
 

@@ -28,13 +28,13 @@ const PROGRAM: &str = include_str!("SimpleQuery.java");
 /// The installation of the project's own tests, relative to the root of the repository.
 const USUAL: &str = ".deps/cassandra/node";
 
-/// Heap for each partition, in bytes: several times a partition's memory, so that nothing is
-/// flushed and little is collected.
+/// Heap for each partition, in bytes: several times a partition's memory, so that Cassandra flushes
+/// nothing and collects little garbage.
 const HEAP_BYTES_PER_PARTITION: u64 = 3000;
 const MIN_HEAP_BYTES: u64 = 2 << 30;
 
-/// Limit of the number of reads: more reads give no more information, and each of four runs has
-/// several rounds of them.
+/// Limit of the number of reads of a round. More reads give no more information, and with the
+/// default kinds there are four runs of several rounds.
 const MAX_READS: u64 = 1_000_000;
 
 /// Kinds of memtable that Cassandra has too.
@@ -78,8 +78,8 @@ impl Bench<'_> {
         }
     }
 
-    /// Runs one process for each kind that both have. The caller calls it once before and once
-    /// after this process's own rounds.
+    /// Runs one Java process for each measured kind that Cassandra has too. The caller calls this
+    /// function once before and once after this process's own rounds.
     pub(in crate::memtable) async fn run_cassandra(
         &mut self,
         cassandra: &Cassandra,
@@ -197,7 +197,7 @@ impl Cassandra {
         finished("javac", compile.stdin(Stdio::null()).output()).map(drop)
     }
 
-    /// Removes the data of an earlier run, so that each begins empty.
+    /// Removes the data of an earlier run, so that each run begins empty.
     async fn forget(&self) -> Result<(), BenchError> {
         let (files, data) = (FileSystem::real(), self.directory.join("data"));
         if files.exists(&data).await? {

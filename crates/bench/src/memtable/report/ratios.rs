@@ -115,7 +115,7 @@ fn beside_other_kind(record: &Record, other: &str, all: &mut Vec<Ratio>) {
     }
 }
 
-/// Adds the ratios of a row of a wide partition to a small partition: costs, not speeds.
+/// Adds the ratios of costs (not speeds): a row of a wide partition to a small partition.
 fn wide_beside_small(record: &Record, kind: &str, all: &mut Vec<Ratio>) {
     for measure in [Measure::Write, Measure::ReadHit, Measure::Slice] {
         let wide = record.find("wide", kind, measure);

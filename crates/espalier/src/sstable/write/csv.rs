@@ -7,15 +7,16 @@ pub struct Found {
     pub fields: Vec<Option<String>>,
     /// Length in bytes, including the end of the line.
     pub length: usize,
-    /// Number of line ends.
+    /// Number of lines that the record spans.
     pub lines: u64,
 }
 
-/// Parses the record at the start of `text`. Returns `None` if its end is missing and more text may
-/// follow.
+/// Parses the record at the start of `text`. Returns `None` if the end of the record is missing and
+/// `is_end` is false, because more text follows.
 ///
 /// # Errors
-/// Fails if a quote is not closed or text follows it, or if a field is not UTF-8.
+/// Fails if a quote is not closed, if text follows a closing quote or a single CR, or if a field is
+/// not UTF-8.
 pub fn record(text: &[u8], is_end: bool) -> Result<Option<Found>, String> {
     let mut fields = Vec::new();
     let (mut at, mut lines) = (0, 0);
@@ -66,8 +67,8 @@ pub fn record(text: &[u8], is_end: bool) -> Result<Option<Found>, String> {
     }
 }
 
-/// Parses a field that begins with a quote. Returns it with its length in bytes, or `None` if its
-/// end is missing.
+/// Parses a field that begins with a quote. Returns the field and its length in bytes with quotes,
+/// or `None` if the closing quote is missing.
 fn quoted_field(text: &[u8]) -> Option<(Vec<u8>, usize)> {
     let mut field = Vec::new();
     let mut at = 1;
@@ -80,7 +81,7 @@ fn quoted_field(text: &[u8]) -> Option<(Vec<u8>, usize)> {
                 field.push(b'"');
                 at += 1;
             }
-            // The closing quote may be the first of two if more text follows; `record` then waits.
+            // If more text follows, this quote may be the first of two, so `record` waits for it.
             None => return Some((field, at)),
             Some(_) => return Some((field, at)),
         }

@@ -13,7 +13,8 @@ use super::json;
 use crate::sstable::{ToolError, paths::unusable};
 
 const PIECE_BYTES: usize = 1 << 20;
-/// Maximum length of a record. In a longer one a quote or newline is probably missing.
+/// If more bytes than this are buffered without the end of the record, the record is refused. It
+/// probably lacks a quote or a newline.
 const MAX_RECORD_BYTES: usize = 1 << 30;
 
 /// The mark that some editors write at the start of UTF-8 files.
@@ -42,8 +43,8 @@ impl Format {
 pub enum Record {
     /// An object.
     Json(Vec<(String, Json)>),
-    /// Fields of a CSV file, as many as its header has names. `None` stands for an empty field
-    /// without quotes.
+    /// Fields of a CSV record, as many as the header has names. `None` is an empty field without
+    /// quotes.
     Text { names: Rc<[String]>, fields: Vec<Option<String>> },
 }
 
@@ -135,7 +136,8 @@ impl Records {
     /// Returns the next record, or `None` at the end. Blank lines are skipped.
     ///
     /// # Errors
-    /// Fails if the input cannot be read, or if the record is malformed or longer than 1 GiB.
+    /// Fails if the input cannot be read, if the record is malformed or too long (records up to
+    /// 1 GiB are accepted), or if a CSV record has more or fewer fields than the header.
     pub async fn next(&mut self) -> Result<Option<Record>, ToolError> {
         match self.format {
             Format::JsonLines => self.next_object().await,
@@ -206,8 +208,8 @@ impl Records {
             let reason = "a record is longer than 1 GiB; is a quote or a newline missing?";
             return Err(self.wrong(reason.to_owned()));
         }
-        // The piece is as long as the buffer, because the parser starts again at the start of a
-        // long record after each piece.
+        // The piece is as long as the buffer. After each piece the parser starts again at the start
+        // of a long record, so short pieces would take quadratic time.
         let wanted = PIECE_BYTES.max(self.buffer.len());
         let before = self.buffer.len();
         match &mut self.source {

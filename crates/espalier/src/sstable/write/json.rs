@@ -5,7 +5,8 @@ use espalier_types::literal::{Json, parse_json};
 use crate::sstable::values::refuse_twins;
 
 /// Parses the members of the object on a line. Returns `None` for a blank line. As in
-/// `INSERT JSON`, names without CQL quotes are lower-cased. Names that begin with `$` stay.
+/// `INSERT JSON`, names without CQL quotes are lower-cased. Names that begin with `$` are not
+/// changed.
 ///
 /// # Errors
 /// Fails if the line is not UTF-8 or not a JSON object, or if an object in a value has a name
@@ -25,7 +26,7 @@ pub fn object(line: &[u8]) -> Result<Option<Vec<(String, Json)>>, String> {
 }
 
 /// Removes the quotes of a name, or lower-cases a name without quotes, as CQL does. A name that
-/// begins with `$` stays.
+/// begins with `$` is not changed.
 pub fn column_name(name: String) -> String {
     match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
         Some(quoted) => quoted.to_owned(),

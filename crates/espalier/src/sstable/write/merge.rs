@@ -24,7 +24,7 @@ pub struct Entry {
     pub row: Row,
 }
 
-/// The order of entries: by key, then the static row, then by clustering.
+/// The order of entries: by key; for one key, the static row first, then the rows by clustering.
 #[derive(Clone, Copy)]
 pub struct EntryOrder<'a>(pub &'a ClusteringComparator);
 
@@ -155,9 +155,10 @@ impl RowCounts {
     }
 }
 
-/// Removes the data of `row` that `later`, a later row of the input, replaces, if the input has no
-/// timestamp for both. All such rows get the timestamp `undated`, in µs; the later row wins, as
-/// the later of two INSERTs does. CQL's reconciliation decides between other rows.
+/// Removes the data of `row` that `later`, a later row of the input, replaces. All rows without a
+/// timestamp in the input get the timestamp `undated`, in µs, and the later of them wins, as the
+/// later of two INSERTs does. If one of the two rows has a timestamp in the input, nothing is
+/// removed, because CQL's reconciliation decides between such rows.
 fn remove_replaced(row: &mut Row, later: &Row, undated: i64) {
     if later.liveness.timestamp == undated && row.liveness.timestamp == undated {
         row.liveness = Liveness::NONE;

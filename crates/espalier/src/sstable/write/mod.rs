@@ -3,9 +3,9 @@
 //! Rows may come in any order; the command sorts them in memory. If they do not fit, it writes
 //! sorted runs, which are SSTables below the output directory, and at the end merges and removes
 //! them. It merges rows with the same key as a node does: the cells with the later timestamp win.
-//! Between rows to which the input gives no timestamp, the later row wins. The summary says how
-//! many rows were merged. Memory bound: `--sort-memory` while rows are sorted, and a piece of each
-//! run while runs are merged.
+//! If neither the input nor `--timestamp` gives the rows a timestamp, the row that is later in the
+//! input wins. The summary states the number of merged rows. Memory bound: `--sort-memory` while
+//! rows are sorted, and a row and a piece of each run while runs are merged.
 
 mod csv;
 mod distinct;
@@ -47,8 +47,8 @@ const DEFAULT_VERSION: &str = "da";
 /// Writes one SSTable with all rows.
 ///
 /// # Errors
-/// Fails if an argument, the schema or a record cannot be used, if files cannot be written, or
-/// after a signal.
+/// Fails if an argument, the schema or a record cannot be used, if files cannot be read or
+/// written, or after a signal.
 pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
     let began = Instant::now();
     let file_system = FileSystem::real();
@@ -90,8 +90,8 @@ pub async fn write(arguments: &WriteArguments) -> Result<(), ToolError> {
     Ok(())
 }
 
-/// Returns the summary. It has the number of records only if that differs from the number of rows,
-/// or if rows were merged.
+/// Returns the summary. The summary has the number of records only if this number differs from the
+/// number of written rows, or if rows were merged.
 fn describe(written: &WrittenRows, records: u64, elapsed: Duration) -> String {
     let WrittenRows { sstable, rows, added } = written;
     let mut text = format!(
@@ -186,7 +186,7 @@ impl Plan<'_> {
     }
 }
 
-/// Returns the first generation above those in the directory.
+/// Returns the generation after the highest generation in the directory.
 async fn next_id(file_system: &FileSystem, directory: &Path) -> Result<SSTableId, ToolError> {
     let listing = list_directory(file_system, directory).await?;
     let all = listing.sealed.iter().chain(&listing.unsealed).chain(&listing.incomplete);

@@ -1,11 +1,11 @@
 //! Builds rows from records, as INSERT would write them.
 //!
 //! A column that is missing in the record, or null, is not written, not even as a tombstone. A
-//! collection or UDT that is not frozen replaces the old value, because its deletion is one
-//! microsecond older than the row.
+//! collection or UDT that is not frozen replaces the old value, because the row also deletes the
+//! old value, with a timestamp one microsecond before the row's.
 //!
 //! Each list element of an input has a path of its own. If two records write the same list with the
-//! same timestamp, the list therefore has the elements of both, as after two INSERTs.
+//! same `$ts`, the list therefore has the elements of both, as after two INSERTs.
 
 use std::cell::Cell as Counter;
 use std::collections::HashSet;
@@ -75,12 +75,12 @@ impl RowBuilder {
         self.timestamp
     }
 
-    /// Builds the row of a record.
+    /// Builds the row and the static row of a record.
     ///
     /// # Errors
     /// Fails if a column is unknown or twice in the record, if a value does not fit its column, if
     /// `$ts` or `$ttl` is out of range, if the row would expire too late for the SSTable's version,
-    /// or if a part of the key is missing or too long.
+    /// if a part of the key is missing or too long, or if a compact table's only value is missing.
     pub fn build(&self, record: &Record) -> Result<Built, String> {
         let mut values: Vec<(&ColumnDefinition, Bytes)> = Vec::new();
         let (mut timestamp, mut ttl) = (self.timestamp, self.table.options.default_time_to_live);
@@ -153,7 +153,7 @@ impl RowBuilder {
         Ok(())
     }
 
-    /// Finds a column by its exact name, or by the name as CQL reads it.
+    /// Finds a column by its exact name, else by the name without quotes or in lower case, as in CQL.
     fn column(&self, name: &str) -> Result<&ColumnDefinition, String> {
         let column = self.table.visible_column(name);
         let as_cql = || self.table.visible_column(&column_name(name.to_owned()));
@@ -335,7 +335,7 @@ fn missing(column: &ColumnDefinition) -> String {
     format!("'{}' is part of the key and has no value", column.name)
 }
 
-/// Returns whether an empty text is a value of the type.
+/// Returns true if an empty text is a value of the type.
 fn has_empty_text(ty: &CqlType) -> bool {
     matches!(ty, CqlType::Text | CqlType::Ascii | CqlType::Blob)
 }

@@ -1,6 +1,6 @@
 //! Sorts rows: in memory while they fit, otherwise in sorted runs that are merged.
 //!
-//! Memory bound: the given memory for sorting; in a merge, a piece of each of at most
+//! Memory bound: the given memory for sorting; in a merge, a row and a piece of each of at most
 //! [`MERGED_AT_ONCE`] runs of each level. A run of a level is the merge of [`MERGED_AT_ONCE`] runs
 //! of the level below, so that there are few levels: with 64 MiB of memory, the runs of the levels
 //! have 64 MiB, 8 GiB and 1 TiB.
@@ -25,8 +25,8 @@ use crate::sstable::progress::Progress;
 use crate::sstable::{ToolError, interrupt::Interrupt, paths::unusable};
 
 const CACHE_BYTES: usize = 4 << 20;
-/// Maximum number of runs in a merge. Each run has a few open files, and a process may have only
-/// 1024.
+/// Number of runs of a level that are merged into a run of the next level. Each run in a merge has
+/// a few open files, and a process may have only 1024 open files.
 const MERGED_AT_ONCE: usize = 128;
 /// Estimated memory of an entry without its values, in bytes.
 const ENTRY_BYTES: usize = 160;
@@ -63,7 +63,7 @@ pub struct WrittenRows {
 impl<'a> Sorter<'a> {
     /// Creates a sorter that keeps runs in `directory`. The directory is created when it is needed
     /// and removed by [`Sorter::remove_runs`]. `undated` is the timestamp, in µs, of rows that
-    /// have none in the input, if there may be such rows.
+    /// have none in the input, or `None` if the command line gives that timestamp.
     pub fn new(
         file_system: FileSystem,
         table: Arc<TableMetadata>,
@@ -92,7 +92,7 @@ impl<'a> Sorter<'a> {
     /// Adds the rows of a record.
     ///
     /// # Errors
-    /// Fails if a run cannot be written, or after a signal.
+    /// Fails if a run cannot be written or read, or after a signal.
     pub async fn add(&mut self, built: Built) -> Result<(), ToolError> {
         let Built { key, static_row, row } = built;
         self.partitions.add(key.token.0);
