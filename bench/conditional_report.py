@@ -27,9 +27,9 @@ def word(met):
 
 
 def rates(measured):
-    """Prints the best rates of `measured`, a list of (by the clock, by the core) for each kind of
-    load and server. Returns True if the goal is met (None if it was not measured), and rows for
-    docs/benchmarks.md."""
+    """Prints the best rates of `measured`. It has, for each kind of load and server, a pair for
+    each round: answers a second by the clock, and answers a second of the server's core. Returns
+    True if the goal is met (None if it was not measured), and rows for docs/benchmarks.md."""
     met, texts = None, {}
     for kind, by_server in measured.items():
         best = {name: [max(each) for each in zip(*rounds)] for name, rounds in by_server.items()}

@@ -56,7 +56,8 @@ impl TableCache {
                     bound = KeyBound::AfterKey(key);
                     continue;
                 }
-                // Partitions that only the memtable or only the cache has are skipped by seeks.
+                // A seek to the next partition of the cache skips the partitions that only the
+                // memtable has.
                 Continuity::Unknown(Some(next)) => {
                     bound = next;
                     continue;
@@ -192,10 +193,10 @@ impl TableCache {
                 }
             }
         };
-        // A header cannot be evicted before its rows. So if the header may not hold its static row,
-        // the whole table is forgotten. A static row that has not grown may stay even if it is too
-        // large: it was cached before the limit went down, and otherwise each flush would forget
-        // the table again.
+        // A header cannot be evicted before its rows. So if the new static row cannot be put into
+        // the header, the whole table is forgotten. A static row that has not grown may stay even
+        // if it is too large: it was cached before the limit went down, and otherwise each flush
+        // would forget the table again.
         let is_changed = static_row.is_some_and(|static_row| {
             let has_grown = static_row.len() > present_length;
             !(has_grown && inner.is_too_large(static_row.len()))
@@ -322,7 +323,7 @@ impl Inner {
     }
 
     /// Removes an entry that is outdated. Returns `false` if it could not be removed, for example
-    /// because it is the last entry of a trie with readers.
+    /// because the trie has readers and no other entry.
     fn lose(&mut self, prefix: &[u8], place: &[u8]) -> bool {
         if let Some((next, ..)) = self.successor(prefix, place) {
             self.forget_range(prefix, &next);

@@ -13,12 +13,12 @@ use espalier_storage::{Node, PartitionRows, ReadCommand, ReadLimits};
 
 use crate::{Error, ErrorCode, Result};
 
-/// Maximum bytes that one statement or batch may read before it writes, and that its answer may
-/// have (arbitrary; drivers accept no larger answer).
+/// Maximum bytes that one statement or batch may read before it writes (arbitrary), and maximum
+/// bytes of its answer (drivers accept no more).
 const MAX_BYTES: usize = 256 << 20;
 
-/// Maximum bytes of all statements of a shard, after which further statements are refused
-/// (arbitrary).
+/// Maximum bytes of all statements of a shard (arbitrary). Beyond it, the shard refuses further
+/// statements, and further pages of statements that have begun.
 const MAX_SHARD_BYTES: usize = 2 * MAX_BYTES;
 
 /// Minimum bytes of a page (arbitrary). Most statements need no second page, and 32,768 statements

@@ -1,4 +1,4 @@
-//! The digest of a read: the MD5 of keys, columns, rows and deletions, bit by bit as Cassandra
+//! The digest of a read: the MD5 of keys, columns, rows and deletions, bit for bit as Cassandra
 //! computes it.
 //!
 //! A coordinator compares the digests of its replicas. If they differ, it asks all replicas for

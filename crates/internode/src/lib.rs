@@ -1,5 +1,5 @@
-//! Cassandra 5.0's protocol between nodes. It makes a node of Espalier a member of a stock ring.
-//! The member stores writes and answers reads (docs/ring.md).
+//! Cassandra 5.0's protocol between nodes. It makes a node of Espalier a member of a ring of
+//! unmodified Cassandra nodes. The member stores writes and answers reads (docs/ring.md).
 //!
 //! | module | content |
 //! | --- | --- |
@@ -7,7 +7,7 @@
 //! | [`frame`] | splits messages into frames, and joins frames to messages |
 //! | [`message`] | verbs, the header of a message and its parameters |
 //! | [`payload`] | the content of messages: mutations, reads, gossip, schema, Paxos |
-//! | [`digest`] | the digest of a read, bit by bit as Cassandra computes it |
+//! | [`digest`] | the digest of a read, bit for bit as Cassandra computes it |
 //! | [`replica`] | the answer to a read, from the node's storage |
 //! | [`paxos`] | conditional writes: promises, proposals and commits, in the node's storage |
 //! | [`ring`] | a node as a member of a ring: connections, gossip, answers |
@@ -16,7 +16,7 @@
 //! and reads no clock.
 //!
 //! Invariants:
-//! - No input panics. Malformed input yields an error that describes the fault.
+//! - No input causes a panic. Malformed input yields an error that describes the fault.
 //! - A message of Cassandra that decodes without an error encodes to the same bytes, unless it has
 //!   cells of a dropped column.
 //! - Memory: decoded keys and values share the memory of the message. No memory is allocated by a

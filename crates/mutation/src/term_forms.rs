@@ -1,11 +1,11 @@
 //! Computes the forms of terms under which a SASI index on texts lists a row, and the forms that
 //! LIKE searches.
 //!
-//! The form of a term is that of a value equal to the term. An index in the mode CONTAINS also
-//! lists each suffix of a term. The form of a suffix begins with [`SUFFIX`], so that suffixes lie
-//! behind all terms, and is cut at [`MAX_SUFFIX_FORM_BYTES`]: the suffixes of a value of n bytes
-//! take at most n times as many bytes, and n times the primary key. Searches cut their forms, too,
-//! and the reader drops the rows that do not match.
+//! A term has the form of a value with the same bytes. An index in the mode CONTAINS also lists
+//! each suffix of a term. The form of a suffix begins with [`SUFFIX`], so that suffixes lie behind
+//! all terms, and is cut at [`MAX_SUFFIX_FORM_BYTES`]. So the suffixes of a value of n bytes take
+//! at most n times 64 bytes, and n times the primary key. Searches cut their forms, too, and the
+//! reader drops the rows that do not match.
 
 use espalier_types::{
     CqlType,
@@ -21,8 +21,8 @@ use crate::{
 /// The first byte of the form of a suffix. Forms of values begin with [`NEXT_COMPONENT`] or less.
 const SUFFIX: u8 = NEXT_COMPONENT + 1;
 
-/// The length in bytes at which the form of a suffix is cut (arbitrary): texts that differ behind
-/// so many bytes are rare, and a longer cut costs space for each byte of each term.
+/// The length in bytes at which the form of a suffix is cut (arbitrary). Few texts differ only
+/// after so many bytes, and a larger limit costs space for each byte of each term.
 const MAX_SUFFIX_FORM_BYTES: usize = 64;
 
 /// The forms that a search wants.
@@ -100,7 +100,8 @@ pub(crate) fn for_each_term_form(
     }
 }
 
-/// Returns whether a character begins at `at`; in bytes that are no UTF-8, perhaps within one.
+/// Returns whether a character begins at `at`. If the bytes are no UTF-8, `at` may also be inside a
+/// character.
 fn is_boundary(term: &[u8], at: usize) -> bool {
     term[at] & 0b1100_0000 != 0b1000_0000
 }

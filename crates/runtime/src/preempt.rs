@@ -207,8 +207,7 @@ pub fn stall_report() -> StallReport {
     })
 }
 
-/// Returns [`stall_report`] and resets the longest poll, so that the next report covers later polls
-/// only.
+/// Returns [`stall_report`], and resets the longest poll for the next report.
 pub fn take_stall_report() -> StallReport {
     let report = stall_report();
     CORE.with(|core| {
@@ -336,8 +335,7 @@ pub(crate) fn end_loop() {
     drop(yielded);
 }
 
-/// Called before a task is polled, unless a poll ended just before (its end is the beginning of the
-/// next).
+/// Called before a task is polled, unless the end of another poll is the beginning of this one.
 pub(crate) fn task_begins_at(now: u64) {
     CORE.with(|core| {
         core.task_started.set(now);

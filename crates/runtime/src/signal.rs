@@ -1,9 +1,9 @@
 //! Makes the stop signals SIGTERM and SIGINT available as a future.
 //!
-//! The handler only sets a flag and wakes the waiting event loops (an atomic and one `write` each,
-//! both allowed in a handler); each loop wakes its own tasks. The runtime underneath would wake
-//! tasks from inside of the handler, which may have interrupted the code that changes that very
-//! task queue, so its signal support is not used.
+//! The handler only counts the signal and wakes the event loops: an atomic addition, and one
+//! `write` for each loop. Both are allowed in a handler. Each loop then wakes its own tasks. The
+//! runtime underneath would wake tasks from inside of the handler, which may have interrupted the
+//! code that changes that very task queue, so its signal support is not used.
 
 use crate::event_loop;
 use std::cell::RefCell;
@@ -29,7 +29,7 @@ const SIGTERM: i32 = 15;
 /// The number of signals that have arrived: SIGTERM in the low half, SIGINT in the high half.
 static ARRIVED: AtomicU64 = AtomicU64::new(0);
 
-/// The loops to wake, in a list that only grows: one entry per thread that ever waited.
+/// The loops to wake, in a list that only grows: one entry per loop that ever waited.
 static LOOPS: AtomicPtr<Listener> = AtomicPtr::new(ptr::null_mut());
 
 struct Listener {
@@ -47,8 +47,8 @@ struct Waiting {
 }
 
 unsafe extern "C" {
-    /// From the C library that the standard library links: installs a handler and restarts system
-    /// calls.
+    /// From the C library that the standard library links: installs a handler. System calls that
+    /// the signal interrupts are restarted.
     fn signal(number: i32, handler: extern "C" fn(i32)) -> usize;
 }
 
@@ -67,7 +67,7 @@ extern "C" fn handle(number: i32) {
 /// signals do not end the process by themselves. Panics outside of an event loop.
 ///
 /// # Errors
-/// Fails if the handler cannot be installed.
+/// Fails if this is the first call and the handler cannot be installed.
 pub fn stop_requested() -> io::Result<impl Future<Output = StopSignal>> {
     install()?;
     listen();

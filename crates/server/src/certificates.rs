@@ -10,11 +10,11 @@ use futures_util::future::LocalBoxFuture;
 /// Interval at which a task reads the files. Arbitrary.
 const INTERVAL: Duration = Duration::from_secs(10);
 
-/// Reads the files of a part of the node again, and returns whether they changed. If it fails, the
-/// part keeps its certificates.
+/// Reads the certificate files of one kind of connections again (CQL, admin API, between nodes),
+/// and returns whether they changed. If that fails, these connections keep their certificates.
 pub type ReloadCertificates = Box<dyn Fn() -> LocalBoxFuture<'static, Result<bool, TlsError>>>;
 
-/// The certificates of a part of the node.
+/// The certificates of one kind of connections.
 pub(crate) struct Certificates {
     /// The connections that the certificates protect, for the log.
     connections: &'static str,

@@ -20,7 +20,7 @@ use crate::BenchError;
 use crate::node::{Found, InProcessNode};
 use crate::simple_query::entries::ExpectedRow;
 
-/// Keyspace of the table, which is named `t`.
+/// Keyspace of the table. The table is named `t`.
 const KEYSPACE: &str = "ks";
 
 /// Limits of a node's memory.

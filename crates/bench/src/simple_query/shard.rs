@@ -22,7 +22,8 @@ use crate::BenchError;
 use crate::node::{Found, InProcessNode};
 use crate::watch::Watch;
 
-/// Number of entries prepared at once; between blocks, a task checks whether its time is over.
+/// Number of entries that a task chooses at once. After each such block, the task checks whether it
+/// must end.
 const BLOCK: u64 = 32;
 
 /// The keyspace of the table.
@@ -225,8 +226,8 @@ impl Shard {
     async fn read(&self, numbers: &[u64], expected: &mut ExpectedRow) -> Result<(), BenchError> {
         let is_absent = self.arguments.absent;
         let behind = if is_absent { self.entries.count } else { 0 };
-        // One allocation holds the keys of a block, as a connection's keys are slices of its read
-        // buffer.
+        // One allocation holds the keys of a block. On a connection it is the same: the keys are
+        // slices of its read buffer.
         let keys: Vec<u8> =
             numbers.iter().flat_map(|number| Entries::key(number + behind)).collect();
         let keys = Bytes::from(keys);

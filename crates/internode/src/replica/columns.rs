@@ -1,8 +1,8 @@
 //! The columns and cells that a command fetches.
 //!
-//! A command fetches more cells than it queries, because another cell may be the reason why a row
-//! without a queried cell exists. The answer has such a cell without its value. It leaves the cell
-//! out if the row's liveness is newer, because the liveness shows then that the row exists.
+//! A command fetches more cells than it queries, because a row without queried cells exists if it
+//! has another cell. The answer has such a cell without its value. It leaves the cell out if the
+//! row's liveness is newer, because the liveness shows then that the row exists.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -58,7 +58,8 @@ impl FetchedColumnSet {
         self.0.is_empty()
     }
 
-    /// Removes all but the fetched part of a row. Returns whether anything is left.
+    /// Reduces a row to the queried cells, and those fetched cells, without values, that show that
+    /// the row exists. Returns whether anything is left.
     pub fn cut(&self, table: &TableMetadata, row: &mut Row) -> bool {
         let newest = row.liveness.timestamp;
         row.columns.retain_mut(|(id, data)| {

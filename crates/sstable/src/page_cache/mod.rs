@@ -10,7 +10,8 @@
 //!
 //! Readers that read much and would fill the cache with pages that no other reader needs (scans,
 //! compactions, `BYPASS CACHE`) use [`Caching::Private`]: they use cached pages without changing
-//! the pages' frequencies, and add no page.
+//! the pages' frequencies, and add no page. A sequential stream of Data.db, except that of a scan
+//! in place, does not use cached chunks either.
 //!
 //! Invariant: the charges of all pages and of the bookkeeping sum up to `used_bytes`, which is at
 //! most the budget whenever control returns.

@@ -92,8 +92,8 @@ fn expected(
     top.finish(usize::cmp).0.into_iter().map(|(_, index)| place(index)).collect()
 }
 
-/// Returns the share of the ten nearest vectors of each query that is among the `count` vectors of
-/// a search.
+/// Returns the share of the ten nearest vectors that the searches find, over all queries. Each
+/// search returns `count` vectors.
 fn recall(
     similarity: Similarity,
     (vectors, dimension): (usize, usize),
@@ -390,12 +390,12 @@ fn wrong_contents_with_right_checksums_are_errors_or_harmless() {
     });
 }
 
-/// Returns whether one of the searches fails. Together, the searches read all vectors, links and
-/// places.
+/// Returns whether one of the searches fails. Together, the searches read all pages of vectors,
+/// links and places.
 async fn is_damaged(index: &SecondaryIndex, vectors: &[Vec<f32>]) -> bool {
     let index = index.vectors(true).unwrap();
-    // The first search follows all links of the smaller segment, the second one those of the larger
-    // segment. The third one compares all codes.
+    // The first search follows the links of all nodes of the smaller segment but one; the second
+    // one does so in the larger segment. The third one compares all codes.
     for (count, width, graph_cost) in [(130, 133, 1), (260, 265, 1), (390, 1, 1000)] {
         let search = NearestSearch { count, width, widths: 1, graph_cost };
         let Ok(nearest) = index.nearest(&vectors[0], search).await else { return true };
@@ -408,7 +408,8 @@ async fn is_damaged(index: &SecondaryIndex, vectors: &[Vec<f32>]) -> bool {
     false
 }
 
-/// Returns a description of a segment of codes with a graph, and the position of its first byte.
+/// Returns a description of one segment (codes with a graph), and the position in the file at which
+/// the description begins.
 fn description() -> (VectorDescription, u64) {
     let page = |number: u64| number * PAGE_BYTES as u64;
     let segment = Segment {

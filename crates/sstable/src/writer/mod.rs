@@ -3,8 +3,8 @@
 //!
 //! When [`SSTableWriter::finish`] returns, all components are durable, unless the options exclude
 //! that. TOC.txt, which makes the files an SSTable, becomes durable last. A crash before that
-//! leaves files without TOC.txt, which are garbage. The writer rejects input that is out of order,
-//! or that the version cannot hold, before it writes any of it.
+//! leaves TemporaryTOC.txt, which marks the files as garbage. The writer rejects input that is out
+//! of order, or that the version cannot hold, before it writes any of it.
 //!
 //! Memory: a chunk, a row, three pieces of 512 KiB for Data.db, a buffer of 256 KiB for each other
 //! file, ten bits of filter for each partition, and four bytes for each page of an index. The BIG

@@ -29,7 +29,8 @@ impl ShardStore {
         self.flush_in_background(table).await
     }
 
-    /// Flushes the table like [`ShardStore::flush_table`], but no task waits for it.
+    /// Flushes the table like [`ShardStore::flush_table`], but gives flushes no larger share of the
+    /// core for it.
     pub(crate) fn flush_in_background(
         self: &Rc<Self>,
         table: &Rc<Table>,
@@ -60,15 +61,16 @@ impl TableFlush<'_> {
         let mut is_frozen = false;
         loop {
             // Write the oldest memtable first. After a failed flush, freeze no other memtable
-            // before that one is written, or each attempt would leave one more for reads to search.
-            // The exception is an active memtable without room.
+            // before the failed one is written. Otherwise each attempt would leave one more for
+            // reads to search. But an active memtable that wants a flush is frozen: its trie is
+            // filling up.
             let oldest = table.view().flushing.first().cloned();
             if !is_frozen && (oldest.is_none() || table.memtable().wants_flush()) {
                 is_frozen = true;
                 let memtable = table.memtable();
                 // An empty memtable may have received writes that changed nothing. These writes
-                // hold segments of the log, too. It may also have the entries of a write that
-                // failed, whose memory the flush frees.
+                // hold segments of the log, too. It may also have index entries of a write that
+                // failed; the flush frees their memory.
                 let has_entries = memtable.with_indexes(|indexes| indexes.has_entries());
                 if !memtable.is_empty()
                     || memtable.positions().is_some()
@@ -114,7 +116,7 @@ impl TableFlush<'_> {
     }
 
     /// Replaces the memtable by the SSTable that was written from it. Both are in the view until
-    /// the row cache holds the memtable's rows.
+    /// the row cache is updated.
     async fn exchange_flushed(&self, memtable: &Rc<Memtable>, sstable: Option<Rc<SSTable>>) {
         let table = self.table;
         if let Some(sstable) = sstable {
@@ -200,8 +202,8 @@ impl TableFlush<'_> {
         let table = self.table;
         let statistics = memtable.statistics();
         let mut features = self.store.tables.features_of(table);
-        // The write was accepted for another SSTable version, before ALTER TABLE or a restart, and
-        // must not be lost.
+        // A deletion with a negative timestamp was accepted for another SSTable version, before
+        // ALTER TABLE or a restart. It must not be lost.
         if statistics.has_negative_deletion && !features.has_room_for_negative_deletions() {
             features = features.with_room_for_negative_deletions();
         }

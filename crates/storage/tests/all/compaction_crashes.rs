@@ -76,9 +76,9 @@ pub fn clock() -> ManualClock {
 }
 
 /// Fills a table and cuts power after each possible number of operations of its compaction. `files`
-/// holds the numbers of files before and after the compaction. Returns the number of checks of the
-/// disk that find each of these two numbers. The gate tries every third number of operations, with
-/// one crash of the disk each.
+/// holds the numbers of files before and after the compaction. Returns how many checks find the
+/// first number, and how many find the second. Unless all cases run, the function tries every third
+/// number of operations, with one crash of the disk each.
 pub fn lose_power_at_every_operation(
     fill: impl AsyncFn(&Node),
     check: impl AsyncFn(&FileSystem, &str) -> usize,

@@ -1,9 +1,12 @@
-//! The writer's side of memory: taking units, retiring and freeing them, and counting them.
+//! The writer's side of memory: taking units, retiring and freeing them, and counting them. A unit
+//! is a content, or a node with all its blocks.
 //!
-//! A unit that an operation takes out of the structure is *retired*, in order of its epoch. Without
-//! readers it is freed when the operation ends. With readers, the epoch advances with every
-//! [`RETIRED_PER_EPOCH`] units retired, and each operation frees at most [`FREED_AT_ONCE`] more
-//! units than it has retired itself, so that no backlog makes a single write slow.
+//! Units that an operation takes out of the structure are *retired*: they wait in a list, in order
+//! of epochs. Without readers they are freed when the operation ends. With readers, the epoch
+//! advances with every [`RETIRED_PER_EPOCH`] units retired, and each operation frees at most
+//! [`FREED_AT_ONCE`] more units than it has retired itself, so that no backlog makes a single write
+//! slow. Only an operation that finds too few free blocks frees all retired units that no reader
+//! can reach.
 //!
 //! Memory bound: 4 bytes for each retired unit. The number of retired units is bounded by the units
 //! that the writer retires while the longest-pinned reader stays.
@@ -46,20 +49,20 @@ pub(crate) struct Space {
     pub(crate) blocks: Pool,
     /// Blocks taken for contents.
     contents: u32,
-    /// Contents that must be dropped.
+    /// The blocks of all contents that are alive, if the type of the contents needs a drop.
     live: Live,
     /// A block in the cache line of the content that was taken last, for the chain that will lead
     /// to it. Set only while a content is added for a key that had none.
     beside_content: Option<u32>,
-    /// Blocks for a node that has several. Set only while a content is added for a key that had
-    /// none.
+    /// Blocks for a node that has several. Set while a content is added for a key that had none,
+    /// and afterwards if that addition panicked.
     room: Option<Room>,
     retired: RetiredBlocks,
     retired_since_advance: u32,
     retired_in_operation: u32,
-    /// During a transaction: the value of [`Space::retired_in_operation`] when it began. Units
-    /// retired since then may still be found, because their replacement is not published yet: the
-    /// epoch must not advance.
+    /// During a transaction with readers: the value of [`Space::retired_in_operation`] when it
+    /// began; otherwise `None`. Units retired since then may still be found, because their
+    /// replacement is not published yet: the epoch must not advance.
     deferred_from: Option<u32>,
     /// The nodes that the transaction has copied.
     pub(crate) own: OwnBlocks,
@@ -126,7 +129,7 @@ impl Space {
         reserved
     }
 
-    /// Returns the blocks that [`Space::take_room`] took, and clears them.
+    /// Returns the blocks that [`Space::take_room`] took. From then on, they are the caller's.
     pub(crate) fn room(&mut self) -> Option<Room> {
         self.room.take()
     }
@@ -179,7 +182,7 @@ impl Space {
         self.beside_content.take()
     }
 
-    /// Returns the kept block if no chain has taken it.
+    /// Gives the kept block back to the pool, if no chain has taken it.
     #[inline]
     pub(crate) fn release_beside_content<C>(&mut self, shared: &Shared<C>) {
         if let Some(index) = self.beside_content.take() {
@@ -294,7 +297,7 @@ impl Space {
             self.live.remove(index);
             // SAFETY: retired contents are alive, and no thread can reach this one any more.
             let content = unsafe { shared.content(index).read() };
-            // The block is free before the content is dropped, should that panic.
+            // Free the block before the drop of the content, because the drop may panic.
             self.blocks.give(&shared.blocks, index);
             drop(content);
         } else {
@@ -302,8 +305,8 @@ impl Space {
         }
     }
 
-    /// Returns a content that must be dropped, in the structure or retired: it counts as dropped
-    /// from then on.
+    /// Removes a block from the record of live contents, and returns it. The caller must drop its
+    /// content, which may be in the structure or retired.
     #[inline]
     pub(crate) fn pop_live(&mut self) -> Option<u32> {
         self.live.pop()

@@ -1,9 +1,10 @@
 //! The choice of indexes for a WHERE clause, by the rules of Cassandra 5.0.
 //!
-//! A legacy index serves one equality, CONTAINS or CONTAINS KEY, without other conditions.
-//! Storage-attached indexes also serve ranges ([`has_ranges`]), and several of them serve several
-//! conditions together. A SASI index serves the conditions on its column that its options allow. A
-//! clause with conditions that the indexes do not serve needs ALLOW FILTERING.
+//! A legacy index serves one equality, CONTAINS or CONTAINS KEY. The clause may have no other
+//! condition, except on the primary key where the read needs no index for it. Storage-attached
+//! indexes also serve ranges ([`has_ranges`]), and several of them serve several conditions
+//! together. A SASI index serves the conditions on its column that its options allow. Conditions
+//! that neither the primary key nor the indexes serve need ALLOW FILTERING.
 
 use espalier_mutation::schema::{ColumnKind, IndexMetadata, IndexPart, TableMetadata, TermIndex};
 use espalier_types::CqlType;
@@ -231,8 +232,8 @@ fn terms_on<'t>(table: &'t TableMetadata, column: &str) -> Option<(&'t IndexMeta
     with_terms.find(|(_, terms)| terms.has_terms())
 }
 
-/// Plans the terms of all indexes that narrow the planned restrictions. An index may serve more
-/// here than by the rules for ALLOW FILTERING.
+/// Plans the terms to look up in each index that serves a planned restriction. An index may serve
+/// more here than by the rules for ALLOW FILTERING.
 pub(super) fn plan_terms(
     table: &TableMetadata,
     clustering: &[ClusteringRestriction],
