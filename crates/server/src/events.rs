@@ -18,7 +18,12 @@ pub(crate) struct EventRegistry {
 impl EventRegistry {
     /// Adds a connection. The caller adds each connection once.
     pub fn add(&self, connection: &Rc<Connection>) {
-        self.connections.borrow_mut().push(Rc::downgrade(connection));
+        let mut connections = self.connections.borrow_mut();
+        // Where no event is sent, closed connections would fill the registry.
+        if connections.len() == connections.capacity() {
+            connections.retain(|connection| connection.strong_count() > 0);
+        }
+        connections.push(Rc::downgrade(connection));
     }
 
     /// Sends `event` to the connections of this shard that registered for it, and removes closed

@@ -215,11 +215,12 @@ fn serve_prepare(
 }
 
 fn register(connection: &Rc<Connection>, types: EventTypes) {
-    let before = connection.registered.get();
-    if before == EventTypes::default() {
+    let (none, before) = (EventTypes::default(), connection.registered.get());
+    let all = before.union(types);
+    if before == none && all != none {
         connection.server.events.add(connection);
     }
-    connection.registered.set(before.union(types));
+    connection.registered.set(all);
 }
 
 fn protocol_error(message: &str) -> ErrorResponse {
