@@ -3,7 +3,7 @@
 //! everything in order.
 
 use std::io::Write;
-use std::net::{IpAddr, SocketAddr};
+use std::net::IpAddr;
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -117,17 +117,13 @@ fn announce(leadership: &Leadership) {
     let line = format!(
         "ready: CQL on {}, admin API on {}; {shards}, data in {directory}, after {} ms",
         addresses.cql,
-        url(addresses.admin),
+        addresses.admin_url(),
         began.elapsed().as_millis(),
     );
     // A failure is ignored, because stdout may have no reader.
     let mut output = std::io::stdout();
     let _ = writeln!(output, "{line}").and_then(|()| output.flush());
     tracing::info!("{line}");
-}
-
-fn url(address: SocketAddr) -> String {
-    format!("http://{address}")
 }
 
 async fn stop_servers() {

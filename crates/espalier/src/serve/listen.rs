@@ -19,6 +19,8 @@ pub struct Addresses {
     pub cql: SocketAddr,
     /// For the admin API and the metrics.
     pub admin: SocketAddr,
+    /// True if the admin API is served over TLS.
+    pub admin_has_tls: bool,
 }
 
 impl Addresses {
@@ -49,7 +51,13 @@ impl Addresses {
             None => SocketAddr::new(cql.ip(), 0),
         };
         server.admin_listen = Some(admin);
-        Ok(Self { cql, admin })
+        Ok(Self { cql, admin, admin_has_tls: server.admin_access.acceptor.is_some() })
+    }
+
+    /// Returns the URL of the admin API.
+    pub fn admin_url(&self) -> String {
+        let scheme = if self.admin_has_tls { "https" } else { "http" };
+        format!("{scheme}://{}", self.admin)
     }
 
     /// Returns the error of a CQL server that cannot listen on an address that was free before.
