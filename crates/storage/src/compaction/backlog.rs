@@ -104,12 +104,12 @@ pub(crate) fn flush_pause(store: &ShardStore, table: &Rc<Table>) -> Duration {
         return Duration::ZERO;
     }
     let (strategy, candidates) = (table.compaction_strategy(), candidates_of(store, table));
+    let candidates = candidates.without_suspects();
     let pause = pause_of_score(strategy.score(&candidates.facts()));
     // Nor does a pause help if there is nothing to compact, or nothing can be compacted for a
     // while.
     let has_failed = table.compactions.until_retry().is_some();
-    let is_queued =
-        || !has_failed && !strategy.picks(&candidates.without_suspects().facts()).is_empty();
+    let is_queued = || !has_failed && !strategy.picks(&candidates.facts()).is_empty();
     if pause.is_zero() || !table.compactions.running().is_empty() || is_queued() {
         pause
     } else {

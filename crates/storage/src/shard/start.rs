@@ -68,14 +68,15 @@ impl ShardStore {
         let flushed = self.flush().await;
         self.wakers.flush.notify_one();
         self.wakers.indexes.notify_one();
+        let mut removed = Ok(());
         for log in self.logs.all() {
             log.close().await;
             if flushed.is_ok() {
-                log.remove_files().await?;
+                removed = removed.and(log.remove_files().await);
             }
         }
         self.life.locks.take();
-        flushed
+        flushed.and(removed.map_err(StorageError::from))
     }
 }
 
