@@ -3,7 +3,7 @@
 
 use std::{
     cell::{Cell, RefCell},
-    path::PathBuf,
+    path::{Path, PathBuf},
 };
 
 use espalier_runtime::file::{File, FileError, FileSystem};
@@ -56,31 +56,32 @@ impl Segment {
     ) -> Result<Segment, FileError> {
         let name = configuration.kind.file_name(configuration.shard, id);
         let path = configuration.directory.join(name);
-        let file = match recycled {
-            Some(old) => {
-                file_system.rename(old, &path).await?;
-                file_system.sync_dir(&configuration.directory).await?;
-                file_system.open_write(&path).await?
-            }
-            None => file_system.create(&path).await?,
-        };
-        let made = Self::prepare(file_system, configuration, id, &file, recycled.is_some()).await;
-        if let Err(error) = made {
-            drop(file);
-            // A restart ignores an unfinished segment; the removal frees its space on a full disk.
-            let _ = file_system.remove_file(&path).await;
-            return Err(error);
+        match recycled {
+            Some(old) => file_system.rename(old, &path).await?,
+            None => drop(file_system.create(&path).await?),
         }
-        Ok(Self::new(id, path, Some(file)))
+        match Self::prepare(file_system, configuration, id, &path, recycled.is_some()).await {
+            Ok(file) => Ok(Self::new(id, path, Some(file))),
+            Err(error) => {
+                // A restart ignores an unfinished segment; the removal frees its space on a full
+                // disk.
+                let _ = file_system.remove_file(&path).await;
+                Err(error)
+            }
+        }
     }
 
     async fn prepare(
         file_system: &FileSystem,
         configuration: &CommitLogConfiguration,
         id: u64,
-        file: &File,
+        path: &Path,
         is_recycled: bool,
-    ) -> Result<(), FileError> {
+    ) -> Result<File, FileError> {
+        if is_recycled {
+            file_system.sync_dir(&configuration.directory).await?;
+        }
+        let file = file_system.open_write(path).await?;
         if !is_recycled {
             file.allocate(u64::from(configuration.segment_bytes)).await?;
         }
@@ -94,7 +95,7 @@ impl Segment {
         if !is_recycled {
             file_system.sync_dir(&configuration.directory).await?;
         }
-        Ok(())
+        Ok(file)
     }
 
     /// Returns a segment of an earlier run that ends at offset `end`.
