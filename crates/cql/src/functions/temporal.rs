@@ -75,11 +75,11 @@ pub fn move_by(
     back: bool,
 ) -> Result<Bytes, String> {
     let duration = Duration::decode(duration).map_err(|error| error.to_string())?;
-    let (unit_ns, unit) = match column_type {
-        CqlType::Date => (i64::MAX, "day"),
-        _ => (1_000_000, "millisecond"),
+    let (rest_ns, unit) = match column_type {
+        CqlType::Date => (duration.nanoseconds, "day"),
+        _ => (duration.nanoseconds % 1_000_000, "millisecond"),
     };
-    if duration.nanoseconds % unit_ns != 0 {
+    if rest_ns != 0 {
         let printed = print_duration(&duration);
         return Err(format!("The duration must have a {unit} precision. Was: {printed}"));
     }
