@@ -15,7 +15,7 @@ pub struct Found {
 /// `is_end` is false, because more text follows.
 ///
 /// # Errors
-/// Fails if a quote is not closed, if text follows a closing quote or a single CR, or if a field is
+/// Fails if a quote is not closed, if text follows a closing quote or a CR, or if a field is
 /// not UTF-8.
 pub fn record(text: &[u8], is_end: bool) -> Result<Option<Found>, String> {
     let mut fields = Vec::new();
@@ -58,6 +58,9 @@ pub fn record(text: &[u8], is_end: bool) -> Result<Option<Found>, String> {
             (Some(b'\r'), None) if is_end => at += 1,
             (None, _) if is_end => {}
             (Some(b'\r') | None, None) => return Ok(None),
+            (Some(b'\r'), _) => {
+                return Err("a single CR: a record ends with LF or with CR and LF".to_owned());
+            }
             _ => return Err("text after a closing quote".to_owned()),
         }
         if fields == [None] {
@@ -125,6 +128,7 @@ mod tests {
             assert_eq!(record(&text[..cut], false), Ok(None), "{cut}");
         }
         assert!(record(b"a,\"b", true).is_err());
-        assert!(record(b"\"a\"b\n", true).is_err());
+        assert_eq!(record(b"\"a\"b\n", true), Err("text after a closing quote".to_owned()));
+        assert!(record(b"a\rb\n", true).is_err_and(|error| error.starts_with("a single CR")));
     }
 }
