@@ -10,7 +10,8 @@ neither the disk nor other processes count. It also prints seconds by the clock;
 from its log. Both outputs must have the expected number of rows.
 
 Settings by environment: ROWS=1000000 (of each file), VALUE_BYTES=100, CORE=1, HEAP=2G
-(Cassandra's).
+(Cassandra's), and CASSANDRA=5.0.9. A Cassandra 6 compacts by its cursors, which write no BTI files,
+so both sides use the format `oa` then.
 """
 import os
 import re
@@ -36,6 +37,11 @@ ROWS, CORE, HEAP = (
 VALUE_BYTES = os.environ.get("VALUE_BYTES", "100")
 SCRATCH = ROOT / "bench" / "results" / "compaction"
 PEER = ROOT / ".deps" / "cassandra" / "compaction"
+DEFAULT_VERSION = "5.0.9"
+VERSION = os.environ.pop("CASSANDRA", DEFAULT_VERSION)
+HAS_CURSORS = not VERSION.startswith("5.0.")
+# The commands for a node's JMX port are in the tools of the default version.
+TOOLS = ROOT / ".deps" / "cassandra" / "compaction_tools" if HAS_CURSORS else PEER
 KEYSPACE, TABLE = "bench_compaction", "t"
 COMPACTED = re.compile(r"Compacted \(.*?\) (\d+) sstables to .*? in ([\d,]+)ms")
 
@@ -60,6 +66,8 @@ def ours(inputs):
         "--workdir",
         SCRATCH / "node",
     ]
+    if HAS_CURSORS:
+        command += ["--sstable-format", "oa"]
     said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
     plain = re.search(r"([\d.]+) MB before compression", said).group(1)
     clock, core = re.search(r" in ([\d.]+) s, ([\d.]+) s of a core", said).groups()
@@ -74,15 +82,21 @@ class Peer:
     def __init__(self):
         self.port, self.jmx_port = free_port(), free_port()
 
-    def script(self, name, **settings):
+    def script(self, name, directory=PEER, **settings):
         surroundings = {**os.environ, **{key: str(value) for key, value in settings.items()}}
         subprocess.run(
-            [SCRIPTS / name, PEER], check=True, capture_output=True, text=True, env=surroundings
+            [SCRIPTS / name, directory],
+            check=True,
+            capture_output=True,
+            text=True,
+            env=surroundings,
         )
 
     def __enter__(self):
         self.script("stop.sh")
         shutil.rmtree(PEER / "data", ignore_errors=True)
+        if HAS_CURSORS:
+            self.script("install.sh", TOOLS, CASSANDRA=DEFAULT_VERSION, OFFLINE=1)
         # Without a throttle and with one compaction at a time, the result is the speed of a core.
         self.script(
             "install.sh",
@@ -91,9 +105,11 @@ class Peer:
             JMX=self.jmx_port,
             HEAP=HEAP,
             CORES=CORE,
-            FORMAT="bti",
-            EXTRA_YAML="compaction_throughput: 0MiB/s\nconcurrent_compactors: 1",
-            OFFLINE=1,
+            CASSANDRA=VERSION,
+            FORMAT="big" if HAS_CURSORS else "bti",
+            EXTRA_YAML="compaction_throughput: 0MiB/s\nconcurrent_compactors: 1"
+            + "\ncursor_compaction_enabled: true" * HAS_CURSORS,
+            OFFLINE="" if HAS_CURSORS else 1,
         )
         self.script("start.sh")
         self.query(
@@ -120,7 +136,7 @@ class Peer:
 
     def control(self, *commands):
         done = subprocess.run(
-            [PEER / "oracle", "ctl", str(self.jmx_port)],
+            [TOOLS / "oracle", "ctl", str(self.jmx_port)],
             input="\n".join(commands) + "\n",
             capture_output=True,
             text=True,

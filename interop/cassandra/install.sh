@@ -7,7 +7,8 @@
 # compiled oracle goes there too.
 #
 # Settings (environment; DIR/settings keeps them, so a later run only has to name changes):
-#   CASSANDRA=5.0.9   version of org.apache.cassandra:cassandra-all
+#   CASSANDRA=5.0.9   version of org.apache.cassandra:cassandra-all; without oracle tools if it is
+#                     not a 5.0
 #   PORT=9142         CQL port            ADDRESS=127.0.0.1
 #   STORAGE_PORT      internode port, default PORT+1000
 #   HEAP=2G           -Xms/-Xmx of the node        DIRECT=2G  -XX:MaxDirectMemorySize
@@ -202,11 +203,12 @@ RUN
 chmod +x "$D/run.sh" "$D/oracle"
 
 # ---- tools
-# Each tool is a class; the later ones may use the earlier ones.
-for tool in Oracle InternodeVectors ReadVectors; do
+# Each tool is a class; the later ones may use the earlier ones. They compile with 5.0 alone.
+mkdir -p "$classes"
+case $CASSANDRA in 5.0.*) tools="Oracle InternodeVectors ReadVectors";; *) tools=; ARCHIVE=none;; esac
+for tool in $tools; do
   [ ! -f "$classes/$tool.class" ] || [ "$here/$tool.java" -nt "$classes/$tool.class" ] || continue
   javac=javac; [ -z "${JAVA_HOME:-}" ] || javac=$JAVA_HOME/bin/javac
-  mkdir -p "$classes"
   "$javac" -nowarn -proc:none -Xlint:none -cp "$jars/*:$classes" -d "$classes" "$here/$tool.java"
   rm -f "$classes.jar"
 done

@@ -265,6 +265,9 @@ pub struct CompactionArguments {
         value_parser = value_parser!(u32).range(0..=1 << 20)
     )]
     pub value_bytes: u32,
+    /// Version of the SSTables: da, oa, nb, me or mt
+    #[arg(long, value_name = "VERSION", default_value = "da")]
+    pub sstable_format: String,
     /// Directory that gets hard links to the files before they are compacted, so that another
     /// program can compact the same
     #[arg(long, value_name = "DIR")]

@@ -41,7 +41,11 @@ const MEGA: f64 = 1e6;
 /// Measures and prints.
 pub fn run(arguments: &CompactionArguments) -> Result<(), BenchError> {
     block_on(async {
-        let node = Rc::new(InProcessNode::open(&arguments.node.workdir, 4 << 30).await?);
+        let opened = InProcessNode::open_with(&arguments.node.workdir, |configuration| {
+            configuration.memtable_bytes = 4 << 30;
+            configuration.sstable_format.clone_from(&arguments.sstable_format);
+        });
+        let node = Rc::new(opened.await?);
         let mut progress = Progress::new();
         let outcome = Box::pin(measure(&node, arguments, &mut progress)).await;
         progress.clear();
