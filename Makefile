@@ -1,7 +1,7 @@
 # The commands of a developer. `make test` is the gate of each commit; it installs the tools that it
 # needs into .deps/, which git ignores.
 
-.PHONY: help test nightly deps fmt lint build release unit loom interop bench clean-deps
+.PHONY: help test nightly deps fmt lint build release unit histories loom interop bench clean-deps
 
 help: ## This list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' $(MAKEFILE_LIST) | expand -t 20
@@ -30,8 +30,13 @@ release: ## The binary as it is meant to run: target/release/espalier
 	cargo build --release
 
 unit: ## Tests that need nothing but cargo, with five random cases each (TEST_CASES=N)
-	TEST_CASES=$${TEST_CASES:-5} PROPTEST_CASES=$${PROPTEST_CASES:-8} \
-		cargo test --workspace --lib --bins --tests
+	cargo test --workspace --lib --bins --tests --no-run
+	TEST_CASES=$${TEST_CASES:-5} PROPTEST_CASES=$${PROPTEST_CASES:-8} interop/scripts/unit_tests.sh
+
+histories: ## Two million steps of random histories of indexes and views, in a release build
+	CARGO_PROFILE_RELEASE_LTO=off CARGO_PROFILE_RELEASE_DEBUG_ASSERTIONS=true \
+		TEST_CASES=$${TEST_CASES:-2500} cargo test --release --target-dir target/histories \
+		--package espalier-cql --test all histories
 
 loom: ## What the trie's readers and writer agree on, under all interleavings
 	RUSTFLAGS="--cfg loom" cargo test --quiet --release --package espalier-trie --lib \
