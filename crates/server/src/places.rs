@@ -3,7 +3,7 @@
 //! connection that waits for its client and serves the new one, so that idle connections lock no
 //! client out.
 //!
-//! Of the connections that wait for their client, the node closes one. It prefers, in this order, a
+//! The node closes one of the connections that wait for their client. It prefers, in this order, a
 //! connection
 //!
 //! 1. that has not sent an accepted request,
