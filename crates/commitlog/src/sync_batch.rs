@@ -1,6 +1,6 @@
 //! This module makes acknowledgements wait for durability. Writes that one sync of the log covers
 //! share a [`SyncBatch`]. Throttled writes share another one, which `storage` resolves at the end
-//! of their delay (`flush/write_pace.rs`).
+//! of their delay (`shard/write_pace.rs`).
 //!
 //! Memory: for each log, one batch that gathers and one that is written; the batches of throttled
 //! writes; and one waker for each waiting write.

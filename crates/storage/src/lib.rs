@@ -7,9 +7,11 @@
 //! read   Node::read  -> memtables + SSTables -> MergedPartition -> live rows
 //! ```
 
+mod command;
 mod compaction;
 mod configuration;
 mod empty_ranges;
+mod engine;
 mod error;
 mod first_failure;
 mod flush;
@@ -31,9 +33,15 @@ mod turn_kind;
 mod turns;
 pub mod units;
 
+pub use command::{
+    ColumnSelection, FlatColumns, FlatPartition, FlatRows, FormBound, FoundPlaces, IndexSearch,
+    IndexTerm, IndexValues, NearestBound, PartitionRows, ReadCommand, ReadLimits, ReadPosition,
+    ReadResult, ReadTarget,
+};
 pub use configuration::{
     NearestLimits, SchemaFeatures, StorageConfiguration, Timeouts, VectorSearchLimits,
 };
+pub use engine::DIRECTORY_LOCK;
 pub use error::StorageError;
 pub use espalier_cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
 pub use espalier_commitlog::{CommitLogError, CommitLogSync, CommitTicket, ReplayPolicy};
@@ -46,20 +54,16 @@ pub use espalier_memtable::{
 pub use espalier_sstable::{Top, VectorLimits};
 pub use first_failure::FirstFailure;
 pub use guardrails::{Guardrails, Warnings};
-pub use index::{FormBound, FoundPlaces, IndexSearch, IndexTerm, IndexValues, NearestBound};
 pub use metrics::StorageMetrics;
 pub use node::{
     Batches, ClientEncryption, ClientSession, Compactions, ConnectedClient, Imported, Node, Orphan,
     Orphans, PastCompaction, SnapshotDetails, SnapshotTable, Snapshots, TableStatistics,
     TokenRange, ViewBuilds,
 };
-pub use read::{
-    ColumnSelection, FlatColumns, FlatPartition, FlatRows, FragmentVisitor, PartitionRows,
-    ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget, Visit,
-};
+pub use read::{FragmentVisitor, Visit};
 pub use recovery::read_segments;
 pub use replacement::{ReplacedNode, take_files};
-pub use shard::{DIRECTORY_LOCK, LogCheck, LookAhead, Routing, RowLookup, ShardStore};
+pub use shard::{LogCheck, LookAhead, Routing, RowLookup, ShardStore};
 pub use shared::SharedStorage;
 pub use turn_deadline::TurnDeadline;
 pub use turn_kind::TurnKind;

@@ -9,6 +9,7 @@
 //! | `backlog` | backlog and progress of the compactions |
 //! | `candidates` | the files from which a strategy chooses |
 //! | `room` | disk space for compactions |
+//! | `requests` | compactions, rewrites and scrubs on request |
 //! | `history` | `system.compaction_history` |
 //!
 //! Each shard compacts its own files.
@@ -17,6 +18,7 @@ mod backlog;
 mod candidates;
 mod exchange;
 mod history;
+mod requests;
 mod room;
 mod scheduler;
 mod surroundings;
@@ -27,6 +29,7 @@ pub(crate) use backlog::{backlog, flush_pause, pending_of, progress, running, sh
 pub(crate) use candidates::{TableCandidates, candidates_of};
 pub(crate) use exchange::Job;
 pub(crate) use history::history_update;
+pub(crate) use requests::{NamedFile, RequestedCompactions, is_named, may_take, named_files};
 pub(crate) use room::{bytes_for_compactions, check_room, device_of, reserved_bytes};
 pub(crate) use scheduler::{perform, rewrite_plan, run as run_scheduler, split_plan};
 pub(crate) use surroundings::load_of;

@@ -9,7 +9,7 @@ use espalier_mutation::{
 use espalier_types::byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_ordered_clustering};
 
 use super::{EmptyRangeAccess, EmptyRanges, Place, place::path_of, ranges::RangeList};
-use crate::read::ReadCommand;
+use crate::ReadCommand;
 
 struct KnownInPartition {
     ranges: RangeList,

@@ -13,7 +13,8 @@
 //! | `lookup` | shows the empty ranges to a read of one partition |
 //! | `ranges` | the list of empty ranges |
 //! | `queue` | the queue of places to be walked in the background |
-//! | `prefetch` | the prefetcher: extends ranges when the row behind them is deleted |
+//!
+//! The prefetcher (`engine::prefetch`) extends ranges when the row behind them is deleted.
 //!
 //! **Invariant.** A read that begins after a range was recorded sees no row in it, unless the
 //! read's clock is behind that of the recording read. It does not matter where the tombstones are:
@@ -33,7 +34,6 @@
 
 mod lookup;
 mod place;
-mod prefetch;
 mod queue;
 mod ranges;
 mod recorder;
@@ -50,14 +50,13 @@ use espalier_mutation::{
 use espalier_runtime::sync::Notify;
 
 pub(crate) use place::Place;
-pub(crate) use prefetch::run as run_follower;
 pub(crate) use recorder::EmptyRangeRecorder;
 
 use place::path_of;
 use queue::Queue;
 use ranges::RangeList;
 
-use crate::read::ReadPosition;
+use crate::ReadPosition;
 
 /// The maximum number of rows noted while recorders are active. If more are written, the findings
 /// of these recorders are dropped.
@@ -110,12 +109,12 @@ pub(crate) struct EmptyRangeAccess {
     changes: u64,
     memtables: u64,
     /// A read of a range of partitions that only records stops after this many dead fragments.
-    max_walked: Option<u64>,
+    pub(crate) max_walked: Option<u64>,
 }
 
 impl EmptyRangeAccess {
     /// Returns whether the read's view shows all present writes.
-    fn is_current(&self) -> bool {
+    pub(crate) fn is_current(&self) -> bool {
         self.is_of_same_data() && self.memtables == self.ranges.memtables.get()
     }
 
@@ -198,7 +197,7 @@ impl EmptyRanges {
     }
 
     /// Returns the number of pages that ended among dead rows.
-    fn cut_pages(&self) -> u64 {
+    pub(crate) fn cut_pages(&self) -> u64 {
         self.cut_pages.get()
     }
 
@@ -371,7 +370,7 @@ impl EmptyRanges {
     }
 
     /// Queues a place for the prefetcher.
-    fn queue_place(&self, place: Place) {
+    pub(crate) fn queue_place(&self, place: Place) {
         if self.inner.borrow_mut().queue.add(place) {
             self.prefetched.notify_one();
         }
@@ -380,18 +379,18 @@ impl EmptyRanges {
     /// Queues the walk that continues from a place reached at second `now_s`. The walk starts at
     /// the beginning of the range that ends there, so that the ranges are joined, or at the place
     /// itself if that range was lost.
-    fn queue_from(&self, at: Place, now_s: u32) {
+    pub(crate) fn queue_from(&self, at: Place, now_s: u32) {
         let start = self.inner.borrow().ranges.start_of_end_at(&at, now_s);
         self.queue_place(start.unwrap_or(at));
     }
 
     /// Returns whether the queue has entries.
-    fn is_queued(&self) -> bool {
+    pub(crate) fn is_queued(&self) -> bool {
         !self.inner.borrow().queue.is_empty()
     }
 
     /// Takes the next place from the queue.
-    fn next_queued(&self) -> Option<Place> {
+    pub(crate) fn next_queued(&self) -> Option<Place> {
         self.inner.borrow_mut().queue.take()
     }
 

@@ -9,7 +9,7 @@ use espalier_mutation::{
 };
 
 use super::{EmptyRangeAccess, Place, place::path_of};
-use crate::read::ReadCommand;
+use crate::ReadCommand;
 
 /// A recorder of runs of dead rows during a read. The read goes forward over partitions, or in
 /// either direction within one partition.

@@ -2,7 +2,7 @@
 //! reached its table's `memtable_flush_period_in_ms`, and an idle memtable with tombstones or
 //! expired data that a compaction could purge.
 
-use std::{cell::Cell, time::Duration};
+use std::time::Duration;
 
 use espalier_mutation::purge::PurgeLimits;
 use espalier_runtime::time::{self, Instant};
@@ -16,37 +16,18 @@ pub(super) const TICK: Duration = Duration::from_secs(1);
 /// shorter).
 const REST: Duration = Duration::from_secs(30);
 
-/// The times at which a table's memtable became dirty and idle, as the checks have seen them.
-#[derive(Default)]
-pub(crate) struct FlushClock {
-    /// Number of the memtable, and the time of the first check at which it held data.
-    dirty: Cell<Option<(u64, Instant)>>,
-    /// Number of writes, and the time of the first check at which it had this value.
-    written: Cell<Option<(u64, Instant)>>,
-}
-
-/// Returns the time since `clock` first saw `value`; zero if the value is new.
-fn since(clock: &Cell<Option<(u64, Instant)>>, value: u64, now: Instant) -> Duration {
-    let first = match clock.get() {
-        Some((met, first)) if met == value => first,
-        _ => now,
-    };
-    clock.set(Some((value, first)));
-    now.since(first)
-}
-
 /// Returns whether a table must be flushed because of time. `autocompaction` is true if compactions
 /// start automatically.
 pub(super) fn is_due(table: &Table, autocompaction: bool) -> bool {
     let now = Instant::now();
     let (clock, memtable) = (&table.flushes.clock, table.memtable());
     if memtable.is_empty() {
-        clock.dirty.set(None);
+        clock.record_empty();
         return false;
     }
     let (memtables, writes) = table.empty_ranges().written();
-    let age = since(&clock.dirty, memtables, now);
-    let rest = since(&clock.written, writes, now);
+    let age = clock.dirty_time(memtables, now);
+    let rest = clock.idle_time(writes, now);
     let metadata = table.metadata();
     let period = Duration::from_millis(u64::from(metadata.options.memtable_flush_period_in_ms));
     if !period.is_zero() && age >= period {

@@ -13,7 +13,7 @@ use espalier_runtime::maybe_yield;
 use espalier_sstable::SSTableWriter;
 use smallvec::SmallVec;
 
-use crate::{StorageError, flush::FlushProgress};
+use crate::{StorageError, shard::FlushProgress};
 
 /// Partitions and rows between two reports of the progress.
 const ITEMS_BETWEEN_RECORDS: u64 = 64;

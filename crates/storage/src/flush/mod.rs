@@ -8,12 +8,8 @@
 
 mod by_time;
 mod copy;
-mod estimate;
 mod scheduler;
 mod write;
-mod write_pace;
 
-pub(crate) use by_time::FlushClock;
-pub(crate) use estimate::{FlushEstimate, FlushProgress};
 pub(crate) use scheduler::run as run_scheduler;
-pub(crate) use write_pace::{WritePace, run as run_write_pace};
+pub(crate) use write::{flush_in_background, flush_tables};

@@ -7,8 +7,8 @@ use std::{rc::Rc, time::Duration};
 use espalier_commitlog::CommitLog;
 use espalier_runtime::time::{self, Instant};
 
-use super::by_time;
-use crate::{ShardStore, compaction::flush_pause, flush::FlushProgress, table::Table};
+use super::{by_time, flush_in_background};
+use crate::{ShardStore, compaction::flush_pause, shard::FlushProgress, table::Table};
 
 /// Pause before a failed flush is retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
@@ -104,7 +104,7 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
 /// Flushes a table. A failed flush is retried after [`RETRY_PAUSE`]. Other tables are flushed
 /// during the pause, because their disk may be another one.
 async fn flush(store: &Rc<ShardStore>, table: &Rc<Table>) {
-    let outcome = store.flush_in_background(table).await;
+    let outcome = flush_in_background(store, table).await;
     table.flushes.retry_at.set(outcome.is_err().then(|| Instant::now() + RETRY_PAUSE));
 }
 

@@ -11,36 +11,56 @@ use espalier_sstable::{
     set_commit_log_facts,
     statistics::encoding_stats::{DELETION_TIME_EPOCH_S, TIMESTAMP_EPOCH_US},
 };
-use futures_util::future::LocalBoxFuture;
+use futures_util::{
+    future::LocalBoxFuture,
+    stream::{self, StreamExt},
+};
 
 use super::copy::Copy;
 use crate::{
-    ShardStore, StorageError, flush::FlushProgress, index::write_memtable, shard::add, table::Table,
+    FirstFailure, ShardStore, StorageError,
+    index::write_memtable,
+    shard::{FlushProgress, add},
+    table::Table,
 };
 
-impl ShardStore {
-    /// Writes all memtables of the table on this shard to SSTables. Waits for a flush of the table
-    /// that is under way. Flushes get more of the core meanwhile, because the caller waits.
-    pub(crate) async fn flush_table(
-        self: &Rc<Self>,
-        table: &Rc<Table>,
-    ) -> Result<(), StorageError> {
-        let _awaiting = self.memtables.await_flush();
-        self.flush_in_background(table).await
-    }
+/// Maximum number of flushes that a request or a shutdown runs at once on a shard. Each holds about
+/// 2 MiB of buffers.
+const FLUSHES_AT_ONCE: usize = 16;
 
-    /// Flushes the table like [`ShardStore::flush_table`], but gives flushes no larger share of the
-    /// core for it.
-    pub(crate) fn flush_in_background(
-        self: &Rc<Self>,
-        table: &Rc<Table>,
-    ) -> LocalBoxFuture<'static, Result<(), StorageError>> {
-        let (store, table) = (self.clone(), table.clone());
-        SchedulingGroup::Flush.run(async move {
-            let flush = TableFlush { store: &store, table: &table };
-            Box::pin(flush.run()).await
-        })
+/// Writes all memtables of the table on this shard to SSTables. Waits for a flush of the table that
+/// is under way. Flushes get more of the core meanwhile, because the caller waits.
+async fn flush_table(store: &Rc<ShardStore>, table: &Rc<Table>) -> Result<(), StorageError> {
+    let _awaiting = store.memtables.await_flush();
+    flush_in_background(store, table).await
+}
+
+/// Flushes the table like [`flush_table`], but gives flushes no larger share of the core for it.
+pub(crate) fn flush_in_background(
+    store: &Rc<ShardStore>,
+    table: &Rc<Table>,
+) -> LocalBoxFuture<'static, Result<(), StorageError>> {
+    let (store, table) = (store.clone(), table.clone());
+    SchedulingGroup::Flush.run(async move {
+        let flush = TableFlush { store: &store, table: &table };
+        Box::pin(flush.run()).await
+    })
+}
+
+/// Flushes tables on this shard. Most of a small flush waits for the disk, which syncs several
+/// files in about the time of one. A failure stops no other flush; returns the first one.
+pub(crate) async fn flush_tables(
+    store: &Rc<ShardStore>,
+    tables: Vec<Rc<Table>>,
+) -> Result<(), StorageError> {
+    let flushes = tables.iter().map(|table| flush_table(store, table));
+    let mut outcomes = stream::iter(flushes).buffer_unordered(FLUSHES_AT_ONCE);
+    let (mut failure, mut ended) = (FirstFailure::none(), Ok(()));
+    while let Some(outcome) = outcomes.next().await {
+        // Whatever ends one flush, the others under way are not dropped half done.
+        ended = ended.and(failure.keep(outcome));
     }
+    ended.and_then(|()| failure.into_result())
 }
 
 /// A flush of one table.

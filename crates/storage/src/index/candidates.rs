@@ -18,11 +18,12 @@ use super::{
     entry,
     nearest::{NearestPlaces, SearchedFile},
     range::RangeSearch,
-    search::{FoundPlaces, IndexTerm, IndexValues, NearestBound},
     source::{EntrySource, open},
     union::{Stream, Union},
 };
-use crate::{ReadCommand, StorageError, table::TableView};
+use crate::{
+    FoundPlaces, IndexTerm, IndexValues, NearestBound, ReadCommand, StorageError, table::TableView,
+};
 
 /// Maximum number of streams of a search, one for each source and value (arbitrary). Each stream
 /// costs a seek, so the read of a search with more streams reads its whole target.
@@ -35,10 +36,10 @@ const PLACES_AT_ONCE: usize = 256;
 const MAX_PLACES_BYTES: usize = 256 << 10;
 
 /// Number of places that the read takes first, because a page of few rows needs no more.
-pub(super) const FIRST_PLACES: usize = 32;
+pub(crate) const FIRST_PLACES: usize = 32;
 
 /// The places of one term.
-pub(super) struct Candidates {
+pub(crate) struct Candidates {
     term: IndexTerm,
     listed: Listed,
     kind: Kind,
@@ -60,14 +61,14 @@ enum Kind {
 }
 
 /// Some places, in order.
-pub(super) struct Places {
-    pub(super) places: Vec<Vec<u8>>,
+pub(crate) struct Places {
+    pub(crate) places: Vec<Vec<u8>>,
     /// True if no other places follow.
-    pub(super) is_last: bool,
+    pub(crate) is_last: bool,
 }
 
 /// The outcome of a search for the next places.
-pub(super) enum Found {
+pub(crate) enum Found {
     Places(Places),
     /// A scan of the read's target costs less than the rest of the search.
     Scan {
@@ -90,7 +91,7 @@ enum Met {
 impl Candidates {
     /// Opens the sources of a term. Returns `None` if the table lacks the index, if a source has no
     /// entries of the index, or if the search is for too many values.
-    pub(super) fn open(view: &TableView, command: &ReadCommand, term: &IndexTerm) -> Option<Self> {
+    pub(crate) fn open(view: &TableView, command: &ReadCommand, term: &IndexTerm) -> Option<Self> {
         let (table, bypass_cache) = (&*command.table, command.bypass_cache);
         let index = table.index(&term.index)?;
         let listed = Listed::of(index.column_of(table)?.kind);
@@ -131,13 +132,13 @@ impl Candidates {
     }
 
     /// Returns whether the places are rows or partitions.
-    pub(super) fn listed(&self) -> Listed {
+    pub(crate) fn listed(&self) -> Listed {
         self.listed
     }
 
     /// Returns the next places from `from` to `end` that the `others` may have, too, for a read
     /// that wants `rows` more rows.
-    pub(super) async fn next(
+    pub(crate) async fn next(
         &mut self,
         others: &mut [Candidates],
         from: &[u8],
@@ -206,17 +207,17 @@ impl Candidates {
     }
 
     /// Returns whether the search is for a range of values.
-    pub(super) fn is_of_range(&self) -> bool {
+    pub(crate) fn is_of_range(&self) -> bool {
         matches!(self.kind, Kind::Between(_))
     }
 
     /// Returns whether the search is for near vectors.
-    pub(super) fn is_of_vectors(&self) -> bool {
+    pub(crate) fn is_of_vectors(&self) -> bool {
         matches!(self.kind, Kind::Nearest { .. } | Kind::Found(_))
     }
 
     /// Returns the bound of the rows that a search for near vectors has left out.
-    pub(super) fn nearest_bound(&self) -> Option<NearestBound> {
+    pub(crate) fn nearest_bound(&self) -> Option<NearestBound> {
         match &self.kind {
             Kind::Nearest { places, .. } => places.bound(),
             _ => None,
@@ -224,18 +225,18 @@ impl Candidates {
     }
 
     /// Returns whether the search is for single values.
-    pub(super) fn is_of_values(&self) -> bool {
+    pub(crate) fn is_of_values(&self) -> bool {
         matches!(self.kind, Kind::OneOf { .. })
     }
 
     /// Returns the term.
-    pub(super) fn term(&self) -> &IndexTerm {
+    pub(crate) fn term(&self) -> &IndexTerm {
         &self.term
     }
 
     /// Returns the number of entries that a search for a range has read, or of vectors in memtables
     /// that a search for near vectors has compared.
-    pub(super) fn passed_entries(&self) -> u64 {
+    pub(crate) fn passed_entries(&self) -> u64 {
         match &self.kind {
             Kind::OneOf { .. } | Kind::Found(_) => 0,
             Kind::Between(range) => range.passed_entries(),
@@ -260,13 +261,13 @@ impl Candidates {
     }
 
     /// Records that a source may have given a malformed place.
-    pub(super) fn suspect(&mut self, error: &StorageError) {
+    pub(crate) fn suspect(&mut self, error: &StorageError) {
         self.sources().for_each(|source| source.suspect(error));
         self.files().for_each(|file| file.suspect(error));
     }
 
     /// Leaves damaged components out of later reads. Returns whether there are any.
-    pub(super) fn forget_damaged(&mut self) -> bool {
+    pub(crate) fn forget_damaged(&mut self) -> bool {
         let index = self.term.index.clone();
         let forgotten = self.sources().filter(|source| source.forget_damaged(&index)).count();
         let files = self.files().filter(|file| file.forget_damaged(&index)).count();

@@ -24,7 +24,7 @@ pub(super) fn value_length(entry: &[u8]) -> Result<usize, StorageError> {
 }
 
 /// Splits the place behind the value of an entry into the partition and the row.
-pub(super) fn split_place(place: &[u8]) -> Result<(&[u8], &[u8]), StorageError> {
+pub(crate) fn split_place(place: &[u8]) -> Result<(&[u8], &[u8]), StorageError> {
     const KEY: usize = 1 + size_of::<u64>() + 1;
     let length = part_length(place, KEY).ok_or_else(|| corrupt("its key does not end"))?;
     Ok(place.split_at(length))
@@ -38,13 +38,13 @@ fn part_length(bytes: &[u8], head: usize) -> Option<usize> {
 }
 
 /// Decodes the partition of an entry.
-pub(super) fn partition_key(partition: &[u8]) -> Result<DecoratedKey, StorageError> {
+pub(crate) fn partition_key(partition: &[u8]) -> Result<DecoratedKey, StorageError> {
     path::partition_key(partition, true)
         .map_err(|error| corrupt(&format!("a partition key in a secondary index: {error}")))
 }
 
 /// Decodes the row of an entry.
-pub(super) fn clustering(
+pub(crate) fn clustering(
     comparator: &ClusteringComparator,
     row: &[u8],
 ) -> Result<Clustering, StorageError> {
@@ -73,7 +73,7 @@ fn corrupt(reason: &str) -> StorageError {
 }
 
 /// Returns whether an error says that an entry is malformed.
-pub(super) fn is_malformed(error: &StorageError) -> bool {
+pub(crate) fn is_malformed(error: &StorageError) -> bool {
     matches!(error, StorageError::Corrupt { what, .. } if what == ENTRY)
 }
 

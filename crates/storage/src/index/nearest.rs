@@ -24,11 +24,8 @@ use espalier_runtime::maybe_yield;
 use espalier_sstable::{NearestSearch, Neighbor, SSTable, Top, VectorLimits};
 use espalier_types::similarity::floats;
 
-use super::{
-    candidates::Places, entry, search::NearestBound, source::report_damaged,
-    vector_component::vectors_at_once,
-};
-use crate::{StorageError, table::TableView};
+use super::{candidates::Places, entry, source::report_damaged, vector_component::vectors_at_once};
+use crate::{NearestBound, StorageError, table::TableView};
 
 /// Minimum number of nodes whose links a search of a graph follows. The graph may need more.
 const MIN_WIDTH: usize = 64;

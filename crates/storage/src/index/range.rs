@@ -6,13 +6,11 @@
 //! as many, up to [`MAX_KEPT_BYTES`]. That bounds the memory (`kept`).
 //!
 //! A pass counts the remaining places. If the remaining passes and look-ups cost more than a scan
-//! of the table, the read scans the table. The table's view remembers the range ([`CostlyRanges`]),
-//! so that later pages scan at once.
+//! of the table, the read scans the table. The table's view remembers the range
+//! ([`CostlyRanges`](crate::table::CostlyRanges)), so that later pages scan at once.
 //!
 //! If the range has many rows, a scan for few rows ends early. So a pass gives up when it has read
 //! more entries than such a scan would read rows; then this read scans, but later ones may not.
-
-use std::{cell::RefCell, collections::VecDeque};
 
 use espalier_mutation::put_entry_value;
 use espalier_runtime::maybe_yield;
@@ -21,10 +19,9 @@ use super::{
     candidates::{FIRST_PLACES, Found, Places},
     entry::{self, BEHIND},
     kept::{Kept, MAX_KEPT_BYTES},
-    search::{FormBound, IndexTerm},
     source::EntrySource,
 };
-use crate::StorageError;
+use crate::{FormBound, StorageError};
 
 /// The factor by which each pass keeps more places than the pass before (arbitrary).
 const GROWTH: usize = 8;
@@ -37,30 +34,6 @@ const ROWS_PER_LOOK_UP: u64 = 4;
 /// The factor by which a scan may read more rows than it would if the rows of the range were spread
 /// evenly over the table (arbitrary).
 const UNEVENNESS: u64 = 2;
-
-/// Maximum number of ranges that a view remembers.
-const MAX_COSTLY_RANGES: usize = 64;
-
-/// The searches for ranges that cost more than a scan. A table remembers them until its memtable is
-/// switched or its SSTables change.
-#[derive(Default)]
-pub(crate) struct CostlyRanges(RefCell<VecDeque<(IndexTerm, u64)>>);
-
-impl CostlyRanges {
-    /// Returns whether a search is known to cost more than a scan of `rows` rows. The knowledge
-    /// expires when the table has doubled.
-    pub(super) fn have(&self, term: &IndexTerm, rows: u64) -> bool {
-        self.0.borrow().iter().any(|(costly, then)| costly == term && rows / 2 <= *then)
-    }
-
-    /// Records a search that costs more than a scan of `rows` rows.
-    pub(super) fn record(&self, term: &IndexTerm, rows: u64) {
-        let mut ranges = self.0.borrow_mut();
-        ranges.retain(|(costly, _)| costly != term);
-        ranges.truncate(MAX_COSTLY_RANGES - 1);
-        ranges.push_front((term.clone(), rows));
-    }
-}
 
 /// A search for a range of values in all sources of an index.
 pub(super) struct RangeSearch {

@@ -9,7 +9,7 @@ use futures_util::future::LocalBoxFuture;
 use super::Node;
 use crate::{
     FirstFailure, StorageError,
-    shard::{NamedFile, RequestedCompactions, is_named, named_files},
+    compaction::{NamedFile, RequestedCompactions, is_named, named_files},
 };
 
 /// A range of tokens behind `after`, up to and including `through`, on the ring. If

@@ -9,8 +9,7 @@ use futures_util::future::LocalBoxFuture;
 use super::{Compactions, Node};
 use crate::{
     FirstFailure, StorageError,
-    compaction::{pending_of, progress},
-    shard::RequestedCompactions,
+    compaction::{RequestedCompactions, pending_of, progress},
     table::Table,
 };
 

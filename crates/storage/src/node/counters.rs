@@ -16,9 +16,8 @@ use espalier_runtime::{maybe_yield, time};
 
 use super::Node;
 use crate::{
-    LogCheck, StorageError, TurnDeadline, TurnKind,
-    read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
-    turns::TurnRows,
+    LogCheck, PartitionRows, ReadCommand, ReadLimits, ReadTarget, StorageError, TurnDeadline,
+    TurnKind, turns::TurnRows,
 };
 
 /// Changes of counters on the shard that owns them.

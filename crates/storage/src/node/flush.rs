@@ -4,7 +4,7 @@ use espalier_mutation::schema::TableId;
 use futures_util::future::LocalBoxFuture;
 
 use super::Node;
-use crate::{FirstFailure, StorageError, shard::flush_tables};
+use crate::{FirstFailure, StorageError, flush::flush_tables};
 
 impl Node {
     /// Flushes the memtables of a keyspace, or of one table of it, on all shards.

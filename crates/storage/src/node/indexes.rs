@@ -10,7 +10,7 @@ use espalier_runtime::time;
 use uuid::Uuid;
 
 use super::Node;
-use crate::{StorageError, index::has_entries_of, system::index_info_update, table::Table};
+use crate::{StorageError, engine::has_entries_of, system::index_info_update, table::Table};
 
 /// An SSTable for which the last build of its index entries failed.
 pub(super) struct FailedIndexBuild {

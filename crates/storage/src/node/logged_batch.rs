@@ -26,8 +26,7 @@ use super::{
     batch_rows::{content, decode, encode, entry, is_of_ring},
 };
 use crate::{
-    StorageError,
-    read::{ReadCommand, ReadTarget},
+    ReadCommand, ReadTarget, StorageError,
     shard::{check_index_entries, check_storable},
     table::TruncationRecord,
 };

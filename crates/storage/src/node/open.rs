@@ -21,13 +21,13 @@ use uuid::Uuid;
 
 use super::{Batches, Node, SchemaChanges, Truncation, ViewBuilds, registry};
 use crate::{
-    ShardStore, SharedStorage, StorageConfiguration, StorageError,
-    read::{ReadCommand, ReadTarget},
-    recovery::{Recovered, SchemaContents, TableRecoveries, arrange, schema_of},
-    shard::{
-        FoundTables, begin_segment_ids, find_all_tables, load_discarded, open_log,
-        prepare_directories, recover_tables, start_compactions, start_flushes,
+    ReadCommand, ReadTarget, ShardStore, SharedStorage, StorageConfiguration, StorageError,
+    engine::{
+        begin_segment_ids, find_all_tables, load_discarded, prepare_directories, start_compactions,
+        start_flushes,
     },
+    recovery::{Recovered, SchemaContents, TableRecoveries, arrange, schema_of},
+    shard::{FoundTables, open_log, recover_tables},
     system::{self, SCHEMA_KEYSPACE},
 };
 

@@ -5,8 +5,7 @@ use espalier_runtime::trace_event;
 
 use super::{Node, virtual_tables::read_virtual};
 use crate::{
-    NearestBound, StorageError,
-    read::{PartitionRows, ReadCommand, ReadResult, ReadTarget},
+    NearestBound, PartitionRows, ReadCommand, ReadResult, ReadTarget, StorageError,
     system::is_made_when_read,
 };
 

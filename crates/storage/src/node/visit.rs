@@ -2,8 +2,8 @@
 
 use super::Node;
 use crate::{
-    StorageError,
-    read::{FragmentVisitor, ReadCommand, ReadTarget, Visit},
+    ReadCommand, ReadTarget, StorageError,
+    read::{FragmentVisitor, Visit},
 };
 
 impl Node {

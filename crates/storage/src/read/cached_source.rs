@@ -9,12 +9,11 @@ use espalier_mutation::{
 use espalier_runtime::trace;
 
 use super::{
-    ReadCommand,
     shard_read::file_sources,
     source::{FileSource, Source},
     trace::record_fragment,
 };
-use crate::{StorageError, table::TableView};
+use crate::{ReadCommand, StorageError, table::TableView};
 
 /// The view of a table that the row cache reads through.
 #[derive(Clone)]

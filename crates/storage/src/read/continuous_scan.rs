@@ -13,8 +13,8 @@ use espalier_cache::{
 use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
 use espalier_runtime::maybe_yield;
 
-use super::{ReadCommand, cached_source::ReadView, shard_read::memtable_sources, source::Source};
-use crate::{StorageError, empty_ranges::EmptyRangeRecorder, table::TableView};
+use super::{cached_source::ReadView, shard_read::memtable_sources, source::Source};
+use crate::{ReadCommand, StorageError, empty_ranges::EmptyRangeRecorder, table::TableView};
 
 /// A scan of the partitions of a range in memory.
 pub(crate) struct ContinuousScan<'a> {

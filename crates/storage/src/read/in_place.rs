@@ -21,11 +21,13 @@ use espalier_types::collection::write_value;
 use smallvec::SmallVec;
 
 use super::{
-    FlatColumns, FlatRows, ReadCommand, ReadPosition, ReadResult,
     partition::{Ended, Remaining, Resumed, read_partition, visible_static_row},
     source::{FileSource, Source},
 };
-use crate::{StorageError, empty_ranges::EmptyRangeRecorder};
+use crate::{
+    FlatColumns, FlatRows, ReadCommand, ReadPosition, ReadResult, StorageError,
+    empty_ranges::EmptyRangeRecorder,
+};
 
 /// Rows between two yields: some microseconds.
 const ROWS_AT_ONCE: usize = 128;

@@ -2,7 +2,7 @@
 
 use espalier_mutation::{Row, purge::purge_row, schema::TableMetadata};
 
-use super::ColumnSelection;
+use crate::ColumnSelection;
 
 /// Removes everything dead from a row, for a reader. Returns whether the row exists; if it does,
 /// only the selected columns are left.

@@ -3,10 +3,9 @@
 //!
 //! Memory bound: the result, which the limits bound, and one fragment of each source.
 
+mod by_index;
 mod cached_source;
-mod command;
 mod continuous_scan;
-mod flat_rows;
 mod in_place;
 mod live_row;
 mod partition;
@@ -17,12 +16,6 @@ mod single_row;
 mod source;
 mod trace;
 mod visit;
-
-pub use command::{
-    ColumnSelection, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult, ReadTarget,
-};
-
-pub use flat_rows::{FlatColumns, FlatPartition, FlatRows};
 
 pub(crate) use live_row::keep_live;
 pub(crate) use partition::Remaining;

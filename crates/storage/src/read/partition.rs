@@ -6,11 +6,12 @@ use espalier_mutation::{
 };
 use espalier_runtime::time::Instant;
 
-use super::{
+use super::source::Source;
+use crate::{
     FlatColumns, FlatPartition, FlatRows, PartitionRows, ReadCommand, ReadLimits, ReadPosition,
-    ReadResult, command::LONG_WALK, source::Source,
+    ReadResult, StorageError, command::LONG_WALK, empty_ranges::EmptyRangeRecorder,
+    read::keep_live,
 };
-use crate::{StorageError, empty_ranges::EmptyRangeRecorder, read::keep_live};
 
 /// The limits that are left for the rest of a read.
 #[derive(Clone, Copy)]

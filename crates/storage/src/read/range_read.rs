@@ -8,7 +8,6 @@ use espalier_mutation::{DecoratedKey, Direction, KeyBound, KeyRange};
 use espalier_runtime::{maybe_yield, trace, trace_event};
 
 use super::{
-    ReadCommand, ReadPosition, ReadResult,
     continuous_scan::{ContinuousScan, ContinuousStep},
     in_place::read_in_place,
     partition::{Remaining, Resumed},
@@ -17,7 +16,7 @@ use super::{
     source::Source,
 };
 use crate::{
-    StorageError,
+    ReadCommand, ReadPosition, ReadResult, StorageError,
     empty_ranges::{EmptyRangeAccess, EmptyRangeRecorder, Place},
     table::TableView,
 };

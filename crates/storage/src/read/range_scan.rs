@@ -18,12 +18,11 @@ use espalier_sstable::{ColumnSelection, Scan};
 use futures_util::future::try_join_all;
 
 use super::{
-    ReadCommand,
     shard_read::{memtable_sources, sources_of},
     source::{FileSource, Source},
     trace::{record_partition, trace_scanned},
 };
-use crate::{StorageError, table::TableView};
+use crate::{ReadCommand, StorageError, table::TableView};
 
 /// A scan over the partitions of a range.
 pub(crate) struct RangeScan<'a> {

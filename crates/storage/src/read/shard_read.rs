@@ -13,7 +13,7 @@ use espalier_sstable::SSTable;
 use futures_util::future::LocalBoxFuture;
 
 use super::{
-    ReadCommand, ReadPosition, ReadResult, ReadTarget,
+    by_index::{Indexed, read_indexed},
     cached_source::cached_source,
     partition::{Remaining, Resumed, read_partition},
     range_read::read_range,
@@ -22,9 +22,8 @@ use super::{
     trace::{trace_memtable, trace_presence, trace_rest_skipped, trace_sstable},
 };
 use crate::{
-    StorageError,
+    ReadCommand, ReadPosition, ReadResult, ReadTarget, StorageError,
     empty_ranges::{EmptyRangeAccess, EmptyRangeRecorder},
-    index::{Indexed, read_indexed},
     table::TableView,
 };
 

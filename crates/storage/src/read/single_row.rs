@@ -13,13 +13,12 @@ use espalier_cache::CacheAccess;
 use espalier_runtime::trace;
 
 use super::{
-    ReadCommand,
     cached_source::cached_source,
     shard_read::{may_hold, memtable_sources},
     source::{FileSource, Source},
     trace::{trace_rest_skipped, trace_sstable},
 };
-use crate::{StorageError, table::TableView};
+use crate::{ReadCommand, StorageError, table::TableView};
 use espalier_mutation::{
     Clustering, ClusteringSlices, ColumnData, DecoratedKey, DeletionTime, PartitionHeader, Row,
     RowContent, Unfiltered, UnfilteredStream, Visibility,

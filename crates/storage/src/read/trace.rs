@@ -9,8 +9,7 @@ use espalier_mutation::{
 use espalier_runtime::{time, trace, trace_event};
 use espalier_sstable::{Presence, SSTable};
 
-use super::ReadResult;
-use crate::table::TableView;
+use crate::{ReadResult, table::TableView};
 
 const ROWS: &str = "rows";
 const PARTITION_TOMBSTONES: &str = "partition tombstones";

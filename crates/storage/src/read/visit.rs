@@ -23,13 +23,12 @@ use espalier_runtime::maybe_yield;
 use futures_util::future::LocalBoxFuture;
 
 use super::{
-    ReadCommand, ReadTarget,
     cached_source::cached_source,
     range_scan::RangeScan,
     shard_read::{TableAccess, intersection, is_all_covered, memtable_sources, sources_of},
     source::Source,
 };
-use crate::StorageError;
+use crate::{ReadCommand, ReadTarget, StorageError};
 
 /// The part of a read that a visitor wants to see next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

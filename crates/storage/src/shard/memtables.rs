@@ -6,11 +6,8 @@ use espalier_commitlog::CommitLog;
 use espalier_memtable::{MemtableBudget, MemtableFactory};
 use espalier_runtime::{ShardContext, scheduling::STATEMENT_SHARES};
 
-use super::Logs;
-use crate::{
-    StorageConfiguration,
-    flush::{FlushEstimate, WritePace},
-};
+use super::{Logs, flush_estimate::FlushEstimate, write_pace::WritePace};
+use crate::StorageConfiguration;
 
 /// Room that memtables must have for a slow flush, as a fraction of the bytes that flushes still
 /// have to write. It is somewhat less than the room at the start of a flush that starts at half of

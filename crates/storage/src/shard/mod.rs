@@ -1,5 +1,5 @@
 //! A shard's store: the commit log, tables, memory and caches of one shard, and the state of its
-//! background work.
+//! background work. The modules above (`flush`, `compaction`, `engine`) do this work.
 //!
 //! | module | contents |
 //! | --- | --- |
@@ -7,40 +7,38 @@
 //! | `tables` | the tables and the schema that they have |
 //! | `logs` | the commit log, and on the first shard the log of the schema |
 //! | `memtables` | the memory of memtables, and the flushes that free it |
+//! | `flush_estimate`, `write_pace` | the speed of flushes, and the throttling of writes to it |
 //! | `caches` | the row cache and the page cache |
-//! | `counters`, `metrics` | the counts that metrics report |
+//! | `counters` | the counts that metrics report |
 //! | `write`, `storable`, `index_room`, `index_steps` | the write path: commit log and memtable |
 //! | `read`, `row_lookup`, `look_ahead` | reads of the shard's partitions |
 //! | `turns` | timestamps and log state for the holder of a turn |
-//! | `alone`, `start`, `install`, `replay`, `open_log` | start and end |
+//! | `install`, `replay`, `open_log` | the schema and the logs at the start |
 //! | `sstables` | names and opens SSTables |
-//! | `requests` | compactions, rewrites and scrubs on request |
 //! | `peers`, `split_parts` | files that several shards share |
 
-mod alone;
 mod caches;
 mod counters;
+mod flush_estimate;
 mod index_room;
 mod index_steps;
 mod install;
 mod logs;
 mod look_ahead;
 mod memtables;
-mod metrics;
 mod open_log;
 mod peers;
 mod read;
 mod replay;
-mod requests;
 mod routing;
 mod row_lookup;
 pub(crate) mod split_parts;
 mod sstables;
-mod start;
 mod storable;
 mod tables;
 mod turns;
 mod write;
+mod write_pace;
 
 use std::{
     cell::{Cell, OnceCell, RefCell},
@@ -60,8 +58,9 @@ use espalier_runtime::{
 use espalier_sstable::{PointScratch, versions::Version};
 use uuid::Uuid;
 
-pub use alone::DIRECTORY_LOCK;
+pub(crate) use caches::keep_memory_split;
 pub(crate) use counters::add;
+pub(crate) use flush_estimate::FlushProgress;
 pub(crate) use index_room::check_index_entries;
 pub(crate) use install::{FoundTable, FoundTables};
 pub(crate) use logs::Logs;
@@ -70,18 +69,14 @@ pub(crate) use memtables::Memtables;
 pub(crate) use open_log::open_log;
 pub(crate) use peers::Peers;
 pub(crate) use replay::{apply_replayed, recover_tables, replay};
-pub(crate) use requests::{NamedFile, RequestedCompactions, is_named, may_take, named_files};
 pub use routing::Routing;
 pub use row_lookup::RowLookup;
-pub(crate) use start::{
-    begin_segment_ids, find_all_tables, flush_tables, load_discarded, prepare_directories,
-    start_compactions, start_flushes,
-};
 pub(crate) use storable::check_storable;
 pub(crate) use tables::Tables;
 pub(crate) use turns::{newest_of, newest_of_row, timestamp_of};
 pub(crate) use write::Completeness;
 pub use write::LogCheck;
+pub(crate) use write_pace::run as run_write_pace;
 
 use crate::{SharedStorage, StorageConfiguration, StorageError, turns::Turns};
 use caches::Caches;
@@ -105,7 +100,7 @@ pub struct ShardStore {
     pub(crate) turns: Turns,
     pub(crate) wakers: Wakers,
     pub(crate) counters: Counters,
-    life: Life,
+    pub(crate) life: Life,
     /// The rest of the node; unset if the store is used alone.
     peers: OnceCell<Box<dyn Peers>>,
 }
@@ -131,10 +126,10 @@ impl CompactionControl {
 
 /// The end of a store, and the locks that it holds until then.
 #[derive(Default)]
-struct Life {
-    is_closing: Cell<bool>,
+pub(crate) struct Life {
+    pub(crate) is_closing: Cell<bool>,
     /// The locks of the directories of a store that is used alone.
-    locks: RefCell<Vec<DirectoryLock>>,
+    pub(crate) locks: RefCell<Vec<DirectoryLock>>,
 }
 
 /// Memory that reads and writes reuse.

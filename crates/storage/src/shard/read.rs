@@ -4,10 +4,10 @@ use espalier_runtime::{trace, trace_event};
 
 use super::{ShardStore, counters::add};
 use crate::{
-    StorageError,
+    ReadCommand, ReadResult, ReadTarget, StorageError,
     read::{
-        FragmentVisitor, ReadCommand, ReadResult, ReadTarget, TableAccess, Visit, read_on_shard,
-        trace_partition_query, trace_result, visit_on_shard,
+        FragmentVisitor, TableAccess, Visit, read_on_shard, trace_partition_query, trace_result,
+        visit_on_shard,
     },
     table::TableView,
 };

@@ -4,7 +4,7 @@ use std::cell::{Cell, RefCell};
 
 use espalier_runtime::{sync::Semaphore, time::Instant};
 
-use crate::flush::FlushClock;
+use super::flush_clock::FlushClock;
 
 /// The state of a table's flushes.
 pub(crate) struct TableFlushes {

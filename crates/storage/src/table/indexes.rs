@@ -2,7 +2,7 @@
 
 use std::cell::RefCell;
 
-use crate::index::IndexFailures;
+use super::index_failures::IndexFailures;
 
 /// The state of the builds of a table's secondary indexes.
 #[derive(Default)]

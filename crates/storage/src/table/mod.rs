@@ -1,11 +1,14 @@
 //! A `Table` is one table on one shard: the memtable that takes writes, the memtables being
 //! flushed, and the SSTables.
 
+mod costly_ranges;
 mod directory;
 #[cfg(test)]
 mod droppable_tests;
+mod flush_clock;
 mod flushes;
 mod home;
+mod index_failures;
 mod indexes;
 mod pending_import;
 mod truncation;
@@ -32,6 +35,7 @@ use espalier_sstable::{
 };
 use uuid::Uuid;
 
+pub(crate) use costly_ranges::CostlyRanges;
 pub(crate) use directory::{
     BACKUPS, DROPPED_FILE_NAME, SNAPSHOTS, TableDirectory, find_sstables, find_tables,
     remove_dropped_directory,

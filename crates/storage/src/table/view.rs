@@ -7,7 +7,8 @@ use espalier_memtable::{Memtable, NextInMemory};
 use espalier_mutation::{DecoratedKey, KeyBound, KeyRange};
 use espalier_sstable::{SSTable, SSTableSet};
 
-use crate::{StorageError, index::CostlyRanges};
+use super::CostlyRanges;
+use crate::StorageError;
 
 /// The memtables and SSTables of a table.
 #[derive(Clone)]

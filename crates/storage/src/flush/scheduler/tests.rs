@@ -14,6 +14,7 @@ use uuid::Uuid;
 use super::{pause_of, victim};
 use crate::{
     Node,
+    flush::flush_tables,
     test_database::{create, open, table},
 };
 
@@ -40,7 +41,7 @@ fn a_write_that_changes_nothing_does_not_hold_the_log() {
         node.apply(Mutation { updates: vec![update] }).await.unwrap();
         let table = table(&node, &metadata);
         assert!(table.memtable().is_empty() && table.oldest_unflushed().is_some());
-        node.store().flush_table(&table).await.unwrap();
+        flush_tables(node.store(), vec![table.clone()]).await.unwrap();
         assert_eq!(table.oldest_unflushed(), None);
         assert!(table.view().sstables.is_empty());
     });

@@ -28,9 +28,8 @@ use super::{
     write::turn_rows_of,
 };
 use crate::{
-    CommitLogSync, Node, StorageError, TurnDeadline,
-    node::Views,
-    read::{PartitionRows, ReadCommand, ReadLimits, ReadTarget},
+    CommitLogSync, Node, PartitionRows, ReadCommand, ReadLimits, ReadTarget, StorageError,
+    TurnDeadline, node::Views,
 };
 
 /// The interval at which the task looks for views that are not built. Arbitrary; CREATE

@@ -30,12 +30,9 @@ use super::{
     plan::ViewRow,
 };
 use crate::{
-    StorageError,
+    ColumnSelection, ReadCommand, ReadTarget, StorageError,
     node::Views,
-    read::{
-        ColumnSelection, FileSource, ReadCommand, ReadTarget, Source, keep_live, may_hold,
-        sources_of,
-    },
+    read::{FileSource, Source, keep_live, may_hold, sources_of},
     shard::{newest_of, newest_of_row, timestamp_of},
     table::TableView,
 };

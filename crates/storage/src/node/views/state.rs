@@ -24,9 +24,8 @@ use espalier_runtime::time;
 
 use super::super::logged_batch::micros_of;
 use crate::{
-    StorageError,
+    ReadCommand, ReadTarget, StorageError,
     node::{Batches, ViewBuilds},
-    read::{ReadCommand, ReadTarget},
     system::{Fields, RowWriter, table},
 };
 

@@ -23,8 +23,8 @@ use espalier_runtime::{ShardContext, maybe_yield, time, trace, trace_event};
 
 use super::Node;
 use crate::{
-    StorageError,
-    read::{ReadCommand, ReadResult, ReadTarget, TableAccess, read_on_shard, trace_result},
+    ReadCommand, ReadResult, ReadTarget, StorageError,
+    read::{TableAccess, read_on_shard, trace_result},
     shard::add,
     system::{RowWriter, SYSTEM_KEYSPACE, VIEWS_KEYSPACE},
     table::TableView,

@@ -10,9 +10,9 @@ use espalier_mutation::{
 };
 use espalier_runtime::{SchedulingGroup, scheduling::STATEMENT_SHARES, time};
 
-use super::Place;
 use crate::{
-    ReadCommand, ReadLimits, ReadTarget, ShardStore, StorageError,
+    ReadCommand, ReadLimits, ReadResult, ReadTarget, ShardStore, StorageError,
+    empty_ranges::Place,
     read::{TableAccess, read_on_shard},
     table::Table,
 };
@@ -123,7 +123,7 @@ async fn read(
     store: &ShardStore,
     table: &Table,
     command: &ReadCommand,
-) -> Result<(crate::ReadResult, bool), StorageError> {
+) -> Result<(ReadResult, bool), StorageError> {
     let view = table.view();
     let mut empty = table.empty_ranges().access();
     empty.max_walked = Some(MAX_WALKED);

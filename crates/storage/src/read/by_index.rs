@@ -10,14 +10,10 @@ use espalier_mutation::{
 
 use espalier_runtime::{trace, trace_event};
 
-use super::{
-    candidates::{Candidates, Found, Places},
-    entry,
-    search::IndexSearch,
-};
+use super::{Remaining, TableAccess, read_one};
 use crate::{
-    ReadCommand, ReadPosition, ReadResult, ReadTarget, StorageError,
-    read::{Remaining, TableAccess, read_one},
+    IndexSearch, ReadCommand, ReadPosition, ReadResult, ReadTarget, StorageError,
+    index::{Candidates, Found, Places, entry},
 };
 
 /// The outcome of a read by indexes.

@@ -13,19 +13,18 @@ use espalier_runtime::{SchedulingGroup, spawn_local, time};
 use espalier_sstable::{Descriptor, SSTableId, components::remove_sstable};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
-use super::{FoundTable, FoundTables, RequestedCompactions, ShardStore, caches::keep_memory_split};
+use super::{index_build, prefetch};
 use crate::{
-    FirstFailure, StorageError,
+    ShardStore, StorageError,
+    compaction::{RequestedCompactions, run_scheduler as run_compactions, shares},
+    flush::{flush_tables, run_scheduler as run_flushes},
     recovery::load_or_make_host_id,
-    table::{Table, TableDirectory, TruncationRecord, find_sstables, find_tables},
+    shard::{FoundTable, FoundTables, keep_memory_split, run_write_pace},
+    table::{TableDirectory, TruncationRecord, find_sstables, find_tables},
 };
 
 /// Maximum number of tables' directories that are listed at once.
 const FOUND_AT_ONCE: usize = 32;
-
-/// Maximum number of flushes that a request or a shutdown runs at once on a shard. Each holds about
-/// 2 MiB of buffers.
-const FLUSHES_AT_ONCE: usize = 16;
 
 impl ShardStore {
     /// Flushes all tables of this shard.
@@ -88,22 +87,6 @@ pub(super) fn stop_tasks(store: &ShardStore) {
     store.memtables.budget.wake_waiters();
     store.wakers.compaction.notify_one();
     store.wakers.empty_ranges.notify_one();
-}
-
-/// Flushes tables on this shard. Most of a small flush waits for the disk, which syncs several
-/// files in about the time of one. A failure stops no other flush; returns the first one.
-pub(crate) async fn flush_tables(
-    store: &Rc<ShardStore>,
-    tables: Vec<Rc<Table>>,
-) -> Result<(), StorageError> {
-    let flushes = tables.iter().map(|table| store.flush_table(table));
-    let mut outcomes = stream::iter(flushes).buffer_unordered(FLUSHES_AT_ONCE);
-    let (mut failure, mut ended) = (FirstFailure::none(), Ok(()));
-    while let Some(outcome) = outcomes.next().await {
-        // Whatever ends one flush, the others under way are not dropped half done.
-        ended = ended.and(failure.keep(outcome));
-    }
-    ended.and_then(|()| failure.into_result())
 }
 
 /// Creates the directories of the node, and reads or makes its id.
@@ -186,9 +169,9 @@ async fn remove_truncated(
 pub(crate) fn start_flushes(store: &Rc<ShardStore>) {
     store.memtables.are_flushed.set(true);
     set_controllers(store);
-    SchedulingGroup::Flush.spawn(crate::flush::run_scheduler(store.clone())).detach();
-    spawn_local(crate::flush::run_write_pace(store.clone())).detach();
-    SchedulingGroup::Maintenance.spawn(crate::empty_ranges::run_follower(store.clone())).detach();
+    SchedulingGroup::Flush.spawn(run_flushes(store.clone())).detach();
+    spawn_local(run_write_pace(store.clone())).detach();
+    SchedulingGroup::Maintenance.spawn(prefetch::run(store.clone())).detach();
     spawn_local(keep_memory_split(store.clone())).detach();
 }
 
@@ -202,8 +185,7 @@ fn set_controllers(store: &Rc<ShardStore>) {
         });
     }
     let store = Rc::downgrade(store);
-    SchedulingGroup::Compaction
-        .set_controller(move || Some(crate::compaction::shares(&*store.upgrade()?)));
+    SchedulingGroup::Compaction.set_controller(move || Some(shares(&*store.upgrade()?)));
 }
 
 /// Starts compactions and builds of index entries. They start only after the replay of the log,
@@ -211,8 +193,8 @@ fn set_controllers(store: &Rc<ShardStore>) {
 pub(crate) fn start_compactions(store: &Rc<ShardStore>) {
     if store.configuration.autocompaction {
         store.compactions.are_started.set(true);
-        SchedulingGroup::Compaction.spawn(crate::compaction::run_scheduler(store.clone())).detach();
+        SchedulingGroup::Compaction.spawn(run_compactions(store.clone())).detach();
     }
-    SchedulingGroup::Maintenance.spawn(crate::index::run_builder(store.clone())).detach();
+    SchedulingGroup::Maintenance.spawn(index_build::run(store.clone())).detach();
     store.wakers.indexes.notify_one();
 }

@@ -15,7 +15,8 @@ use espalier_sstable::SSTable;
 
 use crate::{
     ShardStore, StorageError,
-    shard::{RequestedCompactions, may_take},
+    compaction::{RequestedCompactions, may_take},
+    flush::flush_in_background,
     table::Table,
 };
 
@@ -73,7 +74,7 @@ async fn build_indexes(store: &Rc<ShardStore>, table: &Rc<Table>) -> Result<(), 
         return Ok(());
     }
     if has_frozen_without_entries(table) {
-        store.flush_in_background(table).await?;
+        flush_in_background(store, table).await?;
     }
     let missing = unindexed(table);
     table.indexes.failures.retain(&missing);
@@ -133,14 +134,14 @@ async fn build_indexes(store: &Rc<ShardStore>, table: &Rc<Table>) -> Result<(), 
 }
 
 /// Returns whether a memtable has the entries of exactly the indexes of `table`.
-pub(super) fn has_entries(memtable: &Memtable, table: &TableMetadata) -> bool {
+fn has_entries(memtable: &Memtable, table: &TableMetadata) -> bool {
     let wanted: Vec<(String, String)> =
         table.indexes.iter().map(|index| (index.name.clone(), index.signature(table))).collect();
     memtable.with_indexes(|indexes| indexes.names()).unwrap_or_default() == wanted
 }
 
 /// Returns whether an SSTable has the entries of all indexes of `table`.
-pub(super) fn is_indexed(sstable: &SSTable, table: &TableMetadata) -> bool {
+fn is_indexed(sstable: &SSTable, table: &TableMetadata) -> bool {
     table.indexes.iter().all(|index| {
         let found = sstable.reader().secondary_index(&index.name);
         found.is_some_and(|found| found.signature() == index.signature(table))

@@ -21,17 +21,14 @@ use espalier_runtime::{
 };
 use futures_util::future::LocalBoxFuture;
 
-use super::{
-    ShardStore,
-    open_log::open_log,
-    replay::{apply_replayed, recover_tables, replay},
-    start::{
-        begin_segment_ids, find_all_tables, load_discarded, prepare_directories, start_compactions,
-        start_flushes, stop_tasks,
-    },
+use super::start::{
+    begin_segment_ids, find_all_tables, load_discarded, prepare_directories, start_compactions,
+    start_flushes, stop_tasks,
 };
 use crate::{
-    SharedStorage, StorageConfiguration, StorageError, recovery::arrange,
+    ShardStore, SharedStorage, StorageConfiguration, StorageError,
+    recovery::arrange,
+    shard::{apply_replayed, open_log, recover_tables, replay},
     system::is_needed_for_start,
 };
 

@@ -13,14 +13,10 @@ use espalier_mutation::schema::TableId;
 use espalier_runtime::SchedulingGroup;
 use espalier_sstable::{Component, SSTable};
 
-use super::ShardStore;
-use crate::{
-    FirstFailure, StorageError,
-    compaction::{
-        Job, TableCandidates, candidates_of, check_room, load_of, perform, rewrite_plan, split_plan,
-    },
-    table::Table,
+use super::{
+    Job, TableCandidates, candidates_of, check_room, load_of, perform, rewrite_plan, split_plan,
 };
+use crate::{FirstFailure, ShardStore, StorageError, table::Table};
 
 /// The outcome of [`RequestedCompactions::take_one`].
 enum Taken {

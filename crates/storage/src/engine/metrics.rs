@@ -5,8 +5,8 @@ use espalier_compaction::CompactionBacklog;
 use espalier_memtable::{MemtableMemory, MemtableReader};
 use espalier_mutation::schema::TableMetadata;
 
-use super::ShardStore;
 use crate::{
+    ShardStore,
     compaction::{backlog, running},
     metrics::StorageMetrics,
 };

@@ -1,4 +1,12 @@
 //! The read command that storage takes, and its result.
+//!
+//! | module | contents |
+//! | --- | --- |
+//! | `flat_rows` | the rows of a scan in one buffer |
+//! | `search` | the values that a read looks up in secondary indexes |
+
+mod flat_rows;
+mod search;
 
 use std::{sync::Arc, time::Duration};
 
@@ -7,8 +15,8 @@ use espalier_mutation::{
     schema::{ColumnId, TableMetadata},
 };
 
-use super::{FlatColumns, FlatRows};
-use crate::{FoundPlaces, IndexSearch, NearestBound};
+pub use flat_rows::{FlatColumns, FlatPartition, FlatRows};
+pub use search::{FormBound, FoundPlaces, IndexSearch, IndexTerm, IndexValues, NearestBound};
 
 /// A read command. It is cheap to clone and to send to the shard that owns the data.
 #[derive(Clone, Debug)]

@@ -29,8 +29,7 @@ use espalier_runtime::{
     time::{self, Instant},
 };
 
-use super::FlushEstimate;
-use crate::ShardStore;
+use super::{ShardStore, flush_estimate::FlushEstimate};
 
 /// Acknowledgements leave in steps of this length, so that many writes share an iteration of the
 /// event loop and a message to their client.
