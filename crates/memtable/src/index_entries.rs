@@ -204,24 +204,24 @@ impl MemtableIndexes {
     }
 
     /// Returns the approximate number of bytes of an update's entries.
-    pub(crate) fn entry_bytes(&mut self, table: &TableMetadata, update: &PartitionUpdate) -> usize {
-        let Self { tries, vectors, form, entry, .. } = self;
+    pub fn entry_bytes(&self, table: &TableMetadata, update: &PartitionUpdate) -> usize {
+        let (mut form, mut entry) = (Vec::new(), Vec::new());
         let (key, mut bytes) = (update.key.borrowed(), 0_usize);
         let static_row = update.static_row.iter().map(|row| (None, row));
         let rows = update.rows.iter().map(|row| (Some(&*row.clustering.values), row));
         for (clustering, row) in static_row.chain(rows) {
             let indexed = IndexedRow { key, clustering, row };
-            for Trie { column, .. } in &*tries {
+            for Trie { column, .. } in &self.tries {
                 entry.clear();
-                column.put_place(table.comparator(), key, clustering, entry);
-                column.for_each_value(&indexed, form, |form| {
+                column.put_place(table.comparator(), key, clustering, &mut entry);
+                column.for_each_value(&indexed, &mut form, |form| {
                     bytes = bytes.saturating_add(form.len() + entry.len());
                 });
             }
-            for MemtableVectors { column, .. } in &*vectors {
+            for MemtableVectors { column, .. } in &self.vectors {
                 if let Some(vector) = column.vector(&indexed) {
                     entry.clear();
-                    column.put_place(table.comparator(), key, clustering, entry);
+                    column.put_place(table.comparator(), key, clustering, &mut entry);
                     bytes = bytes.saturating_add(vector.len() + entry.len());
                 }
             }
@@ -253,7 +253,7 @@ impl MemtableIndexes {
     }
 
     /// Returns whether the memtable has the entries of the index with this name and signature.
-    pub(crate) fn has(&self, name: &str, signature: &str) -> bool {
+    pub fn has(&self, name: &str, signature: &str) -> bool {
         self.names.iter().any(|(own, of)| own == name && of == signature)
     }
 

@@ -36,8 +36,10 @@ mod memory;
 mod merge;
 mod only_rows;
 mod partition;
+mod partition_writer;
 mod range_tombstones;
 mod reader;
+mod row_change;
 mod row_format;
 mod rows_in_place;
 mod scan;
@@ -146,13 +148,15 @@ impl Memtable {
 
     /// Returns the bytes of memory that structure and contents take.
     pub fn memory_bytes(&self) -> usize {
-        self.store.borrow().memory_bytes() + self.heap_bytes.get() + self.index_memory_bytes()
+        let of_indexes = self.with_indexes(MemtableIndexes::memory_bytes).unwrap_or(0);
+        self.store.borrow().memory_bytes() + self.heap_bytes.get() + of_indexes
     }
 
     /// Returns the bytes of memory in use, without free blocks. A flush makes this memory
     /// available.
     pub fn used_bytes(&self) -> usize {
-        self.store.borrow().used_bytes() + self.heap_bytes.get() + self.index_used_bytes()
+        let of_indexes = self.with_indexes(MemtableIndexes::used_bytes).unwrap_or(0);
+        self.store.borrow().used_bytes() + self.heap_bytes.get() + of_indexes
     }
 
     /// Returns whether a trie has reached 5/8 of its own limit (4 GiB of structure and contents),
@@ -172,7 +176,8 @@ impl Memtable {
     /// Returns the bytes of the largest trie.
     #[inline]
     fn fullest_bytes(&self) -> usize {
-        self.store.borrow().fullest_bytes().max(self.index_fullest_bytes())
+        let of_indexes = self.with_indexes(MemtableIndexes::fullest_bytes).unwrap_or(0);
+        self.store.borrow().fullest_bytes().max(of_indexes)
     }
 
     /// Returns the minima and counts that the flush needs.

@@ -23,8 +23,8 @@ impl Memtable {
     pub fn memory(&self) -> MemtableMemory {
         let (store, statistics) = (self.store.borrow(), self.statistics.borrow());
         let slots = store.content_count() * size_of::<Content>();
-        let used = store.used_bytes() + self.index_used_bytes();
-        let free = (store.memory_bytes() + self.index_memory_bytes()).saturating_sub(used);
+        let used = self.used_bytes() - self.heap_bytes.get();
+        let free = self.memory_bytes().saturating_sub(self.used_bytes());
         MemtableMemory {
             partitions: statistics.partitions,
             rows: statistics.rows,

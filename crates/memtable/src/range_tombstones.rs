@@ -5,17 +5,13 @@
 //! deletion before the first and behind the last is live. A new range adds boundaries at its two
 //! ends and raises the deletions between them.
 
-use bytes::Bytes;
-use espalier_mutation::{
-    ClusteringBound, DeletionTime, RangeTombstone, encoding::body::put_values, path,
-    schema::TableMetadata,
-};
+use espalier_mutation::{DeletionTime, RangeTombstone, path};
 use espalier_trie::cursor::Direction;
 
 use super::{
-    Memtable,
     content::{Boundary, Content},
-    store::{PartitionView, StoreFull, StorePartition},
+    partition_writer::PartitionWriter,
+    store::{PartitionView, StoreFull},
 };
 
 /// Returns the deletion in force behind the last boundary of a partition before `at` (or at it, if
@@ -37,23 +33,22 @@ pub(super) fn deletion_before(
     DeletionTime::LIVE
 }
 
-impl Memtable {
+impl PartitionWriter<'_> {
     pub(super) fn add_range_tombstone(
-        &self,
-        table: &TableMetadata,
-        partition: &mut StorePartition<'_>,
+        &mut self,
         tombstone: &RangeTombstone,
     ) -> Result<(), StoreFull> {
+        let (comparator, format) = (self.table.comparator(), self.memtable.format);
         let mut start = Vec::new();
-        path::put_bound(table.comparator(), &tombstone.start, &mut start);
+        path::put_bound(comparator, &tombstone.start, &mut start);
         let mut end = Vec::new();
-        path::put_bound(table.comparator(), &tombstone.end, &mut end);
+        path::put_bound(comparator, &tombstone.end, &mut end);
         if start >= end || tombstone.deletion.is_live() {
             return Ok(());
         }
         let range = (start.clone(), end.clone());
-        let before = deletion_before(partition.subtrie(), &start, false);
-        let within = within(partition.subtrie(), &start, &end);
+        let before = deletion_before(self.partition.subtrie(), &start, false);
+        let within = within(self.partition.subtrie(), &start, &end);
         // The old deletion in force at the present step, and the new one behind the last boundary
         // that stays.
         let (mut old, mut last) = (before, before);
@@ -62,7 +57,7 @@ impl Memtable {
         if within.first().is_none_or(|(key, _)| *key != start) {
             let after = old.max(tombstone.deletion);
             if after != last {
-                let kept_values = self.kept_values(&tombstone.start);
+                let kept_values = format.kept_values(&tombstone.start);
                 put.push((start, Boundary { after, kept_values }));
                 last = after;
             }
@@ -80,37 +75,30 @@ impl Memtable {
             last = after;
         }
         if !end_stands && old != last {
-            put.push((end, Boundary { after: old, kept_values: self.kept_values(&tombstone.end) }));
+            put.push((
+                end,
+                Boundary { after: old, kept_values: format.kept_values(&tombstone.end) },
+            ));
         }
         // If the trie becomes full half-way, a part of this deletion is in place and no older one
         // is lost: each step, from the end to the start, raises the deletion behind one boundary.
         // Boundaries that say the same as the one before them are removed only after that.
-        self.has_boundaries.set(true);
+        self.memtable.has_boundaries.set(true);
         let mut key = vec![path::DELETIONS];
         for (path, boundary) in put.into_iter().rev() {
             key.truncate(1);
             key.extend_from_slice(&path);
-            self.put_counted(partition, &key, Content::Boundary(boundary))?;
+            self.put(&key, Content::Boundary(boundary))?;
         }
         for path in &gone {
             key.truncate(1);
             key.extend_from_slice(path);
-            self.remove_counted(partition, &key)?;
+            self.remove(&key)?;
         }
-        if self.covers(tombstone.deletion) {
-            let _ = self.cover(partition, range.0, range.1);
+        if self.memtable.statistics.borrow().is_covered_by(tombstone.deletion) {
+            let _ = self.cover(range.0, range.1);
         }
         Ok(())
-    }
-
-    /// Returns the bound's values as written, if its path does not preserve them.
-    fn kept_values(&self, bound: &ClusteringBound) -> Option<Box<Bytes>> {
-        if self.format.is_exact || bound.values.is_empty() {
-            return None;
-        }
-        let mut bytes = Vec::new();
-        put_values(&bound.values, &mut bytes);
-        Some(Box::new(bytes.into()))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Clustering, DecoratedKey, DeletionTime, PartitionHeader, Row,
+    Clustering, ClusteringBound, DecoratedKey, DeletionTime, PartitionHeader, Row,
     encoding::body::{BodyReader, put_values},
     pack_row, path,
     reconcile::remove_dropped,
@@ -97,14 +97,32 @@ impl RowFormat {
     /// Appends the bytes that are stored for a row or static row: the values that its path does not
     /// preserve, and its packed form.
     pub fn store_row(self, row: &Row, out: &mut Vec<u8>) {
-        if !self.is_exact {
-            let start = out.len();
-            out.extend_from_slice(&[0; 4]);
-            put_values(&row.clustering.values, out);
-            let length = (out.len() - start - 4) as u32;
-            out[start..start + 4].copy_from_slice(&length.to_le_bytes());
-        }
+        self.keep(&row.clustering.values, out);
         pack_row(row, out);
+    }
+
+    /// Appends the clustering values that the path of a row does not preserve, as they precede the
+    /// packed row.
+    #[inline]
+    pub(super) fn keep<V: AsRef<[u8]>>(self, values: &[Option<V>], out: &mut Vec<u8>) {
+        if self.is_exact {
+            return;
+        }
+        let start = out.len();
+        out.extend_from_slice(&[0; 4]);
+        put_values(values, out);
+        let length = (out.len() - start - 4) as u32;
+        out[start..start + 4].copy_from_slice(&length.to_le_bytes());
+    }
+
+    /// Returns the values of a bound as written, if its path does not preserve them.
+    pub(super) fn kept_values(self, bound: &ClusteringBound) -> Option<Box<Bytes>> {
+        if self.is_exact || bound.values.is_empty() {
+            return None;
+        }
+        let mut bytes = Vec::new();
+        put_values(&bound.values, &mut bytes);
+        Some(Box::new(bytes.into()))
     }
 }
 

@@ -2,8 +2,8 @@
 //! docs/formats/statistics.md.
 
 use espalier_mutation::{
-    CellRef, ColumnRef, DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, RowContent,
-    schema::ColumnId,
+    CellRef, ColumnRef, DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, PartitionUpdate,
+    RowContent, schema::ColumnId,
 };
 
 /// The minima, the maximum and the columns of all writes, including overwritten ones, and counts of
@@ -49,6 +49,22 @@ impl MemtableStatistics {
     pub fn has_column(&self, id: ColumnId) -> bool {
         let word = self.columns.get(id.0 as usize / 64).copied().unwrap_or(0);
         word & (1 << (id.0 % 64)) != 0
+    }
+
+    /// Returns whether a deletion is at least as new as all that was written.
+    pub(crate) fn is_covered_by(&self, deletion: DeletionTime) -> bool {
+        !deletion.is_live() && deletion.marked_for_delete_at >= self.maximum_timestamp
+    }
+
+    /// Adds the deletions and rows of an update, without their numbers.
+    #[inline]
+    pub(crate) fn add_update(&mut self, update: &PartitionUpdate) {
+        self.add_wide_deletion(update.deletion);
+        update.static_row.iter().for_each(|row| self.add_row(row));
+        update.rows.iter().for_each(|row| self.add_row(row));
+        for tombstone in &update.range_tombstones {
+            self.add_wide_deletion(tombstone.deletion);
+        }
     }
 
     /// Adds the deletion of a partition or range.

@@ -19,9 +19,9 @@
 use espalier_mutation::{Direction, PackedRow, path};
 
 use super::{
-    Memtable,
     content::Content,
-    store::{Entries, PartitionView, StoreFull, StorePartition},
+    partition_writer::PartitionWriter,
+    store::{Entries, PartitionView, StoreFull},
     walk::walk_direction,
 };
 
@@ -98,33 +98,29 @@ fn neighbour<'a>(
     }
 }
 
-impl Memtable {
+impl PartitionWriter<'_> {
     /// Splits the run around `at`, because a row that is not dead is about to be written there.
     #[inline]
-    pub(super) fn leave_run(
-        &self,
-        partition: &mut StorePartition<'_>,
-        at: &[u8],
-    ) -> Result<(), StoreFull> {
-        if self.has_runs.get() { self.split_run(partition, at) } else { Ok(()) }
+    pub(super) fn leave_run(&mut self, at: &[u8]) -> Result<(), StoreFull> {
+        if self.memtable.has_runs.get() { self.split_run(at) } else { Ok(()) }
     }
 
-    fn split_run(&self, partition: &mut StorePartition<'_>, at: &[u8]) -> Result<(), StoreFull> {
-        let Some((start, end)) = run_before(partition.subtrie(), at) else { return Ok(()) };
+    fn split_run(&mut self, at: &[u8]) -> Result<(), StoreFull> {
+        let Some((start, end)) = run_before(self.partition.subtrie(), at) else { return Ok(()) };
         if end.as_slice() < at {
             return Ok(());
         }
-        let before = neighbour(partition.subtrie(), Direction::Reverse, at);
+        let before = neighbour(self.partition.subtrie(), Direction::Reverse, at);
         match before {
-            Some((before, _)) if before > start => self.put_run(partition, &start, &before)?,
-            _ => self.remove_run(partition, &start)?,
+            Some((before, _)) if before > start => self.put_run(&start, &before)?,
+            _ => self.remove_run(&start)?,
         }
         // From here on a failure leaves no wrong run, only a missing one.
-        let behind = neighbour(partition.subtrie(), Direction::Forward, at);
+        let behind = neighbour(self.partition.subtrie(), Direction::Forward, at);
         if let Some((behind, _)) = behind
             && behind < end
         {
-            let _ = self.put_run(partition, &behind, &end);
+            let _ = self.put_run(&behind, &end);
         }
         Ok(())
     }
@@ -132,17 +128,13 @@ impl Memtable {
     /// Adds a dead row that was written at `at` to a run, or makes a run of it and its dead
     /// neighbours.
     #[cold]
-    pub(super) fn join_run(
-        &self,
-        partition: &mut StorePartition<'_>,
-        at: &[u8],
-    ) -> Result<(), StoreFull> {
-        let is_exact = self.format.is_exact;
+    pub(super) fn join_run(&mut self, at: &[u8]) -> Result<(), StoreFull> {
+        let is_exact = self.memtable.format.is_exact;
         let is_dead = |content: &Content| {
             let bytes = content.row_bytes().unwrap_or_default();
             is_dead(super::row_format::split_stored(is_exact, bytes).1)
         };
-        let view = partition.subtrie();
+        let view = self.partition.subtrie();
         if !view.get(at).is_some_and(is_dead) {
             return Ok(());
         }
@@ -171,20 +163,15 @@ impl Memtable {
             return Ok(());
         }
         if let Some(absorbed) = absorbed {
-            self.remove_run(partition, &absorbed)?;
+            self.remove_run(&absorbed)?;
         }
-        self.put_run(partition, &start, &end)
+        self.put_run(&start, &end)
     }
 
     /// Makes a run of the range from `start` to `end`, over which a deletion was written that is at
     /// least as new as everything in the memtable.
-    pub(super) fn cover(
-        &self,
-        partition: &mut StorePartition<'_>,
-        mut start: Vec<u8>,
-        mut end: Vec<u8>,
-    ) -> Result<(), StoreFull> {
-        let view = partition.subtrie();
+    pub(super) fn cover(&mut self, mut start: Vec<u8>, mut end: Vec<u8>) -> Result<(), StoreFull> {
+        let view = self.partition.subtrie();
         let mut rows = view.entries(walk_direction(Direction::Forward));
         rows.seek(start.as_slice().max(&[path::FIRST_ROW]));
         for _ in 0..MIN_COVERED_ROWS {
@@ -209,28 +196,19 @@ impl Memtable {
             end = end.max(last);
         }
         for gone in absorbed.iter().filter(|gone| **gone != start) {
-            self.remove_run(partition, gone)?;
+            self.remove_run(gone)?;
         }
-        self.put_run(partition, &start, &end)
+        self.put_run(&start, &end)
     }
 
-    fn put_run(
-        &self,
-        partition: &mut StorePartition<'_>,
-        start: &[u8],
-        end: &[u8],
-    ) -> Result<(), StoreFull> {
-        self.put_counted(partition, &run_key(start), Content::row(&[], end))?;
-        self.has_runs.set(true);
+    fn put_run(&mut self, start: &[u8], end: &[u8]) -> Result<(), StoreFull> {
+        self.put(&run_key(start), Content::row(&[], end))?;
+        self.memtable.has_runs.set(true);
         Ok(())
     }
 
-    fn remove_run(
-        &self,
-        partition: &mut StorePartition<'_>,
-        start: &[u8],
-    ) -> Result<(), StoreFull> {
-        self.remove_counted(partition, &run_key(start))
+    fn remove_run(&mut self, start: &[u8]) -> Result<(), StoreFull> {
+        self.remove(&run_key(start))
     }
 }
 

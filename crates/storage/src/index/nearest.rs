@@ -89,7 +89,10 @@ impl NearestPlaces {
     ) -> Option<Self> {
         let memtables: Vec<Rc<Memtable>> =
             view.memtables().filter(|memtable| !memtable.is_empty()).cloned().collect();
-        if !memtables.iter().all(|memtable| memtable.has_index(index, signature)) {
+        let has_index = |memtable: &Rc<Memtable>| {
+            memtable.with_indexes(|indexes| indexes.has(index, signature)) == Some(true)
+        };
+        if !memtables.iter().all(has_index) {
             return None;
         }
         let mut files = Vec::with_capacity(view.sstables.len());

@@ -72,7 +72,7 @@ pub(super) fn open(
     let name: Rc<str> = index.into();
     let mut sources = Vec::new();
     for memtable in view.memtables().filter(|memtable| !memtable.is_empty()) {
-        if !memtable.has_index(index, signature) {
+        if memtable.with_indexes(|indexes| indexes.has(index, signature)) != Some(true) {
             return None;
         }
         sources.push(EntrySource::Memory(MemoryEntries {

@@ -43,7 +43,8 @@ pub(crate) fn check_index_entries<'a>(
     let mut bytes = 0_usize;
     for (table, update) in indexed {
         let (metadata, memtable) = (table.metadata(), table.memtable());
-        bytes = bytes.saturating_add(memtable.index_entry_bytes(&metadata, update));
+        let of_update = memtable.with_indexes(|indexes| indexes.entry_bytes(&metadata, update));
+        bytes = bytes.saturating_add(of_update.unwrap_or(0));
         if bytes > max_bytes {
             return Err(StorageError::Unstorable(format!(
                 "the entries of this write in the secondary indexes of {}.{} take {bytes} bytes \
