@@ -175,11 +175,11 @@ impl Table {
             (format!("c = {}", ROWS - 1), last),
         ] {
             let name = &self.name;
-            let before = self.node.database().store().metrics().index_reads;
+            let before = self.node.database().store().metrics().reads.by_index;
             let count = format!("SELECT count(*) FROM {KEYSPACE}.{name} WHERE {condition}");
             let QueryResult::Rows(found) = self.node.query(&count).await? else { continue };
             let found = found.content.last_chunk().copied().map_or(0, u64::from_be_bytes);
-            let by_index = self.node.database().store().metrics().index_reads - before;
+            let by_index = self.node.database().store().metrics().reads.by_index - before;
             if found != expected || by_index == 0 {
                 return Err(BenchError::Wrong(format!(
                     "{condition}: {found} of {expected} rows, {by_index} reads by index"

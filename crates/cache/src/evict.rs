@@ -24,8 +24,35 @@ const ROOM_PART: usize = 64;
 const REMOVED_AT_ONCE: usize = 32;
 /// Retired blocks that are freed in one step.
 const FREED_AT_ONCE: u32 = 256;
+/// Maximum number of calls of [`Inner::make_room`] after a move of the border between rows and
+/// pages. If readers retain so much memory that usage stays above the limit, later insertions
+/// continue the eviction.
+const MAX_TURNS: usize = 1 << 14;
 
 impl RowCache {
+    /// Moves the border between rows and pages towards the side that evicts too early, and evicts
+    /// rows if their limit is lower now. The caller calls this every second.
+    pub async fn split_memory(&self) {
+        let is_lower = {
+            let inner = &mut *self.0.borrow_mut();
+            let returned = std::mem::take(&mut inner.ghosts.returned);
+            inner.memory.move_border(returned)
+        };
+        if !is_lower {
+            return;
+        }
+        for _ in 0..MAX_TURNS {
+            {
+                let mut inner = self.0.borrow_mut();
+                if !inner.is_over(0) || inner.trie.is_empty() {
+                    break;
+                }
+                inner.make_room();
+            }
+            maybe_yield().await;
+        }
+    }
+
     pub(super) fn new_number(&self) -> u32 {
         let mut inner = self.0.borrow_mut();
         inner.next_number += 1;
@@ -87,13 +114,13 @@ impl RowCache {
 impl Inner {
     /// Returns whether `more` additional bytes would exceed the limit.
     pub(super) fn is_over(&self, more: usize) -> bool {
-        self.used_bytes() + more > self.limit_bytes
+        self.used_bytes() + more > self.memory.limit_bytes
     }
 
     /// Returns whether an insertion may cause evictions. Data that no reader has asked for is then
     /// not added.
     pub(super) fn is_short_of_room(&self) -> bool {
-        self.is_over(self.limit_bytes / ROOM_PART * 2)
+        self.is_over(self.memory.limit_bytes / ROOM_PART * 2)
     }
 
     /// Advances the clock hand by one step if memory is short. Each insertion calls this once. A
@@ -102,13 +129,13 @@ impl Inner {
     /// entry is inserted or used meanwhile, repeated calls eventually return `false`.
     pub(super) fn make_room(&mut self) -> bool {
         self.settle();
-        if !self.is_over(self.limit_bytes / ROOM_PART) {
+        if !self.is_over(self.memory.limit_bytes / ROOM_PART) {
             return false;
         }
         self.trie.free_retired(FREED_AT_ONCE);
         // While readers retain much, evictions free no memory until these readers end, and
         // everything would be evicted in vain.
-        if self.trie.is_empty() || self.kept_bytes() > self.limit_bytes / KEPT_PART {
+        if self.trie.is_empty() || self.kept_bytes() > self.memory.limit_bytes / KEPT_PART {
             return false;
         }
         let victims = self.eviction_ages.victims();

@@ -54,9 +54,9 @@ impl<V: CacheView> CachedPartition<V> {
         let (Some(gap), Some(mut range)) = (self.gap.take(), self.range.take()) else {
             return Ok(());
         };
-        let wanted = self.next_fill.saturating_sub(1).max(1);
-        self.next_fill = (self.next_fill * 4).min(MAX_FILL);
-        self.filled_bytes = 0;
+        let wanted = self.fill.next.saturating_sub(1).max(1);
+        self.fill.next = (self.fill.next * 4).min(MAX_FILL);
+        self.fill.bytes = 0;
         let direction = self.view.direction();
         let position = self.bound_at(&range.at)?;
         let mut disk = match self.disk.take() {
@@ -91,10 +91,10 @@ impl<V: CacheView> CachedPartition<V> {
             self.trace_deletion(&mut range, disk.open)?;
             match fragment {
                 Unfiltered::Row(row) => {
-                    self.misses += 1;
+                    self.rows.misses += 1;
                     self.filler().add_row(&range.at, &place, disk.open, &row).await;
                     // The row waits in the buffer whether or not it was added to the cache.
-                    self.filled_bytes += row.page_bytes();
+                    self.fill.bytes += row.page_bytes();
                     self.buffer.push_back(Unfiltered::Row(row));
                 }
                 Unfiltered::Marker(marker) => {

@@ -77,6 +77,7 @@ pub use view::CacheView;
 use entry::{Entry, Owner};
 use eviction_ages::EvictionAges;
 use ghost_list::GhostList;
+use memory_split::SharedMemory;
 
 /// The counters and the content of a row cache, under the names of ScyllaDB's metrics.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -151,20 +152,9 @@ struct Inner {
     /// Bytes on the heap of the entries of the current state, without entries that only readers of
     /// older states retain.
     live_heap_bytes: usize,
-    /// The present limit of the cache's memory; `max_bytes` is the largest limit that the cache may
-    /// get.
-    limit_bytes: usize,
-    max_bytes: usize,
+    memory: SharedMemory,
     /// The ghost list: rows that were evicted lately.
     ghosts: GhostList,
-    /// The page cache's count of pages that were read again soon after their eviction, when the
-    /// border was last moved.
-    pages_returned: u64,
-    pages: PageCache,
-    /// The budget of rows and pages together.
-    budget_bytes: usize,
-    /// The number of bytes that was last reported to the page cache as used by rows.
-    reported_bytes: usize,
     /// Allocates memory chunks ahead of need, for all tries of the shard.
     memtables: MemtableBudget,
     eviction_ages: EvictionAges,
@@ -190,16 +180,11 @@ impl RowCache {
     ) -> Self {
         Self(Rc::new(RefCell::new(Inner {
             trie: InMemoryTrie::with_chunk_pool(memtables.chunk_pool().clone()),
-            pages,
-            budget_bytes,
-            reported_bytes: 0,
+            memory: SharedMemory::new(limit_bytes.min(MAX_BYTES), pages, budget_bytes),
             memtables,
             owner: Owner::new(),
             live_heap_bytes: 0,
-            limit_bytes: limit_bytes.min(MAX_BYTES),
-            max_bytes: limit_bytes.min(MAX_BYTES),
             ghosts: GhostList::new(limit_bytes.min(MAX_BYTES)),
-            pages_returned: 0,
             eviction_ages: EvictionAges::default(),
             clock_hand: Vec::new(),
             next_number: 0,
@@ -214,7 +199,7 @@ impl RowCache {
         let inner = self.0.borrow();
         RowCacheMetrics {
             used_bytes: inner.used_bytes() as u64,
-            limit_bytes: inner.limit_bytes as u64,
+            limit_bytes: inner.memory.limit_bytes as u64,
             ..inner.metrics
         }
     }
@@ -223,8 +208,8 @@ impl RowCache {
     /// the cache off for tables that are created or altered later.
     pub fn set_limit(&self, limit_bytes: usize) {
         let mut inner = self.0.borrow_mut();
-        inner.limit_bytes = limit_bytes.min(MAX_BYTES);
-        inner.max_bytes = inner.limit_bytes;
+        inner.memory.limit_bytes = limit_bytes.min(MAX_BYTES);
+        inner.memory.max_bytes = inner.memory.limit_bytes;
         // Memory that no reader retains any more must not count as retained.
         inner.trie.free_retired(u32::MAX);
         // Readers may retain evicted entries, so the loop ends when the hand stands still or has
@@ -247,29 +232,19 @@ impl RowCache {
 
     /// Returns whether the cache is off, so that it can hold nothing.
     pub fn is_off(&self) -> bool {
-        self.0.borrow().max_bytes == 0
+        self.0.borrow().memory.max_bytes == 0
     }
 }
 
 /// The memory that a trie's pointers can address, less the memory that an insertion needs.
 const MAX_BYTES: usize = 7 << 29;
 
-/// The cache reports its used bytes to the page cache in portions of 1/256 of the limit.
-const SETTLED_PART: usize = 256;
-
-/// The upper bound of such a portion: 512 KiB are some hundred pages, which the page cache evicts
-/// at once, within a tenth of a millisecond.
-const MAX_SETTLED_BYTES: usize = 512 << 10;
-
 impl Inner {
     /// If the used bytes have changed by more than a portion, lets the page cache use the memory
     /// that rows do not use, and refills the chunk pool.
     fn settle(&mut self) {
         let used = self.used_bytes();
-        let portion = (self.limit_bytes / SETTLED_PART).min(MAX_SETTLED_BYTES);
-        if used.abs_diff(self.reported_bytes) > portion {
-            self.reported_bytes = used;
-            self.pages.set_budget(self.budget_bytes.saturating_sub(used));
+        if self.memory.report(used) {
             self.memtables.refill_chunk_pool();
         }
     }

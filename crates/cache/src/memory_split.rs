@@ -9,46 +9,60 @@
 //! by 1/32 of the rows' maximum. In the end both sides evict too early equally often, as they would
 //! in one common order. The two lists follow ARC (N. Megiddo and D. Modha, FAST 2003).
 
-use espalier_runtime::{file::PAGE_BYTES, maybe_yield};
-
-use super::{Inner, RowCache};
+use espalier_runtime::file::PAGE_BYTES;
+use espalier_sstable::PageCache;
 
 /// Rows keep at least 1/8 of their maximum.
 const MIN_PART: usize = 8;
 /// The border moves by at most 1/32 of the rows' maximum in one step.
 const STEP_PART: usize = 32;
-/// Maximum number of calls of [`Inner::make_room`] in one step. If readers retain so much memory
-/// that usage stays above the limit, later insertions continue the eviction.
-const MAX_TURNS: usize = 1 << 14;
+/// The cache reports its used bytes to the page cache in portions of 1/256 of the limit.
+const SETTLED_PART: usize = 256;
 
-impl RowCache {
-    /// Moves the border between rows and pages towards the side that evicts too early, and evicts
-    /// rows if their limit is lower now. The caller calls this every second.
-    pub async fn split_memory(&self) {
-        if !self.0.borrow_mut().move_border() {
-            return;
-        }
-        for _ in 0..MAX_TURNS {
-            {
-                let mut inner = self.0.borrow_mut();
-                if !inner.is_over(0) || inner.trie.is_empty() {
-                    break;
-                }
-                inner.make_room();
-            }
-            maybe_yield().await;
-        }
-    }
+/// The upper bound of such a portion: 512 KiB are some hundred pages, which the page cache evicts
+/// at once, within a tenth of a millisecond.
+const MAX_SETTLED_BYTES: usize = 512 << 10;
+
+/// The memory that rows and the pages of the page cache share.
+pub(super) struct SharedMemory {
+    /// The present limit of the row cache's memory; `max_bytes` is the largest limit that the row
+    /// cache may get.
+    pub(super) limit_bytes: usize,
+    pub(super) max_bytes: usize,
+    /// The page cache's count of pages that were read again soon after their eviction, when the
+    /// border was last moved.
+    pages_returned: u64,
+    pages: PageCache,
+    /// The budget of rows and pages together.
+    budget_bytes: usize,
+    /// The number of bytes that was last reported to the page cache as used by rows.
+    reported_bytes: usize,
 }
 
-impl Inner {
-    /// Moves the border by one step. Returns `true` if the limit of the rows is lower now.
-    fn move_border(&mut self) -> bool {
+impl SharedMemory {
+    pub(super) fn new(max_bytes: usize, pages: PageCache, budget_bytes: usize) -> Self {
+        let limit_bytes = max_bytes;
+        Self { limit_bytes, max_bytes, pages_returned: 0, pages, budget_bytes, reported_bytes: 0 }
+    }
+
+    /// Reports to the page cache the memory that rows use, once it has changed by a portion.
+    /// Returns whether it has.
+    #[inline]
+    pub(super) fn report(&mut self, used_bytes: usize) -> bool {
+        let portion = (self.limit_bytes / SETTLED_PART).min(MAX_SETTLED_BYTES);
+        let has_changed = used_bytes.abs_diff(self.reported_bytes) > portion;
+        if has_changed {
+            self.reported_bytes = used_bytes;
+            self.pages.set_budget(self.budget_bytes.saturating_sub(used_bytes));
+        }
+        has_changed
+    }
+
+    /// Moves the border by one step. `of_rows` is the number of rows that were evicted too early.
+    /// Returns `true` if the limit of the rows is lower now.
+    pub(super) fn move_border(&mut self, of_rows: u64) -> bool {
         let pages = self.pages.returned();
-        let (of_rows, of_pages) = (
-            std::mem::take(&mut self.ghosts.returned),
-            pages - std::mem::replace(&mut self.pages_returned, pages),
-        );
+        let of_pages = pages - std::mem::replace(&mut self.pages_returned, pages);
         // Bloom filters reduce the rows' maximum in proportion. Below 1/32 of the budget, they
         // reduce only the pages.
         let of_filters = self.pages.pinned_bytes() as f64 / self.budget_bytes.max(1) as f64;

@@ -53,14 +53,26 @@ pub struct CachedPartition<V: CacheView> {
     /// nothing of the rest of the partition.
     is_from_files: bool,
     pub(super) buffer: VecDeque<Unfiltered>,
-    pub(super) next_fill: usize,
-    /// Bytes of the fragments that the present fill has read.
-    pub(super) filled_bytes: usize,
+    pub(super) fill: FillSize,
     pub(super) gap: Option<Gap>,
     pub(super) disk: Option<Disk<V::Stream>>,
+    pub(super) rows: RowCounts,
+    dead_rows: DeadRows,
+}
+
+/// The size of the fills of the buffer.
+pub(super) struct FillSize {
+    /// The number of fragments that the next fill reads.
+    pub(super) next: usize,
+    /// Bytes of the fragments that the present fill has read.
+    pub(super) bytes: usize,
+}
+
+/// The rows that a stream has returned.
+#[derive(Default)]
+pub(super) struct RowCounts {
     hits: u64,
     pub(super) misses: u64,
-    dead_rows: DeadRows,
 }
 
 /// The slice in progress: the paths of the position reached and of the far bound, and the deletion
@@ -103,12 +115,10 @@ impl<V: CacheView> CachedPartition<V> {
             snapshot: None,
             is_from_files: false,
             buffer: VecDeque::new(),
-            next_fill: wanted.saturating_add(1).clamp(MIN_FILL, MAX_FILL),
-            filled_bytes: 0,
+            fill: FillSize { next: wanted.saturating_add(1).clamp(MIN_FILL, MAX_FILL), bytes: 0 },
             gap: None,
             disk: None,
-            hits: 0,
-            misses: 0,
+            rows: RowCounts::default(),
             dead_rows,
         };
         trace_look(&header);
@@ -220,9 +230,9 @@ impl<V: CacheView> CachedPartition<V> {
         partition: Subtrie<'a, Entry>,
         use_entry: &mut impl FnMut(&'a Entry),
     ) -> Result<(), CacheError> {
-        let wanted = self.next_fill;
-        self.next_fill = (wanted * 4).min(MAX_FILL);
-        self.filled_bytes = 0;
+        let wanted = self.fill.next;
+        self.fill.next = (wanted * 4).min(MAX_FILL);
+        self.fill.bytes = 0;
         let before = self.buffer.len();
         // Limits the positions passed, because positions between rows may add no fragment.
         let mut steps = MAX_FILL;
@@ -245,7 +255,7 @@ impl<V: CacheView> CachedPartition<V> {
     }
 
     pub(super) fn is_filled(&self, wanted: usize) -> bool {
-        self.buffer.len() >= wanted || self.filled_bytes >= MAX_FILL_BYTES
+        self.buffer.len() >= wanted || self.fill.bytes >= MAX_FILL_BYTES
     }
 
     fn enter_slice(&self) -> Range {
@@ -281,7 +291,7 @@ impl<V: CacheView> CachedPartition<V> {
         let open = std::mem::replace(&mut range.open, deletion);
         let direction = self.view.direction();
         let marker = RangeTombstoneMarker::of_change(position, open, deletion, direction);
-        self.filled_bytes += range.at.len();
+        self.fill.bytes += range.at.len();
         self.buffer.push_back(Unfiltered::Marker(marker));
         Ok(())
     }
@@ -341,7 +351,7 @@ impl<V: CacheView> CachedPartition<V> {
         place: &[u8],
         entry: &Entry,
     ) -> Result<(DeletionTime, Option<Row>), CacheError> {
-        self.filled_bytes += place.len() + entry.row_bytes().len();
+        self.fill.bytes += place.len() + entry.row_bytes().len();
         let table = self.view.table();
         let row = if entry.is_row() {
             Some(self.access.cache.format().row_of(table, place, entry.row_bytes())?)
@@ -368,7 +378,7 @@ impl<V: CacheView> CachedPartition<V> {
                 };
             }
             self.trace_deletion(range, deletion)?;
-            self.hits += 1;
+            self.rows.hits += 1;
             self.buffer.push_back(Unfiltered::Row(row));
         }
         range.at = place;
@@ -387,7 +397,7 @@ impl<V: CacheView> CachedPartition<V> {
 impl<V: CacheView> Drop for CachedPartition<V> {
     fn drop(&mut self) {
         self.release_snapshot();
-        let (hits, misses, has_missed) = (self.hits, self.misses, self.disk.is_some());
+        let (hits, misses, has_missed) = (self.rows.hits, self.rows.misses, self.disk.is_some());
         if let Some(scan) = &self.access.scan
             && has_missed
         {

@@ -284,7 +284,7 @@ impl Inner {
     /// Returns whether a row of this length in bytes is too large for the cache, wherever it comes
     /// from (rule 18). Static rows count as rows.
     pub(super) fn is_too_large(&self, row_bytes: usize) -> bool {
-        row_bytes > self.limit_bytes / MAX_ROW_PART
+        row_bytes > self.memory.limit_bytes / MAX_ROW_PART
     }
 
     /// Adds an entry where there is none. Nothing is evicted for it: callers make room before they

@@ -54,7 +54,7 @@ impl TableCache {
     }
 
     fn scanned_bytes(&self) -> usize {
-        (self.cache.0.borrow().limit_bytes / SCANNED_PART).max(MIN_SCANNED_BYTES)
+        (self.cache.0.borrow().memory.limit_bytes / SCANNED_PART).max(MIN_SCANNED_BYTES)
     }
 }
 

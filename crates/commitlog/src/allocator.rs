@@ -20,8 +20,8 @@ pub(super) async fn run(shared: Rc<Shared>) {
         remove_obsolete(&shared).await;
         let (is_closing, is_queued) = {
             let state = shared.state.borrow();
-            let room = state.live.len() < shared.configuration.maximum_segments();
-            (state.is_closing, state.ready.is_none() && room)
+            let room = state.segments.live.len() < shared.configuration.maximum_segments();
+            (state.is_closing, state.segments.ready.is_none() && room)
         };
         if is_closing {
             return;
@@ -43,16 +43,16 @@ async fn make_ready(shared: &Shared) -> bool {
     // so the log must keep the segment's discarded intervals (`CommitLog::oldest_on_disk`).
     let recycled = {
         let mut state = shared.state.borrow_mut();
-        let recycled = state.recyclable.pop_front();
-        state.being_recycled = recycled.as_ref().map(|(id, _)| *id);
-        state.being_made = Some(id);
+        let recycled = state.segments.recyclable.pop_front();
+        state.segments.being_recycled = recycled.as_ref().map(|(id, _)| *id);
+        state.segments.being_made = Some(id);
         recycled
     };
     let file = recycled.as_ref().map(|(_, path)| path);
     let made = Segment::create(&shared.file_system, &shared.configuration, id, file).await;
     let counters = &shared.counters;
     let mut state = shared.state.borrow_mut();
-    (state.being_made, state.being_recycled) = (None, None);
+    (state.segments.being_made, state.segments.being_recycled) = (None, None);
     let success = match made {
         Ok(segment) => {
             let counter = match recycled {
@@ -60,7 +60,7 @@ async fn make_ready(shared: &Shared) -> bool {
                 None => &counters.segments_created,
             };
             counter.set(counter.get() + 1);
-            state.ready = Some(Rc::new(segment));
+            state.segments.ready = Some(Rc::new(segment));
             state.allocation_failure = None;
             true
         }
@@ -74,7 +74,7 @@ async fn make_ready(shared: &Shared) -> bool {
             }
             state.allocation_failure = Some(Arc::new(error));
             // The recycled file may still have its old name.
-            state.obsolete.extend(recycled);
+            state.segments.obsolete.extend(recycled);
             false
         }
     };
@@ -88,13 +88,13 @@ async fn make_ready(shared: &Shared) -> bool {
 /// for the next pass, because a restart would read its records.
 async fn remove_obsolete(shared: &Shared) {
     loop {
-        let oldest = shared.state.borrow().obsolete.iter().min().cloned();
+        let oldest = shared.state.borrow().segments.obsolete.iter().min().cloned();
         let Some((id, path)) = oldest else { break };
         let removed = shared.file_system.remove_file(&path).await;
         // Until the file is gone, a restart would read its records, so the segment stays in the
         // list until here.
         let mut state = shared.state.borrow_mut();
-        state.obsolete.retain(|(other, _)| *other != id);
+        state.segments.obsolete.retain(|(other, _)| *other != id);
         match removed {
             Err(error) if !error.is_not_found() => {
                 tracing::warn!(
@@ -102,12 +102,12 @@ async fn remove_obsolete(shared: &Shared) {
                     "commit log: cannot remove an obsolete segment; it takes disk space until a \
                     later attempt succeeds"
                 );
-                state.unremovable.push((id, path));
+                state.segments.unremovable.push((id, path));
             }
             _ => {}
         }
     }
     let mut guard = shared.state.borrow_mut();
     let state = &mut *guard;
-    state.obsolete.append(&mut state.unremovable);
+    state.segments.obsolete.append(&mut state.segments.unremovable);
 }

@@ -40,7 +40,7 @@ impl CommitLog {
         let state = self.shared.state.borrow();
         let failure = state.write_failure.as_ref()?;
         let is_periodic = self.shared.configuration.sync.period().is_some();
-        let is_damaged = state.live.iter().any(|segment| segment.is_damaged.get());
+        let is_damaged = state.segments.live.iter().any(|segment| segment.is_damaged.get());
         (is_damaged && !is_periodic).then(|| failure.clone())
     }
 }

@@ -106,7 +106,7 @@ impl CommitLog {
         let mut state = State::default();
         for (id, path, end) in adopted {
             state.durable = LogPosition { segment: id, offset: end };
-            state.live.push_back(Rc::new(Segment::adopted(id, path, end)));
+            state.segments.live.push_back(Rc::new(Segment::adopted(id, path, end)));
         }
         let log = CommitLog {
             shared: Rc::new(Shared {
@@ -181,7 +181,7 @@ impl CommitLog {
             let with_mappings = needed + mapping_bytes(segment) + MARKER_BYTES;
             u64::from(segment.end.get()) + with_mappings as u64 <= u64::from(size)
         };
-        let segment = match &state.active {
+        let segment = match &state.segments.active {
             Some(active) if fits(active) => active.clone(),
             _ => self.activate(state)?,
         };
@@ -235,18 +235,18 @@ impl CommitLog {
 
     /// Makes the ready segment the active one.
     fn activate(&self, state: &mut State) -> Result<Rc<Segment>, AppendError> {
-        let Some(next) = state.ready.take() else {
+        let Some(next) = state.segments.ready.take() else {
             self.shared.allocator_work.notify_one();
             return Err(match &state.allocation_failure {
                 Some(failure) => AppendError::Failed(CommitLogError::Write(failure.clone())),
                 None => AppendError::NoRoom,
             });
         };
-        state.active = Some(next.clone());
-        state.live.push_back(next.clone());
+        state.segments.active = Some(next.clone());
+        state.segments.live.push_back(next.clone());
         self.shared.allocator_work.notify_one();
         let live_bytes =
-            state.live.len() as u64 * u64::from(self.shared.configuration.segment_bytes);
+            state.segments.live.len() as u64 * u64::from(self.shared.configuration.segment_bytes);
         if live_bytes > self.shared.configuration.total_bytes {
             self.shared.pressure.notify_one();
         }
@@ -281,12 +281,12 @@ impl CommitLog {
     pub fn segment_to_give_up(&self) -> Option<u64> {
         let state = self.shared.state.borrow();
         let configuration = &self.shared.configuration;
-        if let Some(failed) = state.live.iter().rfind(|segment| segment.is_damaged.get()) {
+        if let Some(failed) = state.segments.live.iter().rfind(|segment| segment.is_damaged.get()) {
             return Some(failed.id);
         }
-        let bytes = state.live.len() as u64 * u64::from(configuration.segment_bytes);
-        let oldest = state.live.front().filter(|_| bytes > configuration.total_bytes)?;
-        let is_active = state.active.as_ref().is_some_and(|active| active.id == oldest.id);
+        let bytes = state.segments.live.len() as u64 * u64::from(configuration.segment_bytes);
+        let oldest = state.segments.live.front().filter(|_| bytes > configuration.total_bytes)?;
+        let is_active = state.segments.active.as_ref().is_some_and(|active| active.id == oldest.id);
         (!is_active).then_some(oldest.id)
     }
 
@@ -294,10 +294,15 @@ impl CommitLog {
     /// returns the segment of [`CommitLog::position`], which is a lower limit.
     pub fn oldest_on_disk(&self) -> u64 {
         let state = self.shared.state.borrow();
-        let live = state.live.front().map(|segment| segment.id);
-        let unneeded = state.recyclable.iter().chain(&state.obsolete).chain(&state.unremovable);
+        let live = state.segments.live.front().map(|segment| segment.id);
+        let unneeded = state
+            .segments
+            .recyclable
+            .iter()
+            .chain(&state.segments.obsolete)
+            .chain(&state.segments.unremovable);
         let unneeded = unneeded.map(|(id, _)| *id);
-        let oldest = unneeded.chain(live).chain(state.being_recycled).min();
+        let oldest = unneeded.chain(live).chain(state.segments.being_recycled).min();
         drop(state);
         oldest.unwrap_or_else(|| self.position().segment)
     }
@@ -306,7 +311,7 @@ impl CommitLog {
     /// later records are at or behind this position.
     pub fn position(&self) -> LogPosition {
         let state = self.shared.state.borrow();
-        match state.active.as_ref().or(state.live.back()) {
+        match state.segments.active.as_ref().or(state.segments.live.back()) {
             Some(segment) => LogPosition { segment: segment.id, offset: segment.end.get() },
             None => LogPosition::NONE,
         }
@@ -316,10 +321,11 @@ impl CommitLog {
     /// segment is in use yet.
     pub fn truncation_position(&self) -> LogPosition {
         let state = self.shared.state.borrow();
-        if let Some(active) = &state.active {
+        if let Some(active) = &state.segments.active {
             return LogPosition { segment: active.id, offset: active.end.get() };
         }
-        let next = state.ready.as_ref().map(|ready| ready.id).or(state.being_made);
+        let next =
+            state.segments.ready.as_ref().map(|ready| ready.id).or(state.segments.being_made);
         let segment = next.unwrap_or_else(|| self.shared.ids.load(Ordering::Relaxed));
         LogPosition { segment, offset: 0 }
     }
@@ -337,7 +343,7 @@ impl CommitLog {
     /// Returns the intervals of this log between two positions, one for each segment.
     pub fn intervals(&self, from: LogPosition, to: LogPosition) -> Vec<(LogPosition, LogPosition)> {
         let state = self.shared.state.borrow();
-        between(state.live.iter().map(|segment| segment.id), from, to)
+        between(state.segments.live.iter().map(|segment| segment.id), from, to)
     }
 
     /// Frees the segments before the one with id `oldest_needed`, up to the first segment that is
@@ -350,8 +356,9 @@ impl CommitLog {
         let kept = usize::try_from(kept).unwrap_or(usize::MAX).max(2);
         let mut state = self.shared.state.borrow_mut();
         let mut freed = false;
-        while let Some(segment) = state.live.front().cloned() {
-            let is_active = state.active.as_ref().is_some_and(|active| active.id == segment.id);
+        while let Some(segment) = state.segments.live.front().cloned() {
+            let is_active =
+                state.segments.active.as_ref().is_some_and(|active| active.id == segment.id);
             // The writer still needs a segment with unwritten buffers.
             let is_pending = state.buffers.iter().any(|run| run.segment.id == segment.id)
                 || state.being_written.contains(&segment.id);
@@ -361,13 +368,17 @@ impl CommitLog {
             if state.durable.segment < segment.id && !segment.is_damaged.get() {
                 break; // Written, but not synced yet.
             }
-            state.live.pop_front();
+            state.segments.live.pop_front();
             freed = true;
             let recycle = segment.file.is_some()
                 && !segment.is_damaged.get()
-                && state.live.len() + state.recyclable.len() < kept;
+                && state.segments.live.len() + state.segments.recyclable.len() < kept;
             let file = (segment.id, segment.path.clone());
-            if recycle { state.recyclable.push_back(file) } else { state.obsolete.push(file) }
+            if recycle {
+                state.segments.recyclable.push_back(file)
+            } else {
+                state.segments.obsolete.push(file)
+            }
         }
         drop(state);
         if freed {
@@ -402,10 +413,11 @@ impl CommitLog {
         let paths: Vec<PathBuf> = {
             let mut guard = self.shared.state.borrow_mut();
             let state = &mut *guard;
-            state.active = None;
-            let segments = state.live.drain(..).chain(state.ready.take());
+            state.segments.active = None;
+            let segments = state.segments.live.drain(..).chain(state.segments.ready.take());
             let paths: Vec<PathBuf> = segments.map(|segment| segment.path.clone()).collect();
-            let unneeded = state.recyclable.drain(..).chain(state.obsolete.drain(..));
+            let unneeded =
+                state.segments.recyclable.drain(..).chain(state.segments.obsolete.drain(..));
             paths.into_iter().chain(unneeded.map(|(_, path)| path)).collect()
         };
         for path in paths {
@@ -424,7 +436,7 @@ impl CommitLog {
             failed_sync_batches: counters.failed_sync_batches.get(),
             segments_created: counters.segments_created.get(),
             segments_recycled: counters.segments_recycled.get(),
-            segments: state.live.len() as u64,
+            segments: state.segments.live.len() as u64,
             pending_bytes: state.pending_bytes as u64,
         }
     }

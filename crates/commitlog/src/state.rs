@@ -51,8 +51,9 @@ pub(super) struct Counters {
     pub(super) segments_recycled: Cell<u64>,
 }
 
+/// The segments of a log, from their creation to their removal.
 #[derive(Default)]
-pub(super) struct State {
+pub(super) struct Segments {
     /// All segments that may hold unflushed writes, oldest first. The last one may be `active`.
     pub(super) live: VecDeque<Rc<Segment>>,
     /// The segment that receives appended records.
@@ -69,6 +70,13 @@ pub(super) struct State {
     /// Obsolete segments that could not be removed in this pass. They return to `obsolete` when all
     /// others were tried.
     pub(super) unremovable: Vec<(u64, PathBuf)>,
+    /// Id of the segment that the allocator is creating.
+    pub(super) being_made: Option<u64>,
+}
+
+#[derive(Default)]
+pub(super) struct State {
+    pub(super) segments: Segments,
     /// Write buffers with appended records that the writer has not taken yet.
     pub(super) buffers: Vec<WriteBuffer>,
     pub(super) pending_bytes: usize,
@@ -83,8 +91,6 @@ pub(super) struct State {
     /// Memory of written buffers, kept for reuse.
     pub(super) free_buffers: Vec<Vec<u8>>,
     pub(super) is_closing: bool,
-    /// Id of the segment that the allocator is creating.
-    pub(super) being_made: Option<u64>,
     /// Segments of the sync batch that the writer is writing.
     pub(super) being_written: Vec<u64>,
     /// The sync batch that the writer is writing.

@@ -158,7 +158,7 @@ async fn add_closing_marker(shared: &Shared, progress: &mut Progress) {
     progress.is_marked = true;
     let buffer = {
         let state = shared.state.borrow();
-        let Some(active) = &state.active else { return };
+        let Some(active) = &state.segments.active else { return };
         let offset = active.end.get();
         let end = offset + MARKER_BYTES as u32;
         let is_current = progress.written.as_ref().is_some_and(|(last, _)| last.id == active.id);
@@ -277,8 +277,8 @@ fn abandon(shared: &Shared, segment: &Rc<Segment>, end: u32) {
     segment.is_damaged.set(true);
     segment.end.set(segment.end.get().min(end));
     let mut state = shared.state.borrow_mut();
-    if state.active.as_ref().is_some_and(|active| active.id == segment.id) {
-        state.active = None;
+    if state.segments.active.as_ref().is_some_and(|active| active.id == segment.id) {
+        state.segments.active = None;
     }
 }
 

@@ -1,5 +1,5 @@
-//! Changes one partition of a memtable, and counts the changes. `row_change`, `range_tombstones` and
-//! `tombstone_runs` add the changes of rows, range deletions and runs.
+//! Changes one partition of a memtable, and counts the changes. `row_change`, `range_tombstones`
+//! and `tombstone_runs` add the changes of rows, range deletions and runs.
 
 use espalier_mutation::{DeletionTime, path, schema::TableMetadata};
 

@@ -54,11 +54,14 @@ pub use espalier_memtable::{
 pub use espalier_sstable::{Top, VectorLimits};
 pub use first_failure::FirstFailure;
 pub use guardrails::{Guardrails, Warnings};
-pub use metrics::StorageMetrics;
+pub use metrics::{
+    CompactionMetrics, EmptyRangeMetrics, FlushMetrics, IndexMetrics, ReadMetrics, StorageMetrics,
+    WriteMetrics,
+};
 pub use node::{
-    Batches, ClientEncryption, ClientSession, Compactions, ConnectedClient, Imported, Node, Orphan,
-    Orphans, PastCompaction, SnapshotDetails, SnapshotTable, Snapshots, TableStatistics,
-    TokenRange, ViewBuilds,
+    Batches, ClientEncryption, ClientSession, Compactions, ConnectedClient, FilterSizes, Imported,
+    MemtableSizes, Node, Orphan, Orphans, PartitionSizes, PastCompaction, SnapshotDetails,
+    SnapshotTable, Snapshots, TableStatistics, TokenRange, ViewBuilds,
 };
 pub use read::{FragmentVisitor, Visit};
 pub use recovery::read_segments;

@@ -57,7 +57,8 @@ pub(super) async fn measure(
     }
     node.database().compactions().compact("bench_cache", None, true).await?;
     let mut step = progress.step("each row is read once", rows);
-    let (resident, pages) = (resident_bytes(), node.database().store().metrics().page_cache_bytes);
+    let (resident, pages) =
+        (resident_bytes(), node.database().store().metrics().page_cache.used_bytes);
     let mut first = Round::default();
     let watch = Watch::start();
     for number in 0..rows {
@@ -68,7 +69,8 @@ pub(super) async fn measure(
     first.add(rows, &watch);
     let metrics = node.database().store().row_cache().metrics();
     // Pages take the same memory with and without the row cache.
-    let (now, all_pages) = (resident_bytes(), node.database().store().metrics().page_cache_bytes);
+    let (now, all_pages) =
+        (resident_bytes(), node.database().store().metrics().page_cache.used_bytes);
     let grown = |since: u64, pages: u64| now.saturating_sub(since).saturating_sub(pages);
     let grown_bytes = grown(resident, all_pages.saturating_sub(pages));
     let grown_in_all_bytes = grown(empty, all_pages);

@@ -160,9 +160,9 @@ async fn compact(node: &InProcessNode) -> Result<Compaction, BenchError> {
     let core_s = (process_time() - worked).as_secs_f64();
     let stall_us = take_stall_report().longest_us;
     let after = node.database().store().metrics();
-    let stored_bytes_in = after.compacted_bytes_in - before.compacted_bytes_in;
-    let stored_bytes_out = after.compacted_bytes_out - before.compacted_bytes_out;
-    if after.compactions != before.compactions + 1 || stored_bytes_out == 0 {
+    let stored_bytes_in = after.compactions.bytes_in - before.compactions.bytes_in;
+    let stored_bytes_out = after.compactions.bytes_out - before.compactions.bytes_out;
+    if after.compactions.done != before.compactions.done + 1 || stored_bytes_out == 0 {
         return Err(BenchError::Wrong("there was no compaction".into()));
     }
     Ok(Compaction { elapsed_s, core_s, stall_us, stored_bytes_in, stored_bytes_out })

@@ -153,8 +153,8 @@ impl Contender {
             began: Instant::now(),
             clock: Duration::ZERO,
             core: thread_time(),
-            index: metrics.index_pages,
-            data: metrics.data_pages,
+            index: metrics.page_cache.index,
+            data: metrics.page_cache.data,
             row_hits: metrics.row_cache.row_hits,
         }
     }

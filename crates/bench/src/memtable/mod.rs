@@ -129,7 +129,8 @@ impl Bench<'_> {
         let mut random = Generator::from_seed(arguments.seed);
         let table = self.table(kind, population).await?;
         let (node, record, progress) = (&self.node, &mut self.record, &mut self.progress);
-        let (resident, flushes) = (resident_bytes(), node.database().store().metrics().flushes);
+        let (resident, flushes) =
+            (resident_bytes(), node.database().store().metrics().flushes.done);
 
         let mut step = progress.step(what("write"), count);
         let written = points::write(node, &table, &data, &mut step).await?;
@@ -137,7 +138,7 @@ impl Bench<'_> {
         let resident_bytes = resident_bytes().saturating_sub(resident);
         let memory = node.database().store().memtable_memory(tables::KEYSPACE, &table.name);
         let memory = memory.unwrap_or_default();
-        if node.database().store().metrics().flushes > flushes {
+        if node.database().store().metrics().flushes.done > flushes {
             let reason = format!(
                 "{count} entries are too many: a {kind} memtable came near its own limit and was \
                  flushed"

@@ -155,8 +155,8 @@ impl Shard {
             clock: lap.clock,
             core: lap.core,
             allocations: thread_allocations() - allocations,
-            page_hits: after.page_cache_hits - pages.page_cache_hits,
-            page_reads: after.page_cache_misses - pages.page_cache_misses,
+            page_hits: after.page_cache.hits - pages.page_cache.hits,
+            page_reads: after.page_cache.misses - pages.page_cache.misses,
             instructions: counted.zip(instructions).map(|(after, before)| after - before),
         })
     }

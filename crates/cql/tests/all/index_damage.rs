@@ -61,19 +61,23 @@ fn a_damaged_component_is_left_out_and_built_again() {
         {
             wait_until(async || is_built(&database).await).await;
             let before = database.store().metrics();
-            assert_eq!((before.damaged_indexes, before.failed_index_builds), (0, 0));
+            assert_eq!((before.indexes.damaged, before.indexes.failed_builds), (0, 0));
             let damage = Fault::always(Operation::Read, Effect::FlipBit);
             disk.inject(damage.on_path("SecondaryIndex_"));
             let (count, _) = rows(&processor, query, Some(7)).await;
             assert_eq!(count, 20, "{query}");
             disk.clear_faults();
-            assert_eq!(database.store().metrics().index_reads, before.index_reads, "{query}");
-            assert!(!is_built(&database).await || database.store().metrics().damaged_indexes == 0);
+            assert_eq!(database.store().metrics().reads.by_index, before.reads.by_index, "{query}");
+            assert!(!is_built(&database).await || database.store().metrics().indexes.damaged == 0);
             wait_until(async || is_built(&database).await).await;
-            assert_eq!(database.store().metrics().damaged_indexes, 0);
+            assert_eq!(database.store().metrics().indexes.damaged, 0);
             let (count, _) = rows(&processor, query, None).await;
             assert_eq!(count, 20, "{query}");
-            assert_eq!(database.store().metrics().index_reads, before.index_reads + 1, "{query}");
+            assert_eq!(
+                database.store().metrics().reads.by_index,
+                before.reads.by_index + 1,
+                "{query}"
+            );
             // The next query must meet pages that are not cached.
             database.compactions().compact("k", None, false).await.unwrap();
         }
@@ -104,7 +108,7 @@ fn a_file_that_cannot_be_indexed_does_not_stop_the_others() {
             count
         };
         wait_until(async || components().await == 2).await;
-        wait_until(async || database.store().metrics().failed_index_builds == 1).await;
+        wait_until(async || database.store().metrics().indexes.failed_builds == 1).await;
         assert!(!is_built(&database).await);
         let waiting = "SELECT * FROM system_views.sstable_tasks
             WHERE kind = 'index build failed, waiting' ALLOW FILTERING";
@@ -114,7 +118,7 @@ fn a_file_that_cannot_be_indexed_does_not_stop_the_others() {
         disk.clear_faults();
         database.compactions().compact("k", None, false).await.unwrap();
         assert!(is_built(&database).await);
-        assert_eq!(database.store().metrics().failed_index_builds, 0);
+        assert_eq!(database.store().metrics().indexes.failed_builds, 0);
         assert_eq!(rows(&processor, waiting, None).await.0, 0);
         assert_eq!(rows(&processor, "SELECT k FROM k.t WHERE v = 3", None).await.0, 6);
     });

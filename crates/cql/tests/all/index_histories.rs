@@ -372,7 +372,7 @@ impl TestNode {
 
     /// Crashes the node, and starts it again on the disk as the crash has left it.
     async fn crash(&mut self, seed: u64) {
-        self.by_index += self.database.store().metrics().index_reads;
+        self.by_index += self.database.store().metrics().reads.by_index;
         let disk = self.file_system.simulated_disk().unwrap().crash(seed);
         self.file_system = FileSystem::on(disk);
         (self.database, self.processor) = open(&self.file_system).await;
@@ -498,7 +498,7 @@ async fn run(seed: u64, steps: u64) -> (u64, u64) {
     if !node.is_doomed {
         node.database.shutdown().await.unwrap();
     }
-    (queries, node.by_index + node.database.store().metrics().index_reads)
+    (queries, node.by_index + node.database.store().metrics().reads.by_index)
 }
 
 #[test]

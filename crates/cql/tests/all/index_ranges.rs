@@ -36,8 +36,8 @@ fn a_range_is_passed_a_few_times_or_the_table_is_scanned() {
             let query = format!("SELECT k FROM k.t WHERE {condition} ALLOW FILTERING");
             let (count, _) = rows(&processor, &query, Some(page_size)).await;
             let after = database.store().metrics();
-            let passed = after.index_entries_passed - before.index_entries_passed;
-            (count, passed, after.index_reads - before.index_reads)
+            let passed = after.reads.passed_entries - before.reads.passed_entries;
+            (count, passed, after.reads.by_index - before.reads.by_index)
         };
         // The range has 450 rows. Each pass collects eight times as many rows as the pass before.
         // Each of three passes reads all entries of the range.

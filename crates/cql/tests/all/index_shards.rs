@@ -79,11 +79,11 @@ fn a_query_by_index_unites_the_shards() {
         }
         let table = database.store().schema().table("k", "indexed").cloned().unwrap();
         assert!(database.has_built_indexes(&table).await);
-        let before = database.store().metrics().index_reads;
+        let before = database.store().metrics().reads.by_index;
         compare(&processor).await;
         write_rows(&processor).await;
         compare(&processor).await;
-        database.store().metrics().index_reads - before
+        database.store().metrics().reads.by_index - before
     });
     assert!(by_index > 20, "{by_index} reads of the first shard by index");
 }

@@ -230,7 +230,7 @@ async fn run(seed: u64, steps: u64) -> (u64, u64) {
             0 => database.flush("h", None).await.unwrap(),
             1 => database.compactions().compact("h", None, true).await.unwrap(),
             2 if history.below(4) == 0 => {
-                by_index += database.store().metrics().index_reads;
+                by_index += database.store().metrics().reads.by_index;
                 let disk = file_system.simulated_disk().unwrap().crash(seed + step);
                 file_system = FileSystem::on(disk);
                 (database, processor) = open(&file_system).await;
@@ -256,7 +256,7 @@ async fn run(seed: u64, steps: u64) -> (u64, u64) {
             _ => execute(&processor, &history.write()).await,
         }
     }
-    by_index += database.store().metrics().index_reads;
+    by_index += database.store().metrics().reads.by_index;
     database.shutdown().await.unwrap();
     (queries, by_index)
 }

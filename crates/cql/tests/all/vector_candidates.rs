@@ -66,8 +66,8 @@ fn expected(vectors: &[Vec<f32>], query: &[f32], limit: usize) -> Vec<f32> {
 /// Returns the number of reads since `before`. Panics if a read was not by an index.
 fn index_reads(database: &Node, before: &StorageMetrics) -> u64 {
     let now = database.store().metrics();
-    let by_index = now.index_reads - before.index_reads;
-    assert_eq!(now.reads - before.reads, by_index, "a read went past the index");
+    let by_index = now.reads.by_index - before.reads.by_index;
+    assert_eq!(now.reads.all - before.reads.all, by_index, "a read went past the index");
     by_index
 }
 
@@ -173,8 +173,8 @@ fn a_pass_of_several_chunks_searches_once() {
         assert_eq!(keys.collect::<Vec<_>>(), (0..60).collect::<Vec<_>>());
         assert_eq!(count, 60);
         assert!(index_reads(&database, &before) >= 2);
-        let compared = database.store().metrics().index_entries_passed;
-        assert_eq!(compared - before.index_entries_passed, 90);
+        let compared = database.store().metrics().reads.passed_entries;
+        assert_eq!(compared - before.reads.passed_entries, 90);
     });
 }
 

@@ -75,11 +75,11 @@ fn a_damaged_component_of_vectors_is_left_out_and_built_again() {
                 disk.inject(damage.on_path("SecondaryIndex_"));
                 assert_eq!(nearest(&processor).await, [68, 69, 70, 71, 72]);
                 disk.clear_faults();
-                assert_eq!(database.store().metrics().index_reads, before.index_reads);
+                assert_eq!(database.store().metrics().reads.by_index, before.reads.by_index);
                 wait_until_built(&database).await;
-                assert_eq!(database.store().metrics().damaged_indexes, 0);
+                assert_eq!(database.store().metrics().indexes.damaged, 0);
                 assert_eq!(nearest(&processor).await, [68, 69, 70, 71, 72]);
-                assert_eq!(database.store().metrics().index_reads, before.index_reads + 1);
+                assert_eq!(database.store().metrics().reads.by_index, before.reads.by_index + 1);
                 // The next query must meet pages that are not cached.
                 database.compactions().compact("k", None, false).await.unwrap();
             }

@@ -121,7 +121,7 @@ impl TestNode {
 
     /// Crashes the node, and starts it again on the disk as the crash has left it.
     async fn crash(&mut self, seed: u64) {
-        self.by_index += self.database.store().metrics().index_reads;
+        self.by_index += self.database.store().metrics().reads.by_index;
         let disk = self.file_system.simulated_disk().unwrap().crash(seed);
         self.file_system = FileSystem::on(disk);
         (self.database, self.processor) = open(&self.file_system, self.limits).await;
@@ -268,7 +268,7 @@ async fn run(seed: u64, steps: u64, limits: VectorLimits) -> (Hits, u64, u64) {
             }
         }
     }
-    let by_index = node.by_index + node.database.store().metrics().index_reads;
+    let by_index = node.by_index + node.database.store().metrics().reads.by_index;
     node.database.shutdown().await.unwrap();
     (hits, queries, by_index)
 }

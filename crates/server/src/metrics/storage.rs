@@ -18,48 +18,48 @@ pub(crate) fn samples(metrics: &StorageMetrics, shard: usize, samples: &mut Vec<
 }
 
 fn requests_and_flushes(metrics: &StorageMetrics, samples: &mut ShardSamples<'_>) {
-    samples.counter("scylla_database_total_writes", metrics.writes, "Mutations applied.");
-    samples.counter("scylla_database_total_reads", metrics.reads, "Reads of rows and ranges.");
+    samples.counter("scylla_database_total_writes", metrics.writes.all, "Mutations applied.");
+    samples.counter("scylla_database_total_reads", metrics.reads.all, "Reads of rows and ranges.");
     samples.counter(
         "espalier_index_reads",
-        metrics.index_reads,
+        metrics.reads.by_index,
         "Reads that secondary indexes answered.",
     );
     samples.counter(
         "espalier_index_entries_passed",
-        metrics.index_entries_passed,
+        metrics.reads.passed_entries,
         "Index entries that searches for ranges of values have passed.",
     );
     samples.gauge(
         "espalier_index_components_damaged",
-        metrics.damaged_indexes,
+        metrics.indexes.damaged,
         "Components of secondary indexes that are left out because of damage.",
     );
     samples.gauge(
         "espalier_index_builds_failed",
-        metrics.failed_index_builds,
+        metrics.indexes.failed_builds,
         "SSTables for which the last build of their index entries failed.",
     );
-    samples.counter("espalier_flushes", metrics.flushes, "Memtables written to SSTables.");
-    samples.counter("espalier_flushes_failed", metrics.failed_flushes, "Flushes that failed.");
+    samples.counter("espalier_flushes", metrics.flushes.done, "Memtables written to SSTables.");
+    samples.counter("espalier_flushes_failed", metrics.flushes.failed, "Flushes that failed.");
     samples.counter(
         "espalier_flushed_bytes",
-        metrics.flushed_bytes,
+        metrics.flushes.bytes,
         "Memory of the memtables that were flushed.",
     );
     samples.counter(
         "espalier_flushes_delayed",
-        metrics.delayed_flushes,
+        metrics.flushes.delayed,
         "Flushes that waited because compactions could not keep up.",
     );
     samples.counter(
         "espalier_flushes_delayed_us",
-        metrics.flush_delay_us,
+        metrics.flushes.delay_us,
         "Microseconds that flushes waited because compactions could not keep up.",
     );
     samples.counter(
         "espalier_writes_slowed",
-        metrics.slowed_writes,
+        metrics.writes.slowed,
         "Writes that waited because flushes could not keep up.",
     );
 }
@@ -67,12 +67,12 @@ fn requests_and_flushes(metrics: &StorageMetrics, samples: &mut ShardSamples<'_>
 fn empty_ranges(metrics: &StorageMetrics, samples: &mut ShardSamples<'_>) {
     samples.gauge(
         "espalier_empty_ranges",
-        metrics.empty_ranges,
+        metrics.empty_ranges.ranges,
         "Ranges of tables without a visible row in the empty-range caches.",
     );
     samples.counter(
         "espalier_empty_range_skips",
-        metrics.empty_range_skips,
+        metrics.empty_ranges.skips,
         "Times that a read skipped a range of the empty-range caches.",
     );
 }
@@ -80,38 +80,38 @@ fn empty_ranges(metrics: &StorageMetrics, samples: &mut ShardSamples<'_>) {
 fn compactions(metrics: &StorageMetrics, samples: &mut ShardSamples<'_>) {
     samples.gauge(
         "scylla_compaction_manager_compactions",
-        metrics.running_compactions,
+        metrics.compactions.running,
         "Compactions that are running.",
     );
     samples.gauge(
         "scylla_compaction_manager_pending_compactions",
-        metrics.pending_compactions,
+        metrics.compactions.pending,
         "Compactions that the strategies want and that have not started.",
     );
-    samples.gauge("espalier_compaction_score", metrics.compaction_score, "Score: SSTables that may hold one partition beyond the number that the strategy aims at, maximum over tables.");
+    samples.gauge("espalier_compaction_score", metrics.compactions.score, "Score: SSTables that may hold one partition beyond the number that the strategy aims at, maximum over tables.");
     samples.counter(
         "scylla_compaction_manager_completed_compactions",
-        metrics.compactions,
+        metrics.compactions.done,
         "Compactions that were completed.",
     );
     samples.counter(
         "scylla_compaction_manager_failed_compactions",
-        metrics.failed_compactions,
+        metrics.compactions.failed,
         "Compactions that failed.",
     );
     samples.counter(
         "espalier_compactions_stopped",
-        metrics.stopped_compactions,
+        metrics.compactions.stopped,
         "Compactions that were stopped by request.",
     );
     samples.counter(
         "espalier_compacted_bytes_read",
-        metrics.compacted_bytes_in,
+        metrics.compactions.bytes_in,
         "Bytes of Data.db, as stored, that compactions have read.",
     );
     samples.counter(
         "espalier_compacted_bytes_written",
-        metrics.compacted_bytes_out,
+        metrics.compactions.bytes_out,
         "Bytes of Data.db, as stored, that compactions have written.",
     );
 }
@@ -130,15 +130,19 @@ fn memtables_and_sstables(metrics: &StorageMetrics, samples: &mut ShardSamples<'
 fn page_cache(metrics: &StorageMetrics, samples: &mut ShardSamples<'_>) {
     samples.counter(
         "espalier_page_cache_hits",
-        metrics.page_cache_hits,
+        metrics.page_cache.hits,
         "Pages and chunks of SSTables that look-ups found in memory.",
     );
     samples.counter(
         "espalier_page_cache_misses",
-        metrics.page_cache_misses,
+        metrics.page_cache.misses,
         "Pages and chunks of SSTables that look-ups had to read.",
     );
-    samples.gauge("espalier_page_cache_bytes", metrics.page_cache_bytes, "Memory of cached pages.");
+    samples.gauge(
+        "espalier_page_cache_bytes",
+        metrics.page_cache.used_bytes,
+        "Memory of cached pages.",
+    );
     samples.gauge(
         "scylla_sstables_bloom_filter_memory_size",
         metrics.filter_bytes,
@@ -203,12 +207,12 @@ fn row_cache(metrics: &StorageMetrics, samples: &mut ShardSamples<'_>) {
 fn disk_reads(metrics: &StorageMetrics, samples: &mut ShardSamples<'_>) {
     samples.counter(
         "espalier_index_read_bytes",
-        metrics.index_pages.read_bytes,
+        metrics.page_cache.index.read_bytes,
         "Bytes of indexes of SSTables that were read from the disk.",
     );
     samples.counter(
         "espalier_data_read_bytes",
-        metrics.data_pages.read_bytes,
+        metrics.page_cache.data.read_bytes,
         "Bytes of Data.db that were read from the disk.",
     );
 }

@@ -84,7 +84,7 @@ pub struct PageCacheMetrics {
     /// Pages that were evicted.
     pub evictions: u64,
     /// Bytes held, including bookkeeping.
-    pub used_bytes: usize,
+    pub used_bytes: u64,
     /// Pages held.
     pub pages: usize,
     /// Counters of all index files.
@@ -169,7 +169,7 @@ impl PageCache {
             misses: index.misses + data.misses,
             shared_reads: self.0.shared_reads.get(),
             evictions: table.evictions(),
-            used_bytes: table.used_bytes(),
+            used_bytes: table.used_bytes() as u64,
             pages: table.len(),
             index,
             data,

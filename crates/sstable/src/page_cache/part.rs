@@ -26,14 +26,6 @@ pub struct PartMetrics {
 }
 
 impl PartMetrics {
-    /// Adds the counters of another shard.
-    pub fn add(&mut self, other: &PartMetrics) {
-        self.hits += other.hits;
-        self.misses += other.misses;
-        self.reads += other.reads;
-        self.read_bytes += other.read_bytes;
-    }
-
     /// Returns the difference to an earlier state.
     pub fn since(&self, before: &PartMetrics) -> PartMetrics {
         PartMetrics {

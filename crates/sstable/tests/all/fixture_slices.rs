@@ -99,7 +99,7 @@ fn slices_equal_those_of_a_full_read() {
             let reader = block_on(open).unwrap_or_else(|error| panic!("{name}: {error}"));
             checked += block_on(check(&reader, &name, tries))
                 .unwrap_or_else(|error| panic!("{name}: {error}"));
-            assert!(cache.metrics().used_bytes <= *budget);
+            assert!(cache.metrics().used_bytes <= *budget as u64);
         }
     }
     println!("{checked} slices compared");

@@ -75,7 +75,7 @@ pub use import::Imported;
 pub use logged_batch::Batches;
 pub use orphans::{Orphan, Orphans};
 pub use snapshots::{SnapshotDetails, SnapshotTable, Snapshots};
-pub use table_statistics::TableStatistics;
+pub use table_statistics::{FilterSizes, MemtableSizes, PartitionSizes, TableStatistics};
 pub use views::ViewBuilds;
 pub use virtual_tables::{ClientEncryption, ClientSession, ConnectedClient};
 

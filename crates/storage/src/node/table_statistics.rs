@@ -6,7 +6,10 @@ use espalier_runtime::maybe_yield;
 use espalier_sstable::{BytesOnDisk, SSTable, versions::Version};
 
 use super::Node;
-use crate::{compaction::pending_of, table::Table};
+use crate::{
+    compaction::pending_of,
+    table::{Table, TableView},
+};
 
 /// Statistics of a table on all shards. The shards count at slightly different moments.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -29,35 +32,55 @@ pub struct TableStatistics {
     pub compressed_bytes: u64,
     /// Bytes of the compressed Data.db files before compression.
     pub uncompressed_bytes: u64,
-    /// Bytes of the filters on disk.
-    pub filter_bytes: u64,
-    /// Bytes of memory of the filters. Each shard has its own filter of a shared SSTable.
-    pub filter_memory_bytes: u64,
-    /// Lower end of the histogram bucket of the smallest partition in an SSTable, in bytes before
-    /// compression.
-    pub min_partition_bytes: u64,
-    /// Mean of the partition sizes, each taken as the upper end of its bucket.
-    pub mean_partition_bytes: u64,
-    /// Upper end of the histogram bucket of the largest partition in an SSTable, in bytes before
-    /// compression.
-    pub max_partition_bytes: u64,
+    /// The filters of the SSTables.
+    pub filters: FilterSizes,
+    /// The sizes of the partitions in SSTables.
+    pub partition_sizes: PartitionSizes,
     /// Partitions in the SSTables and memtables. A partition that is in several of them counts
     /// several times.
     pub partitions_estimate: u64,
-    /// Bytes of memory of the memtables, including memtables in a flush.
-    pub memtable_bytes: u64,
-    /// Bytes of `memtable_bytes` that rows, partitions and range deletions take.
-    pub memtable_content_bytes: u64,
-    /// Memtables that are being flushed or wait for their flush.
-    pub pending_flushes: u64,
-    /// Partitions in the memtables.
-    pub memtable_partitions: u64,
-    /// Rows in the memtables, without static rows.
-    pub memtable_rows: u64,
+    /// The memtables, including memtables in a flush.
+    pub memtables: MemtableSizes,
     /// Running compactions.
     pub running_compactions: u64,
     /// Compactions that the strategy wants and that have not started.
     pub pending_compactions: u64,
+}
+
+/// The sizes of a table's Bloom filters.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct FilterSizes {
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Bytes of memory. Each shard has its own filter of a shared SSTable.
+    pub memory_bytes: u64,
+}
+
+/// The sizes of a table's partitions in SSTables, in bytes before compression, as the histograms of
+/// the SSTables have them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct PartitionSizes {
+    /// Lower end of the bucket of the smallest partition.
+    pub min_bytes: u64,
+    /// Mean of the sizes, each taken as the upper end of its bucket.
+    pub mean_bytes: u64,
+    /// Upper end of the bucket of the largest partition.
+    pub max_bytes: u64,
+}
+
+/// The sizes of a table's memtables.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MemtableSizes {
+    /// Bytes of memory.
+    pub bytes: u64,
+    /// Bytes of `bytes` that rows, partitions and range deletions take.
+    pub content_bytes: u64,
+    /// Partitions.
+    pub partitions: u64,
+    /// Rows, without static rows.
+    pub rows: u64,
+    /// Memtables that are being flushed or wait for their flush.
+    pub pending_flushes: u64,
 }
 
 /// The statistics of a table on one shard.
@@ -134,26 +157,32 @@ async fn part_of(node: &Node, table: &Rc<Table>) -> Part {
         table: metadata.name.clone(),
         running_compactions: table.compactions.running().len() as u64,
         pending_compactions: pending_of(node.store(), table) as u64,
-        pending_flushes: view.flushing.len() as u64,
+        memtables: sizes_of(&view),
         sstables_by_level: vec![0; table.compaction_strategy().levels().unwrap_or(0)],
         ..TableStatistics::default()
     };
-    for memtable in view.memtables() {
-        let memory = memtable.memory();
-        sums.memtable_bytes += memtable.memory_bytes() as u64;
-        sums.memtable_content_bytes += memory.content_bytes;
-        sums.memtable_partitions += memory.partitions;
-        sums.memtable_rows += memory.rows;
-    }
     let version = node.store().tables.features_of(table).version;
     let mut sstables = BTreeMap::new();
     for sstable in view.sstables.iter() {
         let filter = sstable.reader().bloom_filter();
-        sums.filter_memory_bytes += filter.map_or(0, |filter| filter.memory_size() as u64);
+        sums.filters.memory_bytes += filter.map_or(0, |filter| filter.memory_size() as u64);
         let facts = Facts::of(node, sstable, version).await;
         sstables.insert(sstable.descriptor().to_string(), facts);
     }
     Part { sstables, sums }
+}
+
+fn sizes_of(view: &TableView) -> MemtableSizes {
+    let pending_flushes = view.flushing.len() as u64;
+    let mut sizes = MemtableSizes { pending_flushes, ..MemtableSizes::default() };
+    for memtable in view.memtables() {
+        let memory = memtable.memory();
+        sizes.bytes += memtable.memory_bytes() as u64;
+        sizes.content_bytes += memory.content_bytes;
+        sizes.partitions += memory.partitions;
+        sizes.rows += memory.rows;
+    }
+    sizes
 }
 
 async fn parts_here(node: &Node) -> Vec<Part> {
@@ -169,25 +198,25 @@ impl Part {
     fn add(&mut self, other: Part) {
         self.sstables.extend(other.sstables);
         let (sums, more) = (&mut self.sums, other.sums);
-        sums.filter_memory_bytes += more.filter_memory_bytes;
-        sums.memtable_bytes += more.memtable_bytes;
-        sums.memtable_content_bytes += more.memtable_content_bytes;
-        sums.pending_flushes += more.pending_flushes;
-        sums.memtable_partitions += more.memtable_partitions;
-        sums.memtable_rows += more.memtable_rows;
+        sums.filters.memory_bytes += more.filters.memory_bytes;
+        sums.memtables.bytes += more.memtables.bytes;
+        sums.memtables.content_bytes += more.memtables.content_bytes;
+        sums.memtables.partitions += more.memtables.partitions;
+        sums.memtables.rows += more.memtables.rows;
+        sums.memtables.pending_flushes += more.memtables.pending_flushes;
         sums.running_compactions += more.running_compactions;
         sums.pending_compactions += more.pending_compactions;
     }
 
     fn finish(self) -> TableStatistics {
         let Self { sstables, sums } = self;
-        let mut all = TableStatistics { partitions_estimate: sums.memtable_partitions, ..sums };
+        let mut all = TableStatistics { partitions_estimate: sums.memtables.partitions, ..sums };
         let (mut least, mut size_sum, mut size_count) = (None, 0u128, 0u64);
         for facts in sstables.into_values() {
             all.sstables += 1;
             all.sstable_bytes += facts.bytes.all;
             all.max_sstable_bytes = all.max_sstable_bytes.max(facts.bytes.all);
-            all.filter_bytes += facts.bytes.filter;
+            all.filters.bytes += facts.bytes.filter;
             all.old_sstables += u64::from(facts.is_old);
             // Higher levels count as the last one, as for the strategy.
             if let Some(last) = all.sstables_by_level.len().checked_sub(1) {
@@ -199,14 +228,14 @@ impl Part {
             }
             all.partitions_estimate += facts.partitions;
             let sizes = facts.partition_sizes;
-            all.max_partition_bytes = all.max_partition_bytes.max(sizes.largest);
+            all.partition_sizes.max_bytes = all.partition_sizes.max_bytes.max(sizes.largest);
             least = least.into_iter().chain(sizes.least).min();
             size_sum = size_sum.saturating_add(sizes.sum);
             size_count = size_count.saturating_add(sizes.count);
         }
-        all.min_partition_bytes = least.unwrap_or(0);
+        all.partition_sizes.min_bytes = least.unwrap_or(0);
         let mean = size_sum / u128::from(size_count.max(1));
-        all.mean_partition_bytes = u64::try_from(mean).unwrap_or(u64::MAX);
+        all.partition_sizes.mean_bytes = u64::try_from(mean).unwrap_or(u64::MAX);
         all
     }
 }

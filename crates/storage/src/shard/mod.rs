@@ -59,7 +59,7 @@ use espalier_sstable::{PointScratch, versions::Version};
 use uuid::Uuid;
 
 pub(crate) use caches::keep_memory_split;
-pub(crate) use counters::add;
+pub(crate) use counters::{Counters, add};
 pub(crate) use flush_estimate::FlushProgress;
 pub(crate) use index_room::check_index_entries;
 pub(crate) use install::{FoundTable, FoundTables};
@@ -80,7 +80,6 @@ pub(crate) use write_pace::run as run_write_pace;
 
 use crate::{SharedStorage, StorageConfiguration, StorageError, turns::Turns};
 use caches::Caches;
-use counters::Counters;
 use look_ahead::LookAheadBuffers;
 
 /// The store of one shard.

@@ -110,7 +110,7 @@ fn a_compaction_that_runs_takes_another_limit_at_once() {
         database.compactions().set_throughput(0).await;
         assert_eq!(database.compactions().bytes_per_second(), None);
         compaction.await.unwrap();
-        assert_eq!(database.store().metrics().compactions, 1);
+        assert_eq!(database.store().metrics().compactions.done, 1);
         let settings = espalier_storage::system::table("system_views", "settings");
         let shown = show(&settings, &read_all(&database, &settings).await);
         assert!(format!("{shown:?}").contains("0MiB/s"), "{shown:?}");

@@ -35,7 +35,7 @@ async fn write_file(database: &Node, number: usize) {
 pub async fn wait_for(database: &Node, compactions: u64, failures: u64) {
     for _ in 0..1_000_000 {
         let metrics = database.store().metrics();
-        if (metrics.compactions, metrics.failed_compactions) == (compactions, failures) {
+        if (metrics.compactions.done, metrics.compactions.failed) == (compactions, failures) {
             return;
         }
         yield_now().await;

@@ -77,7 +77,7 @@ fn clusterings(rows: &[Row]) -> Vec<i32> {
 async fn find(database: &Node, command: ReadCommand) -> (Vec<i32>, u64) {
     let looked = || {
         let metrics = database.store().metrics();
-        metrics.page_cache_hits + metrics.page_cache_misses
+        metrics.page_cache.hits + metrics.page_cache.misses
     };
     let before = looked();
     let result = database.read(command).await.unwrap();

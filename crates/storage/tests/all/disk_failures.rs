@@ -134,9 +134,9 @@ fn a_table_that_cannot_be_flushed_keeps_no_other_from_it() {
             database.apply(one).await.unwrap();
         }
         let metrics = database.store().metrics();
-        assert!(metrics.flushes >= 3 && metrics.sstables >= 3, "{metrics:?}");
+        assert!(metrics.flushes.done >= 3 && metrics.sstables >= 3, "{metrics:?}");
         disk.clear_faults();
-        let failed = metrics.failed_flushes;
+        let failed = metrics.flushes.failed;
         assert!(failed >= 1);
         // The flush is retried within a second or two.
         for _ in 0..100 {
@@ -184,7 +184,7 @@ fn a_flush_that_fails_is_tried_again_and_loses_nothing() {
         database.flush("ks", None).await.unwrap();
         let sstables = database.store().metrics().sstables;
         assert!(sstables >= 1);
-        assert!(database.store().metrics().failed_flushes >= 4);
+        assert!(database.store().metrics().flushes.failed >= 4);
         let shown = show(&narrow, &read_all(&database, &narrow).await);
         assert_eq!(shown.len(), 2);
     });

@@ -57,11 +57,11 @@ fn a_store_alone_replays_its_log_after_a_crash() {
     block_on(async {
         let store = embed::open(&file_system, "embedded").await.unwrap();
         assert_eq!(embed::count(&store).await.unwrap(), 9);
-        assert_eq!(store.metrics().replayed, 8);
+        assert_eq!(store.metrics().writes.replayed, 8);
         store.close().await.unwrap();
         assert!(matches!(embed::write(&store, 1, 10).await, Err(StorageError::ShuttingDown)));
         let store = embed::open(&file_system, "embedded").await.unwrap();
-        assert_eq!((embed::count(&store).await.unwrap(), store.metrics().replayed), (9, 0));
+        assert_eq!((embed::count(&store).await.unwrap(), store.metrics().writes.replayed), (9, 0));
     });
 }
 

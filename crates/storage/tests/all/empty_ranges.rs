@@ -125,7 +125,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
         for reader in readers {
             reader.await;
         }
-        passes = database.store().metrics().empty_range_skips;
+        passes = database.store().metrics().empty_ranges.skips;
         espalier_runtime::preempt::force_yields(None);
     });
     passes
@@ -313,15 +313,15 @@ fn who_follows_is_done_at_a_static_row() {
         loop {
             time::sleep(std::time::Duration::from_millis(200)).await;
             let metrics = database.store().metrics();
-            if metrics.empty_ranges > 0 && metrics.empty_range_skips == passes {
+            if metrics.empty_ranges.ranges > 0 && metrics.empty_ranges.skips == passes {
                 break;
             }
-            passes = metrics.empty_range_skips;
+            passes = metrics.empty_ranges.skips;
             assert!(Instant::now() < deadline, "{passes} passes, and more all the time");
         }
         // One range from the start of the table to the first static row, and one from the last
         // deletion to the next static row.
-        assert!((1..=2).contains(&database.store().metrics().empty_ranges));
+        assert!((1..=2).contains(&database.store().metrics().empty_ranges.ranges));
     });
 }
 
@@ -343,7 +343,7 @@ fn what_has_expired_is_there_for_a_clock_behind() {
         for _ in 0..3 {
             assert!(database.read(late.clone()).await.unwrap().partitions.is_empty());
         }
-        assert!(database.store().metrics().empty_ranges > 0);
+        assert!(database.store().metrics().empty_ranges.ranges > 0);
         for direction in [Direction::Forward, Direction::Reverse] {
             let early = ReadCommand { direction, ..whole(&table) };
             assert_eq!(database.read(early).await.unwrap().partitions[0].rows.len(), 200);
@@ -377,7 +377,7 @@ fn imports_and_other_columns_forget_ranges() {
             for _ in 0..3 {
                 read_all(&database, &narrow).await;
             }
-            assert!(database.store().metrics().empty_ranges > 0);
+            assert!(database.store().metrics().empty_ranges.ranges > 0);
         };
         learn().await;
         assert!(read_all(&database, &narrow).await.partitions.is_empty());
@@ -387,12 +387,12 @@ fn imports_and_other_columns_forget_ranges() {
             Ok(Some(with_tables(schema, vec![table])))
         };
         assert!(database.change_schema(change).await.unwrap().unwrap());
-        assert_eq!(database.store().metrics().empty_ranges, 0);
+        assert_eq!(database.store().metrics().empty_ranges.ranges, 0);
         let narrow = table(&database, "narrow");
         for _ in 0..3 {
             read_all(&database, &narrow).await;
         }
-        assert!(database.store().metrics().empty_ranges > 0);
+        assert!(database.store().metrics().empty_ranges.ranges > 0);
         database.import("ks", "narrow", Some(backup)).await.unwrap();
         assert_eq!(read_all(&database, &narrow).await.partitions.len(), 1);
     });

@@ -24,13 +24,13 @@ fn a_flush_under_way_is_not_followed_by_one_of_what_came_meanwhile() {
         for number in 0..200 {
             write(&format!("first {number}")).await;
         }
-        let flushes = database.store().metrics().flushes;
+        let flushes = database.store().metrics().flushes.done;
         let other = database.clone();
         let flush = spawn_local(async move { other.flush("ks", None).await });
         preempt::yield_now().await;
         write("meanwhile").await;
         let mut looks = 0;
-        while database.store().metrics().flushes == flushes {
+        while database.store().metrics().flushes.done == flushes {
             clock.advance(Duration::from_secs(1));
             looks += 1;
             preempt::yield_now().await;
@@ -40,7 +40,7 @@ fn a_flush_under_way_is_not_followed_by_one_of_what_came_meanwhile() {
         for _ in 0..1000 {
             preempt::yield_now().await;
         }
-        assert_eq!(database.store().metrics().flushes, flushes + 1);
+        assert_eq!(database.store().metrics().flushes.done, flushes + 1);
         assert_eq!(database.store().metrics().sstables, 1);
         preempt::force_every_yield(false);
     });

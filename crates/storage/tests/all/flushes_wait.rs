@@ -63,25 +63,29 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         let before = database.store().metrics();
         // Two long compactions and a short one. A fourth one may read at most a quarter of the
         // bytes of the short one, and none is so short.
-        assert_eq!(before.running_compactions, 3);
+        assert_eq!(before.compactions.running, 3);
         // The pause is 20 ms for each file beyond 48. From one second on, it doubles with each
         // further dozen.
-        assert_eq!(before.compaction_score, FILES as u64 - 3, "size-tiered leaves three of a size");
-        let more = before.compaction_score as f64 - 48.0;
+        assert_eq!(
+            before.compactions.score,
+            FILES as u64 - 3,
+            "size-tiered leaves three of a size"
+        );
+        let more = before.compactions.score as f64 - 48.0;
         let pause_s = 0.02 * more.min(50.0) * ((more - 50.0).max(0.0) / 12.0).exp2();
         let pause = Duration::from_secs_f64(pause_s);
 
         write(&database, "wide", 1, 10).await;
         write(&database, "narrow", 600, 2000).await;
-        assert_eq!(database.store().metrics().delayed_flushes, 0);
+        assert_eq!(database.store().metrics().flushes.delayed, 0);
         time::sleep(pause.mul_f64(0.7)).await;
         let meanwhile = database.store().metrics();
-        assert_eq!(meanwhile.delayed_flushes, 0);
-        assert_eq!(meanwhile.flushes, before.flushes + 1, "the other table's");
+        assert_eq!(meanwhile.flushes.delayed, 0);
+        assert_eq!(meanwhile.flushes.done, before.flushes.done + 1, "the other table's");
         time::sleep(pause.mul_f64(0.4) + Duration::from_millis(100)).await;
         let metrics = database.store().metrics();
-        assert_eq!((metrics.delayed_flushes, metrics.flushes), (1, before.flushes + 2));
-        let waited = Duration::from_micros(metrics.flush_delay_us + 1);
+        assert_eq!((metrics.flushes.delayed, metrics.flushes.done), (1, before.flushes.done + 2));
+        let waited = Duration::from_micros(metrics.flushes.delay_us + 1);
         assert!((pause..pause.mul_f64(1.1)).contains(&waited), "{pause:?} {metrics:?}");
 
         // Once the compactions have caught up no flush waits, and a wait under way ends early.
@@ -89,8 +93,8 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         database.compactions().set_throughput(0).await;
         time::sleep(Duration::from_millis(1500)).await;
         let metrics = database.store().metrics();
-        assert!(metrics.compaction_score < 48, "{metrics:?}");
-        assert!(metrics.flushes >= before.flushes + 3, "{metrics:?}");
+        assert!(metrics.compactions.score < 48, "{metrics:?}");
+        assert!(metrics.flushes.done >= before.flushes.done + 3, "{metrics:?}");
         assert_eq!(read_all(&database, &table(&database, "narrow")).await.partitions.len(), 700);
     });
 }
@@ -113,17 +117,17 @@ fn no_flush_waits_for_compactions_that_fail() {
         let fault = Fault::always(Operation::Create, Effect::NoSpace).on_path("_txn_");
         fall_behind(&database, || disk.inject(fault)).await;
         let before = database.store().metrics();
-        assert!(before.failed_compactions > 0 && before.running_compactions == 0, "{before:?}");
+        assert!(before.compactions.failed > 0 && before.compactions.running == 0, "{before:?}");
 
         write(&database, "narrow", 600, 2000).await;
         time::sleep(Duration::from_millis(500)).await;
         let metrics = database.store().metrics();
-        assert_eq!((metrics.delayed_flushes, metrics.flushes), (0, before.flushes + 1));
+        assert_eq!((metrics.flushes.delayed, metrics.flushes.done), (0, before.flushes.done + 1));
 
         // The compactions are retried after half a minute.
         disk.clear_faults();
         time::sleep(Duration::from_secs(31)).await;
         let metrics = database.store().metrics();
-        assert!(metrics.compactions > 0 && metrics.compaction_score < 48, "{metrics:?}");
+        assert!(metrics.compactions.done > 0 && metrics.compactions.score < 48, "{metrics:?}");
     });
 }

@@ -69,7 +69,7 @@ fn cells(row: &Row) -> Seen {
 /// Looks ahead for the row, and checks that no cache counts this as a read.
 fn look_ahead(database: &Node, table: &TableMetadata, key: &DecoratedKey, clustering: &Clustering) {
     let counts =
-        || (database.store().metrics().page_cache_hits, database.store().row_cache().metrics());
+        || (database.store().metrics().page_cache.hits, database.store().row_cache().metrics());
     let before = counts();
     for is_write in [false, true] {
         // In tests a table need not be large for a look-ahead, but must not be empty.

@@ -49,7 +49,7 @@ fn a_compaction_keeps_no_memtable() {
         let compaction = spawn_local(async move {
             other.compactions().compact_sstables("ks", "narrow", names).await
         });
-        while database.store().metrics().running_compactions == 0 {
+        while database.store().metrics().compactions.running == 0 {
             preempt::yield_now().await;
         }
         yield_core().await;
@@ -61,13 +61,13 @@ fn a_compaction_keeps_no_memtable() {
             yield_core().await;
         }
         let metrics = database.store().metrics();
-        assert_eq!((metrics.running_compactions, metrics.compactions), (1, 0));
+        assert_eq!((metrics.compactions.running, metrics.compactions.done), (1, 0));
         assert!(metrics.memtable_bytes < full_bytes / 2, "{metrics:?}");
 
         let other = database.clone();
         let stopped =
             spawn_local(async move { other.compactions().stop(&CompactionKind::ALL).await });
-        while database.store().metrics().running_compactions > 0 {
+        while database.store().metrics().compactions.running > 0 {
             clock.advance(Duration::from_secs(1));
             preempt::yield_now().await;
         }

@@ -65,7 +65,7 @@ impl Caches {
     }
 
     fn page_misses(&self) -> u64 {
-        self.database.store().metrics().data_pages.misses
+        self.database.store().metrics().page_cache.data.misses
     }
 
     fn row_misses(&self) -> u64 {
@@ -141,6 +141,9 @@ fn memory_goes_to_what_is_asked_for_again() {
             assert!(caches.border() > MAX_ROW_BYTES / 2, "{}", caches.border());
         }
         let used = caches.database.store().metrics();
-        assert!(used.page_cache_bytes + used.row_cache.used_bytes <= BUDGET + 4096, "{used:?}");
+        assert!(
+            used.page_cache.used_bytes + used.row_cache.used_bytes <= BUDGET + 4096,
+            "{used:?}"
+        );
     });
 }

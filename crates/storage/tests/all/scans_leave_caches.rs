@@ -21,7 +21,7 @@ fn a_scan_of_a_wide_partition_by_pages_leaves_caches_as_they_are() {
         database.flush("ks", None).await.unwrap();
         let held = || {
             (
-                database.store().metrics().page_cache_bytes,
+                database.store().metrics().page_cache.used_bytes,
                 database.store().row_cache().metrics().rows,
             )
         };

@@ -162,7 +162,7 @@ fn periodic_flushes_each_table_of_a_sync_that_failed() {
         }
         time::sleep(Duration::from_millis(300)).await;
         assert_eq!(database.store().metrics().commit_log.failed_sync_batches, 2);
-        assert!(database.store().metrics().failed_flushes > 0);
+        assert!(database.store().metrics().flushes.failed > 0);
         assert_eq!(sstable_names(&file_system, &wide).await.len(), 1);
         disk.clear_faults();
         time::sleep(Duration::from_millis(1500)).await;

@@ -7,7 +7,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::{ShardContext, file::FileSystem};
 use espalier_storage::{
-    Node, ReadTarget, SharedStorage, SnapshotTable, StorageError, TableStatistics,
+    MemtableSizes, Node, ReadTarget, SharedStorage, SnapshotTable, StorageError, TableStatistics,
     system::{Fields, table as system_table},
 };
 
@@ -76,12 +76,13 @@ fn statistics_are_those_of_the_files_and_memtables() {
         };
         create(&database, vec![narrow_table()]).await;
         let empty = statistics(&database, "narrow").await;
-        let memtable_bytes = empty.memtable_bytes;
-        assert_eq!(empty, TableStatistics { memtable_bytes, ..nothing.clone() });
+        let memtable_bytes = empty.memtables.bytes;
+        let memtables = MemtableSizes { bytes: memtable_bytes, ..MemtableSizes::default() };
+        assert_eq!(empty, TableStatistics { memtables, ..nothing.clone() });
         write(&database, 0..30, 10).await;
         let written = statistics(&database, "narrow").await;
-        assert_eq!((written.memtable_rows, written.memtable_partitions), (30, 30));
-        assert!(written.memtable_bytes > memtable_bytes);
+        assert_eq!((written.memtables.rows, written.memtables.partitions), (30, 30));
+        assert!(written.memtables.bytes > memtable_bytes);
         assert_eq!((written.sstables, written.partitions_estimate), (0, 30));
         assert_eq!(mebibytes(&database, "disk_usage", "narrow").await, Some(0));
 
@@ -95,19 +96,20 @@ fn statistics_are_those_of_the_files_and_memtables() {
         assert_eq!((sstables, flushed.sstables), (2, 2));
         assert_eq!(flushed.sstable_bytes, bytes);
         assert_eq!(flushed.max_sstable_bytes, largest);
-        assert_eq!((flushed.old_sstables, flushed.pending_flushes), (0, 0));
+        assert_eq!((flushed.old_sstables, flushed.memtables.pending_flushes), (0, 0));
         assert!(
-            0 < flushed.filter_memory_bytes && flushed.filter_memory_bytes < flushed.filter_bytes
+            0 < flushed.filters.memory_bytes
+                && flushed.filters.memory_bytes < flushed.filters.bytes
         );
-        assert!(0 < flushed.memtable_content_bytes);
-        assert!(flushed.memtable_content_bytes < flushed.memtable_bytes);
+        assert!(0 < flushed.memtables.content_bytes);
+        assert!(flushed.memtables.content_bytes < flushed.memtables.bytes);
         assert_eq!(flushed.partitions_estimate, 30 + 5 + 2);
-        assert_eq!((flushed.memtable_rows, flushed.memtable_partitions), (2, 2));
+        assert_eq!((flushed.memtables.rows, flushed.memtables.partitions), (2, 2));
         // The bounds of the buckets of the histogram grow by a fifth each, and a row is more than
         // its value.
-        let partition_bytes = flushed.max_partition_bytes;
+        let partition_bytes = flushed.partition_sizes.max_bytes;
         assert!((5000..6200).contains(&partition_bytes), "{partition_bytes}");
-        let (least, mean) = (flushed.min_partition_bytes, flushed.mean_partition_bytes);
+        let (least, mean) = (flushed.partition_sizes.min_bytes, flushed.partition_sizes.mean_bytes);
         assert!((10..60).contains(&least), "{least}");
         assert!((5 * 5000 / 35..6200 / 6).contains(&mean), "{mean}");
 
@@ -120,7 +122,7 @@ fn statistics_are_those_of_the_files_and_memtables() {
         assert_eq!(fields.bigint("partitions_estimate"), Some(37));
         assert_eq!(fields.bigint("memtable_rows"), Some(2));
         assert_eq!(fields.bigint("memtable_partitions"), Some(2));
-        assert_eq!(fields.bigint("memtable_bytes"), Some(flushed.memtable_bytes as i64));
+        assert_eq!(fields.bigint("memtable_bytes"), Some(flushed.memtables.bytes as i64));
         assert_eq!((fields.int("sstables"), fields.int("running_compactions")), (Some(2), Some(0)));
         for view in ["disk_usage", "max_sstable_size", "max_partition_size"] {
             assert_eq!(mebibytes(&database, view, "narrow").await, Some(1), "{view}");
@@ -198,13 +200,13 @@ fn a_file_that_several_shards_share_counts_once() {
             let narrow = table(&database, "narrow");
             let (sstables, bytes, _) = files(&files_of, &narrow).await;
             assert_eq!((sstables, found.sstables, found.sstable_bytes), (1, 1, bytes));
-            assert_eq!((found.memtable_rows, found.partitions_estimate), (30, 130));
+            assert_eq!((found.memtables.rows, found.partitions_estimate), (30, 130));
             database.flush("ks", None).await.unwrap();
             let found = statistics(&database, "narrow").await;
             let (sstables, bytes, _) = files(&files_of, &narrow).await;
             assert_eq!((found.sstables, found.sstable_bytes), (sstables, bytes));
             assert!(sstables > 2, "each shard has flushed: {sstables}");
-            assert_eq!((found.memtable_rows, found.partitions_estimate), (0, 130));
+            assert_eq!((found.memtables.rows, found.partitions_estimate), (0, 130));
         }
     })
     .unwrap();

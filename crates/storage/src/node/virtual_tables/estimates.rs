@@ -37,9 +37,9 @@ impl VirtualRows<'_> {
 
 /// Returns the mean partition size over SSTables and memtables, in bytes before compression.
 fn mean_partition_size(table: &TableStatistics) -> u64 {
-    let in_sstables = table.partitions_estimate.saturating_sub(table.memtable_partitions);
-    let sstable_bytes = u128::from(table.mean_partition_bytes) * u128::from(in_sstables);
-    let bytes = sstable_bytes + u128::from(table.memtable_content_bytes);
+    let in_sstables = table.partitions_estimate.saturating_sub(table.memtables.partitions);
+    let sstable_bytes = u128::from(table.partition_sizes.mean_bytes) * u128::from(in_sstables);
+    let bytes = sstable_bytes + u128::from(table.memtables.content_bytes);
     let mean = bytes.checked_div(u128::from(table.partitions_estimate)).unwrap_or(0);
     u64::try_from(mean).unwrap_or(u64::MAX)
 }

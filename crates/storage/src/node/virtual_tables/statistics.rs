@@ -12,7 +12,7 @@ impl VirtualRows<'_> {
     pub(super) async fn put_statistics(&mut self, node: &Node, view: &str) {
         let bytes: fn(&TableStatistics) -> u64 = match view {
             "disk_usage" => |table| table.sstable_bytes,
-            "max_partition_size" => |table| table.max_partition_bytes,
+            "max_partition_size" => |table| table.partition_sizes.max_bytes,
             "max_sstable_size" => |table| table.max_sstable_bytes,
             _ => return self.put_all_statistics(node).await,
         };
@@ -33,11 +33,11 @@ impl VirtualRows<'_> {
 }
 
 fn fill<'t>(row: RowWriter<'t>, table: &TableStatistics) -> RowWriter<'t> {
-    row.bigint("max_partition_bytes", table.max_partition_bytes)
+    row.bigint("max_partition_bytes", table.partition_sizes.max_bytes)
         .bigint("max_sstable_bytes", table.max_sstable_bytes)
-        .bigint("memtable_bytes", table.memtable_bytes)
-        .bigint("memtable_partitions", table.memtable_partitions)
-        .bigint("memtable_rows", table.memtable_rows)
+        .bigint("memtable_bytes", table.memtables.bytes)
+        .bigint("memtable_partitions", table.memtables.partitions)
+        .bigint("memtable_rows", table.memtables.rows)
         .bigint("partitions_estimate", table.partitions_estimate)
         .int("pending_compactions", int(table.pending_compactions))
         .int("running_compactions", int(table.running_compactions))
