@@ -55,7 +55,7 @@ impl InProcessNode {
     /// Opens a new node in `directory`, which must not exist, with `memtable_bytes` bytes for its
     /// memtables.
     pub async fn open(directory: &Path, memtable_bytes: usize) -> Result<Self, BenchError> {
-        Self::open_with(directory, |configuration| configuration.memtable_bytes = memtable_bytes)
+        Self::open_with(directory, |configuration| configuration.memtables.bytes = memtable_bytes)
             .await
     }
 
@@ -70,7 +70,7 @@ impl InProcessNode {
         }
         let mut configuration = StorageConfiguration::new(directory);
         // A measurement of memtables ends before a flush begins by itself.
-        configuration.memtable_cleanup_threshold = 1.0;
+        configuration.memtables.cleanup_threshold = 1.0;
         change(&mut configuration);
         for (name, structure) in KINDS.into_iter().zip([
             Structure::Trie,
@@ -79,7 +79,7 @@ impl InProcessNode {
             Structure::SkipList,
         ]) {
             let shards = if name.starts_with("sharded") { SHARDS } else { 1 };
-            configuration.memtables.set(name, MemtableKind { structure, shards });
+            configuration.memtables.configurations.set(name, MemtableKind { structure, shards });
         }
         let context = ShardContext { index: 0, count: 1 };
         let statements = Arc::new(PreparedCache::default());

@@ -43,8 +43,9 @@ pub fn run(arguments: &ScanArguments) -> Result<(), BenchError> {
 
 async fn open(directory: &Path, page_cache_bytes: u64) -> Result<InProcessNode, BenchError> {
     InProcessNode::open_with(directory, |configuration| {
-        configuration.memtable_bytes = 1 << 40;
-        configuration.page_cache_bytes = usize::try_from(page_cache_bytes).unwrap_or(usize::MAX);
+        configuration.memtables.bytes = 1 << 40;
+        configuration.caches.page_cache_bytes =
+            usize::try_from(page_cache_bytes).unwrap_or(usize::MAX);
     })
     .await
 }

@@ -15,45 +15,16 @@ pub struct StorageConfiguration {
     /// Directory with the directories of keyspaces (`data_file_directories`, which may list only
     /// one).
     pub data_directory: PathBuf,
-    /// Directory of the commit log's segments (`commitlog_directory`).
-    pub commitlog_directory: PathBuf,
-    /// The point at which a write is acknowledged (`commitlog_sync` and the settings for its
-    /// modes).
-    pub commitlog_sync: CommitLogSync,
-    /// Bytes of a segment (`commitlog_segment_size`). A mutation may have half of that.
-    pub commitlog_segment_bytes: u32,
-    /// Bytes of all segments of all shards (`commitlog_total_space`).
-    pub commitlog_total_bytes: u64,
+    /// The commit log.
+    pub commit_log: CommitLogSettings,
+    /// The memtables.
+    pub memtables: MemtableSettings,
+    /// The caches.
+    pub caches: CacheSettings,
+    /// New SSTables.
+    pub sstables: SSTableSettings,
     /// The limits of searches for vectors. No setting changes them.
     pub vectors: VectorSearchLimits,
-    /// The treatment of a damaged segment at a start (`commit_failure_policy`).
-    pub commit_failure_policy: ReplayPolicy,
-    /// Memory for the memtables of all shards, in bytes (`memtable_heap_space` and similar
-    /// settings). A hard limit.
-    pub memtable_bytes: usize,
-    /// Fraction of the memtables' memory at which the largest memtable is flushed
-    /// (`memtable_cleanup_threshold`).
-    pub memtable_cleanup_threshold: f64,
-    /// Maximum bytes of one trie of a memtable, up to 4 GiB; tests reduce it. The memtable is
-    /// flushed at five eighths of it.
-    pub memtable_trie_bytes: usize,
-    /// The memtable configurations that tables may name (`memtable`).
-    pub memtables: MemtableConfigurations,
-    /// Memory of all shards for cached data of SSTables, in bytes: pages, chunks and rows.
-    pub page_cache_bytes: usize,
-    /// Maximum part of `page_cache_bytes` for rows; 0 disables the row cache (`enable_cache`).
-    pub row_cache_bytes: usize,
-    /// True if the page cache keeps pages of indexes (`enable_index_cache`).
-    pub enable_index_cache: bool,
-    /// Bytes of Summary.db for each byte of Data.db (`sstable_summary_ratio`); `None` uses
-    /// `min_index_interval`.
-    pub sstable_summary_ratio: Option<f64>,
-    /// Version of new SSTables (`sstable_format`) for tables without one of their own; the default
-    /// is `da`.
-    pub sstable_format: String,
-    /// Bytes of rows between entries of the row index (`column_index_size`). The default is 1 KiB
-    /// for a trie index, which needs few pages for that, and 64 KiB otherwise.
-    pub column_index_bytes: Option<u32>,
     /// True if compactions start automatically.
     pub autocompaction: bool,
     /// Bytes per second that compactions of all shards may read (`compaction_throughput`); `None`
@@ -69,13 +40,76 @@ pub struct StorageConfiguration {
     pub guardrails: Arc<Guardrails>,
     /// The features that schema statements may use.
     pub schema_features: SchemaFeatures,
-    /// Rows of a page that the build of a view reads (arbitrary): enough that the wait for the
-    /// commit log is shared, and few enough that the turns on them are short. Tests reduce it.
-    pub view_build_page_rows: usize,
-    /// Pages between two records of a build's progress (arbitrary); tests reduce it.
-    pub view_build_record_pages: u64,
+    /// The builds of materialized views. No setting changes them.
+    pub view_builds: ViewBuildLimits,
     /// The longest waits of statements.
     pub timeouts: Timeouts,
+}
+
+/// The settings of the commit log.
+#[derive(Clone, Debug)]
+pub struct CommitLogSettings {
+    /// Directory of the segments (`commitlog_directory`).
+    pub directory: PathBuf,
+    /// The point at which a write is acknowledged (`commitlog_sync` and the settings for its
+    /// modes).
+    pub sync: CommitLogSync,
+    /// Bytes of a segment (`commitlog_segment_size`). A mutation may have half of that.
+    pub segment_bytes: u32,
+    /// Bytes of all segments of all shards (`commitlog_total_space`).
+    pub total_bytes: u64,
+    /// The treatment of a damaged segment at a start (`commit_failure_policy`).
+    pub failure_policy: ReplayPolicy,
+}
+
+/// The settings of memtables.
+#[derive(Clone, Debug)]
+pub struct MemtableSettings {
+    /// Memory for the memtables of all shards, in bytes (`memtable_heap_space` and similar
+    /// settings). A hard limit.
+    pub bytes: usize,
+    /// Fraction of the memory at which the largest memtable is flushed
+    /// (`memtable_cleanup_threshold`).
+    pub cleanup_threshold: f64,
+    /// Maximum bytes of one trie of a memtable, up to 4 GiB; tests reduce it. The memtable is
+    /// flushed at five eighths of it.
+    pub trie_bytes: usize,
+    /// The memtable configurations that tables may name (`memtable`).
+    pub configurations: MemtableConfigurations,
+}
+
+/// The settings of caches.
+#[derive(Clone, Debug)]
+pub struct CacheSettings {
+    /// Memory of all shards for cached data of SSTables, in bytes: pages, chunks and rows.
+    pub page_cache_bytes: usize,
+    /// Maximum part of `page_cache_bytes` for rows; 0 disables the row cache (`enable_cache`).
+    pub row_cache_bytes: usize,
+    /// True if the page cache keeps pages of indexes (`enable_index_cache`).
+    pub enable_index_cache: bool,
+}
+
+/// The settings of new SSTables.
+#[derive(Clone, Debug)]
+pub struct SSTableSettings {
+    /// Version (`sstable_format`) for tables without one of their own; the default is `da`.
+    pub format: String,
+    /// Bytes of Summary.db for each byte of Data.db (`sstable_summary_ratio`); `None` uses
+    /// `min_index_interval`.
+    pub summary_ratio: Option<f64>,
+    /// Bytes of rows between entries of the row index (`column_index_size`). The default is 1 KiB
+    /// for a trie index, which needs few pages for that, and 64 KiB otherwise.
+    pub column_index_bytes: Option<u32>,
+}
+
+/// The limits of builds of materialized views. Tests reduce them.
+#[derive(Clone, Copy, Debug)]
+pub struct ViewBuildLimits {
+    /// Rows of a page that a build reads (arbitrary): enough that the wait for the commit log is
+    /// shared, and few enough that the turns on them are short.
+    pub page_rows: usize,
+    /// Pages between two records of a build's progress (arbitrary).
+    pub record_pages: u64,
 }
 
 /// The limits of searches for vectors.
@@ -170,14 +204,15 @@ impl StorageConfiguration {
     /// Returns the bytes of rows between entries of the row index in SSTables of a version.
     pub fn column_index_size(&self, features: &VersionFeatures) -> u32 {
         let default = if features.has_trie_index() { 1024 } else { 64 * 1024 };
-        self.column_index_bytes.unwrap_or(default)
+        self.sstables.column_index_bytes.unwrap_or(default)
     }
 
     /// Returns the minimum size in bytes of a partition that has a row index in SSTables of a
     /// version. With a trie index and without `column_index_size`, it is a page, because a look-up
     /// of a row reads a whole page. Otherwise it is 0.
     pub fn first_block_size(&self, features: &VersionFeatures) -> u32 {
-        let is_ours_to_choose = features.has_trie_index() && self.column_index_bytes.is_none();
+        let is_ours_to_choose =
+            features.has_trie_index() && self.sstables.column_index_bytes.is_none();
         if is_ours_to_choose { 4096 } else { 0 }
     }
 
@@ -191,30 +226,37 @@ impl StorageConfiguration {
         let directory = directory.into();
         Self {
             data_directory: directory.join("data"),
-            commitlog_directory: directory.join("commitlog"),
-            commitlog_sync: CommitLogSync::default(),
-            commitlog_segment_bytes: 32 << 20,
-            commitlog_total_bytes: 1 << 30,
+            commit_log: CommitLogSettings {
+                directory: directory.join("commitlog"),
+                sync: CommitLogSync::default(),
+                segment_bytes: 32 << 20,
+                total_bytes: 1 << 30,
+                failure_policy: ReplayPolicy::Stop,
+            },
+            memtables: MemtableSettings {
+                bytes: 256 << 20,
+                cleanup_threshold: 0.5,
+                trie_bytes: MAX_TRIE_BYTES,
+                configurations: MemtableConfigurations::default(),
+            },
+            caches: CacheSettings {
+                page_cache_bytes: 256 << 20,
+                row_cache_bytes: 192 << 20,
+                enable_index_cache: true,
+            },
+            sstables: SSTableSettings {
+                format: "da".into(),
+                summary_ratio: None,
+                column_index_bytes: None,
+            },
             vectors: VectorSearchLimits::default(),
-            commit_failure_policy: ReplayPolicy::Stop,
-            memtable_bytes: 256 << 20,
-            memtable_cleanup_threshold: 0.5,
-            memtable_trie_bytes: MAX_TRIE_BYTES,
-            memtables: MemtableConfigurations::default(),
-            page_cache_bytes: 256 << 20,
-            row_cache_bytes: 192 << 20,
-            enable_index_cache: true,
-            sstable_summary_ratio: None,
-            sstable_format: "da".into(),
-            column_index_bytes: None,
             autocompaction: true,
             compaction_bytes_per_second: None,
             min_dropped: 64,
             query_tombstone_page_limit: 10_000,
             guardrails: Arc::default(),
             schema_features: SchemaFeatures::default(),
-            view_build_page_rows: 128,
-            view_build_record_pages: 64,
+            view_builds: ViewBuildLimits { page_rows: 128, record_pages: 64 },
             timeouts: Timeouts::default(),
         }
     }

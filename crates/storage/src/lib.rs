@@ -39,7 +39,8 @@ pub use command::{
     ReadResult, ReadTarget,
 };
 pub use configuration::{
-    NearestLimits, SchemaFeatures, StorageConfiguration, Timeouts, VectorSearchLimits,
+    CacheSettings, CommitLogSettings, MemtableSettings, NearestLimits, SSTableSettings,
+    SchemaFeatures, StorageConfiguration, Timeouts, VectorSearchLimits, ViewBuildLimits,
 };
 pub use engine::DIRECTORY_LOCK;
 pub use error::StorageError;

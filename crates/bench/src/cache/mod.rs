@@ -79,11 +79,11 @@ async fn open(
 ) -> Result<Rc<InProcessNode>, BenchError> {
     let mut configuration = StorageConfiguration::new(&arguments.node.workdir);
     configuration.data_directory.clone_from(&arguments.node.workdir);
-    configuration.memtable_bytes = 1 << 40;
-    configuration.memtable_cleanup_threshold = 1.0;
+    configuration.memtables.bytes = 1 << 40;
+    configuration.memtables.cleanup_threshold = 1.0;
     configuration.autocompaction = false;
-    configuration.page_cache_bytes = cache_bytes + (256 << 20);
-    configuration.row_cache_bytes = cache_bytes;
+    configuration.caches.page_cache_bytes = cache_bytes + (256 << 20);
+    configuration.caches.row_cache_bytes = cache_bytes;
     let context = ShardContext { index: 0, count: 1 };
     let statements = Arc::new(PreparedCache::default());
     let shared = SharedStorage::new();

@@ -51,11 +51,11 @@ impl Format {
     /// Returns the settings of the format's node.
     pub fn configuration(&self, memory: Memory) -> StorageConfiguration {
         let mut storage = StorageConfiguration::new(&self.directory);
-        storage.page_cache_bytes = memory.bytes;
-        storage.row_cache_bytes = memory.row_bytes;
-        storage.sstable_format.clone_from(&self.version);
-        storage.sstable_summary_ratio = self.summary_ratio;
-        storage.column_index_bytes = self.column_index_bytes;
+        storage.caches.page_cache_bytes = memory.bytes;
+        storage.caches.row_cache_bytes = memory.row_bytes;
+        storage.sstables.format.clone_from(&self.version);
+        storage.sstables.summary_ratio = self.summary_ratio;
+        storage.sstables.column_index_bytes = self.column_index_bytes;
         storage.autocompaction = false;
         storage
     }

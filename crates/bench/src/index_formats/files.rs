@@ -111,7 +111,7 @@ async fn open(
     let configuration = format.configuration(Memory::default());
     options.column_index_size = configuration.column_index_size(features);
     options.first_block_size = configuration.first_block_size(features);
-    options.summary_ratio = configuration.sstable_summary_ratio;
+    options.summary_ratio = configuration.sstables.summary_ratio;
     SSTableWriter::create(&file_system, options).await.map_err(failed)
 }
 

@@ -77,19 +77,20 @@ fn configuration(arguments: &SimpleQueryArguments) -> Result<StorageConfiguratio
     let budget = budget.map_err(|error| BenchError::Refused(error.to_string()))?;
     let mut storage = StorageConfiguration::new(&arguments.node.workdir);
     let to_usize = |bytes| usize::try_from(bytes).unwrap_or(usize::MAX);
-    storage.page_cache_bytes = to_usize(arguments.file_cache_size.unwrap_or(budget.page_cache));
-    storage.row_cache_bytes =
-        if arguments.enable_cache { storage.page_cache_bytes / 4 * 3 } else { 0 };
+    storage.caches.page_cache_bytes =
+        to_usize(arguments.file_cache_size.unwrap_or(budget.page_cache));
+    storage.caches.row_cache_bytes =
+        if arguments.enable_cache { storage.caches.page_cache_bytes / 4 * 3 } else { 0 };
     if arguments.write || arguments.update {
-        storage.memtable_bytes = to_usize(budget.memtables);
+        storage.memtables.bytes = to_usize(budget.memtables);
     } else {
         // All rows must be in one SSTable.
-        storage.memtable_bytes = 1 << 40;
-        storage.memtable_cleanup_threshold = 1.0;
+        storage.memtables.bytes = 1 << 40;
+        storage.memtables.cleanup_threshold = 1.0;
     }
-    storage.sstable_format = arguments.sstable_format.clone();
-    storage.enable_index_cache = arguments.enable_index_cache;
-    storage.sstable_summary_ratio = arguments.sstable_summary_ratio;
+    storage.sstables.format = arguments.sstable_format.clone();
+    storage.caches.enable_index_cache = arguments.enable_index_cache;
+    storage.sstables.summary_ratio = arguments.sstable_summary_ratio;
     Ok(storage)
 }
 

@@ -126,7 +126,7 @@ impl NodeSettings {
     /// Copies the settings from a configuration.
     pub fn of(configuration: &StorageConfiguration) -> Self {
         Self {
-            memtables: configuration.memtables.clone(),
+            memtables: configuration.memtables.configurations.clone(),
             features: configuration.schema_features,
             guardrails: configuration.guardrails.clone(),
             warnings: Warnings::default(),

@@ -131,7 +131,7 @@ fn run_script(path: &Path, script: &str, mode: Mode) -> String {
             Mode::ShardedTrie => MemtableKind { structure: Structure::Trie, shards: 3 },
             _ => MemtableKind::default(),
         };
-        configuration.memtables.set("default", kind);
+        configuration.memtables.configurations.set("default", kind);
         configuration.schema_features.drop_compact_storage_enabled = true;
         configuration.schema_features.sasi_indexes_enabled =
             path.file_name().is_some_and(|name| name.to_string_lossy().starts_with("sasi_"));

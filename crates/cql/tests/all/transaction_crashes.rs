@@ -45,7 +45,9 @@ const IMAGES_AT_ONCE: usize = 8;
 /// Returns settings with small segments of the commit log, because to copy large segments into
 /// images would take most of the time.
 fn small_segments() -> StorageConfiguration {
-    StorageConfiguration { commitlog_segment_bytes: 32 << 10, ..configuration() }
+    let mut configuration = configuration();
+    configuration.commit_log.segment_bytes = 32 << 10;
+    configuration
 }
 
 /// A transfer, with its number in the ledger.

@@ -100,6 +100,10 @@ pub(super) fn resolve(
                 .to_owned(),
         ));
     }
+    let (memtables, guardrails) = (memtables.resolve()?, guardrails.resolve()?);
+    let mut storage = storage(&draft, &directory, &memory)?;
+    storage.memtables.configurations = memtables;
+    storage.guardrails = guardrails;
     Ok(NodeConfiguration {
         ring,
         replaced,
@@ -108,11 +112,7 @@ pub(super) fn resolve(
         sync_period: sync_period(&draft),
         sync_group_window: sync_group_window(&draft),
         shards: shards(arguments.smp, machine)?,
-        storage: StorageConfiguration {
-            memtables: memtables.resolve()?,
-            guardrails: guardrails.resolve()?,
-            ..storage(&draft, &directory, &memory)?
-        },
+        storage,
         encryption,
         api_encryption: api_encryption(&draft, &server)?,
         server,
@@ -154,9 +154,9 @@ fn storage(
     }
     set_commitlog(&mut storage, draft, directory)?;
     set_memory(&mut storage, draft, memory)?;
-    storage.sstable_format = sstable_format(draft)?;
-    storage.sstable_summary_ratio = draft.sstable_summary_ratio;
-    storage.column_index_bytes =
+    storage.sstables.format = sstable_format(draft)?;
+    storage.sstables.summary_ratio = draft.sstable_summary_ratio;
+    storage.sstables.column_index_bytes =
         draft.column_index_bytes.map(|bytes| u32::try_from(bytes).unwrap_or(u32::MAX));
     if let Some(rate) = &draft.compaction_throughput {
         storage.compaction_bytes_per_second = throughput(rate)?;
@@ -192,22 +192,22 @@ fn set_commitlog(
     directory: &Path,
 ) -> Result<(), ConfigurationError> {
     if let Some(given) = &draft.commitlog_directory {
-        storage.commitlog_directory = directory.join(given);
+        storage.commit_log.directory = directory.join(given);
     }
-    storage.commitlog_sync = commitlog_sync(draft);
+    storage.commit_log.sync = commitlog_sync(draft);
     if let Some(bytes) = draft.commitlog_segment_bytes {
-        storage.commitlog_segment_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
+        storage.commit_log.segment_bytes = u32::try_from(bytes).unwrap_or(u32::MAX);
     }
     if let Some(bytes) = draft.commitlog_total_bytes {
-        storage.commitlog_total_bytes = bytes;
+        storage.commit_log.total_bytes = bytes;
     }
-    if storage.commitlog_total_bytes < u64::from(storage.commitlog_segment_bytes) {
+    if storage.commit_log.total_bytes < u64::from(storage.commit_log.segment_bytes) {
         return Err(ConfigurationError::Inconsistent(
             "commitlog_total_space is less than one commitlog_segment_size; give it more"
                 .to_owned(),
         ));
     }
-    storage.commit_failure_policy = match draft.commit_failure_policy.as_deref() {
+    storage.commit_log.failure_policy = match draft.commit_failure_policy.as_deref() {
         Some("ignore") => ReplayPolicy::Ignore,
         _ => ReplayPolicy::Stop,
     };
@@ -241,14 +241,17 @@ fn set_memory(
             display_size(memory.total)
         )));
     }
-    storage.memtable_bytes = to_usize(memtables);
-    storage.page_cache_bytes = to_usize(page_cache);
+    storage.memtables.bytes = to_usize(memtables);
+    storage.caches.page_cache_bytes = to_usize(page_cache);
     if let Some(threshold) = draft.memtable_cleanup_threshold {
-        storage.memtable_cleanup_threshold = threshold;
+        storage.memtables.cleanup_threshold = threshold;
     }
-    storage.row_cache_bytes =
-        if draft.enable_cache.unwrap_or(true) { storage.page_cache_bytes / 4 * 3 } else { 0 };
-    storage.enable_index_cache = draft.enable_index_cache.unwrap_or(true);
+    storage.caches.row_cache_bytes = if draft.enable_cache.unwrap_or(true) {
+        storage.caches.page_cache_bytes / 4 * 3
+    } else {
+        0
+    };
+    storage.caches.enable_index_cache = draft.enable_index_cache.unwrap_or(true);
     Ok(())
 }
 

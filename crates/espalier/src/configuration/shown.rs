@@ -17,12 +17,12 @@ use super::NodeConfiguration;
 /// node runs.
 pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     let NodeConfiguration { storage, server, .. } = node;
-    let sync = match storage.commitlog_sync {
+    let sync = match storage.commit_log.sync {
         CommitLogSync::Group { .. } => "group",
         CommitLogSync::Batch => "batch",
         CommitLogSync::Periodic { .. } => "periodic",
     };
-    let failure_policy = match storage.commit_failure_policy {
+    let failure_policy = match storage.commit_log.failure_policy {
         ReplayPolicy::Stop => "stop",
         ReplayPolicy::Ignore => "ignore",
     };
@@ -34,7 +34,7 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put("workdir", node.directory.display());
     let within = |path: &Path| path_within(&node.directory, path);
     shown.put("data_file_directories", format!("[{}]", within(&storage.data_directory)));
-    shown.put("commitlog_directory", within(&storage.commitlog_directory));
+    shown.put("commitlog_directory", within(&storage.commit_log.directory));
     shown.put("rpc_address", server.listen.ip());
     shown.put("broadcast_rpc_address", node.broadcast_address);
     shown.put("native_transport_port", server.listen.port());
@@ -61,22 +61,22 @@ pub fn shown(node: &NodeConfiguration) -> Vec<(String, Option<String>)> {
     shown.put("commitlog_sync", sync);
     shown.put("commitlog_sync_period", duration(node.sync_period));
     shown.put("commitlog_sync_group_window", duration(node.sync_group_window));
-    shown.put("commitlog_segment_size", size(storage.commitlog_segment_bytes.into()));
-    shown.put("commitlog_total_space", size(storage.commitlog_total_bytes));
+    shown.put("commitlog_segment_size", size(storage.commit_log.segment_bytes.into()));
+    shown.put("commitlog_total_space", size(storage.commit_log.total_bytes));
     shown.put("commit_failure_policy", failure_policy);
     // Memtables have one memory; its size is the sum of the two settings.
-    shown.put("memtable_heap_space", size(storage.memtable_bytes as u64));
+    shown.put("memtable_heap_space", size(storage.memtables.bytes as u64));
     shown.put("memtable_offheap_space", size(0));
-    shown.put("memtable_cleanup_threshold", storage.memtable_cleanup_threshold);
-    shown.put("file_cache_size", size(storage.page_cache_bytes as u64));
-    shown.put("enable_cache", storage.row_cache_bytes > 0);
-    shown.put("enable_index_cache", storage.enable_index_cache);
+    shown.put("memtable_cleanup_threshold", storage.memtables.cleanup_threshold);
+    shown.put("file_cache_size", size(storage.caches.page_cache_bytes as u64));
+    shown.put("enable_cache", storage.caches.row_cache_bytes > 0);
+    shown.put("enable_index_cache", storage.caches.enable_index_cache);
     let throughput = storage.compaction_bytes_per_second.unwrap_or(0);
     shown.put("compaction_throughput", format!("{}/s", size(throughput)));
-    shown.put_or_null("sstable_summary_ratio", storage.sstable_summary_ratio);
-    shown.put("sstable_format", &storage.sstable_format);
-    shown.put_or_null("sstable.selected_format", family(&storage.sstable_format));
-    let version = espalier_sstable::versions::Version::named(&storage.sstable_format);
+    shown.put_or_null("sstable_summary_ratio", storage.sstables.summary_ratio);
+    shown.put("sstable_format", &storage.sstables.format);
+    shown.put_or_null("sstable.selected_format", family(&storage.sstables.format));
+    let version = espalier_sstable::versions::Version::named(&storage.sstables.format);
     let column_index_bytes = version.map(|version| storage.column_index_size(version));
     shown.put_or_null("column_index_size", column_index_bytes.map(|bytes| size(bytes.into())));
     shown.put("query_tombstone_page_limit", storage.query_tombstone_page_limit);

@@ -38,7 +38,7 @@ impl Directories {
     ) -> Result<(), ServeError> {
         let storage = &configuration.storage;
         self.claim(storage.data_directory.clone(), "--set data_file_directories=").await?;
-        self.claim(storage.commitlog_directory.clone(), "--set commitlog_directory=").await
+        self.claim(storage.commit_log.directory.clone(), "--set commitlog_directory=").await
     }
 
     async fn claim(&mut self, path: PathBuf, flag: &'static str) -> Result<(), ServeError> {

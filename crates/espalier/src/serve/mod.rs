@@ -175,9 +175,9 @@ fn describe(configuration: &NodeConfiguration) {
         shards = shards.count,
         pinned = shards.pin_to.is_some(),
         memory = display_size(memory.total),
-        memtables = display_size(storage.memtable_bytes as u64),
-        page_cache = display_size(storage.page_cache_bytes as u64),
-        commitlog_sync = ?storage.commitlog_sync,
+        memtables = display_size(storage.memtables.bytes as u64),
+        page_cache = display_size(storage.caches.page_cache_bytes as u64),
+        commitlog_sync = ?storage.commit_log.sync,
         "starting espalier"
     );
     for (key, reason) in &configuration.ignored {

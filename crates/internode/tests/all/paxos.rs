@@ -63,7 +63,7 @@ fn key() -> DecoratedKey {
 async fn open(file_system: &FileSystem) -> Node {
     let context = ShardContext { index: 0, count: 1 };
     let mut configuration = StorageConfiguration::new("node");
-    (configuration.commitlog_segment_bytes, configuration.commitlog_total_bytes) =
+    (configuration.commit_log.segment_bytes, configuration.commit_log.total_bytes) =
         (64 << 10, 1 << 20);
     let shared = SharedStorage::new();
     Node::open(context, file_system.clone(), Arc::new(configuration), shared).await.unwrap()

@@ -90,7 +90,7 @@ pub(crate) fn pending_of(store: &ShardStore, table: &Rc<Table>) -> usize {
 /// outside of all budgets, so the limit is derived from the size of the page cache.
 pub(super) fn read_ahead_bytes(store: &ShardStore) -> usize {
     let shards = store.shard().count.max(1);
-    (store.configuration.page_cache_bytes / shards / 8).min(MAX_READ_AHEAD_BYTES)
+    (store.configuration.caches.page_cache_bytes / shards / 8).min(MAX_READ_AHEAD_BYTES)
 }
 
 /// Returns the time for which a flush pauses because compactions cannot keep up. Memtables fill up

@@ -219,7 +219,7 @@ async fn record_discarded(
     table: &Table,
     intervals: &[(LogPosition, LogPosition)],
 ) -> Result<(), StorageError> {
-    let directory = &store.configuration.commitlog_directory;
+    let directory = &store.configuration.commit_log.directory;
     let note = DiscardedIntervalsFile::new(directory, store.shard().index, store.host_id());
     let id = table.borrow_metadata().id;
     let oldest = |id| store.logs.oldest_segment_of(&*store.tables.get(id).ok()?);

@@ -80,7 +80,7 @@ impl OutputFactory for Outputs {
             let configuration = self.store.configuration();
             options.column_index_size = configuration.column_index_size(features);
             options.first_block_size = configuration.first_block_size(features);
-            options.summary_ratio = configuration.sstable_summary_ratio;
+            options.summary_ratio = configuration.sstables.summary_ratio;
             Ok(options)
         })
     }

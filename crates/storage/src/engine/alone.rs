@@ -97,14 +97,14 @@ async fn refuse_node(
     file_system: &FileSystem,
     configuration: &StorageConfiguration,
 ) -> Result<(), StorageError> {
-    let (data, log) = (&configuration.data_directory, &configuration.commitlog_directory);
+    let (data, log) = (&configuration.data_directory, &configuration.commit_log.directory);
     if file_system.exists(data).await?
         && file_system.read_dir(data).await?.iter().any(|entry| is_needed_for_start(&entry.name))
     {
         return Err(OF_A_NODE);
     }
     if file_system.exists(log).await? {
-        let policy = configuration.commit_failure_policy;
+        let policy = configuration.commit_log.failure_policy;
         // Every segment counts, also a damaged one and one without records.
         if find_segments(file_system, log, LogKind::Schema, policy).await?.greatest_id > 0 {
             return Err(OF_A_NODE);
@@ -119,7 +119,7 @@ async fn lock_directories(
     file_system: &FileSystem,
     configuration: &StorageConfiguration,
 ) -> Result<Vec<DirectoryLock>, StorageError> {
-    let mut paths = vec![&configuration.data_directory, &configuration.commitlog_directory];
+    let mut paths = vec![&configuration.data_directory, &configuration.commit_log.directory];
     paths.dedup();
     let mut locks = Vec::new();
     for path in paths {
@@ -137,8 +137,8 @@ async fn lock_directories(
 
 async fn start(store: &Rc<ShardStore>, schema: Arc<Schema>) -> Result<(), StorageError> {
     let (configuration, file_system) = (&store.configuration, &store.file_system);
-    let directory = &configuration.commitlog_directory;
-    let policy = configuration.commit_failure_policy;
+    let directory = &configuration.commit_log.directory;
+    let policy = configuration.commit_log.failure_policy;
     let segments = find_segments(file_system, directory, LogKind::Data, policy).await?;
     if segments.segments.iter().any(|segment| segment.shard_count != 1) {
         return Err(OF_A_NODE);

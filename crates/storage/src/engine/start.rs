@@ -92,7 +92,7 @@ pub(super) fn stop_tasks(store: &ShardStore) {
 /// Creates the directories of the node, and reads or makes its id.
 pub(crate) async fn prepare_directories(store: &ShardStore) -> Result<(), StorageError> {
     let configuration = &store.configuration;
-    for directory in [&configuration.data_directory, &configuration.commitlog_directory] {
+    for directory in [&configuration.data_directory, &configuration.commit_log.directory] {
         store.file_system.create_dir_all(directory).await?;
     }
     let host_id = load_or_make_host_id(&store.file_system, &configuration.data_directory).await?;
@@ -110,8 +110,8 @@ pub(crate) fn begin_segment_ids(store: &ShardStore, greatest: u64) {
 /// Loads the discarded intervals: the parts of the commit log with mutations that compactions
 /// purged.
 pub(crate) async fn load_discarded(store: &ShardStore) -> Result<DiscardedIntervals, StorageError> {
-    let directory = &store.configuration.commitlog_directory;
-    let (host, policy) = (store.host_id(), store.configuration.commit_failure_policy);
+    let directory = &store.configuration.commit_log.directory;
+    let (host, policy) = (store.host_id(), store.configuration.commit_log.failure_policy);
     let discarded =
         DiscardedIntervalsFile::load_all(&store.file_system, directory, host, policy).await?;
     let ends = discarded.values().flatten().map(|(_, end)| end.segment);

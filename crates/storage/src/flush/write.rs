@@ -238,7 +238,7 @@ impl TableFlush<'_> {
         options.estimated_partitions = statistics.partitions;
         options.column_index_size = self.store.configuration().column_index_size(features);
         options.first_block_size = self.store.configuration().first_block_size(features);
-        options.summary_ratio = self.store.configuration().sstable_summary_ratio;
+        options.summary_ratio = self.store.configuration().sstables.summary_ratio;
         let intervals = match memtable.positions() {
             Some((first, last)) => self.store.logs.intervals(table, first, last),
             None => Vec::new(),

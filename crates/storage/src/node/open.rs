@@ -86,8 +86,8 @@ impl Start<'_> {
         let store = self.node.store();
         let (configuration, file_system) = (&store.configuration, &store.file_system);
         prepare_directories(store).await?;
-        let log_directory = &configuration.commitlog_directory;
-        let policy = configuration.commit_failure_policy;
+        let log_directory = &configuration.commit_log.directory;
+        let policy = configuration.commit_log.failure_policy;
         let schema_segments =
             find_segments(file_system, log_directory, LogKind::Schema, policy).await?;
         let segments = find_segments(file_system, log_directory, LogKind::Data, policy).await?;
@@ -223,7 +223,7 @@ impl Start<'_> {
             self.node
                 .store()
                 .file_system
-                .sync_dir(&self.node.store().configuration.commitlog_directory)
+                .sync_dir(&self.node.store().configuration.commit_log.directory)
                 .await?;
         }
         let replayed = Arc::new(replayed);

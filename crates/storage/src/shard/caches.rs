@@ -25,10 +25,10 @@ impl Caches {
         configuration: &StorageConfiguration,
         memtables: &MemtableBudget,
     ) -> Self {
-        let bytes = configuration.page_cache_bytes / context.count.max(1);
+        let bytes = configuration.caches.page_cache_bytes / context.count.max(1);
         let pages = PageCache::new(bytes);
-        pages.keep_index_pages(configuration.enable_index_cache);
-        let row_bytes = configuration.row_cache_bytes / context.count.max(1);
+        pages.keep_index_pages(configuration.caches.enable_index_cache);
+        let row_bytes = configuration.caches.row_cache_bytes / context.count.max(1);
         let rows = RowCache::new(row_bytes.min(bytes), pages.clone(), bytes, memtables.clone());
         Self { rows, pages }
     }

@@ -30,7 +30,7 @@ pub(crate) fn check_index_entries<'a>(
     }
     // For nearly all writes, a rough upper limit, computed without decoding their values, is below
     // the maximum.
-    let of_log = store.configuration.commitlog_segment_bytes as usize * SEGMENTS;
+    let of_log = store.configuration.commit_log.segment_bytes as usize * SEGMENTS;
     let max_bytes = of_log.min(store.memtables.budget.limit_bytes() / 2);
     let bounds = indexed.clone();
     let bounds = bounds.map(|(table, update)| {

@@ -52,13 +52,17 @@ pub(crate) struct Memtables {
 
 impl Memtables {
     pub(super) fn new(context: ShardContext, configuration: &StorageConfiguration) -> Self {
-        let limit = (configuration.memtable_bytes / context.count.max(1)).max(1);
-        let threshold = configuration.memtable_cleanup_threshold.clamp(0.01, 1.0);
+        let limit = (configuration.memtables.bytes / context.count.max(1)).max(1);
+        let threshold = configuration.memtables.cleanup_threshold.clamp(0.01, 1.0);
         let flush = (limit as f64 * threshold) as usize;
         let budget =
-            MemtableBudget::new(limit, flush).with_trie_bytes(configuration.memtable_trie_bytes);
+            MemtableBudget::new(limit, flush).with_trie_bytes(configuration.memtables.trie_bytes);
         Self {
-            factory: MemtableFactory::new(context, configuration.memtables.clone(), budget.clone()),
+            factory: MemtableFactory::new(
+                context,
+                configuration.memtables.configurations.clone(),
+                budget.clone(),
+            ),
             budget,
             flush_estimate: FlushEstimate::default(),
             write_pace: WritePace::default(),

@@ -161,7 +161,7 @@ impl ShardStore {
         configuration: Arc<StorageConfiguration>,
         shared: Arc<SharedStorage>,
     ) -> Result<Self, StorageError> {
-        let sstable_features = Version::named(&configuration.sstable_format)
+        let sstable_features = Version::named(&configuration.sstables.format)
             .ok_or(StorageError::NotSupported("the configured sstable_format"))?;
         let memtables = Memtables::new(context, &configuration);
         Ok(Self {

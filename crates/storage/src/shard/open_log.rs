@@ -16,14 +16,14 @@ pub(crate) fn open_log(store: &ShardStore, kind: LogKind, adopted: Vec<(u64, Pat
     let configuration = &store.configuration;
     let (segment_bytes, total_bytes) = match kind {
         LogKind::Data => (
-            configuration.commitlog_segment_bytes,
-            configuration.commitlog_total_bytes / store.routing.context.count as u64,
+            configuration.commit_log.segment_bytes,
+            configuration.commit_log.total_bytes / store.routing.context.count as u64,
         ),
         LogKind::Schema => (SCHEMA_SEGMENT_BYTES, 4 * u64::from(SCHEMA_SEGMENT_BYTES)),
     };
     let log = CommitLog::open(
         CommitLogConfiguration {
-            directory: configuration.commitlog_directory.clone(),
+            directory: configuration.commit_log.directory.clone(),
             kind,
             shard: store.routing.context.index as u32,
             // The schema's log belongs to shard 0, however many others there are.
@@ -32,7 +32,7 @@ pub(crate) fn open_log(store: &ShardStore, kind: LogKind, adopted: Vec<(u64, Pat
                 LogKind::Schema => 1,
             },
             sync: match kind {
-                LogKind::Data => configuration.commitlog_sync,
+                LogKind::Data => configuration.commit_log.sync,
                 // A schema change is durable when it is acknowledged, whatever the setting for
                 // data.
                 LogKind::Schema => CommitLogSync::Batch,

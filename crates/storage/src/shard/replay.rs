@@ -68,7 +68,7 @@ pub(crate) async fn replay(
     is_kept: bool,
     apply: impl AsyncFnMut(Mutation, LogPosition) -> Result<(), StorageError>,
 ) -> Result<ReplaySummary, StorageError> {
-    let policy = store.configuration.commit_failure_policy;
+    let policy = store.configuration.commit_log.failure_policy;
     store.logs.replaying.borrow_mut().clone_from(&segments);
     let file_system = &store.file_system;
     let summary = replay_segments(file_system, segments, policy, schema, recovered, apply).await?;
@@ -92,7 +92,7 @@ pub(crate) async fn replay(
 /// Copies segments that hold writes of tables that this node cannot read: flushes of other
 /// tables remove or rewrite the segments themselves.
 async fn keep_unreadable(store: &ShardStore, segments: &[PathBuf]) -> Result<(), StorageError> {
-    let directory = store.configuration.commitlog_directory.join(UNREADABLE);
+    let directory = store.configuration.commit_log.directory.join(UNREADABLE);
     for segment in segments {
         let Some(name) = segment.file_name() else { continue };
         let copy = directory.join(name);

@@ -19,8 +19,8 @@ type Sent = Rc<RefCell<BTreeMap<(String, i32), (i64, i64)>>>;
 
 fn small() -> StorageConfiguration {
     let mut configuration = configuration();
-    configuration.commitlog_segment_bytes = 16 << 10;
-    configuration.commitlog_total_bytes = 64 << 10;
+    configuration.commit_log.segment_bytes = 16 << 10;
+    configuration.commit_log.total_bytes = 64 << 10;
     configuration
 }
 
@@ -90,7 +90,7 @@ fn lives(seed: u64, sync: CommitLogSync) {
             disk.power_off_after(random.below(900));
         }
         let mut configuration = small();
-        configuration.commitlog_sync = sync;
+        configuration.commit_log.sync = sync;
         let flush_after = random.below(40);
         let writer_seed = random.next_u64();
         let opened = block_on(async {

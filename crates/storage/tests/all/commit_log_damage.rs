@@ -86,7 +86,7 @@ fn the_operator_can_go_on_without_the_rest_of_a_damaged_segment() {
         let middle = end_of(&content) / 2;
         change(&file_system, &path, middle, vec![content[middle] ^ 1]).await;
         let mut configuration = configuration();
-        configuration.commit_failure_policy = ReplayPolicy::Ignore;
+        configuration.commit_log.failure_policy = ReplayPolicy::Ignore;
         let database = open(&file_system, configuration).await.unwrap();
         let narrow = table(&database, "narrow");
         let rows = read_all(&database, &narrow).await.partitions.len();

@@ -161,7 +161,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
             let mut configuration = configuration();
             configuration.autocompaction = history.writer.below(2) == 0;
             let version = VERSIONS[history.writer.below(VERSIONS.len() as u64) as usize];
-            configuration.sstable_format = version.into();
+            configuration.sstables.format = version.into();
             let database = open(&file_system, configuration).await.unwrap();
             if !is_created {
                 create(&database, vec![table_of(definition, &mut history.writer)]).await;

@@ -17,7 +17,9 @@ use crate::support::*;
 const ROWS: i32 = 50_000;
 
 fn with_small_blocks() -> StorageConfiguration {
-    StorageConfiguration { column_index_bytes: Some(4096), ..configuration() }
+    let mut configuration = configuration();
+    configuration.sstables.column_index_bytes = Some(4096);
+    configuration
 }
 
 async fn insert_rows(
@@ -233,7 +235,7 @@ pub fn reads_find_what_a_model_holds() {
         let file_system = FileSystem::simulated(seed);
         run(async {
             let mut configuration = with_small_blocks();
-            configuration.column_index_bytes = Some(512);
+            configuration.sstables.column_index_bytes = Some(512);
             let database = open(&file_system, configuration).await.unwrap();
             create(&database, vec![keeping_tombstones(wide_table())]).await;
             let wide = table(&database, "wide");

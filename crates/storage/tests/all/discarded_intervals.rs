@@ -63,7 +63,11 @@ fn nothing_comes_back_from_segments_that_are_to_be_used_again() {
     let _installed = clock().install();
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();
-    let small = || StorageConfiguration { commitlog_segment_bytes: 16 << 10, ..quiet() };
+    let small = || {
+        let mut small = quiet();
+        small.commit_log.segment_bytes = 16 << 10;
+        small
+    };
     const FEW: u32 = 400;
     run(async {
         let database = open(&file_system, small()).await.unwrap();
@@ -87,7 +91,7 @@ fn nothing_comes_back_from_segments_that_are_to_be_used_again() {
         database.compactions().compact("ks", Some("narrow"), false).await.unwrap();
         assert!(sstable_names(&file_system, &narrow).await.is_empty());
         let segments =
-            file_system.read_dir(&database.store().configuration().commitlog_directory).await;
+            file_system.read_dir(&database.store().configuration().commit_log.directory).await;
         let segments = segments.unwrap().len();
         assert!(segments > 100, "{segments}");
     });
@@ -126,7 +130,7 @@ fn a_note_that_is_damaged_is_an_error_that_names_it() {
         let database = open(&file_system, quiet()).await.unwrap();
         fill(&database).await;
         database.compactions().compact("ks", Some("narrow"), false).await.unwrap();
-        let path = database.store().configuration().commitlog_directory.join("settled-0");
+        let path = database.store().configuration().commit_log.directory.join("settled-0");
         assert!(disk.flip_random_bit(&path).unwrap());
         database.shutdown().await.unwrap();
         drop(database);

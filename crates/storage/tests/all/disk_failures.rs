@@ -16,8 +16,8 @@ use crate::support::*;
 
 fn small() -> StorageConfiguration {
     let mut configuration = configuration();
-    configuration.commitlog_segment_bytes = 8 << 10;
-    configuration.commitlog_total_bytes = 8 << 20;
+    configuration.commit_log.segment_bytes = 8 << 10;
+    configuration.commit_log.total_bytes = 8 << 20;
     configuration.timeouts.write = Duration::from_millis(300);
     configuration
 }
@@ -121,7 +121,7 @@ fn a_table_that_cannot_be_flushed_keeps_no_other_from_it() {
     let disk = file_system.simulated_disk().unwrap().clone();
     run(async {
         let mut configuration = configuration();
-        configuration.memtable_bytes = 2 << 20;
+        configuration.memtables.bytes = 2 << 20;
         let database = open(&file_system, configuration).await.unwrap();
         create(&database, vec![narrow_table(), wide_table()]).await;
         let (narrow, wide) = (table(&database, "narrow"), table(&database, "wide"));

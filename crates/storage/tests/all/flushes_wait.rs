@@ -48,13 +48,13 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
     let _installed = clock.install();
     let file_system = FileSystem::simulated(1);
     run(async {
-        let settings = StorageConfiguration {
+        let mut settings = StorageConfiguration {
             autocompaction: true,
-            memtable_bytes: 2 << 20,
             // The compactions start, and pause after a quarter of a MiB.
             compaction_bytes_per_second: Some(1),
             ..configuration()
         };
+        settings.memtables.bytes = 2 << 20;
         let database = open(&file_system, settings).await.unwrap();
         let mut wide = wide_table();
         wide.options = TableOptions { memtable_flush_period_in_ms: 100, ..TableOptions::default() };
@@ -106,11 +106,8 @@ fn no_flush_waits_for_compactions_that_fail() {
     let _installed = clock.install();
     let file_system = FileSystem::simulated(1);
     run(async {
-        let settings = StorageConfiguration {
-            autocompaction: true,
-            memtable_bytes: 2 << 20,
-            ..configuration()
-        };
+        let mut settings = StorageConfiguration { autocompaction: true, ..configuration() };
+        settings.memtables.bytes = 2 << 20;
         let database = open(&file_system, settings).await.unwrap();
         create(&database, vec![by_size()]).await;
         let disk = file_system.simulated_disk().unwrap();

@@ -12,7 +12,9 @@ const TRIE_BYTES: u64 = 256 << 10;
 pub const ROWS: usize = 12_000;
 
 pub fn near() -> StorageConfiguration {
-    StorageConfiguration { memtable_trie_bytes: TRIE_BYTES as usize, ..configuration() }
+    let mut configuration = configuration();
+    configuration.memtables.trie_bytes = TRIE_BYTES as usize;
+    configuration
 }
 
 /// Writes all rows. Returns the maximum size of the memtable.

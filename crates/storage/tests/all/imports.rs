@@ -24,7 +24,7 @@ use crate::support::{shards::on_shards, *};
 /// `k1` and so on. Returns the directory.
 fn backup(file_system: &FileSystem, version: &str, count: u32) -> PathBuf {
     let mut other = StorageConfiguration::new("other");
-    other.sstable_format = version.into();
+    other.sstables.format = version.into();
     run(async {
         let database = open(file_system, other).await.unwrap();
         create(&database, vec![narrow_table()]).await;

@@ -46,10 +46,10 @@ fn a_memtable_takes_more_than_2_gib_and_is_flushed() {
     let file_system = FileSystem::real();
     run(async {
         let mut configuration = StorageConfiguration::new(directory.path());
-        configuration.memtable_bytes = 8 << 30;
-        configuration.memtable_cleanup_threshold = 1.0;
+        configuration.memtables.bytes = 8 << 30;
+        configuration.memtables.cleanup_threshold = 1.0;
         configuration.autocompaction = false;
-        configuration.memtables.set("default", MemtableKind::default());
+        configuration.memtables.configurations.set("default", MemtableKind::default());
         let database = open(&file_system, configuration).await.unwrap();
         // Without a commit log, which would cause a flush.
         let narrow = narrow_table();

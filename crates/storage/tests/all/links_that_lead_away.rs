@@ -9,13 +9,11 @@ use espalier_storage::{Node, SnapshotTable, StorageConfiguration, StorageError};
 use crate::support::*;
 
 async fn node(place: &Path) -> Node {
-    let configuration = StorageConfiguration {
-        memtable_bytes: 8 << 20,
-        page_cache_bytes: 8 << 20,
-        row_cache_bytes: 0,
-        autocompaction: false,
-        ..StorageConfiguration::new(place.join("node"))
-    };
+    let mut configuration = StorageConfiguration::new(place.join("node"));
+    configuration.memtables.bytes = 8 << 20;
+    configuration.caches.page_cache_bytes = 8 << 20;
+    configuration.caches.row_cache_bytes = 0;
+    configuration.autocompaction = false;
     let database = open(&FileSystem::real(), configuration).await.unwrap();
     create(&database, vec![narrow_table()]).await;
     write_narrow(&database, &["one"]).await;

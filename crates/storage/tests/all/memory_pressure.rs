@@ -18,9 +18,9 @@ pub fn writers_are_held_back_and_memory_is_bounded() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let mut configuration = configuration();
-        configuration.memtable_bytes = 2 << 20;
-        configuration.commitlog_segment_bytes = 256 << 10;
-        configuration.commitlog_total_bytes = 64 << 20;
+        configuration.memtables.bytes = 2 << 20;
+        configuration.commit_log.segment_bytes = 256 << 10;
+        configuration.commit_log.total_bytes = 64 << 20;
         let database = open(&file_system, configuration).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");
@@ -53,8 +53,8 @@ fn when_nothing_can_be_flushed_writers_are_told_why_and_go_on_later() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let mut configuration = configuration();
-        configuration.memtable_bytes = 1 << 20;
-        configuration.commitlog_total_bytes = 64 << 20;
+        configuration.memtables.bytes = 1 << 20;
+        configuration.commit_log.total_bytes = 64 << 20;
         configuration.timeouts.write = Duration::from_millis(200);
         let database = open(&file_system, configuration).await.unwrap();
         create(&database, vec![narrow_table()]).await;
@@ -104,7 +104,7 @@ fn a_replay_waits_for_flushes_that_fail_at_first() {
     disk.inject(fault);
     run(async {
         let mut configuration = configuration();
-        configuration.memtable_bytes = 1 << 20;
+        configuration.memtables.bytes = 1 << 20;
         let database = open(&file_system, configuration).await.unwrap();
         let metrics = database.store().metrics();
         assert!(metrics.flushes.failed >= 2 && metrics.flushes.done >= 1, "{metrics:?}");

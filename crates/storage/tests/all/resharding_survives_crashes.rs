@@ -10,8 +10,8 @@ use crate::support::{shards::on_shards, *};
 
 fn small() -> StorageConfiguration {
     let mut configuration = configuration();
-    configuration.commitlog_segment_bytes = 16 << 10;
-    configuration.commitlog_total_bytes = 192 << 10;
+    configuration.commit_log.segment_bytes = 16 << 10;
+    configuration.commit_log.total_bytes = 192 << 10;
     configuration
 }
 

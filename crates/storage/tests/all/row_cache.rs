@@ -34,7 +34,7 @@ struct Shape {
 
 pub(crate) fn settings(cache_bytes: usize) -> StorageConfiguration {
     let mut configuration = configuration();
-    configuration.row_cache_bytes = cache_bytes;
+    configuration.caches.row_cache_bytes = cache_bytes;
     configuration
 }
 
@@ -67,7 +67,7 @@ fn check(seed: u64, shape: Shape, steps: u64) -> (RowCacheMetrics, u64) {
         espalier_runtime::preempt::force_yields(Some(seed));
         let mut settings = settings(shape.cache_bytes);
         // Partitions of several rows get a row index.
-        settings.column_index_bytes = seed.is_multiple_of(2).then_some(64);
+        settings.sstables.column_index_bytes = seed.is_multiple_of(2).then_some(64);
         let database = open(&file_system, settings).await.unwrap();
         let mut definition = keeping_tombstones((shape.table)());
         if shape.purges {

@@ -49,7 +49,7 @@ fn with_table(
     run(async {
         let mut settings = settings(cache_bytes);
         // With this limit only rows stay in memory.
-        settings.page_cache_bytes = cache_bytes;
+        settings.caches.page_cache_bytes = cache_bytes;
         let database = open(&file_system, settings).await.unwrap();
         let definition = definition();
         let name = definition.name.clone();

@@ -40,8 +40,8 @@ async fn fill(database: &Node, table: &TableMetadata, count: u64, value_bytes: u
 impl Caches {
     async fn open(file_system: &FileSystem) -> Self {
         let mut settings = configuration();
-        settings.page_cache_bytes = BUDGET as usize;
-        settings.row_cache_bytes = MAX_ROW_BYTES as usize;
+        settings.caches.page_cache_bytes = BUDGET as usize;
+        settings.caches.row_cache_bytes = MAX_ROW_BYTES as usize;
         let database = open(file_system, settings).await.unwrap();
         let (mut paged, mut rows) = (narrow_table(), narrow_table());
         paged.options.caching.insert("enabled".into(), "false".into());

@@ -17,8 +17,8 @@ fn the_log_does_not_grow_beyond_its_share() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let mut configuration = configuration();
-        configuration.commitlog_segment_bytes = 8 << 10;
-        configuration.commitlog_total_bytes = 64 << 10;
+        configuration.commit_log.segment_bytes = 8 << 10;
+        configuration.commit_log.total_bytes = 64 << 10;
         let database = open(&file_system, configuration.clone()).await.unwrap();
         create(&database, vec![narrow_table(), wide_table()]).await;
         let (narrow, wide) = (table(&database, "narrow"), table(&database, "wide"));
@@ -58,9 +58,9 @@ fn segments_that_were_flushed_before_they_were_written_are_given_up() {
     let _installed = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
     run(async {
         let mut configuration = configuration();
-        configuration.commitlog_segment_bytes = 8 << 10;
-        configuration.commitlog_total_bytes = 64 << 10;
-        configuration.commitlog_sync = CommitLogSync::Group { window: Duration::from_secs(1) };
+        configuration.commit_log.segment_bytes = 8 << 10;
+        configuration.commit_log.total_bytes = 64 << 10;
+        configuration.commit_log.sync = CommitLogSync::Group { window: Duration::from_secs(1) };
         let database = open(&file_system, configuration.clone()).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");
@@ -87,7 +87,7 @@ fn a_mutation_of_more_than_half_a_segment_is_refused() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let mut configuration = configuration();
-        configuration.commitlog_segment_bytes = 64 << 10;
+        configuration.commit_log.segment_bytes = 64 << 10;
         let database = open(&file_system, configuration).await.unwrap();
         create(&database, vec![narrow_table()]).await;
         let narrow = table(&database, "narrow");

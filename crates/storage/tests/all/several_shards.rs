@@ -154,7 +154,7 @@ pub fn the_fast_path_answers_for_its_own_shard_only() {
 fn an_error_at_start_is_told_on_every_shard() {
     let file_system = FileSystem::simulated(4);
     let mut configuration = configuration();
-    configuration.sstable_format = "zz".into();
+    configuration.sstables.format = "zz".into();
     let error = on_shards(3, &file_system, configuration, |_| async {}).unwrap_err();
     assert_eq!(error.to_string(), "the configured sstable_format is not supported");
 }

@@ -16,16 +16,17 @@ use espalier_storage::{CommitLogSync, LogCheck, StorageConfiguration, TurnRows};
 use crate::support::*;
 
 fn with_sync(sync: CommitLogSync) -> StorageConfiguration {
-    StorageConfiguration { commitlog_sync: sync, ..configuration() }
+    let mut configuration = configuration();
+    configuration.commit_log.sync = sync;
+    configuration
 }
 
 /// Returns a configuration with periodic sync, and a log in which one segment takes all writes.
 fn in_one_segment(period: Duration) -> StorageConfiguration {
-    StorageConfiguration {
-        commitlog_segment_bytes: 32 << 20,
-        commitlog_total_bytes: 128 << 20,
-        ..with_sync(CommitLogSync::Periodic { period })
-    }
+    let mut configuration = with_sync(CommitLogSync::Periodic { period });
+    configuration.commit_log.segment_bytes = 32 << 20;
+    configuration.commit_log.total_bytes = 128 << 20;
+    configuration
 }
 
 /// Opens the disk after simulated crashes, and looks for partitions of `narrow` there.

@@ -21,8 +21,8 @@ fn live(
         let _installed = clock.install();
         block_on(async {
             let mut configuration = configuration();
-            configuration.commitlog_segment_bytes = 8 << 10;
-            configuration.commitlog_total_bytes = 4 << 20;
+            configuration.commit_log.segment_bytes = 8 << 10;
+            configuration.commit_log.total_bytes = 4 << 20;
             body(open(file_system, configuration).await.unwrap()).await;
         });
     };

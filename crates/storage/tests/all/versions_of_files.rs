@@ -11,7 +11,9 @@ use espalier_storage::{Node, StorageConfiguration, StorageError};
 use crate::support::*;
 
 fn writing(version: &str) -> StorageConfiguration {
-    StorageConfiguration { sstable_format: version.into(), ..configuration() }
+    let mut configuration = configuration();
+    configuration.sstables.format = version.into();
+    configuration
 }
 
 async fn set_version(database: &Node, version: &'static str) {

@@ -117,8 +117,8 @@ fn node(authenticator: Authenticator, acceptor: Arc<TlsAcceptor>, handshake: Han
         Some(ClientEncryption { acceptor, handshake, listen: None, shard_aware_listen: None });
     let shared = SharedState::new(config, 1);
     let mut storage = StorageConfiguration::new("node");
-    storage.memtable_bytes = 8 << 20;
-    storage.commitlog_segment_bytes = 1 << 20;
+    storage.memtables.bytes = 8 << 20;
+    storage.commit_log.segment_bytes = 1 << 20;
     let (shared_storage, storage) = (SharedStorage::new(), Arc::new(storage));
     let (ready, is_ready) = mpsc::channel();
     let options = ShardOptions { count: 1, ..ShardOptions::default() };

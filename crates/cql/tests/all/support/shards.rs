@@ -13,12 +13,12 @@ thread_local! {
 /// Returns the settings of [`on_shards`].
 pub fn configuration() -> StorageConfiguration {
     let mut configuration = StorageConfiguration::new("node");
-    configuration.commitlog_segment_bytes = 1 << 20;
+    configuration.commit_log.segment_bytes = 1 << 20;
     // Long, because a build without optimisation serves crowds of statements slowly.
     configuration.timeouts.cas_contention = Duration::from_secs(60);
     // Small, so that builds of views record their progress.
-    configuration.view_build_page_rows = 2;
-    configuration.view_build_record_pages = 1;
+    configuration.view_builds.page_rows = 2;
+    configuration.view_builds.record_pages = 1;
     configuration
 }
 

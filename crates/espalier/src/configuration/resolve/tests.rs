@@ -26,10 +26,10 @@ fn nothing_is_needed() {
     let node = load(&[], "").unwrap();
     assert_eq!(node.directory, Path::new("espalier-data"));
     assert_eq!(node.storage.data_directory, Path::new("espalier-data/data"));
-    assert_eq!(node.storage.commitlog_directory, Path::new("espalier-data/commitlog"));
-    assert_eq!(node.storage.commitlog_sync, CommitLogSync::Group { window: Duration::ZERO });
-    assert_eq!(node.storage.sstable_format, "da");
-    assert_eq!(node.storage.memtable_bytes, 1 << 30);
+    assert_eq!(node.storage.commit_log.directory, Path::new("espalier-data/commitlog"));
+    assert_eq!(node.storage.commit_log.sync, CommitLogSync::Group { window: Duration::ZERO });
+    assert_eq!(node.storage.sstables.format, "da");
+    assert_eq!(node.storage.memtables.bytes, 1 << 30);
     assert_eq!(node.server.listen.to_string(), "127.0.0.1:9042");
     assert_eq!(node.server.admin_listen.unwrap().to_string(), "127.0.0.1:10000");
     assert_eq!(node.shards.count, 4);
@@ -52,7 +52,7 @@ fn paths_are_relative_to_the_working_directory() {
     let file = "data_file_directories: [tables]\ncommitlog_directory: /log\n";
     let node = load(&["--workdir", "/w"], file).unwrap();
     assert_eq!(node.storage.data_directory, Path::new("/w/tables"));
-    assert_eq!(node.storage.commitlog_directory, Path::new("/log"));
+    assert_eq!(node.storage.commit_log.directory, Path::new("/log"));
 }
 
 #[test]
@@ -63,7 +63,7 @@ fn the_directories_of_a_replaced_node_are_not_those_of_the_node() {
                 - class_name: SimpleSeedProvider\n  parameters: [{seeds: 127.0.0.1}]\n";
     let node = load(&["--workdir", "/w"], file).unwrap();
     assert_eq!(node.storage.data_directory, Path::new("/w/data"));
-    assert_eq!(node.storage.commitlog_directory, Path::new("/w/commitlog"));
+    assert_eq!(node.storage.commit_log.directory, Path::new("/w/commitlog"));
     let replaced = node.replaced.unwrap();
     assert_eq!(replaced.data_directories, [Path::new("/c/data"), Path::new("/d/data")]);
     assert_eq!(replaced.commitlog_directory, Path::new("/c/commitlog"));
@@ -94,13 +94,13 @@ fn new_and_old_names_mean_the_same() {
                compaction_throughput_mb_per_sec: 64\n";
     for file in [new, old] {
         let node = load(&[], file).unwrap();
-        assert_eq!(node.storage.commitlog_segment_bytes, 16 << 20);
-        assert_eq!(node.storage.column_index_bytes, Some(4 << 10));
+        assert_eq!(node.storage.commit_log.segment_bytes, 16 << 20);
+        assert_eq!(node.storage.sstables.column_index_bytes, Some(4 << 10));
         assert_eq!(node.storage.compaction_bytes_per_second, Some(64 << 20));
         assert_eq!(node.storage.timeouts.write, Duration::from_secs(3));
         assert_eq!(node.server.max_frame_size, 2 << 20);
         let period = Duration::from_millis(500);
-        assert_eq!(node.storage.commitlog_sync, CommitLogSync::Periodic { period });
+        assert_eq!(node.storage.commit_log.sync, CommitLogSync::Periodic { period });
     }
     assert_eq!(
         refused("column_index_size: 4KiB\ncolumn_index_size_in_kb: 4\n"),
@@ -111,11 +111,11 @@ fn new_and_old_names_mean_the_same() {
 #[test]
 fn memory_is_split_unless_a_part_is_given() {
     let node = load(&["--memory", "2G"], "memtable_offheap_space: 100MiB\n").unwrap();
-    assert_eq!(node.storage.memtable_bytes, 100 << 20);
-    assert_eq!(node.storage.page_cache_bytes, 768 << 20);
+    assert_eq!(node.storage.memtables.bytes, 100 << 20);
+    assert_eq!(node.storage.caches.page_cache_bytes, 768 << 20);
     assert_eq!(node.server.max_request_data_in_flight, (2 << 30) / 10);
     let node = load(&[], "memtable_heap_space: 1MiB\nmemtable_offheap_space: 2MiB\n").unwrap();
-    assert_eq!(node.storage.memtable_bytes, 3 << 20);
+    assert_eq!(node.storage.memtables.bytes, 3 << 20);
     assert!(refused("memtable_heap_space: 0MiB\n").contains("give memtables some memory"));
     for file in ["file_cache_size: 100GiB\n", "memtable_offheap_space: 1500MiB\n"] {
         let error = load(&["--memory", "2G"], file).unwrap_err();
@@ -174,7 +174,7 @@ fn each_key_of_tls_between_nodes_has_an_effect_or_is_refused() {
 
 #[test]
 fn the_version_of_new_files_has_the_names_of_both_families() {
-    let version = |text: &str| load(&[], text).unwrap().storage.sstable_format;
+    let version = |text: &str| load(&[], text).unwrap().storage.sstables.format;
     assert_eq!(version("sstable_format: me\n"), "me");
     assert_eq!(version("sstable:\n  selected_format: big\n"), "big");
     assert_eq!(version("storage_compatibility_mode: CASSANDRA_4\n"), "nb");
@@ -363,10 +363,10 @@ storage_compatibility_mode: NONE
 fn a_stock_configuration_is_understood() {
     let node = load(&[], CASSANDRA_LATEST).unwrap();
     assert_eq!(
-        node.storage.commitlog_sync,
+        node.storage.commit_log.sync,
         CommitLogSync::Periodic { period: DEFAULT_SYNC_PERIOD }
     );
-    assert_eq!(node.storage.column_index_bytes, Some(4 << 10));
+    assert_eq!(node.storage.sstables.column_index_bytes, Some(4 << 10));
     let ignored: Vec<&str> = node.ignored.iter().map(|(key, _)| key.as_str()).collect();
     assert!(ignored.contains(&"num_tokens") && ignored.contains(&"seed_provider"));
     assert!(refused(&format!("{CASSANDRA_LATEST}auto_snapshot: true\n")).contains("auto_snapshot"));
@@ -400,11 +400,11 @@ fn settings_are_shown_as_they_could_be_given() {
             given.flat_map(|(name, value)| ["--set".into(), format!("{name}={value}")]).collect();
         let given: Vec<&str> = given.iter().map(String::as_str).collect();
         let mut again = load(&given, "").unwrap();
-        again.storage.memtables = node.storage.memtables.clone();
+        again.storage.memtables.configurations = node.storage.memtables.configurations.clone();
         // Without the setting, small partitions have no row index. No value of the setting has this
         // effect, so the shown value differs.
-        if node.storage.column_index_bytes.is_none() {
-            again.storage.column_index_bytes = None;
+        if node.storage.sstables.column_index_bytes.is_none() {
+            again.storage.sstables.column_index_bytes = None;
         }
         assert_eq!(format!("{:?}", again.storage), format!("{:?}", node.storage));
         assert_eq!(format!("{:?}", again.encryption), format!("{:?}", node.encryption));

@@ -105,7 +105,7 @@ fn reads_and_writes_are_told_apart_whichever_way_they_take() {
 fn a_write_takes_until_it_is_acknowledged() {
     const WINDOW: Duration = Duration::from_millis(10);
     let mut storage = storage();
-    storage.commitlog_sync = CommitLogSync::Group { window: WINDOW };
+    storage.commit_log.sync = CommitLogSync::Group { window: WINDOW };
     with_node_over(
         storage,
         1,

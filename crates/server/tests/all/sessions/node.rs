@@ -141,7 +141,7 @@ const MEMTABLE_BYTES: usize = 64 << 20;
 /// Returns the configuration of a test node's storage engine.
 pub fn storage() -> StorageConfiguration {
     let mut configuration = StorageConfiguration::new("node");
-    configuration.memtable_bytes = MEMTABLE_BYTES;
-    configuration.commitlog_segment_bytes = 1 << 20;
+    configuration.memtables.bytes = MEMTABLE_BYTES;
+    configuration.commit_log.segment_bytes = 1 << 20;
     configuration
 }

@@ -199,7 +199,7 @@ impl ViewBuilds<'_> {
     /// it: the shards sync their logs at different times, or the keyspace does not use the log.
     pub(in super::super) async fn mark_unsynced_views_stale(self) -> Result<(), StorageError> {
         let is_periodic = matches!(
-            self.node.store().configuration().commitlog_sync,
+            self.node.store().configuration().commit_log.sync,
             CommitLogSync::Periodic { .. }
         );
         let are_apart = is_periodic && self.node.store().shard().count > 1;
@@ -267,7 +267,7 @@ impl ViewBuilds<'_> {
         let listed = ListedBuild::new(self.node, view, progress);
         let mut pages = Pages::new(self.node, &plan.base, range);
         let configuration = &self.node.store().configuration;
-        let page_rows = configuration.view_build_page_rows;
+        let page_rows = configuration.view_builds.page_rows;
         let mut count = 0;
         while let Some(partitions) = pages.next().await? {
             if self.plan_of(view).is_none() {
@@ -281,7 +281,7 @@ impl ViewBuilds<'_> {
             // A restart reads the last partition again, because a part of it may be missing.
             progress.last = next.0.saturating_sub(1);
             listed.set(progress);
-            if count % configuration.view_build_record_pages == 0
+            if count % configuration.view_builds.record_pages == 0
                 && !self.record_if_current(&plan, generation, progress).await?
             {
                 break;
@@ -316,7 +316,7 @@ impl ViewBuilds<'_> {
             bytes += encoder.body.len();
             mutation.updates.extend(one.updates);
             // A quarter of the largest record.
-            if bytes > self.node.store().configuration.commitlog_segment_bytes as usize / 8 {
+            if bytes > self.node.store().configuration.commit_log.segment_bytes as usize / 8 {
                 self.node.apply_complete(std::mem::take(&mut mutation)).await?;
                 bytes = 0;
             }
@@ -348,7 +348,7 @@ impl ViewBuilds<'_> {
                     checks.push(self.check_row(&plan, key, clustering, row));
                 }
             }
-            let page_rows = self.node.store().configuration.view_build_page_rows;
+            let page_rows = self.node.store().configuration.view_builds.page_rows;
             stream::iter(checks).buffer_unordered(page_rows).try_collect::<()>().await?;
         }
         Ok(())
@@ -414,7 +414,7 @@ struct Pages<'d> {
 
 impl<'d> Pages<'d> {
     fn new(node: &'d Node, table: &Arc<TableMetadata>, range: KeyRange) -> Self {
-        let rows = node.store().configuration.view_build_page_rows;
+        let rows = node.store().configuration.view_builds.page_rows;
         let limits = ReadLimits { rows, bytes: PAGE_BYTES, ..ReadLimits::NONE };
         let command = ReadCommand::of_all(table.clone(), ReadTarget::Range(range), 0);
         Self { node, command: Some(ReadCommand { limits, bypass_cache: true, ..command }) }

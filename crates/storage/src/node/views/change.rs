@@ -146,7 +146,7 @@ impl Views<'_> {
         let Some(mut merged) = merged.await? else { return Ok(stored) };
         stored.deletion = merged.header().deletion;
         let is_range = !update.deletion.is_live() || !update.range_tombstones.is_empty();
-        let segment_bytes = self.node.store().configuration.commitlog_segment_bytes as usize;
+        let segment_bytes = self.node.store().configuration.commit_log.segment_bytes as usize;
         let limit = if is_range { segment_bytes * MAX_DELETED_SEGMENTS } else { usize::MAX };
         let mut bytes = 0;
         while let Some(fragment) = merged.next().await? {

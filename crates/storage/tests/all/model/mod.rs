@@ -69,7 +69,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
             // Each life of the node writes a random version of SSTables, and reads the SSTables of
             // earlier lives.
             let version = VERSIONS[writer.random.below(VERSIONS.len() as u64) as usize];
-            configuration.sstable_format = version.into();
+            configuration.sstables.format = version.into();
             let database = open(&file_system, configuration).await.unwrap();
             if !is_created {
                 create(&database, vec![keeping_tombstones(definition())]).await;

@@ -102,9 +102,9 @@ pub(crate) fn check(seed: u64, steps: u64) -> Met {
     run(async {
         preempt::force_yields(Some(seed));
         let mut settings = settings(cache_bytes);
-        settings.column_index_bytes = (random.below(2) == 0).then_some(64);
+        settings.sstables.column_index_bytes = (random.below(2) == 0).then_some(64);
         settings.autocompaction = random.below(2) == 0;
-        settings.sstable_format = VERSIONS[random.below(5) as usize].into();
+        settings.sstables.format = VERSIONS[random.below(5) as usize].into();
         let database = open(&file_system, settings).await.unwrap();
         create(&database, vec![definition]).await;
         let table = table(&database, "random");

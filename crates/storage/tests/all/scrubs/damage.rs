@@ -12,7 +12,8 @@ use crate::compactions_go_on::wait_for;
 
 fn check_damaged_chunk(version: &str, compression: &[(&str, &str)]) {
     let file_system = FileSystem::simulated(11);
-    let settings = StorageConfiguration { sstable_format: version.into(), ..configuration() };
+    let mut settings = configuration();
+    settings.sstables.format = version.into();
     let kept = run(async {
         let database = open(&file_system, settings.clone()).await.unwrap();
         fill(&database, compression).await;
@@ -136,7 +137,8 @@ fn find(bytes: &[u8], within: (u64, u64), wanted: &[u8]) -> usize {
 fn what_no_checksum_tells_is_found() {
     for version in ["da", "nb"] {
         let file_system = FileSystem::simulated(16);
-        let settings = StorageConfiguration { sstable_format: version.into(), ..configuration() };
+        let mut settings = configuration();
+        settings.sstables.format = version.into();
         let (whole, extents) = run(async {
             let database = open(&file_system, settings.clone()).await.unwrap();
             fill(&database, &[("enabled", "false")]).await;
@@ -185,7 +187,8 @@ fn what_no_checksum_tells_is_found() {
 fn a_damaged_index_leaves_the_file_as_it_is() {
     for (version, component) in [("da", "Partitions.db"), ("oa", "Index.db")] {
         let file_system = FileSystem::simulated(12);
-        let settings = StorageConfiguration { sstable_format: version.into(), ..configuration() };
+        let mut settings = configuration();
+        settings.sstables.format = version.into();
         run(async {
             let database = open(&file_system, settings.clone()).await.unwrap();
             fill(&database, LZ4).await;

@@ -44,9 +44,9 @@ pub fn counter_table() -> TableMetadata {
 
 pub fn configuration() -> StorageConfiguration {
     let mut configuration = StorageConfiguration::new("node");
-    configuration.commitlog_segment_bytes = 1 << 20;
-    configuration.commitlog_total_bytes = 16 << 20;
-    configuration.memtables.set("default", MEMTABLES.get());
+    configuration.commit_log.segment_bytes = 1 << 20;
+    configuration.commit_log.total_bytes = 16 << 20;
+    configuration.memtables.configurations.set("default", MEMTABLES.get());
     // Compactions would purge tombstones, because the clock is years ahead of [`NOW`], and some
     // tests write older rows later.
     configuration.autocompaction = false;
