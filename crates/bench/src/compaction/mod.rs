@@ -42,8 +42,8 @@ const MEGA: f64 = 1e6;
 pub fn run(arguments: &CompactionArguments) -> Result<(), BenchError> {
     block_on(async {
         let opened = InProcessNode::open_with(&arguments.node.workdir, |configuration| {
-            configuration.memtable_bytes = 4 << 30;
-            configuration.sstable_format.clone_from(&arguments.sstable_format);
+            configuration.memtables.bytes = 4 << 30;
+            configuration.sstables.format.clone_from(&arguments.sstable_format);
         });
         let node = Rc::new(opened.await?);
         let mut progress = Progress::new();
