@@ -87,16 +87,7 @@ impl TableFlush<'_> {
             let oldest = table.view().flushing.first().cloned();
             if !is_frozen && (oldest.is_none() || table.memtable().wants_flush()) {
                 is_frozen = true;
-                let memtable = table.memtable();
-                // An empty memtable may have received writes that changed nothing. These writes
-                // hold segments of the log, too. It may also have index entries of a write that
-                // failed; the flush frees their memory.
-                let has_entries = memtable.with_indexes(|indexes| indexes.has_entries());
-                if !memtable.is_empty()
-                    || memtable.positions().is_some()
-                    || has_entries == Some(true)
-                {
-                    table.switch_memtable();
+                if table.switch_used_memtable() {
                     // The new memtable has room for the writes that wait.
                     self.store.memtables.budget.wake_waiters();
                     continue;

@@ -209,7 +209,7 @@ impl Table {
         *self.version.mapping.borrow_mut() = Rc::new(mapping);
         if !has_same_indexes {
             self.indexes.forget_recorded();
-            self.begin_indexes();
+            begin_indexes(self);
         }
         Ok(())
     }
@@ -303,18 +303,20 @@ impl Table {
         drop(old);
     }
 
-    /// Replaces the memtable by one that keeps the entries of the table's present indexes.
-    fn begin_indexes(&self) {
+    /// Switches the memtable if a flush must write or free something of it. Returns whether it has
+    /// done so.
+    ///
+    /// An empty memtable may have received writes that changed nothing. These writes hold segments
+    /// of the log, too. It may also have index entries of a write that failed; the flush frees
+    /// their memory.
+    pub(crate) fn switch_used_memtable(&self) -> bool {
         let memtable = self.memtable();
-        if !memtable.is_empty() || memtable.positions().is_some() {
+        let has_entries = memtable.with_indexes(|indexes| indexes.has_entries()) == Some(true);
+        let is_used = has_entries || !memtable.is_empty() || memtable.positions().is_some();
+        if is_used {
             self.switch_memtable();
-            return;
         }
-        memtable.freeze();
-        let fresh = self.memtables.make(&self.metadata());
-        self.change_view(|view| TableView { memtable: fresh, ..view.clone() });
-        // A read that began before does not see the rows of the fresh memtable.
-        self.empty_ranges.begin_memtable();
+        is_used
     }
 
     /// Freezes the memtable and puts an empty one in its place. Returns the frozen one, which stays
@@ -364,6 +366,18 @@ impl Table {
     pub(crate) fn set_dropped(&self) {
         self.is_dropped.set(true);
     }
+}
+
+/// Replaces the memtable by one that keeps the entries of the table's present indexes.
+fn begin_indexes(table: &Table) {
+    if table.switch_used_memtable() {
+        return;
+    }
+    table.memtable().freeze();
+    let fresh = table.memtables.make(&table.metadata());
+    table.change_view(|view| TableView { memtable: fresh, ..view.clone() });
+    // A read that began before does not see the rows of the fresh memtable.
+    table.empty_ranges.begin_memtable();
 }
 
 /// Returns the strategy of a table's options. Invalid options came from another node; the default
