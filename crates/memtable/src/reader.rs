@@ -111,13 +111,6 @@ impl PartitionSnapshot {
         SnapshotRows { partition: self, entries }
     }
 
-    /// Returns the strongest deletion of the partition or of a range over a row.
-    pub fn deletion_over(&self, clustering: &Clustering) -> DeletionTime {
-        let mut row_path = Vec::new();
-        path::put_row(self.table.comparator(), &clustering.values, &mut row_path);
-        self.deletion_at(self.snapshot.subtrie(), &row_path)
-    }
-
     fn deletion_at(&self, view: Subtrie<'_, Content>, row_path: &[u8]) -> DeletionTime {
         let range = range_tombstones::deletion_before(PartitionView::Trie(view), row_path, true);
         self.header.deletion.max(range)

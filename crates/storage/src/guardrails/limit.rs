@@ -186,6 +186,13 @@ pub(super) fn decorate(name: &str, text: String, reason: &str) -> String {
     format!("Guardrail {name} violated: {text}{end}{reason}")
 }
 
+/// The settings of a limit, whose names differ in the middle word alone.
+macro_rules! thresholds {
+    ($name:literal) => {
+        (concat!($name, "_warn_threshold"), concat!($name, "_fail_threshold"))
+    };
+}
+
 /// Returns the row of a limit on numbers without defaults. Rows of other limits change some fields
 /// of it.
 const fn count(
@@ -215,7 +222,7 @@ const KIB: i64 = 1 << 10;
 const DEFINITIONS: [Definition; Limit::COUNT] = [
     count(
         "keyspaces",
-        ("keyspaces_warn_threshold", "keyspaces_fail_threshold"),
+        thresholds!("keyspaces"),
         (
             "Creating keyspace {what}, current number of keyspaces {value} exceeds warning threshold of {threshold}.",
             "Cannot have more than {threshold} keyspaces, aborting the creation of keyspace {what}",
@@ -223,7 +230,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     ),
     count(
         "tables",
-        ("tables_warn_threshold", "tables_fail_threshold"),
+        thresholds!("tables"),
         (
             "Creating table {what}, current number of tables {value} exceeds warning threshold of {threshold}.",
             "Cannot have more than {threshold} tables, aborting the creation of table {what}",
@@ -231,7 +238,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     ),
     count(
         "columns_per_table",
-        ("columns_per_table_warn_threshold", "columns_per_table_fail_threshold"),
+        thresholds!("columns_per_table"),
         (
             "The table {what} has {value} columns, this exceeds the warning threshold of {threshold}.",
             "Tables cannot have more than {threshold} columns, but {value} provided for table {what}",
@@ -239,10 +246,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     ),
     count(
         "secondary_indexes_per_table",
-        (
-            "secondary_indexes_per_table_warn_threshold",
-            "secondary_indexes_per_table_fail_threshold",
-        ),
+        thresholds!("secondary_indexes_per_table"),
         (
             "Creating secondary index {what}, current number of indexes {value} exceeds warning threshold of {threshold}.",
             "Tables cannot have more than {threshold} secondary indexes, aborting the creation of secondary index {what}",
@@ -250,10 +254,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     ),
     count(
         "materialized_views_per_table",
-        (
-            "materialized_views_per_table_warn_threshold",
-            "materialized_views_per_table_fail_threshold",
-        ),
+        thresholds!("materialized_views_per_table"),
         (
             "Creating materialized view {what}, current number of views {value} exceeds warning threshold of {threshold}.",
             "Tables cannot have more than {threshold} materialized views, aborting the creation of materialized view {what}",
@@ -261,7 +262,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     ),
     count(
         "fields_per_udt",
-        ("fields_per_udt_warn_threshold", "fields_per_udt_fail_threshold"),
+        thresholds!("fields_per_udt"),
         (
             "The user type {what} has {value} columns, this exceeds the warning threshold of {threshold}.",
             "User types cannot have more than {threshold} columns, but {value} provided for user type {what}.",
@@ -269,7 +270,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     ),
     count(
         "vector_dimensions",
-        ("vector_dimensions_warn_threshold", "vector_dimensions_fail_threshold"),
+        thresholds!("vector_dimensions"),
         (
             "{what} has a vector of {value} dimensions, this exceeds the warning threshold of {threshold}.",
             "{what} has a vector of {value} dimensions, this exceeds the failure threshold of {threshold}.",
@@ -279,10 +280,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
         side: Side::Below,
         ..count(
             "minimum_replication_factor",
-            (
-                "minimum_replication_factor_warn_threshold",
-                "minimum_replication_factor_fail_threshold",
-            ),
+            thresholds!("minimum_replication_factor"),
             (
                 "The keyspace {what} has a replication factor of {value}, below the warning threshold of {threshold}.",
                 "The keyspace {what} has a replication factor of {value}, below the failure threshold of {threshold}.",
@@ -291,7 +289,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     },
     count(
         "maximum_replication_factor",
-        ("maximum_replication_factor_warn_threshold", "maximum_replication_factor_fail_threshold"),
+        thresholds!("maximum_replication_factor"),
         (
             "The keyspace {what} has a replication factor of {value}, above the warning threshold of {threshold}.",
             "The keyspace {what} has a replication factor of {value}, above the failure threshold of {threshold}.",
@@ -299,7 +297,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     ),
     count(
         "page_size",
-        ("page_size_warn_threshold", "page_size_fail_threshold"),
+        thresholds!("page_size"),
         (
             "Query for table {what} with page size {value} exceeds warning threshold of {threshold}.",
             "Aborting query for table {what}, page size {value} exceeds fail threshold of {threshold}.",
@@ -307,7 +305,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     ),
     count(
         "partition_keys_in_select",
-        ("partition_keys_in_select_warn_threshold", "partition_keys_in_select_fail_threshold"),
+        thresholds!("partition_keys_in_select"),
         (
             "Query with partition keys in IN clause on table {what}, with number of partition keys {value} exceeds warning threshold of {threshold}.",
             "Aborting query with partition keys in IN clause on table {what}, number of partition keys {value} exceeds fail threshold of {threshold}.",
@@ -315,10 +313,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     ),
     count(
         "in_select_cartesian_product",
-        (
-            "in_select_cartesian_product_warn_threshold",
-            "in_select_cartesian_product_fail_threshold",
-        ),
+        thresholds!("in_select_cartesian_product"),
         (
             "The cartesian product of the IN restrictions on {what} produces {value} values, this exceeds warning threshold of {threshold}.",
             "Aborting query because the cartesian product of the IN restrictions on {what} produces {value} values, this exceeds fail threshold of {threshold}.",
@@ -326,17 +321,13 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     ),
     Definition {
         unit: Unit::Bytes,
-        ..count(
-            "column_value_size",
-            ("column_value_size_warn_threshold", "column_value_size_fail_threshold"),
-            VALUE_SIZE,
-        )
+        ..count("column_value_size", thresholds!("column_value_size"), VALUE_SIZE)
     },
     Definition {
         unit: Unit::Bytes,
         ..count(
             "collection_size",
-            ("collection_size_warn_threshold", "collection_size_fail_threshold"),
+            thresholds!("collection_size"),
             (
                 "Detected collection {what} of size {value}, this exceeds the warning threshold of {threshold}.",
                 "Detected collection {what} of size {value}, this exceeds the failure threshold of {threshold}.",
@@ -345,7 +336,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     },
     count(
         "items_per_collection",
-        ("items_per_collection_warn_threshold", "items_per_collection_fail_threshold"),
+        thresholds!("items_per_collection"),
         (
             "Detected collection {what} with {value} items, this exceeds the warning threshold of {threshold}.",
             "Detected collection {what} with {value} items, this exceeds the failure threshold of {threshold}.",
@@ -356,7 +347,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
         reason: "Timestamps too far in the future can lead to data that can't be easily overwritten",
         ..count(
             "maximum_timestamp",
-            ("maximum_timestamp_warn_threshold", "maximum_timestamp_fail_threshold"),
+            thresholds!("maximum_timestamp"),
             (
                 "The modification to table {what} has a timestamp {value} after the maximum allowable warning threshold {threshold}",
                 "The modification to table {what} has a timestamp {value} after the maximum allowable failure threshold {threshold}",
@@ -369,7 +360,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
         reason: "Timestamps too far in the past can cause writes can be unexpectedly lost",
         ..count(
             "minimum_timestamp",
-            ("minimum_timestamp_warn_threshold", "minimum_timestamp_fail_threshold"),
+            thresholds!("minimum_timestamp"),
             (
                 "The modification to table {what} has a timestamp {value} before the minimum allowable warning threshold {threshold}",
                 "The modification to table {what} has a timestamp {value} before the minimum allowable failure threshold {threshold}",
@@ -381,7 +372,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
         reason: "Too large partitions can cause performance problems.",
         ..count(
             "partition_size",
-            ("partition_size_warn_threshold", "partition_size_fail_threshold"),
+            thresholds!("partition_size"),
             (
                 "Partition {what} has size {value}, this exceeds the warning threshold of {threshold}.",
                 "Partition {what} has size {value}, this exceeds the failure threshold of {threshold}.",
@@ -392,7 +383,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
         reason: "Partitions with too many tombstones can cause performance problems.",
         ..count(
             "partition_tombstones",
-            ("partition_tombstones_warn_threshold", "partition_tombstones_fail_threshold"),
+            thresholds!("partition_tombstones"),
             (
                 "Partition {what} has {value} tombstones, this exceeds the warning threshold of {threshold}.",
                 "Partition {what} has {value} tombstones, this exceeds the failure threshold of {threshold}.",
@@ -403,10 +394,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
         unit: Unit::Percent,
         ..count(
             "replica_disk_usage",
-            (
-                "data_disk_usage_percentage_warn_threshold",
-                "data_disk_usage_percentage_fail_threshold",
-            ),
+            thresholds!("data_disk_usage_percentage"),
             (
                 "Replica disk usage exceeds warning threshold",
                 "Write request failed because disk usage exceeds failure threshold",
@@ -418,10 +406,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
         reason: "High number of referenced indexes per query may negatively effect performance",
         ..count(
             "sai_sstable_indexes_per_query",
-            (
-                "sai_sstable_indexes_per_query_warn_threshold",
-                "sai_sstable_indexes_per_query_fail_threshold",
-            ),
+            thresholds!("sai_sstable_indexes_per_query"),
             (
                 "The number of SSTable indexes queried on index {what} violated warning threshold value {threshold} with value {value}",
                 "The number of SSTable indexes queried on index {what} violated failure threshold value {threshold} with value {value}",
@@ -431,29 +416,17 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
     Definition {
         unit: Unit::Bytes,
         defaults: (KIB, 8 * KIB),
-        ..count(
-            "sai_string_term_size",
-            ("sai_string_term_size_warn_threshold", "sai_string_term_size_fail_threshold"),
-            VALUE_SIZE,
-        )
+        ..count("sai_string_term_size", thresholds!("sai_string_term_size"), VALUE_SIZE)
     },
     Definition {
         unit: Unit::Bytes,
         defaults: (KIB, 8 * KIB),
-        ..count(
-            "sai_frozen_term_size",
-            ("sai_frozen_term_size_warn_threshold", "sai_frozen_term_size_fail_threshold"),
-            VALUE_SIZE,
-        )
+        ..count("sai_frozen_term_size", thresholds!("sai_frozen_term_size"), VALUE_SIZE)
     },
     Definition {
         unit: Unit::Bytes,
         defaults: (16 * KIB, 32 * KIB),
-        ..count(
-            "sai_vector_term_size",
-            ("sai_vector_term_size_warn_threshold", "sai_vector_term_size_fail_threshold"),
-            VALUE_SIZE,
-        )
+        ..count("sai_vector_term_size", thresholds!("sai_vector_term_size"), VALUE_SIZE)
     },
     Definition {
         unit: Unit::Bytes,
@@ -461,7 +434,7 @@ const DEFINITIONS: [Definition; Limit::COUNT] = [
         old_settings: ("batch_size_warn_threshold_in_kb", "batch_size_fail_threshold_in_kb"),
         ..count(
             "",
-            ("batch_size_warn_threshold", "batch_size_fail_threshold"),
+            thresholds!("batch_size"),
             (
                 "Batch for {what} is of size {value}, exceeding specified threshold of {threshold}",
                 "",

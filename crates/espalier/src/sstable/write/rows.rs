@@ -153,8 +153,8 @@ impl RowBuilder {
         Ok(())
     }
 
-    /// Finds a column by its exact name, or else as CQL does: by the name without quotes, or in lower
-    /// case.
+    /// Finds a column by its exact name, or else as CQL does: by the name without quotes, or in
+    /// lower case.
     fn column(&self, name: &str) -> Result<&ColumnDefinition, String> {
         let column = self.table.visible_column(name);
         let as_cql = || self.table.visible_column(&column_name(name.to_owned()));

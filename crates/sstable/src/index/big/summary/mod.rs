@@ -18,6 +18,3 @@ mod reader;
 
 pub use builder::SummaryBuilder;
 pub use reader::{Interval, Summary};
-
-/// Number of entries between two samples if the table has no setting.
-pub const DEFAULT_MIN_INDEX_INTERVAL: u32 = 128;
