@@ -111,7 +111,7 @@ impl Filter {
             | FilterOperator::Contains(term)
             | FilterOperator::ContainsKey(term)
             | FilterOperator::Like(term, _) => {
-                let value = term.evaluate(evaluation)?.required(&format!("column {column}"))?;
+                let value = term.evaluate(evaluation)?.required(format_args!("column {column}"))?;
                 value.map(|_| ()).ok_or_else(|| null_value(column))
             }
         }
@@ -203,7 +203,7 @@ fn required_as(
     what: &str,
     evaluation: &Evaluation<'_>,
 ) -> Result<Bytes> {
-    let value = term.evaluate(evaluation)?.required(&format!("column {column}"))?;
+    let value = term.evaluate(evaluation)?.required(format_args!("column {column}"))?;
     value.ok_or_else(|| Error::invalid(format!("Unsupported null {what} for column {column}")))
 }
 

@@ -131,7 +131,7 @@ impl Alternatives {
         let Self::Terms(terms) = self else { return self.evaluate(column, evaluation) };
         let mut values = Vec::with_capacity(terms.len());
         for term in terms {
-            values.extend(term.evaluate(evaluation)?.required(&format!("column {column}"))?);
+            values.extend(term.evaluate(evaluation)?.required(format_args!("column {column}"))?);
         }
         if values.is_empty() && terms.len() == 1 {
             return Err(Error::invalid(format!("Unsupported null value for column {column}")));
@@ -172,12 +172,12 @@ impl Alternatives {
                 .iter()
                 .map(|term| {
                     term.evaluate(evaluation)?
-                        .required(&format!("column {column}"))?
+                        .required(format_args!("column {column}"))?
                         .ok_or_else(&null)
                 })
                 .collect(),
             Self::List(term) => {
-                let list = term.evaluate(evaluation)?.required(&format!("column {column}"))?;
+                let list = term.evaluate(evaluation)?.required(format_args!("column {column}"))?;
                 let list = list.ok_or_else(|| {
                     Error::invalid(format!("Invalid null value for column {column}"))
                 })?;

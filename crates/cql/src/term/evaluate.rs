@@ -1,5 +1,7 @@
 //! Evaluates terms to serialised values.
 
+use std::fmt::Display;
+
 use bytes::Bytes;
 use espalier_types::{CqlType, ValueError, collection};
 use hashbrown::HashMap;
@@ -29,7 +31,7 @@ impl Bound {
     ///
     /// # Errors
     /// The value is unset; the message names `what`.
-    pub fn required(self, what: &str) -> Result<Option<Bytes>> {
+    pub fn required(self, what: impl Display) -> Result<Option<Bytes>> {
         match self {
             Self::Value(value) => Ok(Some(value)),
             Self::Null => Ok(None),
