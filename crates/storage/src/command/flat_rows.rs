@@ -80,6 +80,12 @@ pub struct FlatPartition {
     pub rows_end: usize,
 }
 
+/// Returns the bytes of a partition's key and static row, as [`super::ReadLimits`] counts them in
+/// its `bytes`.
+pub(crate) fn partition_bytes(key: &DecoratedKey, static_row: Option<&Row>) -> usize {
+    size_of::<FlatPartition>() + key.key.len() + static_row.map_or(0, Row::page_bytes)
+}
+
 /// The rows that a read returns, in flat form.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FlatRows {
@@ -142,10 +148,10 @@ impl FlatRows {
     /// Returns the bytes of the rows and partitions as [`ReadLimits::bytes`](super::ReadLimits)
     /// counts them.
     pub(crate) fn bytes(&self) -> usize {
-        let partitions = self.partitions.iter().map(|partition| {
-            let static_row = partition.static_row.as_ref().map_or(0, Row::page_bytes);
-            size_of::<FlatPartition>() + partition.key.key.len() + static_row
-        });
+        let partitions = self
+            .partitions
+            .iter()
+            .map(|partition| partition_bytes(&partition.key, partition.static_row.as_ref()));
         self.values.len() + partitions.sum::<usize>()
     }
 

@@ -15,6 +15,7 @@ use espalier_mutation::{
     schema::{ColumnId, TableMetadata},
 };
 
+pub(crate) use flat_rows::partition_bytes;
 pub use flat_rows::{FlatColumns, FlatPartition, FlatRows};
 pub use search::{FormBound, FoundPlaces, IndexSearch, IndexTerm, IndexValues, NearestBound};
 
@@ -207,6 +208,12 @@ impl ReadResult {
         rows.sum::<usize>() + self.flat.ends.len()
     }
 
+    /// Returns the bytes of the result as [`ReadLimits::bytes`] counts them.
+    pub(crate) fn bytes(&self) -> usize {
+        let partitions = self.partitions.iter().map(PartitionRows::bytes);
+        partitions.sum::<usize>() + self.flat.bytes()
+    }
+
     /// Returns the key of the last partition of the result.
     pub fn last_key(&self) -> Option<&DecoratedKey> {
         let last = self.partitions.last().map(|partition| &partition.key);
@@ -215,8 +222,9 @@ impl ReadResult {
 }
 
 impl PartitionRows {
-    /// Returns the bytes of the rows as [`ReadLimits::bytes`] counts them.
+    /// Returns the bytes of the partition as [`ReadLimits::bytes`] counts them.
     pub fn bytes(&self) -> usize {
-        self.static_row.iter().chain(&self.rows).map(Row::page_bytes).sum()
+        let rows = self.rows.iter().map(Row::page_bytes).sum::<usize>();
+        partition_bytes(&self.key, self.static_row.as_ref()) + rows
     }
 }

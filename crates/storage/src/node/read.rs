@@ -1,12 +1,10 @@
 //! Reads of this shard's data, of another shard's, and over several shards.
 
-use espalier_mutation::Row;
 use espalier_runtime::trace_event;
 
 use super::{Node, virtual_tables::read_virtual};
 use crate::{
-    NearestBound, PartitionRows, ReadCommand, ReadResult, ReadTarget, StorageError,
-    system::is_made_when_read,
+    NearestBound, ReadCommand, ReadResult, ReadTarget, StorageError, system::is_made_when_read,
 };
 
 impl Node {
@@ -38,9 +36,8 @@ impl Node {
         for shard in first..shards.end {
             let part = read_on(self, shard, command.clone()).await?;
             let limits = &mut command.limits;
-            let bytes = part.partitions.iter().map(partition_bytes).sum::<usize>();
             limits.rows = limits.rows.saturating_sub(part.row_count());
-            limits.bytes = limits.bytes.saturating_sub(bytes + part.flat.bytes());
+            limits.bytes = limits.bytes.saturating_sub(part.bytes());
             result.is_cut_by_tombstones = part.is_cut_by_tombstones;
             result.dropped += part.dropped;
             result.used_index |= part.used_index;
@@ -75,9 +72,4 @@ async fn read_on(
         return node.store().read(&command).await;
     }
     node.on_shard(shard, move |node| async move { node.store().read(&command).await }).await
-}
-
-fn partition_bytes(partition: &PartitionRows) -> usize {
-    let static_row = if partition.rows.is_empty() { &partition.static_row } else { &None };
-    partition.rows.iter().chain(static_row).map(Row::page_bytes).sum()
 }

@@ -8,8 +8,10 @@ use espalier_runtime::time::Instant;
 
 use super::source::Source;
 use crate::{
-    FlatColumns, FlatPartition, FlatRows, PartitionRows, ReadCommand, ReadLimits, ReadPosition,
-    ReadResult, StorageError, command::LONG_WALK, empty_ranges::EmptyRangeRecorder,
+    FlatColumns, FlatRows, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult,
+    StorageError,
+    command::{LONG_WALK, partition_bytes},
+    empty_ranges::EmptyRangeRecorder,
     read::keep_live,
 };
 
@@ -101,9 +103,7 @@ impl Remaining {
     /// Subtracts the bytes of a partition's key and static row. A page counts them at the end of
     /// the partition.
     fn take_partition(&mut self, key: &DecoratedKey, static_row: Option<&Row>) {
-        let bytes = size_of::<FlatPartition>() + key.key.len();
-        let bytes = bytes + static_row.map_or(0, Row::page_bytes);
-        self.bytes = self.bytes.saturating_sub(bytes);
+        self.bytes = self.bytes.saturating_sub(partition_bytes(key, static_row));
     }
 
     /// Returns the number of dropped fragments at which the merge next checks the tombstone limit.

@@ -81,6 +81,32 @@ pub fn the_number_of_shards_may_change() {
 }
 
 #[test]
+fn a_limit_by_bytes_counts_the_keys_that_earlier_shards_returned() {
+    let file_system = FileSystem::simulated(4);
+    on_shards(2, &file_system, configuration(), |database| async move {
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        for number in 0..80 {
+            let key = format!("{number:01000}");
+            database.apply(insert(&narrow, &key, None, 1, &[("v", "1")])).await.unwrap();
+        }
+        let owner = |key: &DecoratedKey| database.store().routing().shard_of(&narrow, key);
+        let all = read_all(&database, &narrow).await.partitions;
+        let first = owner(&all[0].key);
+        let of_first = all.iter().take_while(|partition| owner(&partition.key) == first).count();
+        // The keys of the first shard fill three quarters of the page.
+        let limit = 1300 * of_first;
+        assert!(limit < 1000 * all.len(), "{of_first} of {} keys on the first shard", all.len());
+        let mut command = command(&narrow, ReadTarget::Range(KeyRange::full()));
+        command.limits.bytes = limit;
+        let count = database.read(command).await.unwrap().partitions.len();
+        assert!(count > of_first, "{count} of {of_first} keys of the first shard");
+        assert!(1000 * count <= limit, "{count} keys of 1000 bytes in {limit} bytes");
+    })
+    .unwrap();
+}
+
+#[test]
 fn flushes_on_all_shards_give_files_different_numbers() {
     let file_system = FileSystem::simulated(2);
     on_shards(3, &file_system, configuration(), |database| async move {
