@@ -8,9 +8,9 @@
 //!
 //! The tables identify a view by its name. The records of a dropped view must not count for a later
 //! view of the same name, so CREATE removes them before the new view exists. A loss of power may
-//! bring removed records back (`commitlog_sync: periodic`), so the node ignores records of progress
-//! and of built views that are older than the view's id. Only shard 0 writes records, so that later
-//! records have later timestamps.
+//! bring removed records back (`commitlog_sync: periodic`), so the node ignores records that are
+//! older than the view's id. Only shard 0 writes records, so that later records have later
+//! timestamps.
 
 use std::sync::Arc;
 
@@ -57,17 +57,20 @@ impl ViewBuilds<'_> {
         }))
     }
 
-    /// Returns the status of a view's build on this node; `None` if it has not begun.
+    /// Returns the status of a view's build on this node; `None` if it has not begun, or if there
+    /// is no such view.
     pub async fn status_of(
         self,
         keyspace: &str,
         view: &str,
     ) -> Result<Option<String>, StorageError> {
-        let key = status_key(keyspace, view);
+        let schema = self.node.store().schema();
+        let Some(view) = schema.table(keyspace, view) else { return Ok(None) };
+        let key = status_key(&view.keyspace, &view.name);
         let rows = self.rows_of("system_distributed", "view_build_status", key).await?;
         let definition = table("system_distributed", "view_build_status");
         let status = |row: &Row| Fields::new(&definition, row).text("status").map(str::to_owned);
-        Ok(rows.iter().find_map(status))
+        Ok(rows.iter().filter(|row| !is_older(row, view.id)).find_map(status))
     }
 
     /// Returns the recorded token up to which a shard's part of a build is done.
