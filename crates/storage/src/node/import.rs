@@ -237,7 +237,9 @@ impl Imports<'_> {
         // file removes it for all shards.
         let ended = self.node.for_tables(vec![id], |node, table| async move {
             table.end_pending_import();
-            node.store().wakers.compaction.notify_one();
+            let wakers = &node.store().wakers;
+            wakers.compaction.notify_one();
+            wakers.indexes.notify_one();
             Ok(())
         });
         ended.await?;

@@ -68,7 +68,7 @@ pub(super) async fn record_built_indexes(
     let metadata = table.metadata();
     let is_new = |name: &&String| !table.indexes.is_recorded(name);
     let names = metadata.indexes.iter().map(|index| &index.name).filter(is_new);
-    let names: Vec<String> = names.cloned().collect();
+    let mut names: Vec<String> = names.cloned().collect();
     if names.is_empty() {
         return Ok(());
     }
@@ -81,6 +81,12 @@ pub(super) async fn record_built_indexes(
         return Ok(());
     }
     if !node.has_built_indexes(&metadata).await {
+        return Ok(());
+    }
+    // An index that was dropped meanwhile is not recorded. If it is dropped from here on, the
+    // removal of its record has a later timestamp.
+    names.retain(|name| table.borrow_metadata().index(name).is_some());
+    if names.is_empty() {
         return Ok(());
     }
     let now = time::next_timestamp_micros();
