@@ -257,12 +257,12 @@ impl RealFile {
 }
 
 impl Drop for RealFile {
-    /// Leaves a large removed file to the releaser, so that the task that closes it last need not
-    /// wait until its blocks are free.
+    /// Leaves a removed file to the releaser, so that the task that closes it last need not wait
+    /// until its blocks are free.
     fn drop(&mut self) {
         let Ok(status) = rustix::fs::fstat(&self.file) else { return };
         let length = u64::try_from(status.st_size).unwrap_or(0);
-        if status.st_nlink > 0 || length < LARGE_BYTES {
+        if status.st_nlink > 0 {
             return;
         }
         if let Ok(descriptor) = self.file.as_fd().try_clone_to_owned() {
