@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use espalier_mutation::{ColumnData, Mutation, PartitionUpdate};
-use espalier_runtime::time;
+use espalier_runtime::{maybe_yield, time};
 use espalier_storage::{Node, TurnKind};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 use hashbrown::HashMap;
@@ -113,6 +113,8 @@ impl QueryProcessor {
         if updates.is_empty() {
             return Ok(());
         }
+        // The values of a large collection may have held the core for long, as the write will.
+        maybe_yield().await;
         Ok(self.inner.database.apply(Mutation { updates }).await?)
     }
 
@@ -166,6 +168,7 @@ impl QueryProcessor {
         if is_counter {
             return self.apply_counters(mutation.updates).await;
         }
+        maybe_yield().await;
         match kind {
             BatchKind::Logged if mutation.updates.len() > 1 => {
                 Ok(self.inner.database.batches().apply(mutation).await?)
