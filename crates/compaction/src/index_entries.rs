@@ -30,9 +30,9 @@ use crate::{
 /// entries of one index for a tenth of a GiB of Data.db take about as many.
 const RUN_BYTES: usize = 32 << 20;
 
-/// Number of cells of a row up to which their entries are added in one step (arbitrary). An entry
-/// takes up to a microsecond.
-const CELLS_AT_ONCE: usize = 128;
+/// Number of elements of a row up to which their entries are added in one step (arbitrary). An
+/// entry takes up to a microsecond.
+const ELEMENTS_AT_ONCE: usize = 128;
 
 /// Collects the entries of one index.
 struct IndexBuilder {
@@ -105,21 +105,24 @@ impl IndexBuilders {
         row: &Row,
         is_static: bool,
     ) -> Result<(), CompactionError> {
-        if self.is_empty() || self.is_large(row) {
+        if self.is_empty() || self.is_large(row, is_static) {
             return Ok(());
         }
-        (0..self.builders.len()).try_for_each(|number| {
-            self.add_elements(table, (row, is_static), (number, 0..usize::MAX))
-        })?;
+        for number in 0..self.builders.len() {
+            self.add_elements(table, (row, is_static), (number, 0..usize::MAX))?;
+        }
         self.add_vectors(table, row, is_static);
         Ok(())
     }
 
-    /// Returns whether a row has so many cells in an index that [`Self::add_large`] must add its
+    /// Returns whether a row has so many elements in an index that [`Self::add_large`] must add its
     /// entries.
     #[inline]
-    pub(crate) fn is_large(&self, row: &Row) -> bool {
-        self.builders.iter().any(|builder| builder.column.element_count(row) > CELLS_AT_ONCE)
+    pub(crate) fn is_large(&self, row: &Row, is_static: bool) -> bool {
+        let Some(key) = &self.key else { return false };
+        let indexed = IndexedRow::of(key.borrowed(), row, is_static);
+        let count = |builder: &IndexBuilder| builder.column.element_count(&indexed);
+        self.builders.iter().any(|builder| count(builder) > ELEMENTS_AT_ONCE)
     }
 
     /// Adds the entries of a large row in steps, and makes room between them.
@@ -131,11 +134,15 @@ impl IndexBuilders {
         (file_system, writer): (&FileSystem, &SSTableWriter),
     ) -> Result<(), CompactionError> {
         for number in 0..self.builders.len() {
-            let count = |builder: &IndexBuilder| builder.column.element_count(row);
-            let count = self.builders.get(number).map_or(0, count);
-            for from in (0..count).step_by(CELLS_AT_ONCE) {
-                let elements = from..count.min(from + CELLS_AT_ONCE);
-                self.add_elements(table, (row, is_static), (number, elements))?;
+            let Some((key, builder)) = self.key.as_ref().zip(self.builders.get(number)) else {
+                continue;
+            };
+            let count =
+                builder.column.element_count(&IndexedRow::of(key.borrowed(), row, is_static));
+            let mut next = 0;
+            while next < count {
+                let elements = next..count.min(next + ELEMENTS_AT_ONCE);
+                next = self.add_elements(table, (row, is_static), (number, elements))?;
                 if self.wants_room() {
                     self.make_room(file_system, writer).await?;
                 }
@@ -146,26 +153,28 @@ impl IndexBuilders {
         Ok(())
     }
 
-    /// Adds the entries of some cells of a row to one index.
+    /// Adds the entries of some elements of a row to one index. Returns the next element.
     fn add_elements(
         &mut self,
         table: &TableMetadata,
         (row, is_static): (&Row, bool),
         (number, elements): (usize, Range<usize>),
-    ) -> Result<(), CompactionError> {
+    ) -> Result<usize, CompactionError> {
         let Self { builders, key, form, entry, .. } = self;
-        let (Some(key), Some(builder)) = (key, builders.get_mut(number)) else { return Ok(()) };
+        let Some((key, builder)) = key.as_ref().zip(builders.get_mut(number)) else {
+            return Ok(elements.end);
+        };
         let IndexBuilder { column, entries, .. } = builder;
-        let clustering = (!is_static).then_some(&*row.clustering.values);
-        let indexed = IndexedRow { key: key.borrowed(), clustering, row };
+        let (comparator, row) =
+            (table.comparator(), IndexedRow::of(key.borrowed(), row, is_static));
         let mut outcome = Ok(false);
-        column.for_each_entry_of(table.comparator(), &indexed, elements, (form, entry), |entry| {
+        let next = column.for_each_entry_of(comparator, &row, elements, (form, entry), |entry| {
             if outcome.is_ok() {
                 outcome = entries.put(entry, ());
             }
         });
         // A trie is far from full at the size of a run.
-        outcome.map(drop).map_err(|error| CompactionError::Corrupt {
+        outcome.map(|_| next).map_err(|error| CompactionError::Corrupt {
             what: "the entries of a secondary index".into(),
             reason: error.to_string(),
         })
@@ -174,12 +183,9 @@ impl IndexBuilders {
     fn add_vectors(&mut self, table: &TableMetadata, row: &Row, is_static: bool) {
         let Self { vectors, key, entry, .. } = self;
         let Some(key) = key else { return };
-        let clustering = (!is_static).then_some(&*row.clustering.values);
-        let indexed = IndexedRow { key: key.borrowed(), clustering, row };
+        let indexed = IndexedRow::of(key.borrowed(), row, is_static);
         for builder in vectors {
-            if let Some(vector) = builder.column.vector(&indexed) {
-                entry.clear();
-                builder.column.put_place(table.comparator(), key.borrowed(), clustering, entry);
+            if let Some(vector) = builder.column.vector_entry(table.comparator(), &indexed, entry) {
                 builder.add(entry, vector);
             }
         }
@@ -399,7 +405,7 @@ mod tests {
                 indexes.start_partition(&header);
                 writer.start_partition(header).unwrap();
                 indexes.add(&table, &row, false).unwrap();
-                if indexes.is_large(&row) {
+                if indexes.is_large(&row, false) {
                     large_rows += 1;
                     let files = (&file_system, &writer);
                     indexes.add_large(&table, &row, false, files).await.unwrap();

@@ -72,7 +72,7 @@ impl Output {
     /// [`Self::put`].
     #[inline]
     pub(crate) fn is_large(&self, fragment: &Unfiltered) -> bool {
-        matches!(fragment, Unfiltered::Row(row) if self.indexes.is_large(row))
+        matches!(fragment, Unfiltered::Row(row) if self.indexes.is_large(row, false))
     }
 
     /// Adds the entries of a large row in steps.
@@ -84,7 +84,7 @@ impl Output {
     }
 
     async fn add_if_large(&mut self, row: &Row, is_static: bool) -> Result<(), CompactionError> {
-        if !self.indexes.is_large(row) {
+        if !self.indexes.is_large(row, is_static) {
             return Ok(());
         }
         let files = (&self.file_system, &self.writer);

@@ -54,27 +54,6 @@ struct Trie {
     entries: InMemoryTrie<()>,
 }
 
-impl Trie {
-    /// Adds the entries of some elements of a row. `scratch` is space for a form and an entry.
-    #[inline]
-    fn add<R: RowContent, V: AsRef<[u8]>>(
-        &mut self,
-        table: &TableMetadata,
-        row: &IndexedRow<'_, R, V>,
-        elements: Range<usize>,
-        scratch: (&mut Vec<u8>, &mut Vec<u8>),
-    ) -> Result<(), TrieFull> {
-        let Self { column, entries, .. } = self;
-        let mut outcome = Ok(());
-        column.for_each_entry_of(table.comparator(), row, elements, scratch, |entry| {
-            if outcome.is_ok() {
-                outcome = entries.put(entry, ()).map(|_| ());
-            }
-        });
-        outcome
-    }
-}
-
 /// The entries of all indexes of a memtable.
 pub struct MemtableIndexes {
     /// The names and signatures of the indexes, in the order of the table.
@@ -137,22 +116,60 @@ impl MemtableIndexes {
     ) -> Result<(), TrieFull> {
         let Self { tries, vectors, form, entry, .. } = self;
         let row = IndexedRow { key, clustering, row };
+        let mut outcome = Ok(());
+        let mut visit = |found: Found<'_>| {
+            if outcome.is_ok() {
+                outcome = found.add();
+            }
+        };
         for trie in tries {
-            trie.add(table, &row, 0..usize::MAX, (form, entry))?;
+            trie.visit(table, &row, 0..usize::MAX, (form, entry), &mut visit);
         }
-        add_vectors(vectors, table, &row, entry);
-        Ok(())
+        visit_vectors(vectors, table, &row, entry, &mut visit);
+        outcome
     }
 
     /// Adds some entries of an update, from `position` on, and moves the position behind them.
-    /// Reads about `most` cells. Returns whether no entries are left.
+    /// Takes about `most` elements. Returns whether there are no others.
     pub(crate) fn add_some(
         &mut self,
         table: &TableMetadata,
         update: &PartitionUpdate,
         position: &mut IndexPosition,
-        mut most: usize,
+        most: usize,
     ) -> Result<bool, TrieFull> {
+        let mut outcome = Ok(());
+        let is_last = self.visit_some(table, update, position, most, |found| {
+            if outcome.is_ok() {
+                outcome = found.add();
+            }
+        });
+        outcome.map(|()| is_last)
+    }
+
+    /// Counts the bytes of some entries of an update as [`Self::add_some`] adds them.
+    pub(crate) fn count_some(
+        &mut self,
+        table: &TableMetadata,
+        update: &PartitionUpdate,
+        position: &mut IndexPosition,
+        most: usize,
+    ) -> (usize, bool) {
+        let mut bytes = 0_usize;
+        let is_last = self.visit_some(table, update, position, most, |found| {
+            bytes = bytes.saturating_add(found.bytes());
+        });
+        (bytes, is_last)
+    }
+
+    fn visit_some(
+        &mut self,
+        table: &TableMetadata,
+        update: &PartitionUpdate,
+        position: &mut IndexPosition,
+        mut most: usize,
+        mut visit: impl FnMut(Found<'_>),
+    ) -> bool {
         let Self { tries, vectors, form, entry, .. } = self;
         let key = update.key.borrowed();
         let static_rows = usize::from(update.static_row.is_some());
@@ -160,36 +177,47 @@ impl MemtableIndexes {
             let (clustering, row) = match (&update.static_row, position.row) {
                 (Some(row), 0) => (None, row),
                 (_, row) => {
-                    let Some(row) = update.rows.get(row - static_rows) else { return Ok(true) };
+                    let Some(row) = update.rows.get(row - static_rows) else { return true };
                     (Some(&*row.clustering.values), row)
                 }
             };
             let row = IndexedRow { key, clustering, row };
             let Some(trie) = tries.get_mut(position.index) else {
-                add_vectors(vectors, table, &row, entry);
+                visit_vectors(vectors, table, &row, entry, &mut visit);
                 *position = IndexPosition { row: position.row + 1, index: 0, element: 0 };
                 continue;
             };
-            let (from, count) = (position.element, trie.column.element_count(row.row));
+            let (from, count) = (position.element, trie.column.element_count(&row));
             let end = count.min(from.saturating_add(most));
-            trie.add(table, &row, from..end, (form, entry))?;
-            // A row without cells is work, too.
-            most = most.saturating_sub((end - from).max(1));
-            if end < count {
-                position.element = end;
+            let next = trie.visit(table, &row, from..end, (form, entry), &mut visit);
+            // A row without elements is work, too.
+            most = most.saturating_sub((next - from).max(1));
+            if next < count {
+                position.element = next;
             } else {
                 (position.index, position.element) = (position.index + 1, 0);
             }
         }
-        Ok(false)
+        false
     }
 
-    /// Returns the number of cells and rows of an update that have entries, for all indexes
-    /// together.
+    /// Returns the number of elements of an update, for all indexes together.
     pub fn element_count(&self, update: &PartitionUpdate) -> usize {
-        let rows = || update.static_row.iter().chain(&update.rows);
-        let of_trie = |trie: &Trie| rows().map(|row| trie.column.element_count(row)).sum::<usize>();
-        self.tries.iter().map(of_trie).sum()
+        let key = update.key.borrowed();
+        let of_row = |clustering, row| self.row_element_count(key, clustering, row);
+        let rows = update.rows.iter().map(|row| of_row(Some(&*row.clustering.values), row));
+        rows.chain(update.static_row.iter().map(|row| of_row(None, row))).sum()
+    }
+
+    /// Returns the number of elements of a row, for all indexes together.
+    pub fn row_element_count<R: RowContent, V: AsRef<[u8]>>(
+        &self,
+        key: DecoratedKeyRef<'_>,
+        clustering: Option<&[Option<V>]>,
+        row: &R,
+    ) -> usize {
+        let row = IndexedRow { key, clustering, row };
+        self.tries.iter().map(|trie| trie.column.element_count(&row)).sum()
     }
 
     /// Returns whether there are entries, apart from vectors.
@@ -201,32 +229,6 @@ impl MemtableIndexes {
     pub fn counts(&self) -> IndexCounts {
         let has_terms = self.tries.iter().any(|trie| trie.column.has_terms());
         IndexCounts { all: self.names.len(), has_terms }
-    }
-
-    /// Returns the approximate number of bytes of an update's entries.
-    pub fn entry_bytes(&self, table: &TableMetadata, update: &PartitionUpdate) -> usize {
-        let (mut form, mut entry) = (Vec::new(), Vec::new());
-        let (key, mut bytes) = (update.key.borrowed(), 0_usize);
-        let static_row = update.static_row.iter().map(|row| (None, row));
-        let rows = update.rows.iter().map(|row| (Some(&*row.clustering.values), row));
-        for (clustering, row) in static_row.chain(rows) {
-            let indexed = IndexedRow { key, clustering, row };
-            for Trie { column, .. } in &self.tries {
-                entry.clear();
-                column.put_place(table.comparator(), key, clustering, &mut entry);
-                column.for_each_value(&indexed, &mut form, |form| {
-                    bytes = bytes.saturating_add(form.len() + entry.len());
-                });
-            }
-            for MemtableVectors { column, .. } in &self.vectors {
-                if let Some(vector) = column.vector(&indexed) {
-                    entry.clear();
-                    column.put_place(table.comparator(), key, clustering, &mut entry);
-                    bytes = bytes.saturating_add(vector.len() + entry.len());
-                }
-            }
-        }
-        bytes
     }
 
     /// Returns the bytes of memory of all tries and vectors.
@@ -294,19 +296,64 @@ impl MemtableIndexes {
     }
 }
 
-/// Adds the vectors of a row. `entry` is scratch space.
+/// An entry of an update, and the place where it belongs.
+enum Found<'f> {
+    Entry(&'f mut InMemoryTrie<()>, &'f [u8]),
+    /// The place of a row, and its vector.
+    Vector(&'f mut MemtableVectors, &'f [u8], &'f [u8]),
+}
+
+impl Found<'_> {
+    #[inline]
+    fn add(self) -> Result<(), TrieFull> {
+        match self {
+            Self::Entry(entries, entry) => entries.put(entry, ()).map(|_| ()),
+            Self::Vector(vectors, place, vector) => {
+                vectors.add(place, vector);
+                Ok(())
+            }
+        }
+    }
+
+    fn bytes(&self) -> usize {
+        match self {
+            Self::Entry(_, entry) => entry.len(),
+            Self::Vector(_, place, vector) => place.len() + vector.len(),
+        }
+    }
+}
+
+impl Trie {
+    /// Visits the entries of some elements of a row, and returns the next element. `scratch` is
+    /// space for a form and an entry.
+    #[inline]
+    fn visit<R: RowContent, V: AsRef<[u8]>>(
+        &mut self,
+        table: &TableMetadata,
+        row: &IndexedRow<'_, R, V>,
+        elements: Range<usize>,
+        scratch: (&mut Vec<u8>, &mut Vec<u8>),
+        visit: &mut impl FnMut(Found<'_>),
+    ) -> usize {
+        let Self { column, entries, .. } = self;
+        column.for_each_entry_of(table.comparator(), row, elements, scratch, |entry| {
+            visit(Found::Entry(entries, entry));
+        })
+    }
+}
+
+/// Visits the vectors of a row. `entry` is scratch space.
 #[inline]
-fn add_vectors<R: RowContent, V: AsRef<[u8]>>(
+fn visit_vectors<R: RowContent, V: AsRef<[u8]>>(
     vectors: &mut [MemtableVectors],
     table: &TableMetadata,
     row: &IndexedRow<'_, R, V>,
     entry: &mut Vec<u8>,
+    visit: &mut impl FnMut(Found<'_>),
 ) {
     for vectors in vectors {
-        if let Some(vector) = vectors.column.vector(row) {
-            entry.clear();
-            vectors.column.put_place(table.comparator(), row.key, row.clustering, entry);
-            vectors.add(entry, vector);
+        if let Some(vector) = vectors.column.vector_entry(table.comparator(), row, entry) {
+            visit(Found::Vector(vectors, entry, vector));
         }
     }
 }

@@ -8,9 +8,9 @@ use super::{
 };
 
 impl Memtable {
-    /// Adds the entries of about `most` cells of an update that [`Self::apply_rows`] will write,
-    /// from `position` on, and moves the position behind them. Returns whether no entries are left.
-    /// A reader skips entries whose rows do not exist.
+    /// Adds some entries of an update that [`Self::apply_rows`] will write, from `position` on, and
+    /// moves the position behind them: those of about `most` elements. Returns whether there are no
+    /// others. A reader passes entries whose rows do not exist.
     ///
     /// # Errors
     ///
@@ -26,6 +26,21 @@ impl Memtable {
         let outcome = indexes.borrow_mut().add_some(table, update, position, most);
         self.settle();
         outcome.map_err(|_| MemtableError::Full { bytes: self.memory_bytes() })
+    }
+
+    /// Returns the bytes of the entries that [`Self::add_some_entries`] would add, and whether
+    /// there are no others. Moves the position behind them.
+    pub fn some_entry_bytes(
+        &self,
+        table: &TableMetadata,
+        update: &PartitionUpdate,
+        position: &mut IndexPosition,
+        most: usize,
+    ) -> (usize, bool) {
+        match &self.indexes {
+            Some(indexes) => indexes.borrow_mut().count_some(table, update, position, most),
+            None => (0, true),
+        }
     }
 
     /// Returns entries of an index in order, from the first one that is not below `from`, while

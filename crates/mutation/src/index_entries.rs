@@ -11,7 +11,7 @@
 //! A form longer than [`MAX_FORM_BYTES`] is cut. Searches cut their forms, too, so a search for a
 //! long value also finds values with the same beginning, which the reader drops.
 
-use std::ops::Range;
+use std::{borrow::Cow, ops::Range};
 
 use bytes::Bytes;
 use espalier_types::{
@@ -20,8 +20,8 @@ use espalier_types::{
 };
 
 use crate::{
-    Cell, CellRef, ClusteringComparator, ColumnRef, ComplexColumn, DecoratedKeyRef, RowContent,
-    path,
+    Cell, CellRef, ClusteringComparator, ColumnRef, ComplexColumn, DecoratedKeyRef, Row,
+    RowContent, path,
     schema::{ColumnDefinition, ColumnKind, IndexMetadata, IndexPart, TableMetadata, TermIndex},
     split_composite,
     term_forms::for_each_term_form,
@@ -59,6 +59,14 @@ pub struct IndexedRow<'r, R, V> {
     pub clustering: Option<&'r [Option<V>]>,
     /// The data of the row.
     pub row: &'r R,
+}
+
+impl<'r> IndexedRow<'r, Row, Bytes> {
+    /// Returns a row, or a static row, of a partition.
+    pub fn of(key: DecoratedKeyRef<'r>, row: &'r Row, is_static: bool) -> Self {
+        let clustering = (!is_static).then_some(&*row.clustering.values);
+        Self { key, clustering, row }
+    }
 }
 
 /// The values of one index in rows of one table.
@@ -113,7 +121,7 @@ impl IndexedColumn {
     }
 
     /// Returns the vector of a row in an index on vectors; `None` if the row has none.
-    pub fn vector<'r, R: RowContent, V>(&self, indexed: &IndexedRow<'r, R, V>) -> Option<&'r [u8]> {
+    fn vector<'r, R: RowContent, V>(&self, indexed: &IndexedRow<'r, R, V>) -> Option<&'r [u8]> {
         let column = &self.column;
         let is_static = indexed.clustering.is_none();
         if column.is_primary_key() || is_static != (column.kind == ColumnKind::Static) {
@@ -123,6 +131,21 @@ impl IndexedColumn {
             ColumnRef::Simple(cell) => holds_value(&cell).then_some(cell.value),
             ColumnRef::Complex(_) => None,
         }
+    }
+
+    /// Returns the vector of a row in an index on vectors, and replaces `place` by the place of the
+    /// row. Returns `None` if the row has no vector.
+    #[inline]
+    pub fn vector_entry<'r, R: RowContent, V: AsRef<[u8]>>(
+        &self,
+        comparator: &ClusteringComparator,
+        indexed: &IndexedRow<'r, R, V>,
+        place: &mut Vec<u8>,
+    ) -> Option<&'r [u8]> {
+        let vector = self.vector(indexed)?;
+        place.clear();
+        self.put_place(comparator, indexed.key, indexed.clustering, place);
+        Some(vector)
     }
 
     /// Appends the place of a row in the table, behind the value of an entry: the path of its
@@ -141,21 +164,27 @@ impl IndexedColumn {
         }
     }
 
-    /// Returns an upper bound of the number of cells of a row that have values of the index: the
-    /// number of cells of a collection, else 1.
-    pub fn element_count<R: RowContent>(&self, row: &R) -> usize {
-        if self.column.is_primary_key() {
+    /// Returns a measure of the entries of a row, by which [`Self::for_each_entry_of`] takes parts
+    /// of them: the cells of a collection, the bytes of a text that is split into terms, or 1.
+    pub fn element_count<R: RowContent, V: AsRef<[u8]>>(
+        &self,
+        indexed: &IndexedRow<'_, R, V>,
+    ) -> usize {
+        if self.column.is_primary_key() && !self.splits_texts() {
             return 1;
         }
-        match row.columns().find(|(id, _)| *id == self.column.id) {
-            Some((_, ColumnRef::Complex(column))) => column.cells.len(),
-            _ => 1,
+        match self.values(indexed) {
+            Values::None => 0,
+            Values::One(value) if self.splits_texts() => value.len().max(1),
+            Values::One(_) => 1,
+            Values::OfCells(cells) => cells.len(),
         }
     }
 
-    /// Calls `take` with the entry of each value of the index in the cells `elements` of a row.
-    /// [`Self::element_count`] returns the end of the cells' numbers. `form` and `entry` are
-    /// scratch space.
+    /// Calls `take` with the entry of each value of the index in some elements of a row, of which
+    /// [`Self::element_count`] returns the number. A part of a text ends between two terms, so that
+    /// further elements may be taken. Returns the number of the next element. `form` and `entry`
+    /// are scratch space.
     #[inline]
     pub fn for_each_entry_of<R: RowContent, V: AsRef<[u8]>>(
         &self,
@@ -164,95 +193,121 @@ impl IndexedColumn {
         elements: Range<usize>,
         (form, entry): (&mut Vec<u8>, &mut Vec<u8>),
         mut take: impl FnMut(&[u8]),
-    ) {
-        self.for_each_value_of(indexed, elements, form, |form| {
+    ) -> usize {
+        self.for_each_form_of(indexed, elements, form, |form| {
             entry.clear();
             put_entry_value(form, entry);
             self.put_place(comparator, indexed.key, indexed.clustering, entry);
             take(entry);
-        });
+        })
     }
 
-    /// Calls `take` with the form of each value of the index in a row. `form` is scratch space.
-    #[inline]
-    pub fn for_each_value<R: RowContent, V: AsRef<[u8]>>(
-        &self,
-        indexed: &IndexedRow<'_, R, V>,
-        form: &mut Vec<u8>,
-        take: impl FnMut(&[u8]),
-    ) {
-        self.for_each_value_of(indexed, 0..usize::MAX, form, take);
+    /// Returns whether the index splits a text into terms.
+    pub fn splits_texts(&self) -> bool {
+        self.terms.as_ref().is_some_and(|terms| terms.analyzer.is_tokenizing())
     }
 
-    /// Calls `take` as [`Self::for_each_value`] does, but only for the row's cells `elements`.
-    /// [`Self::element_count`] returns the end of the cells' numbers.
-    pub fn for_each_value_of<R: RowContent, V: AsRef<[u8]>>(
+    /// Calls `take` with the form of each value in some elements of a row, as
+    /// [`Self::for_each_entry_of`] does with the entry.
+    fn for_each_form_of<R: RowContent, V: AsRef<[u8]>>(
         &self,
         indexed: &IndexedRow<'_, R, V>,
         elements: Range<usize>,
         form: &mut Vec<u8>,
         mut take: impl FnMut(&[u8]),
-    ) {
+    ) -> usize {
+        let column_type = &self.column.column_type;
+        match self.values(indexed) {
+            Values::None => elements.end,
+            Values::One(value) => {
+                let (start, mut next) = (elements.start, 1);
+                if let Some(terms) = &self.terms {
+                    let text = (column_type, &*value);
+                    next = for_each_term_form(terms, text, elements, form, &mut take).max(1);
+                    if !terms.has_values() {
+                        return next;
+                    }
+                }
+                if start == 0 {
+                    self.put_values(&[(column_type, &value)], form);
+                    take(form);
+                }
+                next
+            }
+            Values::OfCells(cells) => {
+                let (start, end) = (elements.start, elements.end.min(cells.len()));
+                let cells = cells.get(start..end).unwrap_or_default();
+                for_each_element(column_type, self.part, cells, |values| {
+                    self.put_values(values, form);
+                    take(form);
+                });
+                end
+            }
+        }
+    }
+
+    /// Replaces `form` by the form of one or two values.
+    #[inline]
+    fn put_values(&self, values: &[(&CqlType, &[u8])], form: &mut Vec<u8>) {
+        form.clear();
+        match values {
+            // An index that analyses texts has one text in each entry.
+            [(text, value)] if !self.analysis.is_plain() => {
+                put_form(&[(*text, &*self.analysis.apply(value))], form);
+            }
+            _ => {
+                put_form(values, form);
+            }
+        }
+    }
+
+    /// Returns the values of the index in a row.
+    #[inline]
+    fn values<'r, R: RowContent, V: AsRef<[u8]>>(
+        &self,
+        indexed: &IndexedRow<'r, R, V>,
+    ) -> Values<'r> {
         let column = &self.column;
-        let has_first = elements.start == 0 && elements.end > 0;
         let is_static = indexed.clustering.is_none();
-        let mut put = |values: &[(&CqlType, &[u8])]| {
-            if let (Some(terms), [(text, value)]) = (&self.terms, values) {
-                for_each_term_form(terms, text, value, form, &mut take);
-                if !terms.has_values() {
-                    return;
-                }
-            }
-            form.clear();
-            match values {
-                // An index that analyses texts has one text in each entry.
-                [(text, value)] if !self.analysis.is_plain() => {
-                    put_form(&[(*text, &*self.analysis.apply(value))], form);
-                }
-                _ => {
-                    put_form(values, form);
-                }
-            }
-            take(form);
-        };
         match column.kind {
-            ColumnKind::PartitionKey if has_first && holds_something(indexed.row) => {
+            ColumnKind::PartitionKey if holds_something(indexed.row) => {
                 let key = indexed.key.key;
                 if self.partition_columns == 1 {
-                    put(&[(&column.column_type, key)]);
-                } else if let Ok(parts) =
-                    split_composite(&Bytes::copy_from_slice(key), self.partition_columns)
-                    && let Some(part) = parts.get(column.position)
-                {
-                    put(&[(&column.column_type, part)]);
+                    return Values::One(key.into());
                 }
+                let parts = split_composite(&Bytes::copy_from_slice(key), self.partition_columns);
+                let part = parts.ok().and_then(|parts| Some(parts.get(column.position)?.to_vec()));
+                part.map_or(Values::None, |part| Values::One(part.into()))
             }
-            ColumnKind::Clustering if has_first && holds_something(indexed.row) => {
+            ColumnKind::Clustering if holds_something(indexed.row) => {
                 let values = indexed.clustering;
                 let value = values.and_then(|values| values.get(column.position)?.as_ref());
-                if let Some(value) = value {
-                    put(&[(&column.column_type, value.as_ref())]);
-                }
+                value.map_or(Values::None, |value| Values::One(value.as_ref().into()))
             }
             ColumnKind::Regular | ColumnKind::Static
                 if is_static == (column.kind == ColumnKind::Static) =>
             {
-                let found = indexed.row.columns().find(|(id, _)| *id == column.id);
-                match found {
-                    Some((_, ColumnRef::Simple(cell))) if has_first && holds_value(&cell) => {
-                        put(&[(&column.column_type, cell.value)]);
+                match indexed.row.columns().find(|(id, _)| *id == column.id) {
+                    Some((_, ColumnRef::Simple(cell))) if holds_value(&cell) => {
+                        Values::One(cell.value.into())
                     }
                     Some((_, ColumnRef::Complex(ComplexColumn { cells, .. }))) => {
-                        let elements = elements.start..elements.end.min(cells.len());
-                        let cells = cells.get(elements).unwrap_or_default();
-                        for_each_element(&column.column_type, self.part, cells, put);
+                        Values::OfCells(cells)
                     }
-                    _ => {}
+                    _ => Values::None,
                 }
             }
-            _ => {}
+            _ => Values::None,
         }
     }
+}
+
+/// The values of an index in a row.
+enum Values<'r> {
+    None,
+    One(Cow<'r, [u8]>),
+    /// The elements of these cells of a collection.
+    OfCells(&'r [(Bytes, Cell)]),
 }
 
 fn for_each_element(

@@ -7,6 +7,8 @@
 //! at most n times 64 bytes, and n times the primary key. Searches cut their forms, too, and the
 //! reader drops the rows that do not match.
 
+use std::ops::Range;
+
 use espalier_types::{
     CqlType,
     byte_comparable::{NEXT_COMPONENT, encode_escaped},
@@ -73,14 +75,18 @@ impl TermForms {
 
 /// Calls `take` with the form of each term of a text, unless the index lists whole values, and with
 /// the forms of the terms' suffixes, if the index lists suffixes. `form` is scratch space.
+///
+/// If the analyzer splits texts, only terms from `bytes.start` on are taken, up to the first
+/// boundary from `bytes.end` on. The start is 0 or such a boundary. Returns the boundary.
 pub(crate) fn for_each_term_form(
     index: &TermIndex,
-    text: &CqlType,
-    value: &[u8],
+    (text, value): (&CqlType, &[u8]),
+    bytes: Range<usize>,
     form: &mut Vec<u8>,
     take: &mut impl FnMut(&[u8]),
-) {
-    let mut terms = index.analyzer.terms(value);
+) -> usize {
+    let behind = index.analyzer.next_boundary(value, bytes.end);
+    let mut terms = index.analyzer.terms(value.get(bytes.start..behind).unwrap_or_default());
     // A word may come many times in a text.
     terms.sort_unstable();
     terms.dedup();
@@ -98,6 +104,7 @@ pub(crate) fn for_each_term_form(
             }
         }
     }
+    behind
 }
 
 /// Returns whether a character begins at `at`. If the bytes are no UTF-8, `at` may also be inside a
@@ -129,7 +136,8 @@ mod tests {
 
     fn forms(index: &TermIndex, value: &str) -> Vec<Vec<u8>> {
         let (mut forms, mut form) = (Vec::new(), Vec::new());
-        for_each_term_form(index, &CqlType::Text, value.as_bytes(), &mut form, &mut |found| {
+        let text = (&CqlType::Text, value.as_bytes());
+        for_each_term_form(index, text, 0..usize::MAX, &mut form, &mut |found| {
             forms.push(found.to_vec());
         });
         if index.has_values() {

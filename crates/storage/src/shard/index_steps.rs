@@ -1,28 +1,30 @@
 //! Adds the entries of large writes to the secondary indexes of memtables, in steps.
 //!
 //! A write applies its rows in one step, so that readers see all of them or none. Its entries may
-//! come earlier: a reader skips an entry whose row lacks the value. So adding the entries of a
-//! large collection, or of many rows, does not hold the core.
+//! come earlier: a reader passes an entry whose row lacks the value. So the entries of a large
+//! collection, of the terms of a long text, or of many rows do not hold the core.
 //!
 //! A flush may replace a memtable between two steps. Then the write adds the entries again.
 
 use std::rc::Rc;
 
-use espalier_memtable::{IndexPosition, Memtable};
-use espalier_mutation::{Mutation, PartitionUpdate};
+use espalier_memtable::{IndexPosition, Memtable, MemtableIndexes};
+use espalier_mutation::{DecoratedKeyRef, Mutation, PartitionUpdate, RowContent};
 use espalier_runtime::{maybe_yield, trace_event};
 use smallvec::SmallVec;
 
-use super::ShardStore;
+use super::{
+    ShardStore,
+    index_room::{IndexRoom, may_lack_index_room},
+};
 use crate::{StorageError, table::Table};
 
-/// Maximum number of cells with entries that a write adds together with its rows (arbitrary). An
-/// entry takes up to a microsecond.
-const MAX_CELLS_AT_ONCE: usize = 256;
-/// Number of cells of a step, between two looks at the clock.
-const CELLS_OF_STEP: usize = 64;
-/// Maximum number of attempts to add the entries in steps before a flush replaces a memtable
-/// (arbitrary). After these attempts, the write adds the entries in one step.
+/// Maximum number of elements of indexes whose entries a write adds together with its rows
+/// (arbitrary). An entry takes up to a microsecond.
+const MAX_ELEMENTS_AT_ONCE: usize = 256;
+/// Number of elements of a step, between two looks at the clock.
+const ELEMENTS_OF_STEP: usize = 64;
+/// Maximum number of attempts to add the entries before the memtables are replaced (arbitrary).
 const MAX_ATTEMPTS: usize = 4;
 
 /// The memtables that have the entries of a mutation already.
@@ -31,36 +33,75 @@ pub(super) struct IndexedWrite {
     /// The memtable of each large update.
     memtables: SmallVec<[Option<Rc<Memtable>>; 2]>,
     attempts: usize,
+    /// True if the entries are known not to take too much memory, or if the write must be applied
+    /// nevertheless.
+    has_room: bool,
+}
+
+/// Returns whether the entries of a row must be added in steps.
+#[inline]
+pub(super) fn has_many_entries<V: AsRef<[u8]>>(
+    memtable: &Memtable,
+    key: DecoratedKeyRef<'_>,
+    clustering: &[Option<V>],
+    row: &impl RowContent,
+) -> bool {
+    let count = |indexes: &MemtableIndexes| indexes.row_element_count(key, Some(clustering), row);
+    memtable.with_indexes(count).is_some_and(|count| count > MAX_ELEMENTS_AT_ONCE)
 }
 
 impl IndexedWrite {
+    /// Returns the state of a write that a replay applies: it was acknowledged, so it is not
+    /// refused for the size of its entries.
+    pub(super) fn of_replay() -> Self {
+        Self { has_room: true, ..Self::default() }
+    }
+
     /// Returns whether a memtable has the entries of the mutation's update of this number.
     pub(super) fn has(&self, number: usize, memtable: &Rc<Memtable>) -> bool {
         let of_update = self.memtables.get(number).and_then(Option::as_ref);
         of_update.is_some_and(|indexed| Rc::ptr_eq(indexed, memtable))
     }
 
+    /// Returns whether [`Self::add`] must precede the write of a mutation with these tables and
+    /// updates.
+    #[inline]
+    pub(super) fn lacks_entries<'a>(
+        &self,
+        store: &ShardStore,
+        updates: impl Iterator<Item = (&'a Table, &'a PartitionUpdate)> + Clone,
+    ) -> bool {
+        let mut numbered = updates.clone().enumerate();
+        numbered.any(|(number, (table, update))| self.lacks(number, table, update))
+            || !self.has_room && may_lack_index_room(store, updates)
+    }
+
     /// Returns whether the write must not add the entries of an update in one step.
-    pub(super) fn lacks(&self, number: usize, table: &Table, update: &PartitionUpdate) -> bool {
+    fn lacks(&self, number: usize, table: &Table, update: &PartitionUpdate) -> bool {
         if self.attempts >= MAX_ATTEMPTS {
             return false;
         }
         let view = table.borrow_view();
-        let cells = view.memtable.with_indexes(|indexes| indexes.element_count(update));
-        cells.is_some_and(|cells| cells > MAX_CELLS_AT_ONCE) && !self.has(number, &view.memtable)
+        let count = view.memtable.with_indexes(|indexes| indexes.element_count(update));
+        count.is_some_and(|count| count > MAX_ELEMENTS_AT_ONCE) && !self.has(number, &view.memtable)
     }
 
     /// Adds the entries of all large updates of a mutation.
     ///
     /// # Errors
     ///
-    /// Fails if a table is unknown, or if an index of a memtable is full.
+    /// Fails if a table is unknown, if the entries take too much memory, or if an index of a
+    /// memtable is full.
     pub(super) async fn add(
         &mut self,
         store: &ShardStore,
         mutation: &Mutation,
     ) -> Result<(), StorageError> {
         self.attempts += 1;
+        if !self.has_room {
+            check_room(store, mutation).await?;
+            self.has_room = true;
+        }
         self.memtables.resize(mutation.updates.len(), None);
         for (number, update) in mutation.updates.iter().enumerate() {
             let table = store.tables.get(update.table)?;
@@ -72,7 +113,7 @@ impl IndexedWrite {
             let mut position = IndexPosition::default();
             let mut is_last = false;
             while !is_last && !memtable.is_frozen() {
-                let most = CELLS_OF_STEP;
+                let most = ELEMENTS_OF_STEP;
                 is_last = memtable.add_some_entries(&metadata, update, &mut position, most)?;
                 maybe_yield().await;
             }
@@ -84,6 +125,24 @@ impl IndexedWrite {
     }
 }
 
+/// Checks in steps that the entries of a mutation do not take too much memory.
+async fn check_room(store: &ShardStore, mutation: &Mutation) -> Result<(), StorageError> {
+    let tables = mutation.updates.iter().map(|update| store.tables.get(update.table));
+    let tables: SmallVec<[Rc<Table>; 2]> = tables.collect::<Result<_, _>>()?;
+    let updates = tables.iter().map(|table| &**table).zip(&mutation.updates);
+    if !may_lack_index_room(store, updates.clone()) {
+        return Ok(());
+    }
+    let mut room = IndexRoom::of(store);
+    for (table, update) in updates {
+        let mut position = IndexPosition::default();
+        while !room.take(table, update, &mut position, ELEMENTS_OF_STEP)? {
+            maybe_yield().await;
+        }
+    }
+    Ok(())
+}
+
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
@@ -91,7 +150,10 @@ mod tests {
     use bytes::Bytes;
     use espalier_mutation::{
         Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, Row,
-        schema::{IndexKind, IndexMetadata, TARGET_OPTION, TableBuilder, TableId, TableMetadata},
+        schema::{
+            CLASS_OPTION, IndexKind, IndexMetadata, SASI, TARGET_OPTION, TableBuilder, TableId,
+            TableMetadata,
+        },
     };
     use espalier_runtime::{
         block_on, file::FileSystem, preempt::force_every_yield, spawn_local, yield_now,
@@ -99,7 +161,7 @@ mod tests {
     use espalier_types::CqlType;
     use uuid::Uuid;
 
-    use super::*;
+    use super::{super::replay::apply_replayed, *};
     use crate::{
         Node,
         test_database::{create, open, table},
@@ -111,21 +173,54 @@ mod tests {
         Bytes::copy_from_slice(&number.to_be_bytes())
     }
 
-    /// Opens a node with a table that has an index on a set, and returns a write of many elements.
-    async fn opened() -> (Node, Arc<TableMetadata>, Mutation) {
+    /// The value of a large write.
+    #[derive(Clone, Copy, PartialEq)]
+    enum Large {
+        Set,
+        Text,
+    }
+
+    impl Large {
+        fn index(self) -> IndexMetadata {
+            let (kind, options) = match self {
+                Self::Set => (IndexKind::Composites, vec![(TARGET_OPTION, "values(v)")]),
+                Self::Text => {
+                    let class = "org.apache.cassandra.index.sasi.analyzer.StandardAnalyzer";
+                    let options =
+                        [(TARGET_OPTION, "v"), (CLASS_OPTION, SASI), ("analyzer_class", class)];
+                    (IndexKind::Custom, options.to_vec())
+                }
+            };
+            let options = options.into_iter().map(|(name, value)| (name.into(), value.into()));
+            IndexMetadata::from_options("by_v", kind, options.collect()).unwrap()
+        }
+
+        fn value(self) -> ColumnData {
+            match self {
+                Self::Set => {
+                    let cell = |number| (bytes(number), Cell::live(1, Bytes::new()));
+                    let cells = (0..ELEMENTS).map(cell).collect();
+                    ColumnData::Complex(ComplexColumn { deletion: DeletionTime::LIVE, cells })
+                }
+                Self::Text => {
+                    let words = (0..ELEMENTS).map(|number| format!("word{number} "));
+                    ColumnData::Simple(Cell::live(1, words.collect::<String>().into()))
+                }
+            }
+        }
+    }
+
+    /// Opens a node with a table that has an index, and returns a write of many elements.
+    async fn opened(large: Large) -> (Node, Arc<TableMetadata>, Mutation) {
         let node = open(FileSystem::simulated(1)).await;
         let set = CqlType::Set { element: CqlType::Int.into(), frozen: false };
         let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
-        let mut metadata = builder.partition_key("k", CqlType::Int).regular("s", set).build();
-        let options = [(TARGET_OPTION.into(), "values(s)".into())].into();
-        let index = IndexMetadata::from_options("by_s", IndexKind::Composites, options);
-        metadata.indexes.push(index.unwrap());
+        let of_value = if large == Large::Set { set } else { CqlType::Text };
+        let mut metadata = builder.partition_key("k", CqlType::Int).regular("v", of_value).build();
+        metadata.indexes.push(large.index());
         let metadata = create(&node, metadata).await;
-        let cell = |number| (bytes(number), Cell::live(1, Bytes::new()));
-        let cells = (0..ELEMENTS).map(cell).collect();
-        let set = ColumnData::Complex(ComplexColumn { deletion: DeletionTime::LIVE, cells });
         let mut row = Row::empty(Clustering::empty());
-        row.columns.push((metadata.column("s").unwrap().id, set));
+        row.columns.push((metadata.column("v").unwrap().id, large.value()));
         let mut update = PartitionUpdate::new(metadata.id, DecoratedKey::new(bytes(1)));
         update.rows.push(row);
         (node, metadata, Mutation { updates: vec![update] })
@@ -136,13 +231,13 @@ mod tests {
     }
 
     fn entries(memtable: &Memtable) -> usize {
-        memtable.index_entries("by_s", (&[], &[]), usize::MAX).entries.len()
+        memtable.index_entries("by_v", (&[], &[]), usize::MAX).entries.len()
     }
 
     #[test]
     fn a_write_adds_many_entries_in_steps_also_if_the_memtable_is_replaced() {
         block_on(async {
-            let (node, metadata, mutation) = opened().await;
+            let (node, metadata, mutation) = opened(Large::Set).await;
             let (table, store) = (table(&node, &metadata), node.store().clone());
             assert!(store.try_apply(&mutation).is_none());
             force_every_yield(true);
@@ -159,7 +254,7 @@ mod tests {
             }
             force_every_yield(false);
             write.await.unwrap();
-            assert!(turns > ELEMENTS as usize / CELLS_OF_STEP, "{turns} turns");
+            assert!(turns > ELEMENTS as usize / ELEMENTS_OF_STEP, "{turns} turns");
             let first = entries(&first.unwrap());
             assert!(first > 0 && first < ELEMENTS as usize, "{first} entries");
             assert_eq!(entries(&table.memtable()), ELEMENTS as usize);
@@ -167,9 +262,42 @@ mod tests {
     }
 
     #[test]
+    fn writes_and_replays_add_the_terms_of_a_long_text_in_steps() {
+        for is_replay in [false, true] {
+            block_on(async {
+                let (node, metadata, mutation) = opened(Large::Text).await;
+                let (table, store) = (table(&node, &metadata), node.store().clone());
+                assert!(store.try_apply(&mutation).is_none());
+                force_every_yield(true);
+                let writer = store.clone();
+                let write = spawn_local(async move {
+                    if is_replay {
+                        apply_replayed(&writer, &mutation, None).await
+                    } else {
+                        writer.apply(&mutation).await
+                    }
+                });
+                let (mut turns, mut most, mut before) = (0, 0, 0);
+                while table.memtable().is_empty() {
+                    turns += 1;
+                    yield_now().await;
+                    let now = entries(&table.memtable());
+                    most = most.max(now - before);
+                    before = now;
+                }
+                force_every_yield(false);
+                write.await.unwrap();
+                assert!((1..=ELEMENTS_OF_STEP).contains(&most), "{most} entries in a step");
+                assert!(turns > ELEMENTS as usize / ELEMENTS_OF_STEP, "{turns} turns");
+                assert_eq!(entries(&table.memtable()), ELEMENTS as usize);
+            });
+        }
+    }
+
+    #[test]
     fn a_flush_drops_the_entries_of_a_write_that_failed() {
         block_on(async {
-            let (node, metadata, mutation) = opened().await;
+            let (node, metadata, mutation) = opened(Large::Set).await;
             let (table, store) = (table(&node, &metadata), node.store().clone());
             let before = store.memtables.budget.used_bytes();
             IndexedWrite::default().add(&store, &mutation).await.unwrap();

@@ -1,6 +1,6 @@
 //! Replay of the commit log at the start of a shard.
 
-use std::{path::PathBuf, sync::atomic::Ordering, time::Duration};
+use std::{path::PathBuf, rc::Rc, sync::atomic::Ordering, time::Duration};
 
 use espalier_commitlog::FoundSegment;
 use espalier_mutation::{
@@ -8,16 +8,18 @@ use espalier_mutation::{
     schema::{Schema, TableId},
 };
 use espalier_runtime::time::{self, Instant};
+use smallvec::SmallVec;
 
 use super::{
     ShardStore,
     counters::add,
+    index_steps::IndexedWrite,
     install::{FoundTable, FoundTables},
 };
 use crate::{
     StorageError,
     recovery::{Recovered, ReplaySummary, TableRecoveries, TableRecovery, replay_segments},
-    table::TruncationRecord,
+    table::{Table, TruncationRecord},
 };
 
 /// Time without a completed flush after which a replay gives up, if flushes fail. Arbitrary; some
@@ -125,11 +127,20 @@ pub(crate) async fn apply_replayed(
     if store.memtables.are_flushed.get() {
         wait_for_room(store, mutation).await?;
     }
+    let tables: SmallVec<[Rc<Table>; 2]> = mutation
+        .updates
+        .iter()
+        .map(|update| store.tables.get(update.table))
+        .collect::<Result<_, _>>()?;
+    let mut indexed = IndexedWrite::of_replay();
+    let updates = || tables.iter().map(|table| &**table).zip(&mutation.updates);
+    while indexed.lacks_entries(store, updates()) {
+        indexed.add(store, mutation).await?;
+    }
     let mut encoder = store.buffers.encoder.borrow_mut();
     encoder.encode(mutation, |_| 0);
     let mut first_row = 0;
-    for update in &mutation.updates {
-        let table = store.tables.get(update.table)?;
+    for (number, (table, update)) in updates().enumerate() {
         let memtable = table.memtable();
         if let Some(start) = position {
             let end = LogPosition { offset: start.offset + 1, ..start };
@@ -138,7 +149,11 @@ pub(crate) async fn apply_replayed(
         let packed = |index| encoder.packed_row(first_row + index);
         // The prefetcher of the empty-range cache may be running already.
         table.empty_ranges().record_update(&table.borrow_metadata(), update, packed);
-        memtable.apply(&table.metadata(), update, packed)?;
+        if indexed.has(number, &memtable) {
+            memtable.apply_rows(&table.metadata(), update, packed)?;
+        } else {
+            memtable.apply(&table.metadata(), update, packed)?;
+        }
         first_row += usize::from(update.static_row.is_some()) + update.rows.len();
     }
     Ok(())

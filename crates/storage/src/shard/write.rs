@@ -17,7 +17,7 @@ use super::{
     ShardStore,
     counters::add,
     index_room::check_index_entries,
-    index_steps::IndexedWrite,
+    index_steps::{IndexedWrite, has_many_entries},
     storable::{check_key, check_row, check_storable},
 };
 use crate::{StorageError, table::Table};
@@ -184,6 +184,8 @@ impl ShardStore {
             WriteError::Failed(error) => error,
             other => Writer(self).out_of_room(&other),
         })?;
+        let updates = tables.iter().map(|table| &**table).zip(&mutation.updates);
+        check_index_entries(self, updates)?;
         let mut encoder = self.buffers.encoder.borrow_mut();
         encoder.encode(mutation, |index| {
             tables.get(index).map_or(0, |table| table.borrow_mapping().number)
@@ -321,8 +323,6 @@ impl<'s> Writer<'s> {
             check_storable(&table, features, update).map_err(WriteError::Failed)?;
             tables.push(table);
         }
-        let updates = tables.iter().map(|table| &**table).zip(&mutation.updates);
-        check_index_entries(self.0, updates).map_err(WriteError::Failed)?;
         Ok(tables)
     }
 
@@ -335,8 +335,8 @@ impl<'s> Writer<'s> {
         self.admit()?;
         let tables = self.tables_to_write(mutation)?;
         tables.iter().try_for_each(|table| self.admit_to(table))?;
-        let mut updates = tables.iter().zip(&mutation.updates).enumerate();
-        if updates.any(|(number, (table, update))| indexed.lacks(number, table, update)) {
+        let updates = tables.iter().map(|table| &**table).zip(&mutation.updates);
+        if indexed.lacks_entries(self.0, updates) {
             return Err(WriteError::HasManyEntries);
         }
         let mut encoder = self.0.buffers.encoder.borrow_mut();
@@ -400,10 +400,13 @@ impl<'s> Writer<'s> {
         if table.borrow_metadata().has_views() {
             return Err(WriteError::HasViews);
         }
-        let mut encoder = self.0.buffers.encoder.borrow_mut();
-        let mut ticket = CommitTicket::acknowledged();
         let view = table.borrow_view();
         let memtable = &view.memtable;
+        if has_many_entries(memtable, key, clustering, row) {
+            return Err(WriteError::HasManyEntries);
+        }
+        let mut encoder = self.0.buffers.encoder.borrow_mut();
+        let mut ticket = CommitTicket::acknowledged();
         if !table.is_durable() {
             encoder.pack(row);
         } else {

@@ -57,6 +57,25 @@ impl TermAnalyzer {
         }
     }
 
+    /// Returns the first position from `at` on at which a text can be split so that its parts have
+    /// the terms of the whole; its length if there is none. Only an analyzer that splits texts has
+    /// such positions.
+    pub fn next_boundary(&self, text: &[u8], at: usize) -> usize {
+        let rest = text.get(at..).unwrap_or_default();
+        let found = match self {
+            Self::Whole(_) => None,
+            Self::Delimiter(delimiter) => {
+                let mut bytes = [0; 4];
+                let delimiter = delimiter.encode_utf8(&mut bytes).as_bytes();
+                let mut windows = rest.windows(delimiter.len());
+                windows.position(|window| window == delimiter).map(|start| start + delimiter.len())
+            }
+            // A word has no space, and no rule of words looks across one.
+            Self::Standard(_) => rest.iter().position(u8::is_ascii_whitespace),
+        };
+        found.map_or(text.len(), |found| at + found)
+    }
+
     /// Returns the terms of a text.
     pub fn terms(&self, text: &[u8]) -> Vec<Vec<u8>> {
         let mut terms = Vec::new();
@@ -67,6 +86,8 @@ impl TermAnalyzer {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
     use crate::LetterCase;
 
@@ -81,6 +102,22 @@ mod tests {
         assert_eq!(terms(&analyzer, "░error░http.path=/x y░░"), ["error", "http.path=/x y"]);
         assert!(terms(&analyzer, "").is_empty());
         assert!(terms(&analyzer, "░").is_empty());
+    }
+
+    proptest! {
+        #[test]
+        fn parts_of_a_text_have_the_terms_of_the_whole(
+            text in "[ab1:.'_ \\n\\u{301}\\u{200d}é日ก░🇦]{0,40}", at in 0..100usize,
+        ) {
+            let standard = TermAnalyzer::Standard(StandardAnalyzer::default());
+            for analyzer in [standard, TermAnalyzer::Delimiter('░')] {
+                let boundary = analyzer.next_boundary(text.as_bytes(), at);
+                prop_assert!(boundary >= at.min(text.len()));
+                let (first, second) = text.split_at(boundary);
+                let parts = [terms(&analyzer, first), terms(&analyzer, second)].concat();
+                prop_assert_eq!(parts, terms(&analyzer, &text));
+            }
+        }
     }
 
     #[test]
