@@ -5,8 +5,8 @@
 //! in a file, and the component is merged from all runs in the end. The entries of a large
 //! collection are added in steps ([`IndexBuilders::add_large`]), and may be in several runs.
 //!
-//! Memory: [`RUN_BYTES`] for the tries of an output; `vector_entries` states the memory of its
-//! vectors.
+//! Memory: [`RUN_BYTES`] for the entries of an output, and [`MAX_ALLOCATED_RUNS`] times as many
+//! with the free memory of the tries; `vector_entries` states the memory of its vectors.
 
 use std::{ops::Range, sync::Arc};
 
@@ -29,6 +29,10 @@ use crate::{
 /// Once all tries together have this number of bytes, the largest becomes a run. Arbitrary: the
 /// entries of one index for a tenth of a GiB of Data.db take about as many.
 const RUN_BYTES: usize = 32 << 20;
+
+/// The tries keep their memory after a run as long as all of it is at most this number of
+/// [`RUN_BYTES`] (arbitrary).
+const MAX_ALLOCATED_RUNS: usize = 2;
 
 /// Number of elements of a row up to which their entries are added in one step (arbitrary). An
 /// entry takes up to a microsecond.
@@ -212,10 +216,13 @@ impl IndexBuilders {
         writer: &SSTableWriter,
     ) -> Result<(), CompactionError> {
         let used = |builder: &IndexBuilder| builder.entries.used_bytes();
+        let allocated = self.builders.iter().map(|builder| builder.entries.allocated_bytes());
+        let keeps_memory = allocated.sum::<usize>() <= MAX_ALLOCATED_RUNS * self.run_bytes;
         if self.has_run()
             && let Some(largest) = self.builders.iter_mut().max_by_key(|builder| used(builder))
         {
             largest.write_run(file_system, writer).await?;
+            largest.clear(keeps_memory).await;
         }
         for builder in &mut self.vectors {
             if builder.is_full() {
@@ -256,17 +263,23 @@ impl IndexBuilder {
             None => IndexRuns::create(file_system, writer.descriptor(), &self.name).await?,
         };
         let runs = self.runs.insert(runs);
-        let next = InMemoryTrie::with_chunk_pool(self.chunk_pool.clone());
-        let entries = std::mem::replace(&mut self.entries, next);
-        let mut walk = entries.entries(Direction::Forward);
+        let mut walk = self.entries.entries(Direction::Forward);
         while let Some((entry, _)) = walk.next_entry() {
             runs.add(entry)?;
             runs.make_room().await?;
             maybe_yield().await;
         }
         runs.end_run();
-        free(entries).await;
         Ok(())
+    }
+
+    /// Removes the entries. They keep their memory for the next ones if `keeps_memory` is set: new
+    /// memory costs page faults, and the return of old memory may hold the core.
+    async fn clear(&mut self, keeps_memory: bool) {
+        if !(keeps_memory && self.entries.clear()) {
+            let next = InMemoryTrie::with_chunk_pool(self.chunk_pool.clone());
+            free(std::mem::replace(&mut self.entries, next)).await;
+        }
     }
 
     /// Writes the component.
@@ -285,6 +298,7 @@ impl IndexBuilder {
         let mut component = component.await?;
         if let Some(runs) = self.runs {
             runs.merge_into(&mut component).await?;
+            free(self.entries).await;
             return Ok(component);
         }
         let mut walk = self.entries.entries(Direction::Forward);

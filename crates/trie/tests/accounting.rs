@@ -51,6 +51,40 @@ const TABLES: isize = 4 << 10;
 const REST: isize = 512;
 
 #[test]
+fn a_trie_that_is_cleared_keeps_its_memory() {
+    let mut trie = InMemoryTrie::<u64>::new();
+    let empty = trie.used_bytes();
+    for number in 0..KEYS {
+        trie.put(&key(number), number).unwrap();
+    }
+    // Leaves free blocks and runs of blocks behind.
+    for number in 0..KEYS / 2 {
+        trie.remove(&key(number)).unwrap();
+    }
+    let (before, capacity) = (allocated(), trie.allocated_bytes());
+    for round in 1..3 {
+        assert!(trie.clear());
+        assert_eq!((trie.used_bytes(), trie.allocated_bytes()), (empty, capacity));
+        assert!(trie.is_empty() && trie.content_count() == 0);
+        for number in 0..KEYS {
+            assert_eq!(trie.get(&key(number)), None);
+            trie.put(&key(KEYS * round + number), number).unwrap();
+        }
+        assert_eq!(trie.allocated_bytes(), capacity);
+        let entries = || (0..KEYS).map(|number| (key(KEYS * round + number), number));
+        assert!(entries().all(|(key, number)| trie.get(&key) == Some(&number)));
+        assert_eq!(trie.content_count() as u64, KEYS);
+    }
+    assert!(allocated() <= before);
+    let reader = trie.reader();
+    assert!(!trie.clear(), "a reader still has the entries");
+    assert_eq!(trie.content_count() as u64, KEYS);
+    drop(reader);
+    assert!(trie.clear());
+    assert!(!InMemoryTrie::<Box<u8>>::new().clear(), "contents must be dropped");
+}
+
+#[test]
 fn a_trie_counts_its_chunks_and_gives_everything_back() {
     for readers in [0, 3] {
         let before = allocated();

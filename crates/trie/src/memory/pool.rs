@@ -58,6 +58,12 @@ impl Pool {
         }
     }
 
+    /// Makes all units free, as if none had been used.
+    pub(crate) fn clear(&mut self) {
+        let Pool { capacity, limit, reserved, .. } = *self;
+        *self = Pool { capacity, limit, ..Pool::new(reserved, 0) };
+    }
+
     /// Returns the number of units that can be taken before the arena must grow.
     fn ready(&self) -> u32 {
         self.free + self.capacity.min(self.limit).saturating_sub(self.next)

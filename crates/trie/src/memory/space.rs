@@ -88,6 +88,14 @@ impl Space {
         }
     }
 
+    /// Makes all blocks free. The caller guarantees that neither the structure nor a reader has
+    /// any, and that no content must be dropped.
+    pub(crate) fn clear(&mut self) {
+        self.blocks.clear();
+        *self =
+            Space { blocks: std::mem::replace(&mut self.blocks, Pool::new(1, 0)), ..Space::new(0) };
+    }
+
     /// Makes sure that `blocks` blocks can be taken, for structure and contents.
     #[inline]
     pub(crate) fn reserve<C>(&mut self, shared: &Shared<C>, blocks: usize) -> Result<(), TrieFull> {

@@ -212,6 +212,18 @@ impl<C> InMemoryTrie<C> {
         Ok(removed)
     }
 
+    /// Removes all keys at once, and keeps the memory for later keys. Returns false and changes
+    /// nothing if the trie has readers or contents that must be dropped.
+    pub fn clear(&mut self) -> bool {
+        let Some(shared) = Arc::get_mut(&mut self.shared) else { return false };
+        if std::mem::needs_drop::<C>() {
+            return false;
+        }
+        shared.root = Link::none();
+        self.space.clear();
+        true
+    }
+
     /// Removes all keys that begin with `prefix`. Returns whether there was any. Takes time in
     /// proportion to the removed part.
     ///
