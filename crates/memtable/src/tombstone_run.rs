@@ -7,12 +7,22 @@ use super::{
     walk::View,
 };
 
+/// The state of the search for the next run.
+#[derive(Default)]
+enum KnownRun {
+    /// There was no look-up yet.
+    #[default]
+    Unknown,
+    /// No run follows.
+    NoRun,
+    /// The start and the end of the run, in clustering order.
+    At(Run),
+}
+
 /// The tombstone run of a walk. It takes one look-up for each run that the walk passes.
 #[derive(Default)]
 pub(super) struct NextTombstoneRun {
-    /// The run's start and end, in clustering order; `None` before the first look-up, and
-    /// `Some(None)` if no run follows.
-    run: Option<Option<Run>>,
+    known: KnownRun,
     /// True if the row that was read last is in the run.
     is_in: bool,
     /// The number of fragments before the run that were read and not returned yet.
@@ -34,19 +44,17 @@ impl NextTombstoneRun {
             Direction::Forward => row_path > end.as_slice(),
             Direction::Reverse => row_path < start.as_slice(),
         };
-        match &self.run {
-            Some(None) => return,
-            Some(Some(run)) if !is_behind(run) => {}
+        match &self.known {
+            KnownRun::NoRun => return,
+            KnownRun::At(run) if !is_behind(run) => {}
             _ => {
-                self.run = Some(tombstone_runs::next_run(view.partition, direction, row_path));
+                let next = tombstone_runs::next_run(view.partition, direction, row_path);
+                self.known = next.map_or(KnownRun::NoRun, KnownRun::At);
                 self.is_in = false;
             }
         }
-        let is_in = self
-            .run
-            .iter()
-            .flatten()
-            .any(|(start, end)| start.as_slice() <= row_path && row_path <= end.as_slice());
+        let KnownRun::At((start, end)) = &self.known else { return };
+        let is_in = start.as_slice() <= row_path && row_path <= end.as_slice();
         if is_in && !self.is_in {
             self.fragments_before = fragments_before;
         }
@@ -67,7 +75,7 @@ impl NextTombstoneRun {
 
     /// Returns the far end of the run, if all fragments from the next one on are in it.
     pub(super) fn far_end(&self, direction: Direction) -> Option<&[u8]> {
-        let (start, end) = self.run.as_ref()?.as_ref()?;
+        let KnownRun::At((start, end)) = &self.known else { return None };
         let is_in = self.is_in && self.fragments_before == 0;
         is_in.then_some(if direction == Direction::Forward { end } else { start })
     }
