@@ -12,7 +12,8 @@ writes   rows of random keys and of values that are all different, into a table 
          request in ten reads a row that was written before, in the second case from the view.
 queries  `SELECT v FROM t WHERE k = ?` of the view, and of the table by_hand, which has the same
          columns and key. The rows are first in the memtable and then in files, after a flush and,
-         in our node, a compaction.
+         in our node, a compaction. The queries take turns, and the best of their rounds counts.
+         Queries before the first round fill the caches.
 
 Each row that a query returns is compared with the row that was written. Exit status 1: an answer
 was wrong, queries of the view reach less than 90 % of the rate of the table or, with --cassandra,
@@ -37,6 +38,7 @@ from network_reads import Pinned, prepare  # noqa: E402
 SCRATCH = ROOT / "bench" / "results" / "materialized_views"
 PEER = ROOT / ".deps" / "cassandra" / "materialized_views"
 GOAL_OF_WRITES, GOAL_OF_QUERIES = 8, 0.9
+ROUNDS = 3  # measured rounds of queries, after one that fills the caches
 KEYSPACE = "bench_view"
 SCHEMA = [
     f"CREATE KEYSPACE {KEYSPACE} WITH replication = "
@@ -73,11 +75,11 @@ def measure(server, to_files):
     for where in ("memory", "files"):
         if where == "files":
             to_files(server.server)
-        for table in TABLES:
-            name = "view" if table == "base" else "table"
-            rates[f"queries of {table}, {where}"] = server.query(
-                f"queries of the {name}, {where}", table
-            )
+        for number in range(ROUNDS + 1):
+            for table in TABLES:
+                name, what = "view" if table == "base" else "table", f"queries of {table}, {where}"
+                rate = server.query(f"queries of the {name}, {where}", table)
+                rates[what] = max(rates.get(what, 0), rate if number else 0)
     return rates
 
 
