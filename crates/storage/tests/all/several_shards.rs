@@ -1,9 +1,14 @@
 //! Several shards are one database: writes and reads find the owner, ranges are read in ring order,
 //! and the number of shards may change between runs.
 
-use espalier_mutation::{DecoratedKey, KeyRange, Mutation, schema::TableMetadata};
+use espalier_mutation::{
+    DecoratedKey, KeyRange, Mutation,
+    schema::{TableBuilder, TableId, TableMetadata},
+};
 use espalier_runtime::file::FileSystem;
-use espalier_storage::{Node, ReadTarget, RowLookup};
+use espalier_storage::{FlatColumns, Node, ReadTarget, RowLookup};
+use espalier_types::CqlType;
+use uuid::Uuid;
 
 use crate::support::{shards::on_shards, *};
 
@@ -102,6 +107,44 @@ fn a_limit_by_bytes_counts_the_keys_that_earlier_shards_returned() {
         let count = database.read(command).await.unwrap().partitions.len();
         assert!(count > of_first, "{count} of {of_first} keys of the first shard");
         assert!(1000 * count <= limit, "{count} keys of 1000 bytes in {limit} bytes");
+    })
+    .unwrap();
+}
+
+#[test]
+fn pages_of_sparse_flat_rows_miss_no_shard() {
+    let file_system = FileSystem::simulated(5);
+    on_shards(3, &file_system, configuration(), |database| async move {
+        let names: Vec<String> = (0..30).map(|number| format!("v{number:02}")).collect();
+        let start = TableBuilder::new("ks", "sparse", TableId(Uuid::from_u128(0xa7)))
+            .partition_key("k", CqlType::Blob);
+        let sparse = names.iter().fold(start, |builder, name| builder.regular(name, CqlType::Blob));
+        create(&database, vec![sparse.build()]).await;
+        let sparse = table(&database, "sparse");
+        // A file and a memtable have each row, so the read merges the rows.
+        for timestamp in [1, 2] {
+            for number in 0..90 {
+                let row = insert(&sparse, &number.to_string(), None, timestamp, &[("v00", "1")]);
+                database.apply(row).await.unwrap();
+            }
+            if timestamp == 1 {
+                database.flush("ks", None).await.unwrap();
+            }
+        }
+        let ids: Vec<_> = sparse.regular_columns().iter().map(|column| column.id).collect();
+        let mut command = command(&sparse, ReadTarget::Range(KeyRange::full()));
+        command.flat = Some(FlatColumns::new(0, ids).into());
+        for limit in (100..16_000).step_by(150) {
+            (command.limits.bytes, command.resume) = (limit, None);
+            let mut rows = 0;
+            loop {
+                let page = database.read(command.clone()).await.unwrap();
+                rows += page.row_count();
+                let Some(next) = page.next else { break };
+                command.resume = Some(next);
+            }
+            assert_eq!(rows, 90, "in pages of {limit} bytes");
+        }
     })
     .unwrap();
 }
