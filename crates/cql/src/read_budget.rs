@@ -9,6 +9,7 @@
 
 use std::cell::Cell;
 
+use espalier_mutation::Row;
 use espalier_storage::{Node, PartitionRows, ReadCommand, ReadLimits};
 
 use crate::{Error, ErrorCode, Result};
@@ -115,8 +116,7 @@ fn join(partitions: &mut Vec<PartitionRows>, page: Vec<PartitionRows>) -> usize 
     for mut found in page {
         match partitions.last_mut().filter(|last| last.key == found.key) {
             Some(last) => {
-                found.static_row = None;
-                bytes += found.bytes();
+                bytes += found.rows.iter().map(Row::page_bytes).sum::<usize>();
                 last.rows.append(&mut found.rows);
             }
             None => {
