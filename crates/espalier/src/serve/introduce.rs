@@ -51,7 +51,9 @@ pub async fn introduce(
         data_center: leadership.ring.as_ref().map_or(DATA_CENTER, |it| &it.data_center).to_owned(),
         rack: leadership.ring.as_ref().map_or(RACK, |it| &it.rack).to_owned(),
         tokens: match &leadership.ring {
-            None => vec![TOKEN.to_owned()],
+            // A node that is started outside of its ring keeps the only copy of its tokens.
+            None if saved.is_empty() => vec![TOKEN.to_owned()],
+            None => saved.clone(),
             Some(ring) if ring.tokens.is_empty() => saved.clone(),
             Some(ring) => ring.tokens.iter().map(|token| token.0.to_string()).collect(),
         },
