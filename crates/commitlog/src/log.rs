@@ -407,8 +407,8 @@ impl CommitLog {
     /// Removes all files of a closed log. The caller guarantees that all its writes are flushed.
     ///
     /// # Errors
-    /// Fails if a file cannot be removed or the directory cannot be synced; the remaining files
-    /// stay.
+    /// Fails with the first failure if files cannot be removed or the directory cannot be synced.
+    /// The files that cannot be removed stay.
     pub async fn remove_files(&self) -> Result<(), FileError> {
         let paths: Vec<PathBuf> = {
             let mut guard = self.shared.state.borrow_mut();
@@ -420,10 +420,11 @@ impl CommitLog {
                 state.segments.recyclable.drain(..).chain(state.segments.obsolete.drain(..));
             paths.into_iter().chain(unneeded.map(|(_, path)| path)).collect()
         };
+        let mut removed = Ok(());
         for path in paths {
-            self.shared.file_system.remove_file(&path).await?;
+            removed = removed.and(self.shared.file_system.remove_file(&path).await);
         }
-        self.shared.file_system.sync_dir(&self.shared.configuration.directory).await
+        removed.and(self.shared.file_system.sync_dir(&self.shared.configuration.directory).await)
     }
 
     /// Returns the counters and gauges of the log.

@@ -56,11 +56,14 @@ impl Segment {
     ) -> Result<Segment, FileError> {
         let name = configuration.kind.file_name(configuration.shard, id);
         let path = configuration.directory.join(name);
-        match recycled {
-            Some(old) => file_system.rename(old, &path).await?,
-            None => drop(file_system.create(&path).await?),
-        }
-        match Self::prepare(file_system, configuration, id, &path, recycled.is_some()).await {
+        let created = match recycled {
+            Some(old) => {
+                file_system.rename(old, &path).await?;
+                None
+            }
+            None => Some(file_system.create(&path).await?),
+        };
+        match Self::prepare(file_system, configuration, id, &path, created).await {
             Ok(file) => Ok(Self::new(id, path, Some(file))),
             Err(error) => {
                 // A restart ignores an unfinished segment; the removal frees its space on a full
@@ -71,20 +74,25 @@ impl Segment {
         }
     }
 
+    /// Writes the header of a segment into a created file, or into the renamed file at `path`.
     async fn prepare(
         file_system: &FileSystem,
         configuration: &CommitLogConfiguration,
         id: u64,
         path: &Path,
-        is_recycled: bool,
+        created: Option<File>,
     ) -> Result<File, FileError> {
-        if is_recycled {
-            file_system.sync_dir(&configuration.directory).await?;
-        }
-        let file = file_system.open_write(path).await?;
-        if !is_recycled {
-            file.allocate(u64::from(configuration.segment_bytes)).await?;
-        }
+        let is_new = created.is_some();
+        let file = match created {
+            Some(file) => {
+                file.allocate(u64::from(configuration.segment_bytes)).await?;
+                file
+            }
+            None => {
+                file_system.sync_dir(&configuration.directory).await?;
+                file_system.open_write(path).await?
+            }
+        };
         let header = SegmentHeader {
             shard: configuration.shard,
             shard_count: configuration.shard_count,
@@ -92,7 +100,7 @@ impl Segment {
         };
         file.write_at(0, header.encode().to_vec()).await?;
         file.sync_all().await?;
-        if !is_recycled {
+        if is_new {
             file_system.sync_dir(&configuration.directory).await?;
         }
         Ok(file)

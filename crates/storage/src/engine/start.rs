@@ -15,7 +15,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::{index_build, prefetch};
 use crate::{
-    ShardStore, StorageError,
+    FirstFailure, ShardStore, StorageError,
     compaction::{RequestedCompactions, run_scheduler as run_compactions, shares},
     flush::{flush_tables, run_scheduler as run_flushes},
     recovery::load_or_make_host_id,
@@ -67,15 +67,18 @@ impl ShardStore {
         let flushed = self.flush().await;
         self.wakers.flush.notify_one();
         self.wakers.indexes.notify_one();
-        let mut removed = Ok(());
+        let is_flushed = flushed.is_ok();
+        let mut failure = FirstFailure::none();
+        let mut ended = failure.keep(flushed);
         for log in self.logs.all() {
             log.close().await;
-            if flushed.is_ok() {
-                removed = removed.and(log.remove_files().await);
+            if is_flushed {
+                let removed = log.remove_files().await;
+                ended = ended.and(failure.keep(removed.map_err(StorageError::from)));
             }
         }
         self.life.locks.take();
-        flushed.and(removed.map_err(StorageError::from))
+        ended.and_then(|()| failure.into_result())
     }
 }
 
