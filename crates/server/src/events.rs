@@ -22,6 +22,9 @@ impl EventRegistry {
         // Where no event is sent, closed connections would fill the registry.
         if connections.len() == connections.capacity() {
             connections.retain(|connection| connection.strong_count() > 0);
+            // So the next such pass comes after as many additions as connections are open.
+            let open = connections.len();
+            connections.reserve(open);
         }
         connections.push(Rc::downgrade(connection));
     }
