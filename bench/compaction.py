@@ -39,7 +39,7 @@ SCRATCH = ROOT / "bench" / "results" / "compaction"
 PEER = ROOT / ".deps" / "cassandra" / "compaction"
 DEFAULT_VERSION = "5.0.9"
 VERSION = os.environ.pop("CASSANDRA", DEFAULT_VERSION)
-HAS_CURSORS = not VERSION.startswith("5.0.")
+HAS_CURSORS = VERSION.startswith("6.")
 # The commands for a node's JMX port are in the tools of the default version.
 TOOLS = ROOT / ".deps" / "cassandra" / "compaction_tools" if HAS_CURSORS else PEER
 KEYSPACE, TABLE = "bench_compaction", "t"

@@ -27,7 +27,7 @@
 # Running it again is cheap: jars, classes and data are kept, only the configuration is rewritten.
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
-[ $# -eq 1 ] || { sed -n '2,26p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+[ $# -eq 1 ] || { sed -n '2,27p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 mkdir -p "$1"; D=$(cd "$1" && pwd)
 
 names="CASSANDRA PORT ADDRESS STORAGE_PORT HEAP DIRECT FORMAT MEMTABLE ALLOCATION COLUMN_INDEX \
