@@ -3,7 +3,7 @@
 //! A write adds entries and removes none, so that it need not read the row. The tries belong to the
 //! shard alone and have no readers on other threads. Their memory counts as that of the memtable.
 
-use std::ops::Range;
+use std::{hash::BuildHasher, ops::Range};
 
 use espalier_mutation::{
     DecoratedKeyRef, IndexedColumn, IndexedRow, PartitionUpdate, RowContent,
@@ -13,6 +13,8 @@ use espalier_trie::{
     cursor::{Cursor, Direction},
     memory::{InMemoryTrie, TrieFull},
 };
+use foldhash::fast::RandomState;
+use hashbrown::HashSet;
 
 use crate::{MemtableBudget, vectors::MemtableVectors};
 
@@ -28,6 +30,44 @@ pub struct IndexPosition {
     index: usize,
     /// The element of the collection.
     element: usize,
+}
+
+/// The state of a count of an update's entries.
+///
+/// A word may come many times in a text, and in several parts of the text. The index lists it once
+/// for the row, so the count takes it once, too, whatever the size of the parts.
+#[derive(Default)]
+pub struct IndexEntryCount {
+    position: IndexPosition,
+    /// The row and the index to which `hashes` belong.
+    of: (usize, usize),
+    /// The hashes of the entries counted so far, if the index splits texts.
+    hashes: HashSet<u64, RandomState>,
+}
+
+impl IndexEntryCount {
+    /// Returns the bytes that an entry adds.
+    fn add(&mut self, place: &Place, found: &Found<'_>) -> usize {
+        if let (true, Found::Entry(_, entry)) = (place.splits_texts, found) {
+            if self.of != (place.row, place.index) {
+                self.of = (place.row, place.index);
+                self.hashes.clear();
+            }
+            let hash = self.hashes.hasher().hash_one(entry);
+            if !self.hashes.insert(hash) {
+                return 0;
+            }
+        }
+        found.bytes()
+    }
+}
+
+/// The row and the index of an entry.
+struct Place {
+    row: usize,
+    index: usize,
+    /// True if the index may have the entry several times in a row.
+    splits_texts: bool,
 }
 
 /// Some entries of an index, in order.
@@ -139,7 +179,7 @@ impl MemtableIndexes {
         most: usize,
     ) -> Result<bool, TrieFull> {
         let mut outcome = Ok(());
-        let is_last = self.visit_some(table, update, position, most, |found| {
+        let is_last = self.visit_some(table, update, position, most, |_, found| {
             if outcome.is_ok() {
                 outcome = found.add();
             }
@@ -147,18 +187,20 @@ impl MemtableIndexes {
         outcome.map(|()| is_last)
     }
 
-    /// Counts the bytes of some entries of an update as [`Self::add_some`] adds them.
+    /// Counts the bytes of some entries of an update as [`Self::add_some`] adds them, each entry
+    /// once for a row.
     pub(crate) fn count_some(
         &mut self,
         table: &TableMetadata,
         update: &PartitionUpdate,
-        position: &mut IndexPosition,
+        count: &mut IndexEntryCount,
         most: usize,
     ) -> (usize, bool) {
-        let mut bytes = 0_usize;
-        let is_last = self.visit_some(table, update, position, most, |found| {
-            bytes = bytes.saturating_add(found.bytes());
+        let (mut bytes, mut position) = (0_usize, count.position);
+        let is_last = self.visit_some(table, update, &mut position, most, |place, found| {
+            bytes = bytes.saturating_add(count.add(place, &found));
         });
+        count.position = position;
         (bytes, is_last)
     }
 
@@ -168,7 +210,7 @@ impl MemtableIndexes {
         update: &PartitionUpdate,
         position: &mut IndexPosition,
         mut most: usize,
-        mut visit: impl FnMut(Found<'_>),
+        mut visit: impl FnMut(&Place, Found<'_>),
     ) -> bool {
         let Self { tries, vectors, form, entry, .. } = self;
         let key = update.key.borrowed();
@@ -182,16 +224,20 @@ impl MemtableIndexes {
                 }
             };
             let row = IndexedRow { key, clustering, row };
-            let Some(trie) = tries.get_mut(position.index) else {
-                visit_vectors(vectors, table, &row, entry, &mut visit);
+            let IndexPosition { row: number, index, .. } = *position;
+            let mut place = Place { row: number, index, splits_texts: false };
+            let Some(trie) = tries.get_mut(index) else {
+                visit_vectors(vectors, table, &row, entry, &mut |found| visit(&place, found));
                 *position = IndexPosition { row: position.row + 1, index: 0, element: 0 };
                 continue;
             };
             let (from, count) = (position.element, trie.column.element_count(&row));
             let end = count.min(from.saturating_add(most));
+            place.splits_texts = trie.column.splits_texts();
+            let mut visit = |found: Found<'_>| visit(&place, found);
             let next = trie.visit(table, &row, from..end, (form, entry), &mut visit);
             // A row without elements is work, too.
-            most = most.saturating_sub((next - from).max(1));
+            most = most.saturating_sub(next.saturating_sub(from).max(1));
             if next < count {
                 position.element = next;
             } else {

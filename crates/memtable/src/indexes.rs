@@ -4,7 +4,7 @@ use espalier_mutation::{PartitionUpdate, schema::TableMetadata};
 
 use super::{
     Memtable, MemtableError,
-    index_entries::{IndexPortion, IndexPosition, MemtableIndexes},
+    index_entries::{IndexEntryCount, IndexPortion, IndexPosition, MemtableIndexes},
 };
 
 impl Memtable {
@@ -29,16 +29,16 @@ impl Memtable {
     }
 
     /// Returns the bytes of the entries that [`Self::add_some_entries`] would add, and whether
-    /// there are no others. Moves the position behind them.
+    /// there are no others. All steps of a count must be those of one memtable.
     pub fn some_entry_bytes(
         &self,
         table: &TableMetadata,
         update: &PartitionUpdate,
-        position: &mut IndexPosition,
+        count: &mut IndexEntryCount,
         most: usize,
     ) -> (usize, bool) {
         match &self.indexes {
-            Some(indexes) => indexes.borrow_mut().count_some(table, update, position, most),
+            Some(indexes) => indexes.borrow_mut().count_some(table, update, count, most),
             None => (0, true),
         }
     }

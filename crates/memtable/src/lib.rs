@@ -61,7 +61,9 @@ use espalier_runtime::ShardContext;
 pub use budget::{MAX_TRIE_BYTES, MemtableBudget};
 pub use error::MemtableError;
 pub use factory::{MemtableConfigurations, MemtableFactory};
-pub use index_entries::{IndexCounts, IndexPortion, IndexPosition, MemtableIndexes};
+pub use index_entries::{
+    IndexCounts, IndexEntryCount, IndexPortion, IndexPosition, MemtableIndexes,
+};
 pub use kind::{MemtableKind, Structure};
 pub use memory::MemtableMemory;
 pub use merge::{is_covered, merge_packed, replaces};

@@ -3,8 +3,10 @@
 //! Each entry repeats the primary key, so that a mutation of many small elements or rows under a
 //! long key has entries of many times its own size.
 
-use espalier_memtable::{IndexCounts, IndexPosition};
-use espalier_mutation::{ColumnRef, MAX_FORM_BYTES, PartitionUpdate, Row, RowContent};
+use espalier_memtable::{IndexCounts, IndexEntryCount, Memtable};
+use espalier_mutation::{
+    ColumnRef, MAX_FORM_BYTES, PartitionUpdate, Row, RowContent, schema::TableMetadata,
+};
 
 use super::ShardStore;
 use crate::{StorageError, table::Table};
@@ -12,6 +14,10 @@ use crate::{StorageError, table::Table};
 /// Maximum size of a mutation's index entries, in segments of the commit log (arbitrary). A segment
 /// is twice as large as the largest mutation.
 const SEGMENTS: usize = 2;
+
+/// Number of elements whose entries a check counts between two looks at the maximum (arbitrary).
+/// They bound the memory of a check that fails.
+const ELEMENTS_OF_CHECK: usize = 4096;
 
 /// Returns the maximum number of bytes of a mutation's entries: [`SEGMENTS`] segments of the commit
 /// log, or half of the memory for memtables if that is less.
@@ -49,7 +55,9 @@ pub(crate) fn check_index_entries<'a>(
     }
     let mut room = IndexRoom::of(store);
     for (table, update) in updates {
-        room.take(table, update, &mut IndexPosition::default(), usize::MAX)?;
+        let (metadata, memtable) = (table.metadata(), table.memtable());
+        let mut count = IndexEntryCount::default();
+        while !room.take((&metadata, &memtable), update, &mut count, ELEMENTS_OF_CHECK)? {}
     }
     Ok(())
 }
@@ -66,22 +74,20 @@ impl IndexRoom {
     }
 
     /// Takes the bytes of some entries of an update, as [`Memtable::some_entry_bytes`] counts them.
-    /// Returns whether there are no others.
-    ///
-    /// [`Memtable::some_entry_bytes`]: espalier_memtable::Memtable::some_entry_bytes
+    /// Returns whether there are no others. All steps of an update need the same memtable, because
+    /// another one may have other indexes.
     ///
     /// # Errors
     ///
     /// Fails if all entries so far take more than the maximum.
     pub(crate) fn take(
         &mut self,
-        table: &Table,
+        (metadata, memtable): (&TableMetadata, &Memtable),
         update: &PartitionUpdate,
-        position: &mut IndexPosition,
+        count: &mut IndexEntryCount,
         most: usize,
     ) -> Result<bool, StorageError> {
-        let (metadata, memtable) = (table.metadata(), table.memtable());
-        let (bytes, is_last) = memtable.some_entry_bytes(&metadata, update, position, most);
+        let (bytes, is_last) = memtable.some_entry_bytes(metadata, update, count, most);
         self.used_bytes = self.used_bytes.saturating_add(bytes);
         let Self { used_bytes, max_bytes } = self;
         if used_bytes > max_bytes {
@@ -120,4 +126,131 @@ fn entries_at_most(update: &PartitionUpdate, has_terms: bool) -> usize {
         entries.saturating_mul(place + ESCAPED * MAX_FORM_BYTES)
     };
     rows.map(of_row).fold(0, usize::saturating_add)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use bytes::Bytes;
+    use espalier_mutation::{
+        Cell, Clustering, ColumnData, DecoratedKey, Mutation,
+        schema::{
+            CLASS_OPTION, IndexKind, IndexMetadata, SASI, TARGET_OPTION, TableBuilder, TableId,
+        },
+    };
+    use espalier_runtime::{
+        ShardContext, block_on, file::FileSystem, preempt::force_every_yield, spawn_local,
+        yield_now,
+    };
+    use espalier_types::CqlType;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{
+        Node, SharedStorage, StorageConfiguration,
+        test_database::{create, table},
+    };
+
+    const WORDS: usize = 3000;
+    const KEY_BYTES: usize = 1000;
+
+    fn index() -> IndexMetadata {
+        let class = "org.apache.cassandra.index.sasi.analyzer.StandardAnalyzer";
+        let options = [(TARGET_OPTION, "v"), (CLASS_OPTION, SASI), ("analyzer_class", class)];
+        let options = options.into_iter().map(|(name, value)| (name.into(), value.into()));
+        IndexMetadata::from_options("by_v", IndexKind::Custom, options.collect()).unwrap()
+    }
+
+    /// Opens a node whose writes may have 2 MiB of entries.
+    async fn opened() -> (Node, Arc<TableMetadata>) {
+        let mut configuration = StorageConfiguration::new("node");
+        configuration.commit_log.segment_bytes = 1 << 20;
+        let (context, shared) = (ShardContext { index: 0, count: 1 }, SharedStorage::new());
+        let files = FileSystem::simulated(1);
+        let node = Node::open(context, files, Arc::new(configuration), shared).await.unwrap();
+        let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
+        let builder = builder.partition_key("k", CqlType::Blob).regular("v", CqlType::Text);
+        let metadata = create(&node, builder.indexes(vec![index()]).build()).await;
+        (node, metadata)
+    }
+
+    /// Returns a write of a text of [`WORDS`] words, of which this number differ.
+    fn write(metadata: &TableMetadata, different: usize) -> Mutation {
+        let words = (0..WORDS).map(|number| format!("word{} ", number % different));
+        let text = ColumnData::Simple(Cell::live(1, words.collect::<String>().into()));
+        let mut row = Row::empty(Clustering::empty());
+        row.columns.push((metadata.column("v").unwrap().id, text));
+        let key = DecoratedKey::new(Bytes::from(vec![1; KEY_BYTES]));
+        let mut update = PartitionUpdate::new(metadata.id, key);
+        update.rows.push(row);
+        Mutation { updates: vec![update] }
+    }
+
+    #[test]
+    fn a_repeated_word_counts_once_in_steps_of_any_size() {
+        block_on(async {
+            let (node, metadata) = opened().await;
+            let (table, store, different) = (table(&node, &metadata), node.store(), 40);
+            let mutation = write(&metadata, different);
+            let count = |most| {
+                let (memtable, mut state) = (table.memtable(), IndexEntryCount::default());
+                let mut room = IndexRoom { used_bytes: 0, max_bytes: usize::MAX };
+                let source = (&*metadata, &*memtable);
+                while !room.take(source, &mutation.updates[0], &mut state, most).unwrap() {}
+                room.used_bytes
+            };
+            let bytes = count(usize::MAX);
+            assert!((different * KEY_BYTES..different * KEY_BYTES * 2).contains(&bytes), "{bytes}");
+            assert_eq!([count(1), count(64), count(1000)], [bytes; 3]);
+            let updates = [(&*table, &mutation.updates[0])];
+            assert!(may_lack_index_room(store, updates.into_iter()));
+            store.check_write(&mutation, 0).unwrap();
+            store.apply(&mutation).await.unwrap();
+            let entries = table.memtable().index_entries("by_v", (&[], &[]), usize::MAX).entries;
+            assert_eq!(entries.len(), different);
+        });
+    }
+
+    #[test]
+    fn a_check_goes_on_if_an_index_is_dropped_meanwhile() {
+        block_on(async {
+            let (node, metadata) = opened().await;
+            let (table, store) = (table(&node, &metadata), node.store().clone());
+            // The index that remains has one element in the row.
+            let options = [(TARGET_OPTION.into(), "k".into())].into();
+            let other = IndexMetadata::from_options("of_k", IndexKind::Composites, options);
+            let alter = |indexes| {
+                let changed = metadata.rebuild().indexes(indexes).build();
+                let mapping = (**table.borrow_mapping()).clone();
+                table.alter(Arc::new(changed), mapping).unwrap();
+            };
+            let other = other.unwrap();
+            alter(vec![index(), other.clone()]);
+            let mutation = write(&metadata, 40);
+            force_every_yield(true);
+            let write = spawn_local(async move { store.apply(&mutation).await });
+            for _ in 0..10 {
+                yield_now().await;
+            }
+            assert!(table.memtable().is_empty());
+            alter(vec![other]);
+            force_every_yield(false);
+            write.await.unwrap();
+            let entries = table.memtable().index_entries("of_k", (&[], &[]), usize::MAX).entries;
+            assert_eq!(entries.len(), 1);
+        });
+    }
+
+    #[test]
+    fn the_check_before_a_write_and_the_write_refuse_many_words() {
+        block_on(async {
+            let (node, metadata) = opened().await;
+            let mutation = write(&metadata, WORDS);
+            let outcomes =
+                [node.store().check_write(&mutation, 0), node.store().apply(&mutation).await];
+            let is_refused = |outcome| matches!(outcome, Err(StorageError::Unstorable(_)));
+            assert!(outcomes.into_iter().all(is_refused));
+        });
+    }
 }

@@ -8,7 +8,7 @@
 
 use std::rc::Rc;
 
-use espalier_memtable::{IndexPosition, Memtable, MemtableIndexes};
+use espalier_memtable::{IndexEntryCount, IndexPosition, Memtable, MemtableIndexes};
 use espalier_mutation::{DecoratedKeyRef, Mutation, PartitionUpdate, RowContent};
 use espalier_runtime::{maybe_yield, trace_event};
 use smallvec::SmallVec;
@@ -135,8 +135,9 @@ async fn check_room(store: &ShardStore, mutation: &Mutation) -> Result<(), Stora
     }
     let mut room = IndexRoom::of(store);
     for (table, update) in updates {
-        let mut position = IndexPosition::default();
-        while !room.take(table, update, &mut position, ELEMENTS_OF_STEP)? {
+        let (metadata, memtable) = (table.metadata(), table.memtable());
+        let mut count = IndexEntryCount::default();
+        while !room.take((&metadata, &memtable), update, &mut count, ELEMENTS_OF_STEP)? {
             maybe_yield().await;
         }
     }
