@@ -6,7 +6,7 @@
 //!
 //! A flush may replace a memtable between two steps. Then the write adds the entries again.
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use espalier_memtable::{IndexEntryCount, IndexPosition, Memtable, MemtableIndexes};
 use espalier_mutation::{DecoratedKeyRef, Mutation, PartitionUpdate, RowContent};
@@ -24,14 +24,16 @@ use crate::{StorageError, table::Table};
 const MAX_ELEMENTS_AT_ONCE: usize = 256;
 /// Number of elements of a step, between two looks at the clock.
 const ELEMENTS_OF_STEP: usize = 64;
-/// Maximum number of attempts to add the entries before the memtables are replaced (arbitrary).
+/// Maximum number of attempts to add the entries in steps before a flush replaces the memtables
+/// (arbitrary). After these, the write adds the entries in one step, together with its rows.
 const MAX_ATTEMPTS: usize = 4;
 
 /// The memtables that have the entries of a mutation already.
 #[derive(Default)]
 pub(super) struct IndexedWrite {
-    /// The memtable of each large update.
-    memtables: SmallVec<[Option<Rc<Memtable>>; 2]>,
+    /// The memtable of each large update. A write that waits for memory must not keep the memory of
+    /// a flushed memtable, so it holds no memtable.
+    memtables: SmallVec<[Weak<Memtable>; 2]>,
     attempts: usize,
     /// True if the entries are known not to take too much memory, or if the write must be applied
     /// nevertheless.
@@ -59,8 +61,8 @@ impl IndexedWrite {
 
     /// Returns whether a memtable has the entries of the mutation's update of this number.
     pub(super) fn has(&self, number: usize, memtable: &Rc<Memtable>) -> bool {
-        let of_update = self.memtables.get(number).and_then(Option::as_ref);
-        of_update.is_some_and(|indexed| Rc::ptr_eq(indexed, memtable))
+        let of_update = self.memtables.get(number);
+        of_update.is_some_and(|indexed| indexed.as_ptr() == Rc::as_ptr(memtable))
     }
 
     /// Returns whether [`Self::add`] must precede the write of a mutation with these tables and
@@ -102,7 +104,7 @@ impl IndexedWrite {
             check_room(store, mutation).await?;
             self.has_room = true;
         }
-        self.memtables.resize(mutation.updates.len(), None);
+        self.memtables.resize_with(mutation.updates.len(), Weak::new);
         for (number, update) in mutation.updates.iter().enumerate() {
             let table = store.tables.get(update.table)?;
             if !self.lacks(number, &table, update) {
@@ -118,7 +120,7 @@ impl IndexedWrite {
                 maybe_yield().await;
             }
             if let (true, Some(indexed)) = (is_last, self.memtables.get_mut(number)) {
-                *indexed = Some(memtable);
+                *indexed = Rc::downgrade(&memtable);
             }
         }
         Ok(())
@@ -146,7 +148,7 @@ async fn check_room(store: &ShardStore, mutation: &Mutation) -> Result<(), Stora
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use bytes::Bytes;
     use espalier_mutation::{
@@ -157,7 +159,12 @@ mod tests {
         },
     };
     use espalier_runtime::{
-        block_on, file::FileSystem, preempt::force_every_yield, spawn_local, yield_now,
+        block_on,
+        file::FileSystem,
+        preempt::force_every_yield,
+        spawn_local,
+        time::{Instant, timeout},
+        yield_now,
     };
     use espalier_types::CqlType;
     use uuid::Uuid;
@@ -296,21 +303,59 @@ mod tests {
     }
 
     #[test]
+    fn a_large_write_ends_if_a_static_row_lacks_the_indexed_column() {
+        block_on(async {
+            let node = open(FileSystem::simulated(1)).await;
+            let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
+            let builder = builder.partition_key("k", CqlType::Int);
+            let builder = builder.clustering("c", CqlType::Int, false);
+            let set = CqlType::Set { element: CqlType::Int.into(), frozen: false };
+            let builder = builder.static_column("s", CqlType::Int).regular("v", set);
+            let options = [(TARGET_OPTION.into(), "c".into())].into();
+            let by_c = IndexMetadata::from_options("by_c", IndexKind::Composites, options);
+            let indexes = vec![by_c.unwrap(), Large::Set.index()];
+            let metadata = create(&node, builder.indexes(indexes).build()).await;
+            let column = |name| metadata.column(name).unwrap().id;
+            let mut update = PartitionUpdate::new(metadata.id, DecoratedKey::new(bytes(1)));
+            let mut static_row = Row::empty(Clustering::empty());
+            static_row.columns.push((column("s"), ColumnData::Simple(Cell::live(1, bytes(2)))));
+            update.static_row = Some(static_row);
+            let mut row = Row::empty(Clustering::new([bytes(3)]));
+            row.columns.push((column("v"), Large::Set.value()));
+            update.rows.push(row);
+            let (store, mutation) = (node.store(), Mutation { updates: vec![update] });
+            assert!(store.try_apply(&mutation).is_none());
+            let write = timeout(Duration::from_secs(60), store.apply(&mutation));
+            write.await.expect("the write ends").unwrap();
+            let memtable = table(&node, &metadata).memtable();
+            let entries_of_c = memtable.index_entries("by_c", (&[], &[]), usize::MAX).entries;
+            assert_eq!((entries_of_c.len(), entries(&memtable)), (1, ELEMENTS as usize));
+        });
+    }
+
+    #[test]
     fn a_flush_drops_the_entries_of_a_write_that_failed() {
         block_on(async {
             let (node, metadata, mutation) = opened(Large::Set).await;
             let (table, store) = (table(&node, &metadata), node.store().clone());
             let before = store.memtables.budget.used_bytes();
-            IndexedWrite::default().add(&store, &mutation).await.unwrap();
+            let mut indexed = IndexedWrite::default();
+            indexed.add(&store, &mutation).await.unwrap();
             let memtable = table.memtable();
+            assert!(indexed.has(0, &memtable));
             assert!(memtable.is_empty() && entries(&memtable) == ELEMENTS as usize);
             assert!(store.memtables.budget.used_bytes() > before);
             drop(memtable);
             node.flush("ks", None).await.unwrap();
             assert!(!has_entries(&table.memtable()) && table.view().sstables.is_empty());
+            assert!(!indexed.has(0, &table.memtable()));
+            // The write, which still has its state, does not keep the memory of the memtable.
+            let deadline = Instant::now() + Duration::from_secs(60);
             while store.memtables.budget.used_bytes() > before {
+                assert!(Instant::now() < deadline, "the memtable keeps its memory");
                 yield_now().await;
             }
+            drop(indexed);
         });
     }
 }
