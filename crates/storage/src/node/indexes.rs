@@ -68,7 +68,7 @@ pub(super) async fn record_built_indexes(
     let metadata = table.metadata();
     let is_new = |name: &&String| !table.indexes.is_recorded(name);
     let names = metadata.indexes.iter().map(|index| &index.name).filter(is_new);
-    let mut names: Vec<String> = names.cloned().collect();
+    let names: Vec<String> = names.cloned().collect();
     if names.is_empty() {
         return Ok(());
     }
@@ -76,25 +76,35 @@ pub(super) async fn record_built_indexes(
         if has_entries_of(table, &metadata) {
             let wake = |node: Node| async move { node.store().wakers.indexes.notify_one() };
             node.on_shard(0, wake).await;
-            table.indexes.record(names);
+            if is_unchanged(node, table, &metadata) {
+                table.indexes.record(names);
+            }
         }
         return Ok(());
     }
-    if !node.has_built_indexes(&metadata).await {
+    if !node.has_built_indexes(&metadata).await || !is_unchanged(node, table, &metadata) {
         return Ok(());
     }
-    // An index that was dropped meanwhile is not recorded. If it is dropped from here on, the
-    // removal of its record has a later timestamp.
-    names.retain(|name| table.borrow_metadata().index(name).is_some());
-    if names.is_empty() {
-        return Ok(());
-    }
+    // If an index is dropped from here on, the removal of its record has a later timestamp.
     let now = time::next_timestamp_micros();
     let update = |name: &String| index_info_update(&metadata.keyspace, name, now, None);
     let updates = names.iter().map(update).collect();
     node.apply(Mutation { updates }).await?;
-    table.indexes.record(names);
+    if is_unchanged(node, table, &metadata) {
+        table.indexes.record(names);
+    }
     Ok(())
+}
+
+/// Returns whether a table still has this version. If not, an index may have been dropped and
+/// created again under its name, so that other data lacks its entries. Then this wakes the task
+/// that builds indexes, which looks again.
+fn is_unchanged(node: &Node, table: &Table, metadata: &Arc<TableMetadata>) -> bool {
+    let is_unchanged = !table.is_dropped() && Arc::ptr_eq(&table.borrow_metadata(), metadata);
+    if !is_unchanged {
+        node.store().wakers.indexes.notify_one();
+    }
+    is_unchanged
 }
 
 /// Returns the SSTables of all shards for which the last build of their index entries failed.
@@ -115,4 +125,55 @@ pub(super) async fn failed_index_builds(node: &Node) -> Vec<FailedIndexBuild> {
         failures.collect::<Vec<_>>()
     });
     all.await.into_iter().flatten().collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::pin,
+        task::{Context, Waker},
+        time::Duration,
+    };
+
+    use espalier_mutation::schema::{
+        IndexKind, IndexMetadata, TARGET_OPTION, TableBuilder, TableId,
+    };
+    use espalier_runtime::{block_on, file::FileSystem, time::timeout, yield_now};
+    use espalier_types::CqlType;
+
+    use super::*;
+    use crate::test_database::{create, open, table};
+
+    #[test]
+    fn an_index_that_is_created_again_is_not_recorded_for_the_old_one() {
+        block_on(async {
+            let node = open(FileSystem::simulated(1)).await;
+            let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
+            let builder = builder.partition_key("k", CqlType::Int).regular("v", CqlType::Int);
+            let options = [(TARGET_OPTION.into(), "v".into())].into();
+            let index = IndexMetadata::from_options("by_v", IndexKind::Composites, options);
+            let builder = builder.indexes(vec![index.unwrap()]);
+            let metadata = create(&node, builder.build()).await;
+            let table = table(&node, &metadata);
+            let create_again = || {
+                for indexes in [Vec::new(), metadata.indexes.clone()] {
+                    let changed = metadata.rebuild().indexes(indexes).build();
+                    let mapping = (**table.borrow_mapping()).clone();
+                    table.alter(Arc::new(changed), mapping).unwrap();
+                }
+            };
+            let mut record = pin!(record_built_indexes(&node, &table));
+            assert!(record.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            create_again();
+            record.await.unwrap();
+            assert!(!table.indexes.is_recorded("by_v"));
+            // The build task, which was woken, records the new index.
+            let is_recorded = async {
+                while !table.indexes.is_recorded("by_v") {
+                    yield_now().await;
+                }
+            };
+            timeout(Duration::from_secs(20), is_recorded).await.expect("the task is woken");
+        });
+    }
 }
