@@ -5,8 +5,11 @@
 //! in a file, and the component is merged from all runs in the end. The entries of a large
 //! collection are added in steps ([`IndexBuilders::add_large`]), and may be in several runs.
 //!
-//! Memory: [`RUN_BYTES`] for the entries of an output, and [`MAX_ALLOCATED_RUNS`] times as many
-//! with the free memory of the tries; `vector_entries` states the memory of its vectors.
+//! Memory of an output: [`RUN_BYTES`] (32 MiB) for entries. After a run, the tries keep up to
+//! [`MAX_ALLOCATED_RUNS`] times as many bytes. Until the next run they grow by up
+//! to [`RUN_BYTES`] again, because a trie cannot use the free memory of another. The chunk pool
+//! holds at most [`RUN_BYTES`] of the chunks of freed tries. So an output takes at most 128 MiB, and
+//! up to a chunk (8 MiB) more for each index. `vector_entries` states the memory of its vectors.
 
 use std::{ops::Range, sync::Arc};
 
@@ -297,8 +300,8 @@ impl IndexBuilder {
             SecondaryIndexWriter::create(file_system, descriptor, name, signature, is_durable);
         let mut component = component.await?;
         if let Some(runs) = self.runs {
-            runs.merge_into(&mut component).await?;
             free(self.entries).await;
+            runs.merge_into(&mut component).await?;
             return Ok(component);
         }
         let mut walk = self.entries.entries(Direction::Forward);
