@@ -68,7 +68,7 @@ pub(super) struct FillSize {
     pub(super) bytes: usize,
 }
 
-/// The rows that a stream has returned.
+/// The rows that a stream has read: from the cache (`hits`) and from SSTables (`misses`).
 #[derive(Default)]
 pub(super) struct RowCounts {
     hits: u64,

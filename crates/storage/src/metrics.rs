@@ -44,7 +44,7 @@ pub struct FlushMetrics {
     pub delay_us: u64,
 }
 
-/// Compactions that a shard has run.
+/// Compactions of a shard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct CompactionMetrics {

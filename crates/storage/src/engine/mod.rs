@@ -1,5 +1,5 @@
-//! Opens and closes a shard's store, and runs its background tasks. The other modules below `node`
-//! know the store alone, and none of them starts a task of another.
+//! Opens and closes a shard's store, and runs its background tasks. No other module below `node`
+//! starts a task of another.
 //!
 //! | module | contents |
 //! | --- | --- |
