@@ -8,8 +8,8 @@
 //! Memory of an output: [`RUN_BYTES`] (32 MiB) for entries. After a run, the tries keep up to
 //! [`MAX_ALLOCATED_RUNS`] times as many bytes. Until the next run they grow by up to [`RUN_BYTES`]
 //! again, because a trie cannot use the free memory of another. The chunk pool holds at most
-//! [`RUN_BYTES`] of the chunks of freed tries. So an output takes at most 128 MiB, and up to a chunk
-//! (8 MiB) more for each index. `vector_entries` states the memory of its vectors.
+//! [`RUN_BYTES`] of the chunks of freed tries. So an output takes at most 128 MiB, and up to a
+//! chunk (8 MiB) more for each index. `vector_entries` states the memory of its vectors.
 
 use std::{ops::Range, sync::Arc};
 
