@@ -127,15 +127,16 @@ fn a_timeout_ends_a_request_that_waits() {
         ] {
             processor.query(statement, &mut client, &options).await.unwrap();
         }
-        // A write waits for the commit log, and a read for the disk.
         database.flush("k", None).await.unwrap();
-        database.drop_caches().await;
         for (statement, code) in [
             ("INSERT INTO k.t (k, c) VALUES (1, 2) USING TIMEOUT 0ms", ErrorCode::WriteTimeout),
             ("DELETE FROM k.t USING TIMEOUT 0ms WHERE k = 1 AND c = 2", ErrorCode::WriteTimeout),
             ("SELECT * FROM k.t USING TIMEOUT 0ms", ErrorCode::ReadTimeout),
             ("SELECT * FROM k.t WHERE k = 1 AND c = 1 USING TIMEOUT 0ms", ErrorCode::ReadTimeout),
         ] {
+            // A write waits for the commit log, and a read for the disk. While a write waits,
+            // background tasks may read pages into the cache.
+            database.drop_caches().await;
             let error = processor.query(statement, &mut client, &options).await.unwrap_err();
             assert_eq!(error.code, code, "{statement}: {error}");
             assert!(error.message.starts_with("Operation timed out - received only 0 responses. "));
