@@ -59,6 +59,7 @@ class Node:
         self.settings = dict(settings or {})
         self.arguments = ["--smp", str(shards), "--memory", memory, *arguments]
         self.process = None
+        self.ready_line = None
         self.log_path = self.directory.parent / f"{self.directory.name}.log"
         self.clusters = []
 
@@ -76,6 +77,7 @@ class Node:
             self.process = subprocess.Popen(self.command_line(), stdout=subprocess.PIPE, stderr=log)
         readable, _, _ = select.select([self.process.stdout], [], [], START_TIMEOUT_S)
         line = self.process.stdout.readline().decode() if readable else ""
+        self.ready_line = line
         if not line.startswith("ready"):
             self.process.kill()
             self.process.wait()

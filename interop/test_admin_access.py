@@ -70,7 +70,7 @@ def test_tls_of_the_admin_api(node, tmp_path):
         "api_encryption_options.truststore": authority.certificate,
         "api_encryption_options.require_client_auth": "true",
     })
-    assert f"admin API on https://0.0.0.0:{ours.api_port}" in ours.log()
+    assert f"admin API on https://0.0.0.0:{ours.api_port}" in ours.ready_line
     url = f"https://127.0.0.1:{ours.api_port}/storage_service/release_version"
     assert status(url, context(authority, own=own)) == 200
     for wrong in (None, stranger.sign("client")):
