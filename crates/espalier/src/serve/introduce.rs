@@ -51,11 +51,12 @@ pub async fn introduce(
         data_center: leadership.ring.as_ref().map_or(DATA_CENTER, |it| &it.data_center).to_owned(),
         rack: leadership.ring.as_ref().map_or(RACK, |it| &it.rack).to_owned(),
         tokens: match &leadership.ring {
-            // A node that is started outside of its ring keeps the only copy of its tokens.
+            Some(ring) if !ring.tokens.is_empty() => {
+                ring.tokens.iter().map(|token| token.0.to_string()).collect()
+            }
             None if saved.is_empty() => vec![TOKEN.to_owned()],
-            None => saved.clone(),
-            Some(ring) if ring.tokens.is_empty() => saved.clone(),
-            Some(ring) => ring.tokens.iter().map(|token| token.0.to_string()).collect(),
+            // The row is the only copy of these tokens, also if the node starts outside its ring.
+            _ => saved.clone(),
         },
     };
     let saved_tokens = saved.iter().filter_map(|token| token.parse().ok().map(Token)).collect();
