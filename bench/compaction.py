@@ -40,8 +40,10 @@ PEER = ROOT / ".deps" / "cassandra" / "compaction"
 DEFAULT_VERSION = "5.0.9"
 VERSION = os.environ.pop("CASSANDRA", DEFAULT_VERSION)
 HAS_CURSORS = VERSION.startswith("6.")
-# In this mode Cassandra 6 writes `oa`, which our tool reads to check the number of rows.
-CURSORS = "\ncursor_compaction_enabled: true\nstorage_compatibility_mode: CASSANDRA_5"
+EXTRA_YAML = "compaction_throughput: 0MiB/s\nconcurrent_compactors: 1"
+if HAS_CURSORS:
+    # In this mode Cassandra 6 writes `oa`, which our tool reads to check the number of rows.
+    EXTRA_YAML += "\nstorage_compatibility_mode: CASSANDRA_5\ncursor_compaction_enabled: true"
 # The commands for a node's JMX port are in the tools of the default version.
 TOOLS = ROOT / ".deps" / "cassandra" / "compaction_tools" if HAS_CURSORS else PEER
 KEYSPACE, TABLE = "bench_compaction", "t"
@@ -109,8 +111,7 @@ class Peer:
             CORES=CORE,
             CASSANDRA=VERSION,
             FORMAT="big" if HAS_CURSORS else "bti",
-            EXTRA_YAML="compaction_throughput: 0MiB/s\nconcurrent_compactors: 1"
-            + CURSORS * HAS_CURSORS,
+            EXTRA_YAML=EXTRA_YAML,
             OFFLINE="" if HAS_CURSORS else 1,
         )
         self.script("start.sh")

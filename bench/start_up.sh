@@ -46,8 +46,8 @@ median_us=${sorted[$((runs / 2))]}
 worst_us=${sorted[$((runs - 1))]}
 limited_us=$median_us
 [ "${LIMIT_OF:-median}" != best ] || limited_us=$best_us
-awk -v best="$best_us" -v limited="$limited_us" -v median="$median_us" -v worst="$worst_us" -v resident="$resident_kib" -v runs="$runs" \
-  -v limit_ms="$limit_ms" -v limit_mib="$limit_mib" 'BEGIN {
+awk -v best="$best_us" -v limited="$limited_us" -v median="$median_us" -v worst="$worst_us" \
+  -v resident="$resident_kib" -v runs="$runs" -v limit_ms="$limit_ms" -v limit_mib="$limit_mib" 'BEGIN {
     printf "start to ready: median %.1f ms, best %.1f ms, worst %.1f ms of %d (limit %d ms)\n",
       median / 1000, best / 1000, worst / 1000, runs, limit_ms
     printf "idle resident memory: %.1f MiB (limit %d MiB)\n", resident / 1024, limit_mib

@@ -205,7 +205,10 @@ chmod +x "$D/run.sh" "$D/oracle"
 # ---- tools
 # Each tool is a class; the later ones may use the earlier ones. They compile with 5.0 alone.
 mkdir -p "$classes"
-case $CASSANDRA in 5.0.*) tools="Oracle InternodeVectors ReadVectors";; *) tools=; ARCHIVE=none;; esac
+case $CASSANDRA in
+  5.0.*) tools="Oracle InternodeVectors ReadVectors";;
+  *) tools= ARCHIVE=none;;
+esac
 for tool in $tools; do
   [ ! -f "$classes/$tool.class" ] || [ "$here/$tool.java" -nt "$classes/$tool.class" ] || continue
   javac=javac; [ -z "${JAVA_HOME:-}" ] || javac=$JAVA_HOME/bin/javac
