@@ -7,8 +7,8 @@ ATTEMPTS = 3
 
 
 def test_start_up_and_idle_memory():
-    """All settings but the ports are defaults. Other tests run at the same time and slow most starts,
-    so the fastest start must keep the limit."""
+    """All settings but the ports are defaults. Other tests run at the same time and slow most
+    starts, so the fastest start must keep the limit."""
     said = []
     for _ in range(ATTEMPTS):
         done = subprocess.run(

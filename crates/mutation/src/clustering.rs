@@ -133,7 +133,7 @@ impl Clustering {
         PositionRef { values: &self.values, weight: 0 }
     }
 
-    /// Appends as many values as there are `columns`, each behind its length as a be32 (−1: null).
+    /// Appends as many values as there are `columns`, each behind its length as a be32 (-1: null).
     /// A missing value is written as null.
     pub fn append_to(&self, columns: usize, out: &mut Vec<u8>) {
         for index in 0..columns {

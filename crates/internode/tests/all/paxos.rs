@@ -40,8 +40,8 @@ use crate::{
 mod commits;
 mod foreign;
 
-/// The time of the first ballot, in µs since 1970. It is later than the creation of the tables, and
-/// no record expires before it.
+/// The time of the first ballot, in µs since 1970. It is later than the creation of the tables,
+/// and no record expires before it.
 static START_US: LazyLock<i64> = LazyLock::new(|| time::now_micros() + 3_600_000_000);
 
 fn ballot(number: i64) -> Uuid {

@@ -11,9 +11,9 @@
 //!
 //! **Memory.** [`SkipList::used_bytes`] and [`SkipList::memory_bytes`] count a node as its fixed
 //! part and two links. Two links are the mean height of a tower, which has one more link with
-//! probability ½. The allocator's rounding is not counted. A key of more than [`key::INLINE_BYTES`]
-//! bytes counts with these bytes too. At most some hundreds of removed nodes wait for the
-//! collector.
+//! probability ½. The allocator's rounding is not counted. A key of more than
+//! [`key::INLINE_BYTES`] bytes counts with these bytes too. At most some hundreds of removed nodes
+//! wait for the collector.
 //!
 //! Lineage: W. Pugh, "Skip lists" (CACM 33(6), 1990); K. Fraser, "Practical lock-freedom" (2004).
 
