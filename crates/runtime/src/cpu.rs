@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn usage_tells_work_from_waiting() {
+    fn thread_usage_distinguishes_work_from_waiting() {
         let before = thread_usage();
         let began = std::time::Instant::now();
         while thread_usage().on_core < before.on_core + Duration::from_millis(20) {

@@ -165,7 +165,7 @@ mod tests {
     use rustix::io::Errno;
 
     #[test]
-    fn errors_say_what_where_and_why() {
+    fn file_errors_name_operation_path_and_cause() {
         let data = Path::new("data/ks/t/da-1-bti-Data.db");
         let full = FileError::at(data, Operation::Write, 8192, 4096, Errno::NOSPC.into());
         assert_eq!(

@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_directory_is_told() {
+    fn a_lock_in_a_missing_directory_is_an_error_that_names_it() {
         let missing = Path::new("/nonexistent/directory");
         let refused = DirectoryLock::acquire(missing, "lock").unwrap_err();
         assert!(refused.to_string().starts_with("creation of /nonexistent/directory/lock: "));

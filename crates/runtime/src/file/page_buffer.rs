@@ -319,7 +319,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_nobody_shares_is_filled_again() {
+    fn the_memory_of_a_page_buffer_without_other_owners_is_reused() {
         let whole = PageBuffer::copy_from(&[7; 5000]);
         let at = whole.as_ptr();
         let part = whole.slice(4000..);

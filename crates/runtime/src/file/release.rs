@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_somebody_else_has_open_keeps_its_content() {
+    fn a_removed_file_with_another_descriptor_keeps_its_content() {
         let (_directory, path) = large_file();
         let (first, second) = (File::open(&path).unwrap(), File::open(&path).unwrap());
         std::fs::remove_file(&path).unwrap();

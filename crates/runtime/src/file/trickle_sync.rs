@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_sync_on_the_way_has_covered_outlives_a_crash() {
+    fn bytes_covered_by_a_trickle_sync_survive_a_crash() {
         block_on(async {
             for seed in 0..20 {
                 let file_system = FileSystem::simulated(seed);

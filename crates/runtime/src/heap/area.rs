@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_left_is_filled_again() {
+    fn a_freed_page_is_filled_again() {
         let area = area();
         area.take(bytes_of(0..1));
         assert_eq!(tend(&area), [1]);
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_allocator_has_for_itself_does_not_count() {
+    fn the_allocators_own_memory_is_not_counted() {
         let area = idle_area();
         area.take(bytes_of(4 * PAGES..4 * PAGES + 20));
         area.record_allocators_own();

@@ -52,7 +52,7 @@ fn futures_that_take_turns_keep_to_their_own() {
 }
 
 #[test]
-fn what_is_too_much_is_counted() {
+fn events_and_text_beyond_the_trace_limits_are_counted() {
     let trace = Trace::new(None);
     trace.enter(|| (0..MAX_EVENTS + 7).for_each(|number| trace_event!("{number}")));
     let log = trace.take_log();
@@ -86,7 +86,7 @@ fn all_traces_of_a_shard_share_one_bound() {
 }
 
 #[test]
-fn sums_begin_anew_when_they_are_taken() {
+fn taking_a_sum_resets_it() {
     let trace = Trace::new(None);
     trace.enter(|| {
         count("rows", 2);

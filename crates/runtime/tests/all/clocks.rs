@@ -66,7 +66,7 @@ fn timers_fire_in_order() {
 }
 
 #[test]
-fn a_manual_clock_moves_only_as_told() {
+fn a_manual_clock_moves_only_when_it_is_advanced() {
     let clock = ManualClock::new(5_000_000);
     let _installed = clock.install();
     block_on(async {

@@ -40,7 +40,7 @@ fn spin(duration: Duration) {
 /// The 64 members are always ready, for 20 µs each. A task outside of the group waits for one
 /// slice of the group, which three members fill.
 #[test]
-fn who_is_not_of_a_group_does_not_wait_for_all_its_members() {
+fn a_task_outside_a_group_waits_for_one_slice_of_the_group() {
     const MEMBERS: u64 = 64;
     block_on(async {
         let (group, polls, stop) =
@@ -109,7 +109,7 @@ fn members_run_in_the_order_in_which_they_become_ready() {
 }
 
 #[test]
-fn a_panic_of_a_member_ends_nobody_else() {
+fn a_panic_of_a_member_does_not_end_other_members() {
     block_on(async {
         let (group, is_done) = (TaskGroup::new(), Rc::new(Cell::new(false)));
         group.spawn(async { panic!("on purpose") });

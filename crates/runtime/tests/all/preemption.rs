@@ -29,7 +29,7 @@ fn work(duration: Duration) {
 }
 
 #[test]
-fn a_task_is_told_when_its_budget_is_used_up() {
+fn should_yield_is_true_once_the_task_budget_is_used_up() {
     assert!(!should_yield(), "outside of a loop no task yields");
     block_on(async {
         yield_now().await;
@@ -45,7 +45,7 @@ fn a_task_is_told_when_its_budget_is_used_up() {
 }
 
 #[test]
-fn timers_fire_beside_a_task_that_gives_way() {
+fn timers_fire_beside_busy_tasks_that_yield() {
     block_on(async {
         let stop = Rc::new(Cell::new(false));
         let hogs: Vec<_> = (0..3)
@@ -124,7 +124,7 @@ fn a_task_that_becomes_ready_runs_before_yielded_tasks() {
 /// While other tasks fill each iteration, tasks that yield after little work share a slice: none
 /// waits for a slice of each of the others.
 #[test]
-fn who_gives_way_after_little_work_has_its_turn_beside_those_that_fill_each() {
+fn tasks_that_yield_after_little_work_get_turns_beside_busy_tasks() {
     const GIVING_WAY: usize = 32;
     const CALLS: u64 = 200;
     block_on(async {
@@ -173,7 +173,7 @@ fn who_gives_way_after_little_work_has_its_turn_beside_those_that_fill_each() {
 
 /// A task of many futures that yield has its slice as one task.
 #[test]
-fn who_gives_way_many_times_in_a_poll_has_one_slice() {
+fn a_task_that_yields_often_in_a_poll_has_one_slice() {
     block_on(async {
         let stop = Rc::new(Cell::new(false));
         let turns = Rc::new(Cell::new(0u64));
@@ -213,7 +213,7 @@ fn a_stall_is_counted_and_its_task_named() {
 }
 
 #[test]
-fn a_task_that_waits_without_giving_way_is_a_stall() {
+fn a_task_that_blocks_without_yielding_is_a_stall() {
     block_on(async {
         set_stall_threshold(Duration::from_millis(20), false);
         let before = stall_report();
@@ -226,7 +226,7 @@ fn a_task_that_waits_without_giving_way_is_a_stall() {
 
 /// Four threads are pinned to one processor, so that the kernel makes them take turns.
 #[test]
-fn what_other_threads_have_of_the_core_is_no_stall() {
+fn core_time_of_other_threads_is_not_a_stall() {
     let cpu = allowed_cpus()[0];
     let stop = Arc::new(AtomicBool::new(false));
     let others: Vec<_> = (0..3)
@@ -305,7 +305,7 @@ fn forced_yields_replay_from_their_seed() {
 }
 
 #[test]
-fn every_chance_to_give_way_can_be_taken() {
+fn forced_yields_make_should_yield_always_true() {
     preempt::force_every_yield(true);
     assert!((0..1000).all(|_| should_yield()));
     preempt::force_every_yield(false);

@@ -164,7 +164,7 @@ fn a_notification_is_kept_for_one_waiter_and_passed_on() {
 }
 
 #[test]
-fn an_event_lets_everybody_pass_until_cleared() {
+fn an_event_lets_all_waiters_pass_until_cleared() {
     block_on(async {
         let event = Event::new();
         let passed = Rc::new(Cell::new(0));

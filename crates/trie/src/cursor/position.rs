@@ -156,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn what_goes_in_comes_out() {
+    fn a_position_returns_its_depth_byte_and_direction() {
         for direction in [Direction::Forward, Direction::Reverse] {
             for byte in [0, 1, 0x7f, 0x80, 0xff] {
                 let position = Position::new(direction, 77, byte);

@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn one_is_made_when_the_last_was_taken() {
+    fn the_pool_wants_a_chunk_once_its_last_was_taken() {
         let layout = ChunkPool::layout();
         let none = ChunkPool::new(layout.size() - 1);
         none.make_one();

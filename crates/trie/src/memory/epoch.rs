@@ -236,7 +236,7 @@ mod interleavings {
     }
 
     #[test]
-    fn what_a_pinned_reader_found_is_not_recycled() {
+    fn memory_that_a_pinned_reader_found_is_not_recycled() {
         loom::model(|| {
             let model = Model::new();
             let reader = model.clone();

@@ -60,7 +60,7 @@ mod tests {
     use super::Live;
 
     #[test]
-    fn lists_what_was_added_and_not_removed() {
+    fn lists_indices_that_were_added_and_not_removed() {
         let mut live = Live::default();
         for index in [5, 0, 63, 64, 1000, 127, 128] {
             live.add(index);

@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn knows_what_earlier_changes_have_added_since_it_was_cleared() {
+    fn contains_blocks_of_earlier_changes_until_it_is_cleared() {
         let mut own = OwnBlocks::default();
         for count in [0, 1, 31, 32, 33, 5000] {
             for block in 1..=count {

@@ -109,7 +109,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn comes_out_by_epochs() {
+    fn retired_blocks_are_popped_by_epoch() {
         let mut retired = RetiredBlocks::default();
         for number in 0..1000 {
             retired.push(u64::from(number / 300), Pointer::leaf(number));

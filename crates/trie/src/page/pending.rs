@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_what_was_measured() {
+    fn a_written_branch_has_the_measured_root_and_end() {
         for base in [1 << 20, 1 << 30] {
             for position in [base, base + 77] {
                 let mut pending = branch();

@@ -188,7 +188,7 @@ fn compare<'a, C: espalier_trie::cursor::Cursor<Content = &'a Box<u64>>>(
 
 #[test]
 #[cfg_attr(miri, ignore = "a million operations; model.rs has short histories")]
-fn a_long_history_leaves_what_a_map_has() {
+fn a_long_history_agrees_with_a_map_and_returns_all_memory() {
     let seed = setting("HISTORY_SEED", 1);
     let default = if espalier_testing::runs_all() { 1_000_000 } else { 300_000 };
     let operations = setting("HISTORY_OPERATIONS", default);

@@ -138,7 +138,7 @@ proptest! {
     #![proptest_config(crate::common::config(400))]
 
     #[test]
-    fn does_what_a_map_does(
+    fn random_operations_agree_with_a_map(
         operations in prop::collection::vec(operation(), 1..if cfg!(miri) { 30 } else { 150 }),
         absent in prop::collection::vec(key(), 20),
     ) {

@@ -128,7 +128,7 @@ fn a_change_that_panics_leaves_no_room_behind() {
 /// Some reader always exists, but each only for a while. Contents that no reader can reach do not
 /// count.
 #[test]
-fn what_retired_contents_weigh_is_known() {
+fn the_weight_of_retired_contents_is_exact() {
     let mut trie = InMemoryTrie::new().with_weight(String::len);
     let mut reader = trie.snapshot(b"");
     for round in 0..2000 {

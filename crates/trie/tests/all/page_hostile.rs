@@ -143,7 +143,7 @@ fn a_path_may_not_be_endlessly_deep() {
 }
 
 #[test]
-fn the_writer_refuses_what_cannot_be_read() {
+fn the_writer_refuses_keys_and_payloads_that_readers_cannot_read() {
     let mut file = Vec::new();
     let mut writer = PageTrieWriter::new(0);
     assert_eq!(writer.complete(&mut file), Err(WriteError::NoKeys));

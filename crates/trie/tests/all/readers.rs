@@ -154,7 +154,7 @@ fn one_writer_and_two_readers() {
 }
 
 #[test]
-fn a_pin_keeps_what_it_found_and_no_more() {
+fn a_pin_retains_contents_only_until_it_is_dropped() {
     let count = Arc::new(AtomicUsize::new(0));
     let mut trie = InMemoryTrie::new();
     trie.put(b"key", Content::new(b"key", 1, &count)).unwrap();

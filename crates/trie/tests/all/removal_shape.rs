@@ -59,7 +59,7 @@ proptest! {
 
     /// Any keys, some of which are removed.
     #[test]
-    fn what_stays_is_about_as_small_as_if_made_anew(
+    fn a_trie_after_removals_is_about_as_small_as_a_new_one(
         keys in prop::collection::btree_map(key(), any::<bool>(), 1..150),
     ) {
         let mut trie = InMemoryTrie::new();

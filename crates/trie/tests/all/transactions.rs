@@ -250,7 +250,7 @@ fn readers_see_all_of_a_transaction_or_nothing() {
 
 /// Each removal copies its whole path first, which takes blocks as the removal itself does.
 #[test]
-fn removals_beside_a_snapshot_find_room_whatever_is_free() {
+fn removals_beside_a_snapshot_succeed_with_any_number_of_keys() {
     for count in 1..200_u32 {
         let mut trie = InMemoryTrie::new();
         let keys: Vec<[u8; 8]> = (0..count)

@@ -105,7 +105,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn all_that_64_bits_can_say_is_read_as_it_is_printed() {
+    fn every_printed_64_bit_timestamp_is_parsed_back() {
         for millis in [i64::MIN, i64::MIN + 1, -1, 0, 1, i64::MAX - 1, i64::MAX] {
             assert_eq!(parse_timestamp(&print_timestamp(millis)), Some(millis));
         }

@@ -108,7 +108,7 @@ fn plain(text: &str) -> Vec<u8> {
 }
 
 #[test]
-fn bound_values_become_what_cassandra_makes_of_them() {
+fn bound_values_are_canonicalised_as_in_cassandra() {
     for (marshal, bound, stored) in BOUND {
         let ty = CqlType::parse_marshal(marshal).unwrap();
         let (bound, stored) = (plain(bound), plain(stored));

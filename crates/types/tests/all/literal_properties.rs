@@ -47,7 +47,7 @@ proptest! {
     }
 
     #[test]
-    fn printing_what_is_no_value_is_no_panic(ty in any_type(), bytes in prop::collection::vec(any::<u8>(), 0..40)) {
+    fn printing_random_bytes_does_not_panic(ty in any_type(), bytes in prop::collection::vec(any::<u8>(), 0..40)) {
         to_text(&ty, &bytes);
         to_cql_literal(&ty, &bytes);
         let json = to_json(&ty, &bytes);

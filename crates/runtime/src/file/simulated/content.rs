@@ -58,7 +58,7 @@ mod tests {
     use crate::random::Generator;
 
     #[test]
-    fn it_holds_what_a_vector_of_bytes_holds() {
+    fn simulated_content_agrees_with_a_byte_vector() {
         let mut random = Generator::from_seed(7);
         let (mut content, mut model) = (Content::default(), Vec::new());
         for _ in 0..2000 {
