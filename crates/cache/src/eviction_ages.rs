@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_used_longest_ago_goes_first() {
+    fn the_least_recently_used_entries_are_evicted_first() {
         let mut eviction_ages = EvictionAges::default();
         let entries: Vec<Entry> = (0..64_000).map(|_| entry()).collect();
         entries.iter().for_each(|entry| eviction_ages.add(entry));
@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_used_again_stays_while_others_come_by() {
+    fn entries_used_twice_stay_while_a_scan_adds_others() {
         let mut eviction_ages = EvictionAges::default();
         let hot: Vec<Entry> = (0..6_000).map(|_| entry()).collect();
         hot.iter().for_each(|entry| eviction_ages.add(entry));
@@ -222,7 +222,7 @@ mod tests {
     }
 
     #[test]
-    fn counts_come_to_nothing() {
+    fn counts_are_zero_after_all_entries_are_removed() {
         let mut eviction_ages = EvictionAges::default();
         let entries: Vec<Entry> = (0..100_000).map(|_| entry()).collect();
         for entry in &entries {

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn rows_that_come_back_soon_are_known() {
+    fn ghosts_count_rows_that_return_soon_after_eviction() {
         let mut ghosts = GhostList::new(96 << 10);
         let key = |number: u64| hash(&number.to_be_bytes(), b"place");
         (0..200).for_each(|number| ghosts.note(key(number)));

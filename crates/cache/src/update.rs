@@ -414,7 +414,7 @@ mod tests {
     use crate::RowCache;
 
     #[test]
-    fn what_cannot_be_merged_is_known_no_more() {
+    fn a_cached_row_that_cannot_be_merged_is_removed() {
         let table = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)))
             .partition_key("k", CqlType::Blob)
             .clustering("c", CqlType::Int, false)

@@ -181,7 +181,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_ticket_waits_for_its_round() {
+    fn a_ticket_resolves_with_its_sync_batch() {
         let sync_batch = Rc::new(SyncBatch::default());
         let mut context = Context::from_waker(Waker::noop());
         let mut ticket = CommitTicket::of(&sync_batch);
@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn a_ticket_waits_for_its_delay_as_well() {
+    fn a_ticket_waits_for_its_sync_and_its_delay() {
         let (durable, delay) = (Rc::new(SyncBatch::default()), Rc::new(SyncBatch::default()));
         let mut context = Context::from_waker(Waker::noop());
         let mut ticket = CommitTicket::of(&durable).with_delay(Some(delay.clone()));
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_durable_is_an_error_before_its_delay() {
+    fn a_failed_sync_resolves_a_ticket_before_its_delay() {
         let (durable, delay) = (Rc::new(SyncBatch::default()), Rc::new(SyncBatch::default()));
         let mut context = Context::from_waker(Waker::noop());
         let mut ticket = CommitTicket::of(&durable).with_delay(Some(delay));

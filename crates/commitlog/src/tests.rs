@@ -198,7 +198,7 @@ fn cells_without_a_name_are_discarded() {
 }
 
 #[test]
-fn columns_are_found_by_name_whatever_became_of_the_table() {
+fn decoding_finds_columns_by_name_after_schema_changes() {
     let old = table();
     let mut update = PartitionUpdate::new(old.id, DecoratedKey::new(Bytes::from_static(b"k")));
     let mut row = Row::empty(Clustering::new([Bytes::from_static(b"c")]));

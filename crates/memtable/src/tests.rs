@@ -97,7 +97,7 @@ fn memory_is_counted_as_it_is_freed_also_while_there_are_always_readers() {
 /// While a memtable is freed, its bytes do not count for the decisions to flush or to slow down,
 /// but are in use until the last row is freed.
 #[test]
-fn a_large_one_is_freed_in_steps_and_counts_as_gone_meanwhile() {
+fn a_memtable_freed_in_steps_does_not_count_for_flush_decisions() {
     const MANY_ROWS: i32 = 10 * ROWS;
     for structure in [Structure::Trie, Structure::SkipList] {
         let (table, is_trie) = (table(), structure == Structure::Trie);
@@ -173,7 +173,7 @@ fn a_read_copies_no_more_than_some_large_rows_at_a_time() {
 }
 
 #[test]
-fn a_read_of_many_slices_gives_way_between_them() {
+fn a_read_of_many_slices_stops_after_a_fill_of_slices() {
     let table = Arc::new(table());
     let memtable = memtable(&table);
     let wanted = 10_000;

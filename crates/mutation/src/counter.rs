@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn the_header_tells_kinds_and_keeps_them() {
+    fn a_merge_keeps_the_kinds_in_the_counter_header() {
         let mixed =
             context(&[(shard(1, 1, 1), Local), (shard(2, 2, 2), Remote), (shard(3, 3, 3), Global)]);
         assert_eq!(mixed[..6], [0, 2, 0, 0, 0x80, 2]);

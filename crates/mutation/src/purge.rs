@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_expired_becomes_the_tombstone_of_its_write() {
+    fn an_expired_cell_becomes_a_tombstone_dated_at_its_write() {
         let mut row = row(vec![
             Cell::expiring(5, 100, NOW, value()),
             Cell::expiring(5, 100, NOW + 1, value()),
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn the_grace_of_what_has_expired_counts_from_its_write() {
+    fn the_grace_period_of_an_expired_cell_begins_at_its_write() {
         let mut row = row(vec![Cell::expiring(5, 100, NOW, value())]);
         purge_row(&mut row, NOW, &mut |_, second| second < NOW - 50);
         assert!(row.is_empty());

@@ -265,7 +265,7 @@ fn every_kind_is_an_ordered_map_with_snapshots() {
 }
 
 #[test]
-fn what_is_removed_without_readers_is_freed_at_once() {
+fn removals_without_readers_free_memory_at_once() {
     let mut store =
         Store::new(KINDS[1], ShardContext { index: 0, count: 1 }, &MemtableBudget::new(0, 0));
     let prefix = partition(1);
@@ -303,7 +303,7 @@ fn a_change_that_panics_changes_nothing() {
 
 /// Blocks that readers retain are not free for a trie that comes near its end.
 #[test]
-fn what_readers_keep_counts_towards_the_fullest() {
+fn blocks_retained_by_readers_count_as_used_in_the_fullest_trie() {
     let mut store =
         Store::new(KINDS[0], ShardContext { index: 0, count: 1 }, &MemtableBudget::new(0, 0));
     let prefix = partition(1);

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn a_column_that_comes_back_shows_what_is_newer_than_the_drop() {
+    fn a_column_added_again_keeps_only_cells_newer_than_the_drop() {
         let first = table();
         let mut written = row(&first, &[5, 6], 5);
         let dropped = first.rebuild().drop_column("v", 5).drop_column("m", 5).build();

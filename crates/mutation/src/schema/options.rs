@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_written_is_refused_when_it_is_set() {
+    fn invalid_compression_options_are_refused() {
         for (pairs, part) in [
             (&[("class", "LZ4Compressor"), ("chunk_length_in_kb", "524288")][..], "at most"),
             (&[("class", "LZ4Compressor"), ("chunk_length_in_kb", "3")], "power of 2"),
@@ -214,7 +214,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_be_written_is_not() {
+    fn valid_compression_options_are_accepted() {
         for pairs in [
             &[("class", "LZ4Compressor"), ("chunk_length_in_kb", "16384")][..],
             &[("class", "a.b.ZstdCompressor"), ("compression_level", "-7")],

@@ -247,7 +247,7 @@ fn one_range_deletion_over_many_rows() {
 
 /// The source that deletes the range also has newer rows in that range.
 #[test]
-fn rows_between_what_is_covered() {
+fn leaps_skip_covered_rows_between_newer_live_rows() {
     let table = table();
     let mut newer = range(0, MANY);
     let mut rows = dead_rows((500..MANY).step_by(1000));
@@ -267,7 +267,7 @@ fn rows_between_what_is_covered() {
 }
 
 #[test]
-fn runs_of_dead_rows() {
+fn leaps_skip_runs_of_deleted_rows() {
     let table = table();
     for direction in [Direction::Forward, Direction::Reverse] {
         let (dead, live) = match direction {

@@ -61,7 +61,7 @@ fn it_deletes_as_long_as_the_liveness_is_not_newer() {
 }
 
 #[test]
-fn a_newer_liveness_brings_back_what_was_merged_with_the_deletion_before() {
+fn a_newer_liveness_revives_cells_under_a_shadowable_deletion() {
     let rows = [row(NONE, NONE, 10, NONE), row(5, NONE, NONE, 8), row(11, NONE, NONE, NONE)];
     assert_eq!(merged(&rows, NO_DELETION).unwrap(), row(11, NONE, NONE, 8));
 }
@@ -85,7 +85,7 @@ fn times() -> impl Strategy<Value = i64> {
 proptest! {
     /// Compares the merge with the definition, which looks at all rows at once.
     #[test]
-    fn any_order_gives_what_the_definition_says(
+    fn shadowable_merges_match_the_definition_in_both_orders(
         parts in prop::collection::vec((times(), times(), times(), times()), 1..5),
         active in times(),
     ) {
