@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_durable_outlives_a_crash() {
+    fn a_synced_append_file_survives_a_crash() {
         block_on(async {
             let file_system = FileSystem::simulated(1);
             let written = write(&file_system, true).await.unwrap();

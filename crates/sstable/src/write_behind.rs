@@ -237,7 +237,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_appended_is_in_the_file_and_outlives_a_crash() {
+    fn appended_bytes_are_in_the_file_after_a_crash() {
         block_on(async {
             let file_system = FileSystem::simulated(1);
             file_system.create_dir_all("/t").await.unwrap();

@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_read() {
+    fn parsed_checksums_accept_their_content_and_find_damage() {
         let (bytes, content) = sample();
         let checksums = Checksums::parse(&name(), &bytes).unwrap();
         let of_partitions = checksums.of(&Component::Partitions).unwrap();

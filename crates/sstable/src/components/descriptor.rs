@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn the_version_of_a_long_name_is_told() {
+    fn an_error_names_the_version_of_an_old_file_name() {
         let error = Descriptor::parse(Path::new("x/try1-tab-ka-1-Data.db")).unwrap_err();
         let named =
             "x/try1-tab-ka-1-Data.db is not named like a file of an SSTable that can be read";

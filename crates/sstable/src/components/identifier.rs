@@ -96,7 +96,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn numbers_and_uuids_are_told_apart() {
+    fn sstable_ids_are_generations_or_uuids() {
         assert_eq!(
             SSTableId::parse("17"),
             Some(SSTableId::Generation(NonZeroU64::new(17).unwrap()))

@@ -86,7 +86,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_dictionary_is_what_stands_before(
+        fn blocks_decompress_with_their_dictionary(
             dictionary in prop::collection::vec(0u8..4, 0..700),
             repeat in 1usize..200,
             from in 0usize..100_000,

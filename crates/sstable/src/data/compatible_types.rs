@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cassandra_lets_be_altered_is_read() {
+    fn altered_types_read_values_of_their_former_types() {
         for (read, written) in [
             ("BytesType", "Int32Type"),
             ("BytesType", "ListType(Int32Type)"),
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_another_value_is_not() {
+    fn incompatible_types_do_not_read_each_others_values() {
         for (read, written) in [
             ("Int32Type", "UTF8Type"),
             ("UTF8Type", "Int32Type"),

@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_room_is_refused_by_a_sentence() {
+    fn deletions_that_a_version_cannot_store_are_refused() {
         let da = &VERSIONS[0];
         let negative = DeletionTime::new(-1, 5);
         let error = check_deletion(da, DeletionScope::Partition, negative).unwrap_err();

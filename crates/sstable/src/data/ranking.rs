@@ -93,7 +93,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn ranks_say_nothing_but_what_values_do(
+        fn the_order_of_ranks_is_the_order_of_values(
             column_type in prop::sample::select(vec![
                 CqlType::Bigint, CqlType::Timestamp, CqlType::Int, CqlType::Text, CqlType::Ascii, CqlType::Blob,
                 CqlType::Date, CqlType::Time, CqlType::Timeuuid, CqlType::Varint,
@@ -112,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_told_apart() {
+    fn ranks_of_numbers_decide_their_order() {
         let types = Box::new([(CqlType::Bigint, true)]);
         let ranking = Ranking::of(&ClusteringComparator { types });
         let rank = |number: i64| ranking.rank(&number.to_be_bytes());

@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_printed_is_read_back() {
+    fn printed_json_values_are_read_back() {
         let map = CqlType::Map {
             key: Arc::new(CqlType::Int),
             value: Arc::new(list(CqlType::Text)),
@@ -381,7 +381,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_value_is_a_blob() {
+    fn invalid_values_are_printed_as_blobs() {
         assert_eq!(json(&CqlType::Int, &[1, 2]), "\"0x0102\"");
         assert_eq!(json(&CqlType::Text, &[0xFF]), "\"0xff\"");
         assert_eq!(json(&list(CqlType::Int), &[0, 0, 0, 9]), "\"0x00000009\"");

@@ -51,7 +51,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn it_makes_what_keys_that_are_added_at_once_make(
+        fn the_builder_makes_the_filter_of_keys_added_at_once(
             hashes in prop::collection::vec(any::<(u64, u64)>(), 0..100),
             keys in 1u64..200,
         ) {

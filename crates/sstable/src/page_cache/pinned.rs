@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn pages_have_what_is_not_pinned() {
+    fn the_page_cache_budget_excludes_pinned_bytes() {
         block_on(async {
             let cache = PageCache::new(8 << 20);
             let budget = || cache.0.table.borrow().budget();

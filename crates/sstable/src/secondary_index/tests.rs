@@ -136,7 +136,7 @@ fn near(entry: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn a_cursor_finds_what_a_set_finds() {
+fn a_cursor_agrees_with_a_sorted_set() {
     block_on(async {
         for seed in seeds(300) {
             println!("seed {seed}");
@@ -292,7 +292,7 @@ fn malformed_entries_are_refused() {
 }
 
 #[test]
-fn the_example_of_the_format_page_is_what_is_written() {
+fn written_bytes_are_those_of_the_format_pages_example() {
     block_on(async {
         let file_system = FileSystem::simulated(1);
         let row = |value: u32, key: u32| {

@@ -177,7 +177,7 @@ fn a_common_offset_hides_no_differences() {
 }
 
 #[test]
-fn similarities_by_codes_are_as_wrong_as_their_errors_say() {
+fn errors_of_coded_similarities_stay_within_their_bounds() {
     for similarity in Similarity::ALL {
         for dimension in [2, 16, 700] {
             let mut vectors = random_vectors(8, 300, dimension);

@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_bin_that_differs_is_told() {
+    fn the_first_differing_histogram_bin_is_reported() {
         let all = bins(&[(Some(5), 1), (Some(7), 2), (None, 3)]);
         assert_eq!(all.difference(&all, "up to"), None);
         let other = bins(&[(Some(5), 1), (Some(6), 2), (None, 3)]);
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn slices_are_told_as_literals() {
+    fn covered_slices_are_printed_as_literals() {
         let types = vec![(CqlType::Int, false), (CqlType::Text, true)];
         let value = |bytes: &'static [u8]| Some(Bytes::from_static(bytes));
         let bound =

@@ -225,7 +225,7 @@ fn positions_lead_to_their_blocks() {
 }
 
 #[test]
-fn a_missing_summary_is_made_anew() {
+fn a_missing_summary_is_rebuilt() {
     for mut fixture in own_fixtures() {
         let with = fixture.open().unwrap();
         fixture.summary = None;
@@ -238,7 +238,7 @@ fn a_missing_summary_is_made_anew() {
 }
 
 #[test]
-fn a_summary_is_told_by_its_file() {
+fn an_error_in_a_summary_names_its_file() {
     let name = FileName::new(std::path::Path::new("oa-1-big-Summary.db"));
     let error = block_on(Summary::read(&name, &Bytes::from_static(&[0; 24]))).unwrap_err();
     assert_eq!(

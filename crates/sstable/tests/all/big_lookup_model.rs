@@ -200,7 +200,7 @@ proptest! {
 }
 
 #[test]
-fn what_cannot_be_held_is_refused() {
+fn too_long_and_unordered_index_entries_are_refused() {
     let mut file = Vec::new();
     let mut writer = PartitionIndexWriter::new();
     let error = writer.append(&mut file, &[0; 65_536], 0, None).unwrap_err();

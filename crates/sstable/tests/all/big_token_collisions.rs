@@ -7,7 +7,7 @@ use espalier_mutation::{DecoratedKey, KeyBound};
 use espalier_sstable::index::big::BigIndex;
 
 #[test]
-fn keys_of_one_token_are_told_apart() {
+fn keys_with_one_token_are_distinguished() {
     let all = fixtures();
     let colliding = all.iter().filter(|fixture| fixture.name.contains("/token_collisions/"));
     for fixture in colliding {

@@ -123,7 +123,7 @@ fn rows_are_found_among_many_partitions() {
 /// The entry of a key in Index.db gives the exact start of its partition, so another partition
 /// there is damage. The cached look-up leaves the error to the general path.
 #[test]
-fn an_index_that_leads_elsewhere_says_nothing_of_a_partition() {
+fn a_cached_lookup_is_unknown_if_the_index_position_is_wrong() {
     let partitions = partitions(&table(), 0..4);
     let number =
         |at: usize| u64::from_be_bytes(partitions[at].header.key.key[..].try_into().unwrap());

@@ -216,7 +216,7 @@ async fn compare(
 }
 
 #[test]
-fn what_is_in_memory_is_told_as_a_read_tells_it() {
+fn lookups_in_cached_pages_agree_with_reads() {
     block_on(async {
         for features in written_versions() {
             let (mut reported, mut unreported) = (0, 0);

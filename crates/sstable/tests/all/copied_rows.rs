@@ -122,7 +122,7 @@ async fn check(seed: u64) -> espalier_sstable::Result<u64> {
 }
 
 #[test]
-fn copies_are_what_is_written_from_objects() {
+fn copied_rows_equal_rows_written_from_objects() {
     let mut plain = 0;
     for seed in espalier_testing::seeds(300) {
         plain += block_on(check(seed)).unwrap_or_else(|error| panic!("seed {seed}: {error}"));
@@ -133,7 +133,7 @@ fn copies_are_what_is_written_from_objects() {
 /// One of two rows with the same clustering hides the other only if it is the result of their
 /// merge.
 #[test]
-fn what_hides_another_row_is_what_their_merge_is() {
+fn a_row_hides_another_only_if_it_equals_their_merge() {
     let mut hidden = 0;
     for seed in espalier_testing::seeds(400) {
         hidden += block_on(check_hiding(seed)).unwrap_or_else(|e| panic!("seed {seed}: {e}"));

@@ -108,7 +108,7 @@ fn flipped_bits() {
 /// Cassandra's files have no checksum over Summary.db. A reader rebuilds a wrong summary, and
 /// verification reports it.
 #[test]
-fn a_wrong_summary_is_told() {
+fn verification_reports_a_wrong_summary() {
     let mut seen = 0;
     each(|name, files, _, _| {
         let Some(content) = files.components.get(&Component::Summary) else { return };

@@ -131,7 +131,7 @@ async fn check(version: Version, table: &Arc<TableMetadata>, values: &[Bytes]) {
 }
 
 #[test]
-fn nan_is_behind_infinity_whatever_its_bits() {
+fn nan_of_any_bits_sorts_after_infinity() {
     block_on(async {
         for version in [Version::DA, Version::OA] {
             for is_reversed in [false, true] {

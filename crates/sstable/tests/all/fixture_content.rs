@@ -12,7 +12,7 @@ use espalier_sstable::{ColumnSelection, SSTableError, dump::Dump};
 use support::{Case, assert_same_content, block_on, cases_of_run, dump, open, rows, union_table};
 
 #[test]
-fn every_sstable_holds_what_it_should() {
+fn every_fixture_sstable_has_its_expected_content() {
     let mut read = 0;
     for case in cases_of_run() {
         for descriptor in &case.sstables {
@@ -64,7 +64,7 @@ async fn merged(case: &Case) -> Result<Vec<String>, SSTableError> {
 }
 
 #[test]
-fn every_key_is_found_and_cases_reconcile_to_what_they_should() {
+fn merged_fixtures_have_every_key_and_their_expected_content() {
     for case in cases_of_run() {
         let lines = block_on(merged(&case)).unwrap_or_else(|e| panic!("{}: {e}", case.name));
         assert_same_content(&case.name, &lines, &case.text("expected.jsonl").unwrap());

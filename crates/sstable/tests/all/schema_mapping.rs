@@ -112,7 +112,7 @@ fn a_dropped_column_is_gone_and_rows_that_held_nothing_else_too() {
 }
 
 #[test]
-fn a_column_that_was_added_again_shows_what_is_newer_than_the_drop() {
+fn a_column_added_again_shows_only_cells_newer_than_the_drop() {
     let table = Arc::new(builder().build());
     block_on(async {
         let reader = open_written(&table).await;

@@ -27,7 +27,7 @@ fn refusal(folder: &str, name: &str, table: TableBuilder) -> Option<String> {
 }
 
 #[test]
-fn a_column_of_another_type_and_one_that_is_not_there() {
+fn columns_of_another_type_and_unknown_columns_are_refused() {
     let (folder, name) = ("incompatible_serialized_type", "mc-122-big");
     let keys = builder("test_ks", "test_table")
         .partition_key("key1", CqlType::Text)

@@ -98,7 +98,7 @@ fn files_of_cassandra_hold_one() {
 }
 
 #[test]
-fn both_dumps_tell_them() {
+fn both_dumps_print_shadowable_deletions() {
     let table = table();
     let lines = |row: &Row| {
         let unfiltered = Unfiltered::Row(row.clone());

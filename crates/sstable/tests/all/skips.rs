@@ -333,7 +333,7 @@ async fn take(stream: &mut PartitionStream, count: usize) -> espalier_sstable::R
 }
 
 #[test]
-fn what_is_skipped_is_not_read() {
+fn a_skip_does_not_read_the_pages_between() {
     const ROWS: u32 = 20_000;
     for features in written_versions() {
         let table = plain_table();

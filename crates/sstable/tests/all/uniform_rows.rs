@@ -247,7 +247,7 @@ async fn check(seed: u64, counts: &mut Counts) -> espalier_sstable::Result<()> {
 }
 
 #[test]
-fn copies_of_even_rows_are_what_a_merge_of_objects_writes() {
+fn copies_of_uniform_rows_equal_a_merge_of_objects() {
     let mut counts = Counts::default();
     for seed in espalier_testing::seeds(600) {
         block_on(check(seed, &mut counts)).unwrap_or_else(|error| panic!("seed {seed}: {error}"));

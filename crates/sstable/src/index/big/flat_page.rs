@@ -271,7 +271,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_page_has_no_entries() {
+    fn an_invalid_or_empty_flat_page_has_no_entries() {
         assert!(FlatPage::new(&[]).is_none());
         assert!(FlatPage::new(&[1, 0, 0, 0]).is_none());
         let none = FlatPageBuilder::new(0).finish();

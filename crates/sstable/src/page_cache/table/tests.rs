@@ -18,7 +18,7 @@ fn table(pages: usize) -> PageTable {
 }
 
 #[test]
-fn what_was_used_survives_what_was_not() {
+fn used_pages_stay_and_unused_pages_are_evicted() {
     // The pages are of three files, each with a region. The fourth region is for insertions, which
     // reserve room for a new region even if they need none.
     let mut table = PageTable::new(4 * (100 + ENTRY_BYTES) + 4 * REGION_BYTES);
@@ -32,7 +32,7 @@ fn what_was_used_survives_what_was_not() {
 }
 
 #[test]
-fn what_is_used_all_the_time_stays_while_much_is_used_twice() {
+fn hot_pages_stay_while_many_pages_are_used_twice() {
     let mut table = PageTable::new(64 * (100 + ENTRY_BYTES) + 10 * REGION_BYTES);
     (0..4).for_each(|i| table.insert(key(i), page(100)));
     for i in 4..4000 {
@@ -85,7 +85,7 @@ fn misses_until_warm(table: &mut PageTable, file: u64, random: &mut Generator) -
 }
 
 #[test]
-fn what_is_hot_now_takes_the_place_of_what_was() {
+fn newly_hot_pages_replace_formerly_hot_pages() {
     let (mut table, mut random) = (table(1000), Generator::from_seed(2));
     (0..50_000).for_each(|_| {
         read(&mut table, 1, random.below(900));
@@ -135,7 +135,7 @@ fn a_page_that_was_read_just_now_is_there_also_in_a_small_table() {
 }
 
 #[test]
-fn all_are_forgotten_that_were_there_whatever_comes_meanwhile() {
+fn forgetting_removes_all_earlier_pages_despite_new_inserts() {
     let mut table = table(1000);
     (0..500).for_each(|page| {
         read(&mut table, 1, page);
@@ -156,7 +156,7 @@ fn all_are_forgotten_that_were_there_whatever_comes_meanwhile() {
 }
 
 #[test]
-fn a_scan_takes_little_from_what_is_hot() {
+fn a_scan_evicts_few_hot_pages() {
     let (mut table, mut random) = (table(1000), Generator::from_seed(3));
     (0..50_000).for_each(|_| {
         read(&mut table, 1, random.below(800));
@@ -171,7 +171,7 @@ fn a_scan_takes_little_from_what_is_hot() {
 
 proptest! {
     #[test]
-    fn the_budget_holds_and_what_is_found_is_right(
+    fn the_table_keeps_its_budget_and_finds_the_right_pages(
         operations in prop::collection::vec((0u64..300, 0usize..400, 0u8..12), 1..300),
     ) {
         let budget = 4000;

@@ -16,7 +16,7 @@ use super::{DIRECTORY, LIVE, header, keys, marker, row, table, values, writer};
 use crate::support::{block_on, writing::descriptor};
 
 #[test]
-fn what_holds_nothing_is_not_written() {
+fn empty_rows_and_partitions_are_not_written() {
     block_on(async {
         let [first, second, third] = keys();
         let (file_system, mut writer) = writer().await;

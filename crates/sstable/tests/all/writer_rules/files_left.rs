@@ -42,7 +42,7 @@ fn nothing_is_written_over() {
 
 /// A writer leaves no files on a full disk, however far it comes.
 #[test]
-fn what_fails_to_be_written_is_removed() {
+fn a_failed_write_leaves_no_files() {
     block_on(async {
         let mut failures = 0;
         for capacity in (0..200).map(|pages| pages * 512) {

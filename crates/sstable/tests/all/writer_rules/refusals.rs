@@ -70,7 +70,7 @@ fn rows_out_of_order_and_deletions_that_do_not_nest_are_refused() {
 }
 
 #[test]
-fn what_the_format_cannot_hold_is_refused() {
+fn the_writer_refuses_data_that_the_format_cannot_store() {
     block_on(async {
         let key = &keys()[0];
         let (_, mut writer) = writer().await;
@@ -163,7 +163,7 @@ fn long_clustering_values_are_refused_by_old_versions() {
 
 /// A caller may continue after a rejection. The file must contain nothing of the rejected input.
 #[test]
-fn what_was_refused_leaves_nothing_behind() {
+fn refused_input_leaves_nothing_in_the_file() {
     let long = |clustering: u32, length: usize| {
         let mut row = Row::empty(Clustering { values: values(clustering) });
         let cell = Cell::live(1, Bytes::from(vec![7; length]));
