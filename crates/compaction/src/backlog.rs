@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_share_follows_what_waits_and_how_deep_files_lie() {
+    fn the_share_grows_with_pending_compactions_and_score() {
         let share = |pending, score| CompactionBacklog { pending, score }.share(false);
         assert_eq!(share(0, 0), 0.25);
         assert_eq!(share(2, 24), 0.5);

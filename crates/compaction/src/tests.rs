@@ -220,7 +220,7 @@ fn the_later_write_of_two_files_wins() {
 }
 
 #[test]
-fn a_deletion_goes_with_what_it_covers_unless_data_outside_may_be_older() {
+fn a_deletion_is_purged_unless_data_outside_may_be_older() {
     let old: &[Partition] = &[("a", 10, Some("covered")), ("b", 10, Some("kept"))];
     let new: &[Partition] = &[("a", 20, None)];
     let (purged, stays) =

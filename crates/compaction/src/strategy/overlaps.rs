@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn older_files_are_met_as_pairs_tell() {
+    fn met_older_agrees_with_a_comparison_of_all_pairs() {
         let mut random = Generator::from_seed(1);
         for _ in 0..300 {
             let count = random.below(30);

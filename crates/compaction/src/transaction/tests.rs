@@ -68,7 +68,7 @@ fn paths_are_absolute() {
 
 /// An operator has restored a copy of files that a compaction had replaced, and left the log.
 #[test]
-fn files_that_are_younger_than_what_is_noted_of_them_stay() {
+fn recovery_keeps_files_younger_than_their_log_records() {
     for younger in [false, true] {
         let file_system = FileSystem::simulated(1);
         espalier_runtime::block_on(async {
@@ -96,7 +96,7 @@ fn files_that_are_younger_than_what_is_noted_of_them_stay() {
 /// If the COMMIT is unreadable and a file of a replaced set is gone, the output may be the only
 /// copy.
 #[test]
-fn a_damaged_log_is_undone_only_if_what_it_replaces_is_whole() {
+fn a_damaged_log_is_undone_only_if_its_inputs_are_complete() {
     for is_whole in [false, true] {
         let file_system = FileSystem::simulated(1);
         espalier_runtime::block_on(async {

@@ -66,7 +66,7 @@ fn many_files_of_garbage_are_looked_through_at_once() {
 
 /// Many files that cover nothing do not hide the other picks, for which the disk may have room.
 #[test]
-fn what_covers_something_is_found_among_what_does_not() {
+fn a_file_that_covers_data_is_picked_among_many_that_do_not() {
     let token = |n: u64| n as i64 * 1000;
     let part = |n: u64, mebibytes: u64| SSTableInfo {
         droppable_ratio: 0.5,
@@ -83,7 +83,7 @@ fn what_covers_something_is_found_among_what_does_not() {
 /// Many files with more garbage that are not worth a compaction do not hide a pick that is worth
 /// one.
 #[test]
-fn what_is_worth_it_is_found_among_what_is_not() {
+fn a_worthwhile_pick_is_found_among_many_that_are_not() {
     let token = |n: u64| n as i64 * 1000;
     let part = |n: u64, mebibytes: u64, level: u32| {
         at(file(n, mebibytes), level, token(n), token(n) + 999)
@@ -111,7 +111,7 @@ fn what_is_worth_it_is_found_among_what_is_not() {
 /// Many files of a level that cover only data of a single file of level 0 give no pick, because a
 /// move down does not bring them together with that file.
 #[test]
-fn what_covers_nothing_deeper_hides_no_deeper_garbage() {
+fn files_that_cover_nothing_deeper_do_not_hide_deeper_garbage() {
     let token = |n: u64| n as i64 * 1000;
     let part = |n: u64, level: u32, ratio: f64| SSTableInfo {
         droppable_ratio: ratio,
@@ -144,7 +144,7 @@ fn files_without_numbers_are_not_one() {
 }
 
 #[test]
-fn a_window_is_written_anew_for_its_tombstones_only_if_that_is_asked_for() {
+fn a_window_is_rewritten_for_tombstones_only_if_an_option_is_set() {
     let dead = SSTableInfo { droppable_ratio: 0.9, age_s: 90_000, ..file(7, 10) };
     let go = |pairs: &[(&str, &str)]| {
         let windows = strategy("TimeWindowCompactionStrategy", pairs);
@@ -159,7 +159,7 @@ fn a_window_is_written_anew_for_its_tombstones_only_if_that_is_asked_for() {
 
 /// A row deletion covers all cells of the row, a partition deletion all its rows.
 #[test]
-fn deletions_are_worth_what_they_cover() {
+fn row_and_partition_deletions_are_worth_the_cells_they_cover() {
     for class in ["SizeTieredCompactionStrategy", "UnifiedCompactionStrategy"] {
         let strategy = strategy(class, &[]);
         let old = SSTableInfo { cells: 6000, rows: 1000, partitions: 100, ..file(1, 10) };
@@ -220,7 +220,7 @@ fn garbage_goes_down_to_the_level_that_it_covers() {
 
 /// A small table has only level 0.
 #[test]
-fn garbage_of_level_0_goes_with_what_it_covers_there() {
+fn garbage_in_level_0_is_picked_with_the_files_it_covers() {
     let levels = strategy("LeveledCompactionStrategy", &[]);
     let garbage = SSTableInfo { droppable_ratio: 1.0, age_s: 90_000, ..file(2, 10) };
     assert_eq!(picked(&levels, &[file(1, 10), garbage.clone()], &[]), [vec![1, 2]]);

@@ -114,13 +114,13 @@ fn bad_options_are_refused_in_cassandras_words() {
 }
 
 #[test]
-fn the_default_is_what_the_class_alone_means() {
+fn the_default_is_the_unified_strategy_without_options() {
     let named = strategy("org.apache.cassandra.db.compaction.UnifiedCompactionStrategy", &[]);
     assert_eq!(CompactionStrategy::default(), named);
 }
 
 #[test]
-fn a_growth_may_be_told_in_percent() {
+fn sstable_growth_may_be_in_percent() {
     let percent = strategy("UnifiedCompactionStrategy", &[("sstable_growth", "50%")]);
     assert_eq!(percent, strategy("UnifiedCompactionStrategy", &[("sstable_growth", "0.5")]));
 }

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn windows_that_are_over_are_no_surplus() {
+fn closed_windows_of_one_file_have_no_score() {
     let day =
         |number: u64, day: i64| SSTableInfo { maximum_timestamp: day * DAY_US, ..file(number, 10) };
     let files: Vec<SSTableInfo> = (0..100).map(|number| day(number, number as i64)).collect();
@@ -22,7 +22,7 @@ fn windows_that_are_over_are_no_surplus() {
 }
 
 #[test]
-fn what_a_strategy_leaves_is_no_surplus() {
+fn files_that_a_strategy_does_not_compact_have_no_score() {
     let score = |class: &str, pairs: &[(&str, &str)], files: &[SSTableInfo]| {
         strategy(&format!("{class}CompactionStrategy"), pairs).score(&candidates(files, &[]))
     };

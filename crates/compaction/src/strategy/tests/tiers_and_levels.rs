@@ -70,7 +70,7 @@ fn level_0_goes_up_with_all_that_it_meets() {
 /// A file that overlaps another file of its level counts as level 0. Only one compaction of level 0
 /// runs at a time, so that its outputs in level 1 do not overlap.
 #[test]
-fn one_compaction_at_a_time_takes_what_overlaps_in_its_level() {
+fn files_that_overlap_in_their_level_count_as_level_0() {
     let levels = strategy("LeveledCompactionStrategy", &[("sstable_size_in_mb", "10")]);
     let mut files: Vec<_> = (1..=4).map(|n| at(file(n, 5), 0, 0, 100)).collect();
     files.push(at(file(11, 10), 3, 200, 300));
