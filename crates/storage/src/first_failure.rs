@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn that_it_was_stopped_is_told_before_what_has_failed() {
+    fn a_shutdown_is_reported_before_the_first_failure() {
         let failed = |name: &str| Err(StorageError::UnknownKeyspace(name.to_owned()));
         let mut failure = FirstFailure::none();
         assert!(failure.keep(Ok(())).is_ok());

@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn durations_tell_minutes_from_milliseconds() {
+    fn durations_distinguish_minutes_from_milliseconds() {
         assert_eq!(parse_duration("10000ms"), Ok(Duration::from_secs(10)));
         assert_eq!(parse_duration("10s"), Ok(Duration::from_secs(10)));
         assert_eq!(parse_duration("2m"), Ok(Duration::from_secs(120)));

@@ -212,7 +212,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_rate_follows_what_is_done_and_stands_still_between_flushes() {
+    fn the_flush_rate_follows_progress_and_stays_between_flushes() {
         let _clock = ManualClock::new(0).moving_when_idle().install();
         block_on(async {
             let estimate = FlushEstimate::default();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_has_given_nothing_back() {
+    fn a_failed_flush_counts_no_bytes_as_done() {
         let _clock = ManualClock::new(0).moving_when_idle().install();
         block_on(async {
             let estimate = FlushEstimate::default();
@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_fails_does_not_go_back_in_time() {
+    fn a_failed_flush_does_not_lower_the_rate() {
         let _clock = ManualClock::new(0).moving_when_idle().install();
         block_on(async {
             let estimate = FlushEstimate::default();

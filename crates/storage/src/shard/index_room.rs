@@ -213,7 +213,7 @@ mod tests {
     }
 
     #[test]
-    fn a_check_goes_on_if_an_index_is_dropped_meanwhile() {
+    fn a_write_succeeds_if_an_index_is_dropped_during_its_check() {
         block_on(async {
             let (node, metadata) = opened().await;
             let (table, store) = (table(&node, &metadata), node.store().clone());

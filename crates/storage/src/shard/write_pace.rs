@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_where_flushes_keep_up() {
+    fn writers_do_not_wait_while_flushes_keep_up() {
         let _clock = ManualClock::new(0).moving_when_idle().install();
         // Each client writes once a millisecond, which memory lasts for.
         let rows = block_on(written(40, |_| 32 * MIB, 20));
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_waits_for_what_is_being_freed() {
+    fn writers_do_not_wait_while_memory_is_being_freed() {
         let _clock = ManualClock::new(0).moving_when_idle().install();
         block_on(async {
             let (budget, estimate, pace) = nearly_full();
@@ -338,7 +338,7 @@ mod tests {
     }
 
     #[test]
-    fn those_who_wait_go_when_it_ends() {
+    fn delayed_writes_are_acknowledged_when_the_pace_ends() {
         let _clock = ManualClock::new(0).moving_when_idle().install();
         block_on(async {
             let (budget, estimate, pace) = nearly_full();

@@ -93,7 +93,7 @@ fn a_range_is_no_partition() {
 }
 
 #[test]
-fn what_expires_deletes_no_row() {
+fn expired_rows_and_cells_are_not_row_deletions() {
     let expired = written(|table, update| {
         let mut row = row(7);
         row.liveness = Liveness { timestamp: 2, ttl: 60, local_expiration: THEN };

@@ -257,7 +257,7 @@ fn a_table_is_altered_while_it_is_flushed() {
 /// Altering an option keeps the row cache; altering the columns empties it, and so does switching
 /// it off. While the cache is off, flushes add nothing to it.
 #[test]
-fn what_is_cached_stays_where_only_options_change() {
+fn the_row_cache_survives_changes_of_options_not_of_columns() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();

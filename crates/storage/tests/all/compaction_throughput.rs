@@ -51,7 +51,7 @@ fn random_value(random: &mut Generator) -> String {
 
 /// The limit applies to the bytes of files on disk.
 #[test]
-fn what_compresses_well_is_read_faster() {
+fn the_throughput_limit_applies_to_compressed_bytes() {
     let clock = ManualClock::new(i64::from(NOW) * 1_000_000);
     let _installed = clock.install();
     for is_random in [false, true] {
@@ -120,7 +120,7 @@ fn a_compaction_that_runs_takes_another_limit_at_once() {
 /// A stop request ends the wait for a file, even if a compaction of another kind has the file and
 /// continues.
 #[test]
-fn who_waits_for_a_file_is_stopped_while_another_kind_has_it() {
+fn a_stop_ends_a_compaction_that_waits_for_a_busy_file() {
     let _installed = ManualClock::new(i64::from(NOW) * 1_000_000).install();
     let file_system = FileSystem::simulated(2);
     run(async {

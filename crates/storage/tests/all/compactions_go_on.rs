@@ -80,7 +80,7 @@ fn a_file_that_cannot_be_read_is_left_out() {
 /// Each file has a deletion with the timestamp of the first deletion of the next file, as several
 /// clients with clocks of their own write them. Only the last file has a live row.
 #[test]
-fn what_has_expired_goes_though_it_meets_what_has_not() {
+fn expired_files_are_removed_although_they_meet_live_files() {
     let file_system = FileSystem::simulated(3);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();

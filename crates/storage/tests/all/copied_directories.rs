@@ -52,7 +52,7 @@ fn the_table_is_read_from_its_own_directory() {
 }
 
 #[test]
-fn truncation_removes_what_no_shard_reads() {
+fn truncation_removes_files_that_no_shard_reads() {
     let file_system = FileSystem::simulated(4);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();

@@ -109,7 +109,7 @@ fn changes_of_one_counter_in_one_update_add_up() {
 }
 
 #[test]
-fn a_counter_begins_anew_after_its_row_was_deleted() {
+fn a_counter_restarts_from_zero_after_its_row_was_deleted() {
     let file_system = FileSystem::simulated(2);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();

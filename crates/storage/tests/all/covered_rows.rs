@@ -230,7 +230,7 @@ async fn compare(
 
 /// Writes and deletes runs of rows, sometimes with older timestamps, in memtables and SSTables.
 #[test]
-pub fn reads_find_what_a_model_holds() {
+pub fn reads_over_covered_rows_agree_with_a_model() {
     for seed in espalier_testing::seeds(12) {
         let file_system = FileSystem::simulated(seed);
         run(async {

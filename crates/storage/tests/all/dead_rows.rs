@@ -104,7 +104,7 @@ async fn change(
 }
 
 #[test]
-pub fn what_is_deleted_and_written_again_is_seen() {
+pub fn reads_among_deleted_and_rewritten_rows_agree_with_a_model() {
     for seed in espalier_testing::seeds(12) {
         println!("seed {seed}");
         let file_system = FileSystem::simulated(seed);

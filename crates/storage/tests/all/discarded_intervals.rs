@@ -103,7 +103,7 @@ fn nothing_comes_back_from_segments_that_are_to_be_used_again() {
 }
 
 #[test]
-fn a_note_that_cannot_be_written_leaves_the_old_files() {
+fn a_failed_write_of_discarded_intervals_keeps_the_old_files() {
     let _installed = clock().install();
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();
@@ -122,7 +122,7 @@ fn a_note_that_cannot_be_written_leaves_the_old_files() {
 }
 
 #[test]
-fn a_note_that_is_damaged_is_an_error_that_names_it() {
+fn a_damaged_discarded_intervals_file_is_an_error_naming_it() {
     let _installed = clock().install();
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();

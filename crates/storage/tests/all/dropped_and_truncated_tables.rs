@@ -322,7 +322,7 @@ fn the_snapshots_of_a_dropped_table_stay_until_they_are_cleared() {
 }
 
 #[test]
-fn directories_without_a_table_are_listed_and_removed_when_somebody_says_so() {
+fn orphaned_directories_are_listed_and_removed_on_request() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = prepared(&file_system).await;

@@ -132,7 +132,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
 }
 
 #[test]
-fn reads_that_skip_empty_ranges_see_what_others_see() {
+fn reads_with_and_without_empty_ranges_agree() {
     let shapes: [(fn() -> TableMetadata, u64, u64); 3] =
         [(wide_table, 3, 12), (narrow_table, 30, 1), (wide_table, 12, 3)];
     for (index, (table, partitions, spread)) in shapes.into_iter().enumerate() {
@@ -291,7 +291,7 @@ fn ranges_follow_deletions_without_a_read() {
 /// A partition with only a static row visible ends an empty range as well, and the prefetcher stops
 /// there.
 #[test]
-fn who_follows_is_done_at_a_static_row() {
+fn the_prefetcher_stops_at_a_static_row() {
     let file_system = FileSystem::simulated(8);
     run(async {
         let database = open(&file_system, settings()).await.unwrap();
@@ -326,7 +326,7 @@ fn who_follows_is_done_at_a_static_row() {
 }
 
 #[test]
-fn what_has_expired_is_there_for_a_clock_behind() {
+fn rows_expired_in_an_empty_range_are_read_at_an_earlier_time() {
     let file_system = FileSystem::simulated(5);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
@@ -400,7 +400,7 @@ fn imports_and_other_columns_forget_ranges() {
 
 /// A long read records ranges, while writes arrive in places that it has passed.
 #[test]
-fn what_is_written_while_somebody_learns_is_seen() {
+fn writes_during_the_recording_of_empty_ranges_are_read() {
     for seed in espalier_testing::seeds(40) {
         let file_system = FileSystem::simulated(seed);
         run(async {

@@ -9,7 +9,7 @@ use crate::support::*;
 /// The flush scheduler checks every second, and must not regard a memtable that is being flushed as
 /// one whose flush failed.
 #[test]
-fn a_flush_under_way_is_not_followed_by_one_of_what_came_meanwhile() {
+fn writes_during_a_flush_do_not_cause_another_flush() {
     let clock = ManualClock::new(i64::from(NOW) * 1_000_000);
     let _installed = clock.install();
     let file_system = FileSystem::simulated(1);

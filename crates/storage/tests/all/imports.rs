@@ -189,7 +189,7 @@ fn a_table_is_made_whether_its_directory_can_be_or_not() {
 }
 
 #[test]
-fn what_is_in_the_upload_directory_is_moved() {
+fn an_import_moves_files_from_the_upload_directory() {
     let file_system = FileSystem::simulated(7);
     let backup = backup(&file_system, "da", 9);
     run(async {
@@ -214,7 +214,7 @@ fn what_is_in_the_upload_directory_is_moved() {
 }
 
 #[test]
-fn what_does_not_fit_or_is_damaged_changes_nothing() {
+fn a_failed_import_changes_nothing() {
     let file_system = FileSystem::simulated(8);
     let backup = backup(&file_system, "da", 9);
     run(async {
@@ -403,7 +403,7 @@ fn compactions_go_on_while_files_come_in() {
 /// Copies without enough room are not started, because flushes and the log need the rest of the
 /// disk.
 #[test]
-fn what_has_no_room_is_not_copied() {
+fn an_import_without_disk_space_copies_nothing() {
     let file_system = FileSystem::simulated(7);
     let backup = backup(&file_system, "da", 40);
     let disk = file_system.simulated_disk().unwrap().clone();

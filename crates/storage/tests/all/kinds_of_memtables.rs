@@ -32,22 +32,22 @@ macro_rules! with_each_kind {
 }
 
 with_each_kind! {
-    walk::what_is_written_is_read_from_memory_from_files_and_after_a_restart,
+    walk::rows_are_read_from_memory_from_files_and_after_a_restart,
     model::wide_partitions,
     model::single_row_partitions,
     model::clusterings_of_several_columns_in_both_orders,
     reads_are_isolated::a_long_read_sees_one_version_of_a_partition,
     reads_are_isolated::a_long_read_sees_one_version_of_single_rows,
     reads_are_isolated::scans_during_flushes_see_each_row_once,
-    dead_rows::what_is_deleted_and_written_again_is_seen,
+    dead_rows::reads_among_deleted_and_rewritten_rows_agree_with_a_model,
     dead_rows::a_read_seeks_past_deleted_rows,
     dead_rows::a_read_seeks_past_deleted_ranges_and_partitions,
     covered_rows::a_range_deletion_over_many_rows_is_not_walked,
-    covered_rows::reads_find_what_a_model_holds,
+    covered_rows::reads_over_covered_rows_agree_with_a_model,
     memory_pressure::writers_are_held_back_and_memory_is_bounded,
     several_shards::the_number_of_shards_may_change,
     several_shards::the_fast_path_answers_for_its_own_shard_only,
-    versions_of_files::a_node_reads_what_it_wrote_in_every_version,
+    versions_of_files::a_node_reads_the_files_it_wrote_in_every_version,
 }
 
 with_kind! { skip_list_of_many_rows, SkipList, 1, model::partitions_of_many_rows_are_read_in_several_looks, }

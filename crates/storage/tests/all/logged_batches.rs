@@ -274,7 +274,7 @@ fn a_whole_batch_that_is_given_up_is_an_error() {
 /// The entries of batches are removed as soon as the log can be written again, not only at the next
 /// start.
 #[test]
-fn notes_do_not_stay_when_the_log_fails_for_a_while() {
+fn batch_entries_are_removed_after_a_failed_sync() {
     let file_system = FileSystem::simulated(3);
     let disk = file_system.simulated_disk().unwrap().clone();
     on_shards(3, &file_system, configuration(), move |database| {

@@ -67,7 +67,7 @@ fn a_flush_that_fails_stops_no_other_one() {
 }
 
 #[test]
-fn all_are_opened_again_and_dropped_with_their_directories() {
+fn many_tables_are_reopened_and_dropped_with_their_directories() {
     let file_system = FileSystem::simulated(2);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();

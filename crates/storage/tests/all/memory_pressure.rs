@@ -49,7 +49,7 @@ pub fn writers_are_held_back_and_memory_is_bounded() {
 }
 
 #[test]
-fn when_nothing_can_be_flushed_writers_are_told_why_and_go_on_later() {
+fn writes_fail_with_the_flush_error_and_resume_later() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let mut configuration = configuration();

@@ -29,7 +29,7 @@ async fn prepared(file_system: &FileSystem) -> Node {
 }
 
 #[test]
-fn a_table_becomes_what_the_snapshot_has() {
+fn a_restore_replaces_the_table_with_its_snapshot() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = prepared(&file_system).await;

@@ -62,7 +62,7 @@ fn two_caches_of_a_thread_have_an_account_each() {
 }
 
 #[test]
-fn what_readers_of_older_states_keep_counts() {
+fn evicted_rows_that_a_reader_keeps_count_as_used() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = open(&file_system, settings(8 << 20)).await.unwrap();
@@ -365,7 +365,7 @@ fn large_rows_that_may_not_be_added_are_read_few_at_a_time() {
 
 /// A header, an entry behind all rows and an entry between rows are not rows.
 #[test]
-fn what_is_forgotten_counts_by_rows() {
+fn forgetting_cached_rows_counts_only_rows() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = open(&file_system, settings(1 << 20)).await.unwrap();

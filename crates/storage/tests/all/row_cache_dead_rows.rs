@@ -95,7 +95,7 @@ fn tombstones_stay_as_long_as_they_are_young() {
 }
 
 #[test]
-fn tombstones_that_are_young_again_cover_what_comes_late() {
+fn tombstones_kept_by_a_longer_grace_cover_late_writes() {
     with_queue(50, async |database, table, _| {
         for _ in 0..10 {
             first(&database, &table).await;
@@ -110,7 +110,7 @@ fn tombstones_that_are_young_again_cover_what_comes_late() {
 }
 
 #[test]
-fn tombstones_stay_as_long_as_a_memtable_holds_what_they_may_cover() {
+fn cached_tombstones_stay_while_a_memtable_has_older_rows() {
     with_queue(50, async |database, table, _| {
         // Written before the deletion, but arriving after it.
         database.apply(insert(&table, "p", Some(7), 15, &[("v", "late")])).await.unwrap();

@@ -78,7 +78,7 @@ async fn write(database: &Node, table: &Arc<TableMetadata>, random: &mut Generat
 
 /// `TEST_SEED=12 TEST_CASES=10000` runs more histories, from another seed on.
 #[test]
-fn what_reads_add_is_what_the_files_have() {
+fn rows_that_reads_add_to_the_cache_agree_with_the_files() {
     for seed in espalier_testing::seeds(300) {
         let file_system = FileSystem::simulated(seed);
         let mut random = Generator::from_seed(seed);

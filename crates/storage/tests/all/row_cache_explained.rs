@@ -48,7 +48,7 @@ async fn read_slice(database: &Node, table: &Arc<TableMetadata>, start: i32, end
 }
 
 #[test]
-fn ranges_are_those_that_were_read() {
+fn explained_ranges_are_those_that_were_read() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = open(&file_system, settings(1 << 20)).await.unwrap();

@@ -206,7 +206,7 @@ fn readers_of_inexact_clusterings_agree() {
 /// Runs the histories that the environment selects: `ESPALIER_SEED=12 ESPALIER_SEEDS=1`.
 #[test]
 #[ignore = "runs as long as the environment says"]
-fn races_that_are_told() {
+fn races_of_the_configured_seeds_agree() {
     let first = number_from_environment("ESPALIER_SEED", 0);
     for seed in first..first + number_from_environment("ESPALIER_SEEDS", 100) {
         check(seed, wide_table, 3, 12);

@@ -87,7 +87,7 @@ fn the_second_scan_reads_no_file() {
 }
 
 #[test]
-fn a_scan_by_pages_is_kept_as_one_that_is_not() {
+fn a_paged_scan_is_cached_like_an_unpaged_one() {
     for definition in [narrow_table, wide_table] {
         for page in [1, 3, 5, 64] {
             with_table(definition, 1 << 20, async |database, table, disk| {
@@ -102,7 +102,7 @@ fn a_scan_by_pages_is_kept_as_one_that_is_not() {
 
 /// Each requested range has left an entry at its ends.
 #[test]
-fn any_number_of_fences_in_a_row_is_passed() {
+fn a_scan_passes_many_adjacent_range_ends() {
     with_table(narrow_table, 1 << 20, async |database, table, disk| {
         let expected = database.read(scan(&table)).await.unwrap();
         database.forget_cached_rows().await;
@@ -126,7 +126,7 @@ fn any_number_of_fences_in_a_row_is_passed() {
 }
 
 #[test]
-fn what_a_flush_brings_is_known_too() {
+fn flushed_rows_are_continuous_in_the_row_cache() {
     for definition in [narrow_table, wide_table] {
         with_table(definition, 1 << 20, async |database, table, disk| {
             database.read(scan(&table)).await.unwrap();
@@ -141,7 +141,7 @@ fn what_a_flush_brings_is_known_too() {
 }
 
 #[test]
-fn of_an_evicted_partition_the_files_are_asked_again() {
+fn an_evicted_partition_is_read_from_files_again() {
     with_table(narrow_table, 1 << 20, async |database, table, _| {
         let expected = database.read(scan(&table)).await.unwrap();
         let used = database.store().row_cache().metrics().used_bytes as usize;
@@ -173,7 +173,7 @@ fn a_scan_does_not_keep_a_large_table_nor_count_as_a_use() {
 }
 
 #[test]
-fn a_flush_pushes_nothing_out_for_partitions_that_nobody_asked_for() {
+fn a_flush_evicts_no_rows_for_partitions_that_were_not_read() {
     with_table(narrow_table, 600 << 10, async |database, table, _| {
         database.read(scan(&table)).await.unwrap();
         write(&database, &table, 100..12_000).await;

@@ -202,7 +202,7 @@ fn time_turns<P: Future<Output = Work>>(prepare: &impl Fn(Rc<Fixture>) -> P) -> 
 }
 
 #[test]
-fn a_flush_into_a_cached_partition_gives_way() {
+fn a_flush_into_a_cached_partition_yields() {
     check(ROWS as u64, 32, async |fixture| {
         fixture.cache("p", ROWS).await;
         fixture.write("p", ROWS, 2).await;
@@ -211,7 +211,7 @@ fn a_flush_into_a_cached_partition_gives_way() {
 }
 
 #[test]
-fn forgetting_many_rows_gives_way() {
+fn forgetting_many_rows_yields() {
     check(ROWS as u64, 64, async |fixture| {
         fixture.cache("p", ROWS).await;
         Work::new(async move { fixture.forget().await })
@@ -221,7 +221,7 @@ fn forgetting_many_rows_gives_way() {
 /// The continuity of partitions changes when a partition is invalidated, while its rows are still
 /// behind its header.
 #[test]
-fn forgetting_many_rows_gives_way_where_ranges_of_partitions_are_known() {
+fn forgetting_many_rows_of_continuous_partitions_yields() {
     check(covered_rows() as u64, 64, async |fixture| {
         fixture.cache_a_range_of_partitions().await;
         fixture.cache("p", covered_rows()).await;
@@ -230,7 +230,7 @@ fn forgetting_many_rows_gives_way_where_ranges_of_partitions_are_known() {
 }
 
 #[test]
-fn a_read_of_large_cached_rows_gives_way() {
+fn a_read_of_large_cached_rows_yields() {
     check(LARGE_ROWS as u64, LARGE_ROWS as u64, async |fixture| {
         let value = "v".repeat(LARGE_ROW_BYTES);
         for at in 0..LARGE_ROWS {
@@ -250,7 +250,7 @@ fn a_read_of_large_cached_rows_gives_way() {
 
 /// A scan does not read the cached entries of a partition; it adds the partition as a whole.
 #[test]
-fn a_scan_over_many_known_places_gives_way() {
+fn a_scan_over_many_cached_positions_yields() {
     check(1, 64, async |fixture| {
         let last = insert(&fixture.wide, "p", Some(i32::MAX), 1, &[("v", "x")]);
         fixture.database.apply(last).await.unwrap();
@@ -273,7 +273,7 @@ fn a_scan_over_many_known_places_gives_way() {
 }
 
 #[test]
-fn a_range_tombstone_over_many_cached_rows_gives_way() {
+fn a_range_tombstone_over_many_cached_rows_yields() {
     check(ROWS as u64 - 10, 32, async |fixture| {
         fixture.cache("p", ROWS).await;
         fixture.delete("p", ROWS - 5, 2).await;
@@ -285,7 +285,7 @@ fn a_range_tombstone_over_many_cached_rows_gives_way() {
 }
 
 #[test]
-fn evicting_a_large_partition_gives_way() {
+fn evicting_a_large_partition_yields() {
     // A step reads up to 16 rows, and each of them may make the clock hand pass some 50 entries.
     check(ROWS as u64, 16 * 50, async |fixture| {
         fixture.write("q", ROWS, 1).await;
@@ -302,7 +302,7 @@ fn evicting_a_large_partition_gives_way() {
 
 /// The tombstone is in the memtable and its rows are in the cache, where a seek skips them.
 #[test]
-fn a_limited_read_behind_many_covered_rows_gives_way() {
+fn a_limited_read_behind_many_covered_rows_yields() {
     // The returned rows, and the rows that were read before the deletion was known.
     check(10, 300, async |fixture| {
         fixture.cache("p", covered_rows() + 10).await;

@@ -121,7 +121,7 @@ fn mean_of_last(misses: &[u64]) -> u64 {
 }
 
 #[test]
-fn memory_goes_to_what_is_asked_for_again() {
+fn memory_moves_between_row_and_page_cache_with_the_hot_set() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let mut caches = Caches::open(&file_system).await;

@@ -220,7 +220,7 @@ pub fn the_fast_path_answers_for_its_own_shard_only() {
 }
 
 #[test]
-fn an_error_at_start_is_told_on_every_shard() {
+fn an_unsupported_format_is_an_error_at_start_on_several_shards() {
     let file_system = FileSystem::simulated(4);
     let mut configuration = configuration();
     configuration.sstables.format = "zz".into();

@@ -60,7 +60,7 @@ fn looked_at(database: &Node, table: &TableMetadata) -> Vec<Option<bool>> {
 }
 
 #[test]
-fn what_a_shadowable_deletion_covers_stays_covered_in_the_row_cache() {
+fn rows_under_a_shadowable_deletion_stay_covered_in_the_row_cache() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();

@@ -14,7 +14,7 @@ const PARTITIONS: u64 = 600;
 const ROWS: i32 = 30;
 
 #[test]
-fn the_second_of_two_reads_nothing() {
+fn a_repeated_short_scan_reads_no_file() {
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();
     run(async {

@@ -36,7 +36,7 @@ async fn filled(file_system: &FileSystem) -> Node {
 }
 
 #[test]
-fn what_is_no_directory_is_no_snapshot() {
+fn a_stray_file_among_snapshots_is_not_a_snapshot() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = filled(&file_system).await;
@@ -102,7 +102,7 @@ fn a_snapshot_that_fails_leaves_nothing_and_its_name_is_free() {
 }
 
 #[test]
-fn what_a_crash_has_left_in_its_place_is_told() {
+fn an_incomplete_snapshot_directory_blocks_its_name() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = filled(&file_system).await;
@@ -118,7 +118,7 @@ fn what_a_crash_has_left_in_its_place_is_told() {
 }
 
 #[test]
-fn only_what_is_named_is_removed() {
+fn only_the_named_snapshots_are_removed() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = filled(&file_system).await;
@@ -152,7 +152,7 @@ fn only_what_is_named_is_removed() {
 }
 
 #[test]
-fn a_file_that_somebody_has_removed_is_told() {
+fn a_snapshot_fails_if_a_file_was_removed() {
     for component in ["-TOC.txt", "-Data.db", ""] {
         let file_system = FileSystem::simulated(1);
         run(async {

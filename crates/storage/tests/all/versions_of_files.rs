@@ -43,7 +43,7 @@ async fn shown(database: &Node) -> Vec<String> {
 }
 
 #[test]
-pub fn a_node_reads_what_it_wrote_in_every_version() {
+pub fn a_node_reads_the_files_it_wrote_in_every_version() {
     let file_system = FileSystem::simulated(1);
     let mut expected = Vec::new();
     let reported = ["da", "oa", "nb", "me", "mt", "bti", "big", "ms"];
@@ -103,7 +103,7 @@ fn a_table_may_have_a_version_of_its_own() {
 /// A deletion that only older versions can store is neither lost nor an obstacle when the version
 /// changes.
 #[test]
-fn what_one_version_took_is_stored_under_another() {
+fn a_deletion_accepted_under_nb_survives_a_change_to_da() {
     let file_system = FileSystem::simulated(3);
     let negative = |table: &TableMetadata| {
         let mut mutation = insert(table, "a", Some(1), -10, &[("v", "old")]);
@@ -138,7 +138,7 @@ fn what_one_version_took_is_stored_under_another() {
 
 /// Times of versions before `oa` end in 2038, so data that expires later would expire then.
 #[test]
-fn what_expires_later_than_a_version_can_say_is_refused() {
+fn an_expiry_beyond_the_range_of_a_version_is_refused() {
     for (version, is_taken) in [("nb", false), ("me", false), ("oa", true), ("da", true)] {
         let file_system = FileSystem::simulated(3);
         run(async {

@@ -335,7 +335,7 @@ fn snapshots_are_listed() {
 }
 
 #[test]
-fn settings_are_what_was_said_of_them() {
+fn the_settings_table_shows_the_given_settings() {
     run(async {
         let shared = SharedStorage::new();
         let (context, file_system) =
@@ -360,7 +360,7 @@ fn settings_are_what_was_said_of_them() {
 }
 
 #[test]
-fn what_is_done_to_files_is_refused() {
+fn file_operations_on_virtual_tables_are_refused() {
     run(async {
         let database = open(&FileSystem::simulated(1), configuration()).await.unwrap();
         for asked in [

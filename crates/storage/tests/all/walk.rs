@@ -4,7 +4,7 @@ use crate::support::*;
 use espalier_runtime::file::FileSystem;
 
 #[test]
-pub fn what_is_written_is_read_from_memory_from_files_and_after_a_restart() {
+pub fn rows_are_read_from_memory_from_files_and_after_a_restart() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();

@@ -68,7 +68,7 @@ fn a_table_of_many_windows_that_are_over_does_not_come_first() {
 
 /// The files of flushes must be compacted even while two long compactions run.
 #[test]
-fn beside_long_ones_short_ones_begin() {
+fn short_compactions_start_while_long_ones_run() {
     let file_system = FileSystem::simulated(2);
     block_on(async {
         let node = open(file_system).await;
@@ -110,7 +110,7 @@ fn beside_long_ones_short_ones_begin() {
 }
 
 #[test]
-fn what_is_too_large_for_the_disk_is_cut_but_for_the_garbage_it_is_for() {
+fn a_pick_too_large_for_the_disk_drops_files_but_not_its_garbage() {
     let bytes = [10, 50, 20, 5];
     let cut = |garbage, level, available_bytes| {
         let pick =

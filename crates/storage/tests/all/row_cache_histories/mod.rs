@@ -428,7 +428,7 @@ fn reads_of_random_tables_are_those_without_the_cache() {
 /// ESPALIER_STEPS=300`.
 #[test]
 #[ignore = "runs as long as the environment says"]
-fn seeds_that_are_told() {
+fn histories_of_the_configured_seeds_agree() {
     let first = number_from_environment("ESPALIER_SEED", 0);
     for seed in first..first + number_from_environment("ESPALIER_SEEDS", 100) {
         println!("{:?}", check(seed, number_from_environment("ESPALIER_STEPS", 300)));

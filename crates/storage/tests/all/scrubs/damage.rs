@@ -90,7 +90,7 @@ fn check_damaged_chunk(version: &str, compression: &[(&str, &str)]) {
 }
 
 #[test]
-fn a_damaged_chunk_costs_what_lies_in_it() {
+fn a_scrub_loses_only_the_rows_in_a_damaged_chunk() {
     for version in ["da", "oa", "nb", "me", "mt"] {
         check_damaged_chunk(version, LZ4);
     }
@@ -134,7 +134,7 @@ fn find(bytes: &[u8], within: (u64, u64), wanted: &[u8]) -> usize {
 
 /// Tests a key that differs from the index, rows out of order, and a partition without its end.
 #[test]
-fn what_no_checksum_tells_is_found() {
+fn a_scrub_finds_damage_under_valid_checksums() {
     for version in ["da", "nb"] {
         let file_system = FileSystem::simulated(16);
         let mut settings = configuration();

@@ -108,7 +108,7 @@ fn each_shard_scrubs_its_own_files() {
 
 /// All shards drop what they have cached of the file.
 #[test]
-fn shards_forget_what_a_scrub_has_left_out_of_a_file_that_they_share() {
+fn shards_forget_rows_that_a_scrub_removed_from_a_shared_file() {
     let file_system = FileSystem::simulated(19);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
