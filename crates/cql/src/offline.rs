@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn errors_tell_the_line_of_the_script() {
+    fn schema_errors_name_the_line_of_the_script() {
         let good = "-- one;\nCREATE TYPE k.pair (a int);\n\n";
         let cases = [
             ("CREATE TABLE k.t (\n  id int,\n  v nosuch, PRIMARY KEY (id));", 6, "nosuch"),
@@ -248,7 +248,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cqlsh_prints_before_a_schema_is_passed_over() {
+    fn warnings_of_cqlsh_before_a_schema_are_skipped() {
         let warning = "\nWARNING: cqlsh was built against 5.0.2, but this server's is 4.1.  All features may not work!\n\n";
         let schema = read_schema(&format!("\u{feff}{warning}{SCRIPT}"), "k").unwrap();
         assert!(schema.table("k", "t").is_some());
@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_snapshot_tells_of_a_table_makes_it_again() {
+    fn described_tables_are_read_back_with_their_types() {
         let script = "CREATE TYPE k.inner (a int, tags set<text>); CREATE TYPE k.outer (b frozen<list<frozen<inner>>>, c text);
             CREATE TYPE k.unused (a int);
             CREATE TABLE k.t (id int PRIMARY KEY, u outer, v map<int, frozen<outer>>, w frozen<tuple<int, inner>>);

@@ -93,7 +93,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_cassandra_takes_is_taken() {
+    fn retry_policies_and_read_repair_accept_cassandras_values() {
         let all = [
             "99p",
             "99PERCENTILE",
@@ -120,7 +120,7 @@ mod tests {
 
     /// Each refused text is paired with a part of its error.
     #[test]
-    fn what_cassandra_refuses_is_refused() {
+    fn retry_policies_and_read_repair_refuse_invalid_values() {
         let all = [
             "bogus",
             "",

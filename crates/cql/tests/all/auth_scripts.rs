@@ -136,7 +136,7 @@ fn roles_get_the_answers_of_cassandra() {
 /// applied. This node masks the values, and only roles with UNMASK or SELECT_MASKED may use masked
 /// columns in conditions.
 #[test]
-fn conditional_statements_do_not_show_what_is_masked() {
+fn conditional_statements_do_not_show_masked_values() {
     block_on(async {
         let processor = open().await;
         let options = QueryOptions::default();

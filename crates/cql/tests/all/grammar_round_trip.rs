@@ -16,7 +16,7 @@ fn every_case_prints_as_the_same_statement() {
 }
 
 #[test]
-fn printing_keeps_what_is_easily_lost() {
+fn printing_keeps_quotes_signs_parentheses_and_literals() {
     for statement in [
         "SELECT - 1, - -1, - - a, 1 .f, (int)1 .f, (a)-1, (a) - 1, 'it''s', $$a'b$$, \"a\"\"b\" FROM t",
         "SELECT (a)[1..2], (a)[1], (a), ((a)), (a) + b, a - -b, {a: b}, {}, m[..'x'], m[1.5..] FROM t",

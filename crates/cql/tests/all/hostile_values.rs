@@ -151,7 +151,7 @@ fn the_later_of_equal_elements_stays() {
 
 /// Cassandra and this node sort bound sets. Only this node sorts sets inside tuples.
 #[test]
-fn unsorted_sets_are_those_that_literals_are() {
+fn bound_unsorted_sets_equal_sorted_literals() {
     block_on(async {
         let mut node = TestNode::new().await;
         let table = "CREATE TABLE u (k frozen<set<int>>, c tuple<frozen<set<int>>>, v frozen<list<frozen<set<int>>>>, \

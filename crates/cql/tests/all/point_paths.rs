@@ -423,7 +423,7 @@ fn fast_paths_agree_with_the_general_path() {
 /// Cells of a dropped column stay in memory until the flush, and in the row cache. They must not
 /// keep a row alive.
 #[test]
-fn no_row_exists_by_what_was_dropped() {
+fn cells_of_dropped_columns_keep_no_row_alive() {
     for (columns, place) in [
         ("k int, c int, v int, w int, l list<int>, PRIMARY KEY (k, c)", "k = 1 AND c = "),
         ("k int PRIMARY KEY, v int, w int, l list<int>", "k = "),

@@ -274,7 +274,7 @@ fn like_returns_the_rows_that_match() {
 }
 
 #[test]
-fn the_model_tells_patterns_apart() {
+fn the_model_matches_patterns_as_each_column_does() {
     let all: BTreeSet<&str> = ["a", "ab", "b,a", "A"].into();
     let matches = |column: &Column, pattern: &str| {
         all.iter().filter(|text| column.matches(pattern, text)).count()

@@ -40,7 +40,7 @@ async fn create_unreadable(database: &Node) {
 }
 
 #[test]
-fn a_start_leaves_out_what_it_cannot_read() {
+fn a_start_leaves_out_unreadable_tables() {
     let file_system = FileSystem::simulated(1);
     let files = Path::new("node/data/ks/bad-00000000000000000000000000000007");
     block_on(async {

@@ -115,7 +115,7 @@ fn a_view_with_the_id_of_a_dropped_one_is_built() {
 }
 
 #[test]
-fn a_build_that_a_restore_disturbs_begins_anew() {
+fn a_view_is_complete_after_a_restore_during_its_build() {
     with_table(|processor| async move {
         insert(&processor, 0..ROWS).await;
         take_snapshot(&processor).await;

@@ -590,7 +590,7 @@ fn crash_of(
 }
 
 #[test]
-fn a_view_equals_what_its_select_says_of_the_base_table() {
+fn a_view_equals_its_select_on_the_base_table() {
     let (mut checks, mut rows) = (0, 0);
     for seed in espalier_testing::seeds(20) {
         let (of_seed, rows_of_seed) = run(seed, 150);

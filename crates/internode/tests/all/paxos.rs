@@ -275,7 +275,7 @@ fn requests_at_the_same_time_do_not_cross() {
 }
 
 #[test]
-fn what_is_accepted_and_committed_expires_and_promises_stay() {
+fn accepted_and_committed_records_expire_and_promises_stay() {
     block_on(async {
         let database = open(&FileSystem::simulated(1)).await;
         create(&database, vec![table()]).await;

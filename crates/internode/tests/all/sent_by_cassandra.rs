@@ -55,7 +55,7 @@ fn bodies_decode_and_encode_to_the_same_bytes() {
 }
 
 #[test]
-fn a_read_of_a_role_shows_what_was_asked() {
+fn a_read_of_a_role_decodes_to_its_key_columns_and_limits() {
     let (verb, body) = bodies().into_iter().find(|(verb, _)| *verb == Verb::READ_REQ).unwrap();
     let Payload::Read(read) = decode(verb, &body) else { panic!() };
     assert_eq!(format!("{}.{}", read.table.keyspace, read.table.name), "system_auth.roles");

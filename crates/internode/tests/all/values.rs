@@ -67,7 +67,7 @@ fn unknown_reasons_of_failure_are_unknown() {
 }
 
 #[test]
-fn what_is_not_implemented_is_named() {
+fn unimplemented_verbs_are_unsupported() {
     let decode = |verb| {
         let empty = Bytes::new();
         Payload::decode(verb, MessagingVersion::V12, &empty, &Schema::default())

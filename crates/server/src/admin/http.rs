@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_refused() {
+    fn malformed_http_requests_are_refused_with_their_status() {
         let status = |text: &str| match parse(text.as_bytes()) {
             Parsed::Refused(response) => response.status,
             other => panic!("{other:?}"),

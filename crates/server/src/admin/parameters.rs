@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_would_be_left_out_without_a_word_is_refused() {
+    fn repeated_and_unsupported_parameters_are_refused() {
         for (query, expected) in [
             ("cf=a&cf=b", "occurs twice"),
             ("cf=a&flush_memtables=true&flush_memtables=false", "occurs twice"),

@@ -32,7 +32,7 @@ fn a_commit_is_applied_also_if_its_ballot_is_older_than_a_truncation() {
 /// The clock of the node may be days ahead of the coordinator's clock. An update that the node
 /// acknowledges must not be lost.
 #[test]
-fn a_commit_is_applied_whatever_its_age_is_by_the_clock_of_the_node() {
+fn a_commit_with_an_old_ballot_is_applied() {
     block_on(async {
         let database = open(&FileSystem::simulated(1)).await;
         create(&database, vec![table()]).await;

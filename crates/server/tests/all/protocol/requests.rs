@@ -26,7 +26,7 @@ proptest! {
     #![proptest_config(espalier_testing::properties(600))]
 
     #[test]
-    fn decode_to_what_was_encoded(
+    fn requests_decode_to_the_bodies_the_oracle_encoded(
         (mode, requests) in mode_and_requests(),
         first_stream in -1i16..32000,
         chunk in prop_oneof![1usize..64, 64usize..20000],

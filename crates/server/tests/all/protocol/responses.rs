@@ -233,7 +233,7 @@ fn a_custom_payload_stands_behind_the_warnings() {
 }
 
 #[test]
-fn the_small_ones() {
+fn small_responses_are_understood_by_the_oracle() {
     for mode in MODES {
         assert_eq!(understood(mode, &Response::Ready), ResponseBody::Ready);
         assert_eq!(understood(mode, &Response::Void), ResponseBody::Result(ResResultBody::Void));

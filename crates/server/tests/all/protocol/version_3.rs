@@ -28,7 +28,7 @@ fn error(detail: ErrorDetail) -> Vec<u8> {
 }
 
 #[test]
-fn failures_are_told_as_timeouts() {
+fn version_3_encodes_failures_as_timeouts() {
     let consistency = Consistency::One;
     let (received, block_for) = (0, 1);
     let failures = vec![(IpAddr::V4(Ipv4Addr::LOCALHOST), 3)];

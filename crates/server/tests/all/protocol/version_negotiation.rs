@@ -61,7 +61,7 @@ fn versions_1_and_2_are_answered_with_their_shorter_header() {
 }
 
 #[test]
-fn another_protocol_altogether_is_answered_too() {
+fn bytes_of_another_protocol_are_an_unsupported_version() {
     let decoded =
         decode_all(&mut Decoder::new(DEFAULT_MAX_FRAME_SIZE), b"GET / HTTP/1.1\r\n\r\n", 100);
     let failure = decoded[0].as_ref().unwrap_err();

@@ -38,7 +38,7 @@ pub async fn metric(address: SocketAddr, name: &str) -> u64 {
 }
 
 #[test]
-fn metrics_count_what_happened_on_all_shards() {
+fn metrics_count_requests_and_connections_of_all_shards() {
     with_node(
         2,
         |_| {},
@@ -68,7 +68,7 @@ fn metrics_count_what_happened_on_all_shards() {
 }
 
 #[test]
-fn paths() {
+fn admin_api_paths_answer_with_their_status() {
     with_node(
         1,
         |_| {},

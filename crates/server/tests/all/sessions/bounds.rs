@@ -75,7 +75,7 @@ fn a_frame_past_the_limit_is_refused_alone() {
 }
 
 #[test]
-fn requests_past_the_bytes_in_flight_are_told_overloaded() {
+fn requests_past_the_bytes_in_flight_are_refused_as_overloaded() {
     with_node(
         1,
         |config| config.max_request_data_in_flight = 10_000,

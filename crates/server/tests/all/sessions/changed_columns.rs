@@ -25,7 +25,7 @@ async fn execute_without_metadata(client: &mut Client, id: &[u8]) -> (u32, u32) 
 /// In version 4 a client learns the columns only from PREPARE, so without new metadata it would
 /// read rows of three columns as rows of two.
 #[test]
-fn version_4_is_told_columns_that_changed() {
+fn version_4_receives_metadata_of_changed_columns() {
     with_node(
         2,
         |_| {},

@@ -8,7 +8,7 @@ use super::client::{Client, MODES};
 use super::node::with_node;
 
 #[test]
-fn options_tell_what_startup_accepts_and_where_the_connection_is() {
+fn options_list_startup_values_and_the_shard_of_the_connection() {
     with_node(
         2,
         |_| {},
@@ -80,7 +80,7 @@ fn every_version_and_compression_gets_ready() {
 }
 
 #[test]
-fn what_startup_refuses() {
+fn startup_refuses_unsupported_options_and_may_be_retried() {
     with_node(
         1,
         |_| {},

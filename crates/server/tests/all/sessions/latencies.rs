@@ -40,7 +40,7 @@ fn key(key: i32) -> Vec<Value> {
 }
 
 #[test]
-fn reads_and_writes_are_told_apart_whichever_way_they_take() {
+fn latencies_count_reads_and_writes_separately_on_every_path() {
     with_node(
         1,
         |_| {},

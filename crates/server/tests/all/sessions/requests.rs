@@ -146,7 +146,7 @@ fn an_unknown_statement_is_to_be_prepared() {
 /// In version 5 a client receives new columns when it executes a statement that it prepared
 /// earlier.
 #[test]
-fn columns_that_changed_are_told() {
+fn version_5_receives_metadata_of_changed_columns() {
     with_node(
         1,
         |_| {},
