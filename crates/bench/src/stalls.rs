@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_least_of_the_rounds_must_not_be_too_long() {
+    fn a_stall_above_the_limit_in_every_round_is_an_error() {
         assert!(print(&[&[round(5000), round(1000)], &[round(7)]], 1000).is_ok());
         let result = print(&[&[round(7)], &[round(5000), round(1001)]], 1000);
         let error = result.unwrap_err().to_string();

@@ -377,7 +377,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_tells_the_operator_what_to_do() {
+    fn admin_client_errors_say_how_to_proceed() {
         let get = Request::get("/x");
         for (answer, status, reason) in [
             (

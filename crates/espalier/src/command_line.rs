@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn nonsense_is_refused() {
+    fn invalid_arguments_are_refused() {
         for argument in
             ["--memory=lots", "--port=70000", "--host=nowhere", "--prot=1", "server", "sstable"]
         {

@@ -70,7 +70,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_that_is_not_met_is_an_error() {
+    fn a_missed_goal_is_an_error() {
         let mut verdicts = Verdicts::default();
         verdicts.at_least("reads", 10.0, 10.0).unwrap();
         verdicts.at_most("bytes", 120.0, 120.0).unwrap();

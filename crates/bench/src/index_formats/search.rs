@@ -98,7 +98,7 @@ mod tests {
     }
 
     #[test]
-    fn it_ends_where_nothing_is_good_enough() {
+    fn a_search_without_a_good_rate_ends() {
         let mut search = RateSearch::new(1000.0);
         let mut steps = 0;
         while let Some(rate) = search.next() {

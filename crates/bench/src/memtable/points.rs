@@ -106,7 +106,7 @@ mod tests {
     use espalier_runtime::block_on;
 
     #[test]
-    fn what_was_not_written_so_is_found() {
+    fn reads_and_scans_detect_data_other_than_expected() {
         let directory = tempfile::tempdir().unwrap();
         block_on(async {
             let node = InProcessNode::open(&directory.path().join("node"), 1 << 30).await.unwrap();

@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_median_is_not_moved_by_one_that_is_far_off() {
+    fn an_outlier_does_not_move_the_median() {
         let throughput = Throughput::of([100.0, 1.0, 104.0, 98.0, 101.0].into_iter());
         assert_eq!(
             throughput,

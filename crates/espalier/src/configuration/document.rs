@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_yaml_is_told_in_one_line() {
+    fn invalid_yaml_is_reported_in_one_line() {
         let error = |content: &[u8]| {
             let error = parse_file(Path::new("c.yaml"), content).unwrap_err().to_string();
             assert!(error.starts_with("c.yaml: ") && !error.contains('\n'), "{error}");

@@ -238,7 +238,7 @@ mod tests {
     }
 
     #[test]
-    fn some_are_there_without_being_given() {
+    fn default_configurations_exist_without_settings() {
         let expected = [Some(TRIE), Some(TRIE), Some(SKIP_LIST), None];
         assert_eq!(kinds("", &["default", "trie", "skiplist", "mine"]), expected);
         assert_eq!(Definitions::default().resolve().unwrap(), MemtableConfigurations::default());
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn set_changes_what_the_file_says() {
+    fn set_overrides_the_configuration_file() {
         let file = "    default: { inherits: trie, parameters: { shards: 2 } }\n";
         let set = ["memtable.configurations.default.parameters.shards=3"];
         let loaded = load(file, &set).unwrap();
@@ -273,7 +273,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_told_with_its_place() {
+    fn wrong_memtable_settings_are_reported_with_their_line() {
         let refused = |file: &str| load(&format!("    x:\n{file}"), &[]).unwrap_err();
         let reported = [
             refused("      class_name: Fast\n"),

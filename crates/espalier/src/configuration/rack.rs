@@ -63,7 +63,7 @@ mod tests {
     }
 
     #[test]
-    fn a_node_is_where_its_snitch_says() {
+    fn the_snitch_sets_data_center_and_rack() {
         let expected = |center: &str, rack: &str| Ok((center.to_owned(), rack.to_owned()));
         assert_eq!(
             place_of(None, None).map_err(|_| ""),

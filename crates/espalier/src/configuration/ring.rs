@@ -270,7 +270,7 @@ seed_provider:
 ";
 
     #[test]
-    fn a_member_has_what_cassandra_yaml_says() {
+    fn a_ring_member_takes_address_tokens_and_seeds_from_the_file() {
         let ring = resolve(MEMBER).unwrap().unwrap();
         assert_eq!(ring.listen, "127.0.0.2:7070".parse().unwrap());
         assert_eq!(ring.broadcast, ring.listen);
@@ -280,7 +280,7 @@ seed_provider:
     }
 
     #[test]
-    fn connections_between_nodes_are_encrypted_as_cassandra_yaml_says() {
+    fn server_encryption_options_set_encryption_between_nodes() {
         assert_eq!(resolve(MEMBER).unwrap().unwrap().encryption, None);
         let file = format!(
             "{MEMBER}server_encryption_options:\n  internode_encryption: all\n  keystore: n.pem\n  \
@@ -318,7 +318,7 @@ seed_provider:
     }
 
     #[test]
-    fn what_a_member_cannot_do_is_refused() {
+    fn settings_that_a_ring_member_does_not_support_are_refused() {
         for (given, instead, reason) in [
             ("auto_bootstrap: false", "auto_bootstrap: true", "cannot stream data"),
             ("initial_token: -5, 7", "initial_token: x", "expected 64-bit numbers"),

@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_there_is_an_error() {
+    fn unknown_keyspaces_and_tables_are_errors() {
         let keyspaces = ["a", "b", "empty"].map(String::from);
         let check = |name: &str| {
             let names = [name.to_owned()];

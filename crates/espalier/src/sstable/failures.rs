@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_shortfall_tells_its_parts() {
+    fn a_shortfall_is_printed_with_its_counts() {
         let words = |failed, not_verified, unread_directories| {
             let shortfall = Shortfall { failed, not_verified, looked_at: 9, unread_directories };
             shortfall.in_words("is damaged", "are damaged")

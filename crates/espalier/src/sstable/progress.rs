@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_tells_part_rate_and_rest() {
+    fn a_progress_line_shows_part_rate_and_remaining_time() {
         let shown = |total, done| {
             let terminal = Terminal::default();
             let mut progress = Progress::new("dump", total);

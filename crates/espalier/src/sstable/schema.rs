@@ -316,7 +316,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn directories_tell_keyspace_and_table() {
+    fn directory_names_give_keyspace_and_table() {
         let id = "5a1c395eb41f11e59f22ba0be0483c18";
         for tail in ["", "/snapshots/now"] {
             let place = Place::of(Path::new(&format!("/data/shop/orders-{id}{tail}")));

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn a_collection_as_in_cql_is_told_how_it_is_written() {
+    fn a_collection_in_cql_syntax_is_refused_with_a_hint() {
         let text: std::sync::Arc<CqlType> = CqlType::Text.into();
         let set = CqlType::Set { element: text.clone(), frozen: false };
         let map = CqlType::Map { key: text.clone(), value: text, frozen: false };

@@ -5,7 +5,7 @@ use std::fs;
 use crate::support::{refused, run};
 
 #[test]
-fn a_configuration_is_told_by_file_and_line() {
+fn errors_in_a_configuration_name_file_and_line() {
     let directory = tempfile::tempdir().unwrap();
     let file = directory.path().join("node.yaml");
     fs::write(&file, "cluster_name: x\nnative_transport_prot: 1\n").unwrap();
@@ -20,14 +20,14 @@ fn a_configuration_is_told_by_file_and_line() {
 }
 
 #[test]
-fn a_directory_that_cannot_be_one_is_told() {
+fn a_workdir_that_cannot_be_created_is_an_error() {
     let said = refused(&["--workdir", "/dev/null/data", "--port", "0"]);
     assert!(said.starts_with("espalier: /dev/null/data cannot be used: "), "{said}");
     assert!(said.ends_with("give another one with --workdir"), "{said}");
 }
 
 #[test]
-fn an_address_of_another_machine_is_told() {
+fn an_address_of_another_machine_is_refused() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     let said = refused(&["--workdir", path, "--host", "192.0.2.1", "--port", "0"]);

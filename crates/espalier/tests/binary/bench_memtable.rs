@@ -123,7 +123,7 @@ fn all_is_measured_and_reported() {
 }
 
 #[test]
-fn kinds_take_turns_round_by_round() {
+fn each_memtable_kind_is_measured_in_each_round() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     said(&[
@@ -157,7 +157,7 @@ fn kinds_take_turns_round_by_round() {
 }
 
 #[test]
-fn what_cannot_be_measured_beside_is_told() {
+fn a_wrong_cassandra_path_and_an_unknown_kind_are_refused() {
     let directory = tempfile::tempdir().unwrap();
     let workdir = directory.path().join("work");
     let workdir = workdir.to_str().unwrap();

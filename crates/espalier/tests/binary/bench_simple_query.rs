@@ -33,7 +33,7 @@ fn least(report: &Value, name: &str) -> f64 {
 }
 
 #[test]
-fn what_is_cached_is_not_read_again() {
+fn cached_pages_are_not_read_again() {
     for (format, compression) in [("da", "none"), ("da", "lz4"), ("oa", "lz4"), ("me", "none")] {
         let (report, text) = measured(&[
             &format!("--sstable-format={format}"),
@@ -50,7 +50,7 @@ fn what_is_cached_is_not_read_again() {
 }
 
 #[test]
-fn what_may_not_be_cached_is_read_each_time() {
+fn uncached_pages_are_read_each_time() {
     for (argument, format) in
         [("--bypass-cache", "da"), ("--enable-index-cache=0", "oa"), ("--file-cache-size=0", "oa")]
     {
@@ -84,7 +84,7 @@ fn other_things_are_measured_too() {
 }
 
 #[test]
-fn what_there_is_not_is_refused() {
+fn an_existing_workdir_is_refused_and_kept() {
     let directory = tempfile::tempdir().unwrap();
     let here = directory.path().to_str().unwrap();
     let output = run(&["bench", "simple-query", "--workdir", here]);

@@ -37,7 +37,7 @@ fn snapshots_and_backups_are_looked_at_if_they_are_named() {
 }
 
 #[test]
-fn a_table_of_which_only_snapshots_are_left_says_so() {
+fn a_dump_reports_that_only_snapshots_are_left() {
     let (_directory, table) = data_directory();
     for entry in fs::read_dir(&table).unwrap() {
         let entry = entry.unwrap();
@@ -140,7 +140,7 @@ fn a_node_may_be_named() {
 /// Two SSTables with the same id and different versions cannot both be converted to a third
 /// version. The error names the SSTable that failed.
 #[test]
-fn what_cannot_be_converted_is_named_wherever_it_goes() {
+fn a_conversion_names_the_sstable_that_failed() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (source, converted) = (path("a"), path("ab"));

@@ -29,7 +29,7 @@ fn every_line_names_its_partition() {
 
 /// Each partition is found by its printed key, and printed as in the full dump.
 #[test]
-fn what_was_printed_is_found_by_its_key() {
+fn dumped_partitions_are_found_by_their_keys() {
     for case in ["timestamps", "kv_one", "deletions_overlapping", "token_collisions"] {
         let file = written_by_cassandra(case) + "/da-1-bti-Data.db";
         let mut all = lines_of(&["sstable", "dump", &file]);

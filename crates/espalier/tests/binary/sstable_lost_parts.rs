@@ -38,7 +38,7 @@ fn dumped(directory: &Path, whole: &str) -> (usize, String) {
 }
 
 #[test]
-fn data_without_its_end_is_told_as_that_and_read_up_to_there() {
+fn truncated_data_is_reported_and_read_up_to_its_end() {
     for (compression, teller) in [
         (&["--compression", "lz4", "--chunk-length-in-kb", "4"][..], "CompressionInfo.db"),
         (&["--compression", "none", "--chunk-length-in-kb", "4"], "CRC.db"),
@@ -69,7 +69,7 @@ fn data_without_its_end_is_told_as_that_and_read_up_to_there() {
 }
 
 #[test]
-fn a_last_chunk_without_its_end_is_told_as_the_last() {
+fn a_truncated_last_chunk_is_reported_as_a_lost_end() {
     for compression in [
         &["--compression", "lz4", "--chunk-length-in-kb", "4"][..],
         &["--compression", "none", "--chunk-length-in-kb", "4"],
@@ -88,7 +88,7 @@ fn a_last_chunk_without_its_end_is_told_as_the_last() {
 
 /// The file has one chunk. It loses the end of its checksum, more, or everything.
 #[test]
-fn an_only_chunk_without_its_end_is_told_as_a_lost_end() {
+fn a_truncated_only_chunk_is_reported_as_a_lost_end() {
     let whole = said(&["sstable", "dump", &written_by_cassandra("kv_one")]);
     let copy = copied("kv_one");
     let path = copy.path().to_str().unwrap();
@@ -140,7 +140,7 @@ fn dumped_all(path: &str, whole: &str) -> (usize, String) {
 }
 
 #[test]
-fn a_lost_filter_is_passed_over_aloud() {
+fn a_missing_filter_is_skipped_with_a_message() {
     let copy = copied("wide_range_tombstones");
     let path = copy.path().to_str().unwrap();
     let filter = copy.path().join("da-1-bti-Filter.db");
@@ -170,7 +170,7 @@ fn a_lost_filter_is_passed_over_aloud() {
 }
 
 #[test]
-fn a_lost_index_is_passed_over_aloud_where_everything_is_read() {
+fn a_full_dump_reports_a_missing_index_and_prints_all_rows() {
     for (case, prefix, components) in [
         ("da", "da-1-bti", &["Partitions.db", "Rows.db", "TOC.txt", "Digest.crc32"][..]),
         ("nb", "nb-1-big", &["Index.db", "Summary.db", "TOC.txt"]),
@@ -210,7 +210,7 @@ fn a_lost_index_is_passed_over_aloud_where_everything_is_read() {
 }
 
 #[test]
-fn what_is_needed_is_not_passed_over() {
+fn a_dump_fails_without_a_required_component() {
     for component in ["Data.db", "Statistics.db", "CompressionInfo.db"] {
         let copy = copied("wide_range_tombstones");
         fs::remove_file(copy.path().join(format!("da-1-bti-{component}"))).unwrap();
@@ -226,7 +226,7 @@ fn what_is_needed_is_not_passed_over() {
 }
 
 #[test]
-fn one_without_its_end_keeps_no_other_from_being_printed() {
+fn a_truncated_sstable_does_not_stop_the_dump_of_others() {
     let table = many_chunks(&["--compression", "lz4", "--chunk-length-in-kb", "4"]);
     let other = written_by_cassandra("kv_one");
     let path = table.path().to_str().unwrap();
@@ -270,7 +270,7 @@ fn rows_that_nothing_checks_are_printed_and_no_success() {
 
 /// The error that ends a dump early is reported even if the end of the file is missing too.
 #[test]
-fn a_wrong_chunk_before_a_lost_end_is_told_too() {
+fn a_dump_reports_a_wrong_chunk_and_a_lost_end() {
     for compression in [
         &["--compression", "lz4", "--chunk-length-in-kb", "4"][..],
         &["--compression", "none", "--chunk-length-in-kb", "4"],
@@ -293,7 +293,7 @@ fn a_wrong_chunk_before_a_lost_end_is_told_too() {
 }
 
 #[test]
-fn statistics_are_told_also_if_the_data_is_lost() {
+fn statistics_are_printed_without_the_data_file() {
     for component in ["Data.db", "Partitions.db", "CompressionInfo.db"] {
         let copy = copied("wide_range_tombstones");
         let path = copy.path().to_str().unwrap();

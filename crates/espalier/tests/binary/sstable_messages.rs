@@ -60,7 +60,7 @@ fn a_wrong_slice_is_named_and_nothing_else() {
 }
 
 #[test]
-fn who_asks_for_a_name_that_no_file_has_is_told_of_the_schema() {
+fn an_unknown_column_in_a_slice_suggests_the_schema_flag() {
     let directory = tempfile::tempdir().unwrap();
     let schema = directory.path().join("schema.cql");
     let schema = schema.to_str().unwrap();
@@ -75,7 +75,7 @@ fn who_asks_for_a_name_that_no_file_has_is_told_of_the_schema() {
 }
 
 #[test]
-fn a_wrong_key_or_slice_is_told_once_of_all_sstables() {
+fn a_wrong_key_or_slice_is_reported_once_for_all_sstables() {
     let directory = tempfile::tempdir().unwrap();
     for name in ["a", "b", "c"] {
         copy_to("kv_one", &directory.path().join(name));
@@ -160,7 +160,7 @@ fn a_verification_counts_in_words() {
 /// `verify` compares Statistics.db with the data. In this test, Statistics.db comes from an SSTable
 /// with more rows of the partition.
 #[test]
-fn what_statistics_say_otherwise_is_told_in_words() {
+fn verification_describes_statistics_that_differ_from_the_data() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (schema, rows) = (path("schema.cql"), path("rows.jsonl"));
@@ -189,7 +189,7 @@ fn what_statistics_say_otherwise_is_told_in_words() {
 }
 
 #[test]
-fn what_could_not_be_verified_is_not_called_damaged() {
+fn an_sstable_that_was_not_verified_is_not_called_damaged() {
     let directory = tempfile::tempdir().unwrap();
     for name in ["damaged", "lost", "sound"] {
         copy_to("kv_one", &directory.path().join(name));
@@ -221,7 +221,7 @@ fn collections_as_cqlsh_copies_them_come_with_a_hint() {
 }
 
 #[test]
-fn what_a_dump_prints_of_a_duration_of_zero_is_read() {
+fn a_dumped_duration_of_zero_is_read_back() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (schema, rows, written) = (path("schema.cql"), path("rows.jsonl"), path("out"));

@@ -43,7 +43,7 @@ fn statistics_for_people_have_the_columns_with_their_names() {
 
 /// Deletions of rows and ranges have no cells, so there may be more deletions than cells.
 #[test]
-fn what_can_be_dropped_is_no_part_of_the_cells() {
+fn droppable_deletions_are_shown_for_each_cell_not_in_percent() {
     let line_of = |case: &str, name: &str| {
         let text = said(&["sstable", "stats", &written_by_cassandra(case), "--gc-grace", "0"]);
         let line = text.lines().find(|line| line.trim_start().starts_with(name));

@@ -29,7 +29,7 @@ fn one_flipped_bit_is_found() {
 
 /// A missing TOC.txt may be lost, or not yet written.
 #[test]
-fn what_has_no_table_of_contents_is_passed_over_aloud() {
+fn an_sstable_without_toc_is_skipped_with_a_message() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     for entry in fs::read_dir(written_by_cassandra("ttls")).unwrap() {
@@ -58,7 +58,7 @@ fn what_has_no_table_of_contents_is_passed_over_aloud() {
 
 /// A snapshot may have been copied without TOC.txt, or the file may be lost.
 #[test]
-fn what_lost_its_table_of_contents_is_read_if_it_is_named() {
+fn an_sstable_without_toc_is_read_if_it_is_named() {
     let whole = copied("wide_range_tombstones");
     let lost = copied("wide_range_tombstones");
     let name = |directory: &tempfile::TempDir| {
@@ -125,7 +125,7 @@ fn a_directory_that_cannot_be_read_keeps_nothing_else_from_being_looked_at() {
 /// A fault that `verify` finds in two ways is reported once, and at most one line reports a missing
 /// file.
 #[test]
-fn findings_are_told_once_and_not_all() {
+fn verification_reports_each_fault_once() {
     let all: Vec<_> = fs::read_dir(written_by_cassandra("ttls")).unwrap().collect();
     for entry in all {
         let name = entry.unwrap().file_name();
@@ -161,7 +161,7 @@ fn findings_are_told_once_and_not_all() {
 }
 
 #[test]
-fn one_that_is_damaged_keeps_no_other_from_being_looked_at() {
+fn a_damaged_sstable_does_not_stop_work_on_others() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().to_str().unwrap();
     for entry in fs::read_dir(written_by_cassandra("ttls")).unwrap() {
@@ -190,7 +190,7 @@ fn one_that_is_damaged_keeps_no_other_from_being_looked_at() {
 }
 
 #[test]
-fn what_is_no_sstable_is_told() {
+fn paths_without_an_sstable_are_errors() {
     let directory = tempfile::tempdir().unwrap();
     let empty = directory.path().to_str().unwrap();
     let (code, _, complaint) = output(&["sstable", "verify", empty]);
@@ -250,7 +250,7 @@ fn a_damaged_number_of_partitions_costs_no_memory() {
 }
 
 #[test]
-fn a_table_that_the_schema_does_not_have_is_told() {
+fn a_table_missing_from_the_schema_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let schema = directory.path().join("schema.cql");
     fs::write(&schema, "CREATE TABLE ks.t (k int PRIMARY KEY, v int);").unwrap();
@@ -280,7 +280,7 @@ fn three() -> (tempfile::TempDir, String) {
 }
 
 #[test]
-fn commands_do_their_work_also_if_nobody_reads_what_they_say() {
+fn commands_finish_if_their_output_is_not_read() {
     let (directory, path) = three();
     let unheard = |arguments: &[&str]| {
         let mut command = espalier(arguments);
@@ -388,7 +388,7 @@ fn how_often_checksums_are_looked_at_is_no_option_of_a_compressor() {
 }
 
 #[test]
-fn a_schema_beside_files_that_cannot_be_read_is_told_once() {
+fn an_unreadable_schema_beside_sstables_is_reported_once() {
     let copy = copied("kv_one");
     for entry in fs::read_dir(written_by_cassandra("kv_one")).unwrap() {
         let entry = entry.unwrap();

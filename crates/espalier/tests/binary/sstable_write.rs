@@ -85,7 +85,7 @@ fn reports_of(rows: &str) -> (String, String) {
 }
 
 #[test]
-fn merged_rows_are_told_and_counted_as_a_verification_does() {
+fn written_and_merged_rows_are_counted_as_in_a_verification() {
     let row = |at: u64| format!("{{\"id\": 1, \"at\": {at}, \"v\": \"x\"}}\n");
     let (written, verified) = reports_of(&(row(1) + &row(2)));
     assert!(written.starts_with("2 rows in 1 partitions, "), "{written}");
@@ -144,7 +144,7 @@ fn a_quoted_field_of_nothing_is_an_empty_text_and_no_number() {
 }
 
 #[test]
-fn nothing_expires_earlier_than_it_was_told_to() {
+fn an_expiry_that_a_version_cannot_store_is_refused() {
     let rows = r#"{"id": 1, "at": 1, "v": "x", "$ttl": 630720000}"#;
     let written = Written::new("rows.jsonl", rows, &[]);
     let expiry = written.rows()[0]["live"]["ldt"].as_u64().unwrap();
@@ -185,7 +185,7 @@ fn rows_that_do_not_fit_in_memory_are_sorted_all_the_same() {
 
 /// Rows without timestamps are INSERTs one after the other, whether they are adjacent or not.
 #[test]
-fn a_later_row_of_one_key_replaces_what_it_names() {
+fn a_later_row_of_one_key_replaces_its_named_columns() {
     let json = r#"
 {"id": 1, "at": 1, "v": "z", "d": 2.5, "p": {"a": 1, "b": "q"}, "s": "t"}
 {"id": 1, "at": 1, "l": [9, 8, 7], "tags": ["a"], "m": {"1": "x", "2": "y"}}

@@ -85,7 +85,7 @@ fn a_data_directory_elsewhere_has_one_node_too() {
 }
 
 #[test]
-fn a_taken_port_is_told_before_anything_is_opened() {
+fn a_taken_port_is_reported_before_the_data_is_opened() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port().to_string();
     let directory = tempfile::tempdir().unwrap();

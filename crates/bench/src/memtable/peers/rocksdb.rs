@@ -121,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_that_is_not_there_is_told() {
+    fn a_missing_db_bench_is_an_error_that_names_its_path() {
         let (nowhere, directory) = (Path::new("/nowhere/db_bench"), Path::new("/nowhere"));
         let error = run(nowhere, directory, 1, 1).err().unwrap().to_string();
         assert!(error.starts_with("db_bench: /nowhere/db_bench: "), "{error}");

@@ -124,7 +124,7 @@ fn memory_is_split_unless_a_part_is_given() {
 }
 
 #[test]
-fn unknown_keys_are_told_with_the_closest_one() {
+fn unknown_keys_are_reported_with_the_closest_key() {
     assert_eq!(
         refused("# first\ncommit_log_sync: batch\n"),
         "node.yaml:2: there is no setting \"commit_log_sync\"; did you mean commitlog_sync?"
@@ -186,7 +186,7 @@ fn the_version_of_new_files_has_the_names_of_both_families() {
 }
 
 #[test]
-fn what_does_not_exist_here_is_refused() {
+fn unsupported_settings_are_refused() {
     assert_eq!(
         refused("client_encryption_options:\n  priority_string: SECURE128\n"),
         "node.yaml:2: client_encryption_options.priority_string is not supported here: give \
@@ -252,7 +252,7 @@ fn passwords_of_settings_are_not_shown() {
 }
 
 #[test]
-fn bad_values_say_what_would_be_right() {
+fn errors_for_bad_values_name_the_expected_form() {
     assert_eq!(
         refused("commitlog_segment_size: 32\n"),
         "node.yaml:1: commitlog_segment_size: 32: expected a size: a whole number with the unit B, \
