@@ -86,7 +86,7 @@ def test_tls_of_the_admin_api(node, tmp_path):
     assert "needs --ca-file" in nodetool("--node", address)[1]
 
 
-def test_a_client_before_its_login_has_ten_seconds_whatever_it_does(start_node):
+def test_clients_that_do_not_log_in_are_closed_within_ten_seconds(start_node):
     """A client that sends requests and never reads is closed after 16 messages. A client that sends
     a byte a second, or nothing, is closed after ten seconds."""
     ours = start_node("admin_access", settings=SETTINGS)

@@ -181,7 +181,7 @@ def test_cve_2025_23015_modify_on_all_keyspaces_does_not_reach_system_tables(cli
         clients.root.execute(f"GRANT MODIFY ON system_auth.roles TO {name}")
 
 
-def test_cve_2025_24860_nobody_widens_their_own_access(clients, role):
+def test_cve_2025_24860_roles_cannot_widen_their_own_access(clients, role):
     session, name = role
     clients.root.execute(f"GRANT ALTER ON ALL ROLES TO {name}")
     for access in ("TO ALL DATACENTERS", "TO DATACENTERS {'datacenter1'}", "FROM ALL CIDRS"):
@@ -213,7 +213,7 @@ def test_cve_2026_32588_role_statements_are_no_denial_of_service(clients, role):
     assert time.monotonic() - began < 5
 
 
-def test_create_if_not_exists_on_what_exists_grants_nothing(clients, role):
+def test_create_if_not_exists_on_existing_objects_grants_nothing(clients, role):
     session, name = role
     clients.root.execute(f"GRANT CREATE ON ALL KEYSPACES TO {name}")
     clients.root.execute(f"GRANT CREATE ON ALL ROLES TO {name}")
@@ -255,7 +255,7 @@ def test_system_auth_is_not_dropped(clients):
         refused(clients.root, statement, "Cannot DROP <")
 
 
-def test_creators_may_do_what_they_like_until_they_drop_it(clients, role):
+def test_permissions_of_a_creator_end_with_the_table(clients, role):
     session, name = role
     clients.root.execute(f"GRANT CREATE ON KEYSPACE k TO {name}")
     session.execute("CREATE TABLE k.made (k int PRIMARY KEY)")

@@ -108,7 +108,7 @@ def insert_at_once(wire, table, count, length):
     return insert, answers
 
 
-def test_overload_is_said(slow_node):
+def test_requests_above_the_memory_limit_get_overloaded(slow_node):
     """With more request data in flight than allowed, the node answers the requests above
     the limit with OVERLOADED, and serves the others."""
     with Wire(slow_node) as wire:

@@ -75,13 +75,13 @@ def answered(monkeypatch, reads=1, change=None, seed=1):
 
 
 @pytest.mark.parametrize("reads", (1, 3, GROUP))
-def test_what_is_right(monkeypatch, reads):
+def test_right_answers_are_counted(monkeypatch, reads):
     for seed in range(5):
         right, wrong, _, _ = answered(monkeypatch, reads, seed=seed)
         assert (right, wrong) == (BLOCK, [])
 
 
-def test_what_is_sent(monkeypatch):
+def test_inserts_are_sent_in_order_with_their_values(monkeypatch):
     _, _, sent, rows = answered(monkeypatch)
     at, writes = 0, []
     while at < len(sent):
@@ -144,7 +144,7 @@ def an_unknown_stream(answers):
         (an_unknown_stream, f"request {BLOCK + A_WRITE} was answered with opcode 8"),
     ),
 )
-def test_what_is_wrong(monkeypatch, change, said):
+def test_a_wrong_answer_is_reported(monkeypatch, change, said):
     right, wrong, _, _ = answered(monkeypatch, change=change)
     assert right == BLOCK - 1
     assert len(wrong) == 1 and wrong[0].startswith(said), wrong

@@ -18,7 +18,7 @@ def must(wire, statement):
     assert answer.code is None, f"{statement}: {answer.message}"
 
 
-def test_we_import_what_cassandra_wrote(node, cassandra, tmp_path):
+def test_compact_tables_of_cassandra_are_imported(node, cassandra, tmp_path):
     keyspace, tables = "compact", shapes.compact_shapes(random.Random(SEED))
     schema = [
         f"CREATE KEYSPACE {keyspace} WITH replication = {{'class': 'SimpleStrategy', "

@@ -332,7 +332,7 @@ def test_cassandra_undoes_a_compaction_that_was_killed(node_here, oracle):
     assert left_by_cassandra(oracle, table) == {"da-1-bti", "da-2-bti"}
 
 
-def test_cassandra_removes_what_a_compaction_has_replaced(node_here, oracle):
+def test_cassandra_removes_the_inputs_of_a_finished_compaction(node_here, oracle):
     ours = node_here("ours")
     table = prepared_for_a_crash(ours)
     # These directories block the marks of garbage, so that the node cannot delete the inputs.

@@ -208,7 +208,7 @@ def test_point_reads(session, model, draw):
     assert [list(answer.result_or_exc) for answer in answers] == [[row] for row in wanted]
 
 
-def test_point_reads_of_what_is_not_there(session, model, draw):
+def test_point_reads_of_absent_keys(session, model, draw):
     query = session.prepare(
         f"SELECT * FROM flights WHERE {WHERE_KEY} AND day = ? AND time_hour = ? AND flight = ?"
     )

@@ -100,7 +100,7 @@ def test_an_unknown_kind_is_refused(node):
         assert 'Memtable configuration "x" not found.' in str(refused.value)
 
 
-def test_a_kind_that_has_gone_from_the_settings_gives_way_to_the_default(node):
+def test_a_table_with_a_removed_memtable_kind_uses_the_default(node):
     running = node(settings=SETTINGS)
     session = running.connect()
     create(session)

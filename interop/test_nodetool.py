@@ -381,7 +381,7 @@ def running(node):
     return [task["task_type"] for task in get(node, "/compaction_manager/compactions")]
 
 
-def test_a_limit_is_taken_by_what_runs(slow):
+def test_a_running_compaction_takes_a_new_limit(slow):
     nodetool(slow, "setcompactionthroughput", "1")
     began = time.monotonic()
     asked = Asked(slow, "upgradesstables", "-a", "ks", "t")

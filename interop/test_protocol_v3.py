@@ -115,7 +115,7 @@ def test_new_types_go_by_the_names_of_their_classes(node):
         )
 
 
-def test_prepared_statements_do_not_tell_the_partition_key(node):
+def test_prepared_metadata_of_version_3_has_no_partition_key(node):
     text = "SELECT c FROM a.p WHERE a = ? AND b = ?"
     tail = string("a") + string("p") + string("a") + b"\0\x09" + string("b") + b"\0\x09"
     for version, indices in ((3, b""), (4, struct.pack(">iHH", 2, 0, 1))):

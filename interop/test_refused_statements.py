@@ -246,7 +246,7 @@ def test_a_timestamp_has_bounds(wire):
         "BEGIN BATCH INSERT INTO {} (k) VALUES (1); APPLY BATCH",
     ],
 )
-def test_what_is_not_there_is_named(wire, statement):
+def test_missing_tables_and_keyspaces_are_named(wire, statement):
     assert both(wire, statement.format("a.nope")) == (INVALID, "table nope does not exist")
     assert both(wire, statement.format('a."No pe"')) == (INVALID, "table No pe does not exist")
     assert both(wire, statement.format("nope.t")) == (INVALID, "keyspace nope does not exist")

@@ -103,7 +103,7 @@ def test_overwritten_and_deleted_rows_are_not_shown(series):
     assert list(session.execute(rows)) == []
 
 
-def test_what_is_bypassed_or_not_cached_leaves_no_row(series):
+def test_bypassing_reads_and_uncached_tables_insert_no_row(series):
     ours, session = series
     counted = Counted(ours)
     list(session.execute("SELECT * FROM ks.events WHERE source = 1 BYPASS CACHE"))
@@ -149,7 +149,7 @@ def explained(node, key, table="events"):
     return json.loads(text)
 
 
-def test_what_is_known_of_a_partition_is_explained(series):
+def test_the_cached_ranges_of_a_partition_are_explained(series):
     ours, session = series
     assert explained(ours, "1")["state"] == "unknown"
     heads(session)

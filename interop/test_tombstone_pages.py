@@ -65,7 +65,7 @@ def test_without_a_limit_the_first_page_has_a_row(node):
     assert session.execute("SELECT * FROM ks.wide LIMIT 1 BYPASS CACHE").one().c == ROWS - 3
 
 
-def test_what_is_not_paged_is_read_in_chunks_and_nothing_is_lost(node):
+def test_unpaged_reads_among_tombstones_return_all_rows(node):
     """Statements without pages read chunks of ten dead rows, because a chunk pins its sources."""
     ours = node("ours", settings={"query_tombstone_page_limit": 1})
     session = ours.connect()

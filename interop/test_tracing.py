@@ -99,7 +99,7 @@ def test_nothing_is_traced_unasked(running, session):
     assert running.metrics()["espalier_traces_written"] == written
 
 
-def test_prepared_statements_tell_their_values(session):
+def test_traces_of_prepared_statements_show_their_values(session):
     insert = session.prepare("INSERT INTO t.small (p, c, v) VALUES (?, ?, ?)")
     _, trace = traced(session, insert, (7, 8, "it's"))
     assert trace.request_type == "Execute CQL3 prepared query"
@@ -215,7 +215,7 @@ def test_index_pages_miss_and_then_hit(node, version):
     assert skipped > 20
 
 
-def test_rows_index_pages_are_told(node):
+def test_traces_show_pages_of_the_row_index(node):
     running = node(settings={"column_index_size": "1KiB"})
     session = running.connect()
     session.execute(KEYSPACE)
@@ -357,7 +357,7 @@ def test_errors_are_traced_too(session):
     )
 
 
-def test_a_trace_that_is_too_long_says_so(session):
+def test_a_trace_that_is_too_long_reports_the_cut(session):
     insert = session.prepare("INSERT INTO t.small (p, c, v) VALUES (?, ?, ?)")
     batch = BatchStatement(BatchType.UNLOGGED)
     for key in range(3000):

@@ -245,7 +245,7 @@ def shard_of(wire, key):
     return found[0]
 
 
-def test_a_write_does_not_outlive_what_its_transaction_read(node):
+def test_a_transaction_and_the_value_it_read_survive_a_kill_together(node):
     """A transaction copies a value to another shard, whose log becomes durable before the log of
     the value's own shard. The node is killed as soon as the transaction is acknowledged."""
     window_s = 0.8
