@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_counts_its_own() {
+    fn a_thread_counts_only_its_own_allocations() {
         let allocator = Counted::new(System, prepare);
         let layout = Layout::from_size_align(64, 8).unwrap();
         let once = || {

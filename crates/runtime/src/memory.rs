@@ -73,14 +73,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn we_use_less_than_there_is() {
+    fn resident_memory_is_less_than_the_total() {
         let (resident, total) = (resident_bytes(), total_bytes());
         assert!(resident > 100_000, "{resident}");
         assert!(resident < total && total <= machine_bytes());
     }
 
     #[test]
-    fn the_smallest_limit_of_all_ancestors_counts() {
+    fn the_smallest_cgroup_limit_of_all_ancestors_counts() {
         let mount = tempfile::tempdir().unwrap();
         let write = |path: &str, content: &str| {
             let path = mount.path().join(path);

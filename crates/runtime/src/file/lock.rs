@@ -64,7 +64,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn one_holder_at_a_time() {
+    fn a_directory_lock_has_one_holder_at_a_time() {
         let directory = tempfile::tempdir().unwrap();
         let held = DirectoryLock::acquire(directory.path(), "lock").unwrap();
         let refused = DirectoryLock::acquire(directory.path(), "lock").unwrap_err();

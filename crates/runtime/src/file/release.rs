@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_one_to_have_it_open_shortens_it() {
+    fn the_last_user_of_a_removed_file_truncates_it() {
         let (_directory, path) = large_file();
         let descriptor = OwnedFd::from(File::open(&path).unwrap());
         std::fs::remove_file(&path).unwrap();

@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn more_are_filled_where_more_are_used() {
+    fn more_pages_are_filled_in_regions_of_more_use() {
         let area = area();
         area.take(bytes_of(0..6));
         assert_eq!(tend(&area), [6]);
@@ -294,7 +294,7 @@ mod tests {
     }
 
     #[test]
-    fn not_more_than_an_eighth_is_spare() {
+    fn spare_pages_are_limited_to_an_eighth() {
         let area = area();
         area.take(bytes_of(4 * PAGES..8 * PAGES));
         assert_eq!(tend(&area), [0, 1, 2, 3]);

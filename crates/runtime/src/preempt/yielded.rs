@@ -105,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn one_entry_of_each_in_the_order_of_the_first() {
+    fn a_yielded_task_has_one_entry_in_order_of_its_first_yield() {
         let [first, second] = [(); 2].map(|()| Waker::from(Arc::new(Nobody)));
         let mut yielded = YieldedTasks::default();
         yielded.push(first.clone(), 10);
@@ -126,7 +126,7 @@ mod tests {
     }
 
     #[test]
-    fn a_waker_whose_clones_are_others_is_listed_again() {
+    fn a_waker_with_unequal_clones_can_be_pushed_again() {
         let owned = Waker::from(Arc::new(Nobody));
         let borrowed = on_the_stack(&owned);
         let mut yielded = YieldedTasks::default();

@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn waiters_that_leave_behind_another_take_no_memory() {
+    fn waiters_that_leave_the_queue_free_their_entries() {
         let mut queue = WaitQueue::default();
         let first = queue.enqueue(1, Waker::noop().clone());
         for round in 0..1_000 {

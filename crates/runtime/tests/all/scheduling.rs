@@ -253,7 +253,7 @@ fn groups_are_reported() {
 
 /// A panic, a cancellation and the end of the loop are the same in each group.
 #[test]
-fn tasks_of_groups_end_as_others_do() {
+fn tasks_of_groups_end_by_cancellation_panic_or_end_of_loop() {
     struct Dropped(Rc<Cell<usize>>);
     impl Drop for Dropped {
         fn drop(&mut self) {

@@ -142,7 +142,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn deeper_is_earlier_then_the_byte_decides() {
+    fn positions_order_by_depth_and_then_by_byte() {
         for direction in [Direction::Forward, Direction::Reverse] {
             let at = |depth, byte| Position::new(direction, depth, byte);
             assert!(at(3, 9) < at(2, 0));

@@ -79,7 +79,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn contents_are_met_of_the_keys_that_have_one(
+        fn look_ahead_finds_the_contents_of_present_keys(
             keys in prop::collection::btree_map(prop::collection::vec(0u8..60, 0..12), any::<u32>(), 0..400),
             others in prop::collection::vec(prop::collection::vec(0u8..60, 0..12), 0..LOOK_AHEAD_KEYS),
             from in 0usize..400,
@@ -103,7 +103,7 @@ mod tests {
     }
 
     #[test]
-    fn more_keys_than_are_looked_at_and_longer_ones_do_no_harm() {
+    fn look_ahead_ignores_excess_and_overlong_keys() {
         let mut trie = InMemoryTrie::new();
         let long = vec![7; 26 * 2 * MAX_STEPS];
         trie.put(&long, 1).unwrap();

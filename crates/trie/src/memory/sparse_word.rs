@@ -126,7 +126,7 @@ mod tests {
         })]
 
         #[test]
-        fn finds_and_orders(set in prop::collection::hash_set(any::<u8>(), 2..=6)) {
+        fn a_sparse_word_finds_and_orders_its_bytes(set in prop::collection::hash_set(any::<u8>(), 2..=6)) {
             let bytes: Vec<u8> = set.into_iter().collect();
             let word = SparseWord::new(&bytes);
             let mut sorted = bytes.clone();

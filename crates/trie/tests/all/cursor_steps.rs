@@ -39,7 +39,7 @@ proptest! {
     #![proptest_config(crate::common::config(500))]
 
     #[test]
-    fn of_the_memory_trie(model in model(), direction in direction(), steps in steps()) {
+    fn cursors_of_a_memory_trie_agree_with_a_model(model in model(), direction in direction(), steps in steps()) {
         let trie = trie(&model);
         let naive = Naive::new(&model, direction);
         compare(Copied(trie.cursor(direction)), naive.clone(), &steps);
@@ -47,7 +47,7 @@ proptest! {
     }
 
     #[test]
-    fn of_a_branch(
+    fn cursors_of_a_branch_agree_with_a_model(
         model in model(),
         prefix in key(),
         cut in any::<prop::sample::Index>(),
@@ -68,7 +68,7 @@ proptest! {
     }
 
     #[test]
-    fn of_a_slice(
+    fn cursors_of_a_slice_agree_with_a_model(
         model in model(),
         direction in direction(),
         bounds in [bound(), bound()],
@@ -87,13 +87,13 @@ proptest! {
     }
 
     #[test]
-    fn of_a_singleton(key in key(), direction in direction(), steps in steps()) {
+    fn cursors_of_a_singleton_agree_with_a_model(key in key(), direction in direction(), steps in steps()) {
         let naive = Naive::new(&Model::from([(key.clone(), 7)]), direction);
         compare(Singleton::new(direction, &key, 7), naive, &steps);
     }
 
     #[test]
-    fn of_a_union(
+    fn cursors_of_a_union_agree_with_a_model(
         models in [model(), model()],
         direction in direction(),
         steps in steps(),
@@ -111,7 +111,7 @@ proptest! {
     }
 
     #[test]
-    fn of_a_union_of_many(
+    fn cursors_of_a_union_of_many_agree_with_a_model(
         models in prop::collection::vec(model(), 1..7),
         direction in direction(),
         steps in steps(),
@@ -125,7 +125,7 @@ proptest! {
     }
 
     #[test]
-    fn of_a_union_of_slices_and_boxes(
+    fn cursors_of_a_union_of_slice_and_box_agree_with_a_model(
         models in [model(), model()],
         direction in direction(),
         steps in steps(),

@@ -88,7 +88,7 @@ fn chains_fill_blocks_from_the_end() {
 }
 
 #[test]
-fn a_fork_leaves_the_rest_of_a_chain_where_it_is() {
+fn a_fork_does_not_move_the_rest_of_a_chain() {
     assert_dump(
         &trie(&["abcdefgh", "abcDEF"]),
         r#"

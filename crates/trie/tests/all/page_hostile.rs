@@ -75,7 +75,7 @@ fn flipped_bits_and_cut_files() {
 }
 
 #[test]
-fn noise() {
+fn random_bytes_do_not_panic() {
     let mut dice = Dice(99);
     let model = Model::from([(vec![1, 2, 3], (1, vec![0, 2])), (vec![0x40; 9], (1, vec![0, 2]))]);
     for _ in 0..300 {

@@ -106,7 +106,7 @@ fn read(reader: Reader<Content>, done: &AtomicU64, started: &AtomicUsize, seed: 
 }
 
 #[test]
-fn one_writer_and_two_readers() {
+fn two_readers_beside_a_writer_find_every_permanent_key() {
     let count = Arc::new(AtomicUsize::new(0));
     let done = AtomicU64::new(0);
     let started = AtomicUsize::new(0);

@@ -11,7 +11,7 @@ proptest! {
     #![proptest_config(crate::common::config(1500))]
 
     #[test]
-    fn slices(
+    fn slices_list_the_keys_within_their_bounds(
         model in model(),
         direction in direction(),
         left in bound(),
@@ -49,7 +49,7 @@ proptest! {
     }
 
     #[test]
-    fn seeks(
+    fn seeks_skip_the_keys_before_their_target(
         model in model(),
         direction in direction(),
         left in bound(),

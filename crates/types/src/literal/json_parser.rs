@@ -276,7 +276,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn values() {
+    fn a_nested_json_document_is_parsed() {
         let parsed =
             parse_json(" {\"a\": [1, -2.50e+3, \"\\u00e9\\ud83d\\ude00\\n\"], \"b\":null} ");
         let array = Json::Array(vec![
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn refused() {
+    fn malformed_json_is_refused() {
         for text in [
             "",
             "[",

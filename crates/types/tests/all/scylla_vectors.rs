@@ -26,7 +26,7 @@ fn fixture(name: &str) -> Option<Vec<u8>> {
 }
 
 #[test]
-fn values() {
+fn byte_comparable_forms_agree_with_the_fixture() {
     let Some(file) = fixture("byte_comparable_types.csv") else { return };
     let text = String::from_utf8(file).unwrap();
     let mut section = None;
