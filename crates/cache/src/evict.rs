@@ -249,7 +249,7 @@ mod tests {
     /// Headers used once cannot be evicted before their rows. If the rows were used again, the hand
     /// must not look only for these headers.
     #[test]
-    fn headers_take_after_their_rows() {
+    fn headers_used_once_are_evicted_with_rows_used_again() {
         let budget = MemtableBudget::new(1 << 20, 1 << 20);
         let cache = RowCache::new(1 << 20, PageCache::new(0), 1 << 20, budget);
         let live = DeletionTime::LIVE;

@@ -36,7 +36,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn segments_between_are_taken_to_their_very_end() {
+    fn intervals_cover_whole_segments_between_two_positions() {
         let at = |segment, offset| LogPosition { segment, offset };
         let all = || [3, 5, 6, 9].into_iter();
         assert_eq!(between(all(), at(5, 40), at(5, 70)), [(at(5, 40), at(5, 70))]);

@@ -117,7 +117,7 @@ fn encode(mutation: &Mutation) -> EncodedMutation {
 
 proptest! {
     #[test]
-    fn one_row_is_encoded_as_a_mutation_of_it(key in value(), row in row(4)) {
+    fn encoding_a_row_equals_encoding_its_mutation(key in value(), row in row(4)) {
         let mut update = PartitionUpdate::new(table().id, DecoratedKey::new(key.clone()));
         update.rows = vec![row.clone()];
         let expected = encode(&Mutation { updates: vec![update] });
@@ -175,7 +175,7 @@ proptest! {
 
 /// A statement was planned before column `v` was dropped, and written after it.
 #[test]
-fn cells_without_a_name_are_discarded() {
+fn cells_of_columns_dropped_before_the_write_are_discarded() {
     let id = table().column("v").unwrap().id;
     let mut update = PartitionUpdate::new(table().id, DecoratedKey::new(Bytes::from_static(b"k")));
     let mut row = Row::empty(Clustering::new([Bytes::from_static(b"c")]));

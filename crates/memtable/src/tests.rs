@@ -54,7 +54,7 @@ fn write_value(
 /// The readers overlap, so that there is always one. Overwritten contents count only as long as a
 /// reader can see them.
 #[test]
-fn memory_is_counted_as_it_is_freed_also_while_there_are_always_readers() {
+fn memory_is_counted_as_it_is_freed_beside_overlapping_readers() {
     for structure in [Structure::Trie, Structure::SkipList] {
         let table = Arc::new(table());
         let budget = MemtableBudget::new(1 << 30, 1 << 30);

@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn of_one_id_kinds_decide() {
+    fn the_kinds_of_shards_with_one_id_decide_their_merge() {
         let one = |shard, kind| context(&[(shard, kind)]);
         for (left, right, expected) in [
             ((shard(1, 2, 20), Global), (shard(1, 1, 99), Global), (shard(1, 2, 20), Global)),

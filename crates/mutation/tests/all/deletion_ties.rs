@@ -134,7 +134,7 @@ fn merged(
 }
 
 #[test]
-fn an_equal_partition_deletion_leaves_columns_of_the_static_row_and_no_range() {
+fn an_equal_partition_deletion_keeps_static_columns_and_no_range() {
     for (inner, outer, expected) in CASES {
         let static_row = || Some(overwritten("s", Clustering::empty(), inner, 9));
         let none = DeletionTime::LIVE;

@@ -228,7 +228,7 @@ fn read(
 }
 
 #[test]
-fn one_range_deletion_over_many_rows() {
+fn leaps_skip_rows_under_one_range_deletion() {
     let table = table();
     for direction in [Direction::Forward, Direction::Reverse] {
         for is_visible_only in [false, true] {

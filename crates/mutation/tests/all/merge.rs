@@ -125,7 +125,7 @@ fn collect(
 
 proptest! {
     #[test]
-    fn spread_over_sources(writes in prop::collection::vec((writes(), 0..3usize), 0..30)) {
+    fn writes_spread_over_sources_merge_to_the_model(writes in prop::collection::vec((writes(), 0..3usize), 0..30)) {
         let table = table();
         let mut whole = Model::default();
         let mut parts: Vec<Model> = (0..3).map(|_| Model::default()).collect();
@@ -154,7 +154,7 @@ proptest! {
 }
 
 #[test]
-fn equal_timestamps() {
+fn kind_expiry_and_value_decide_between_equal_timestamps() {
     let table = table();
     let id = table.regular_columns()[0].id;
     let row = |cell: Cell| Row {

@@ -47,7 +47,7 @@ fn merged(rows: &[Row], active: DeletionTime) -> Option<Row> {
 const NO_DELETION: DeletionTime = DeletionTime::LIVE;
 
 #[test]
-fn it_deletes_as_long_as_the_liveness_is_not_newer() {
+fn a_shadowable_deletion_holds_until_a_newer_liveness() {
     let deletion = row(NONE, NONE, 10, NONE);
     for (rows, expected) in [
         (vec![deletion.clone(), row(10, NONE, NONE, 8)], deletion.clone()),
@@ -67,7 +67,7 @@ fn a_newer_liveness_revives_cells_under_a_shadowable_deletion() {
 }
 
 #[test]
-fn an_ordinary_deletion_covers_it_and_stays_when_it_is_void() {
+fn an_ordinary_deletion_covers_or_outlives_a_shadowable_one() {
     let rows = [row(NONE, 10, NONE, NONE), row(NONE, NONE, 10, NONE)];
     assert_eq!(merged(&rows, NO_DELETION).unwrap(), row(NONE, 10, NONE, NONE));
     let rows = [row(NONE, 4, 10, NONE), row(11, NONE, NONE, NONE), row(NONE, NONE, NONE, 4)];
