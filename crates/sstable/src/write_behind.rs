@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn where_no_room_can_be_taken_ahead_it_is_written_all_the_same() {
+    fn a_failed_preallocation_does_not_fail_the_write() {
         block_on(async {
             for nth in 0..3 {
                 let file_system = FileSystem::simulated(nth);

@@ -153,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_copy_that_cannot_be_synced_nothing_is_left() {
+    fn a_copy_that_cannot_be_synced_leaves_no_files() {
         block_on(async {
             // The copy syncs TOC.txt once, and Data.db three times: twice before its end and once
             // at its end.

@@ -127,7 +127,7 @@ mod tests {
     }
 
     #[test]
-    fn pages_that_come_back_are_known_and_hot_ones_are_not_overwritten_by_cold_ones() {
+    fn cold_pages_do_not_replace_the_frequencies_of_hot_pages() {
         let mut remembered = Remembered::new(2000);
         let key = |page| PageKey { file: 3, page };
         let frequency = |count| Frequency { count, tick: 1 };

@@ -79,7 +79,7 @@ mod tests {
     }
 
     #[test]
-    fn without_checksums_nothing_follows_the_parts() {
+    fn scylla_metadata_without_checksums_round_trips() {
         let file = FileName::new(Path::new("Scylla.db"));
         let metadata = ScyllaMetadata { checksums: Vec::new(), ..metadata() };
         assert_eq!(ScyllaMetadata::read(&file, &metadata.to_bytes()).unwrap(), metadata);

@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn of_each_file_the_first_problems_are_shown_each_once() {
+    fn a_report_shows_the_first_problems_of_each_file_once() {
         let (data, rows) =
             (FileName::new(Path::new("a-Data.db")), FileName::new(Path::new("a-Rows.db")));
         let mut report = VerifyReport::default();

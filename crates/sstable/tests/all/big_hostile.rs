@@ -156,7 +156,7 @@ fn random_changes() {
 }
 
 #[test]
-fn noise() {
+fn random_index_and_summary_bytes_do_not_panic() {
     let mut dice = Dice(0xFEDC_BA98_7654_3210);
     let name = FileName::new(Path::new("Summary.db"));
     for fixture in own_fixtures() {

@@ -140,7 +140,7 @@ proptest! {
 }
 
 #[test]
-fn one_key() {
+fn an_index_of_one_key_finds_its_position() {
     let written = write(&[(5, b"only".to_vec())]);
     let index = open(&written.file);
     assert_eq!(index.footer().root, 0);

@@ -142,7 +142,7 @@ fn cut_off() {
 }
 
 #[test]
-fn extended() {
+fn extended_components_are_refused_or_read_the_same() {
     each(|name, files, original, random| {
         for (component, content) in &files.components {
             for length in [1, 4, 8, 4096] {
@@ -173,7 +173,7 @@ fn extended() {
 }
 
 #[test]
-fn missing() {
+fn missing_components_are_reported() {
     each(|name, files, _, _| {
         for component in files.components.keys() {
             let file_system = block_on(async {

@@ -271,7 +271,7 @@ fn many_partitions_without_rows() {
 }
 
 #[test]
-fn one_large_partition() {
+fn a_large_partition_of_scylladb_has_all_rows() {
     let folder = "large_partition/try1/data-1c6ace40fad111e7b9cf000000000002";
     let mut clusterings = Vec::new();
     for number in 0..20 {

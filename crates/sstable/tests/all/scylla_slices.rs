@@ -85,7 +85,7 @@ fn ints(unfiltereds: &[Unfiltered]) -> Vec<i32> {
 use BoundKind::{ExclusiveEnd, ExclusiveStart, InclusiveEnd, InclusiveStart};
 
 #[test]
-fn of_a_large_partition() {
+fn slices_of_a_large_partition_return_their_rows() {
     let folder = "large_partition/try1/data-1c6ace40fad111e7b9cf000000000002";
     for version in ["mc", "me", "mt"] {
         let Some(reader) = open(folder, &format!("{version}-3-big")) else { return };
@@ -104,7 +104,7 @@ fn of_a_large_partition() {
 }
 
 #[test]
-fn of_small_partitions() {
+fn slices_of_small_partitions_return_their_rows() {
     let folder =
         "sliced_mutation_reads/ks/sliced_mutation_reads_test-1c6ace40fad111e7b9cf000000000002";
     for version in ["mc", "md", "me", "ms", "mt"] {
@@ -126,7 +126,7 @@ fn of_small_partitions() {
 }
 
 #[test]
-fn of_two_rows() {
+fn slices_of_two_rows_return_their_rows() {
     let Some(reader) = open("3.x/uncompressed/read_two_rows_fast_forwarding", "mc-1-big") else {
         return;
     };
@@ -174,7 +174,7 @@ fn inside_of_a_range_deletion() {
 /// Each range between two keys or tokens, with each kind of end, must return exactly the keys
 /// inside.
 #[test]
-fn of_keys_and_tokens() {
+fn ranges_of_keys_and_tokens_return_their_keys() {
     let folder = "partition_skipping/ks/test_skipping_partitions-1c6ace40fad111e7b9cf000000000002";
     for version in ["mc", "md", "me", "ms", "mt"] {
         let Some(reader) = open(folder, &format!("{version}-1-big")) else { return };

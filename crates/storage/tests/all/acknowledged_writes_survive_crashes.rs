@@ -132,11 +132,11 @@ fn lives(seed: u64, sync: CommitLogSync) {
 }
 
 #[test]
-fn under_group_commit() {
+fn writes_acknowledged_under_group_commit_survive_crashes() {
     espalier_testing::seeds(60).for_each(|seed| lives(seed, CommitLogSync::default()));
 }
 
 #[test]
-fn under_batch_commit() {
+fn writes_acknowledged_under_batch_commit_survive_crashes() {
     espalier_testing::seeds(10).for_each(|seed| lives(seed, CommitLogSync::Batch));
 }

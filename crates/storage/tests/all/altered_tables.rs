@@ -108,7 +108,7 @@ fn columns_are_added_dropped_and_added_again() {
 /// As in Cassandra, cells that are newer than a drop survive flushes, compactions and restarts
 /// until the column is added again.
 #[test]
-fn cells_that_are_newer_than_a_drop_are_kept_for_the_column_that_comes_back() {
+fn cells_newer_than_a_drop_return_with_the_column() {
     for step in ["nothing", "flush", "compaction", "restart", "restart and flush"] {
         let file_system = FileSystem::simulated(1);
         run(async {

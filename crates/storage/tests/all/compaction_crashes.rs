@@ -113,7 +113,7 @@ pub fn lose_power_at_every_operation(
 }
 
 #[test]
-fn at_every_operation() {
+fn a_compaction_survives_power_loss_at_every_operation() {
     let _installed = clock().install();
     let (old, new) = lose_power_at_every_operation(fill, check, [3, 1]);
     let part = if espalier_testing::runs_all() { 1 } else { 9 };

@@ -44,7 +44,7 @@ pub async fn wait_for(database: &Node, compactions: u64, failures: u64) {
 }
 
 #[test]
-fn a_file_that_cannot_be_read_is_left_out() {
+fn auto_compaction_leaves_out_an_unreadable_file() {
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();
     run(async {

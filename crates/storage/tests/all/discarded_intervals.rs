@@ -141,7 +141,7 @@ fn a_damaged_discarded_intervals_file_is_an_error_naming_it() {
 
 /// Writes that were flushed during a replay are not replayed again.
 #[test]
-fn nothing_comes_back_of_which_a_replay_has_made_files() {
+fn writes_flushed_during_a_replay_are_not_replayed_again() {
     let _installed = clock().install();
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();
@@ -185,7 +185,7 @@ fn nothing_comes_back_of_which_a_replay_has_made_files() {
 /// A write to the log fails, but some of its records are complete. These records are replayed,
 /// unless an SSTable records them as flushed.
 #[test]
-fn nothing_comes_back_of_which_the_log_has_failed_to_write_all() {
+fn deleted_writes_of_a_torn_log_record_do_not_come_back() {
     let _installed = clock().install();
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();

@@ -154,7 +154,7 @@ fn new_table() -> TableMetadata {
 }
 
 #[test]
-fn a_new_table_has_a_directory_before_its_first_flush_and_none_once_it_is_dropped() {
+fn a_table_has_a_directory_from_its_creation_until_its_drop() {
     let file_system = FileSystem::simulated(6);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
@@ -284,7 +284,7 @@ fn each_sstable_is_imported_whole_or_not_at_all_wherever_the_power_goes() {
 /// valid only for their own table: unflushed writes of another table lie within these intervals,
 /// and are not in the files.
 #[test]
-fn writes_that_are_not_flushed_survive_an_import_from_another_table_of_the_node() {
+fn unflushed_writes_survive_an_import_from_another_table() {
     for shards in [1, 3] {
         for is_compacted in [false, true] {
             let file_system = FileSystem::simulated(shards as u64);

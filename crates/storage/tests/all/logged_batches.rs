@@ -38,7 +38,7 @@ fn batch_of(
 }
 
 #[test]
-fn all_or_nothing_over_shards_and_crashes() {
+fn a_batch_is_atomic_over_shards_and_crashes() {
     let mut file_system = FileSystem::simulated(1);
     on_shards(3, &file_system, configuration(), |database| async move {
         create(&database, vec![narrow_table()]).await;

@@ -115,6 +115,6 @@ fn lives(seed: u64) {
 }
 
 #[test]
-fn on_any_number_of_shards() {
+fn writes_survive_crashes_on_any_number_of_shards() {
     espalier_testing::seeds(15).for_each(lives);
 }

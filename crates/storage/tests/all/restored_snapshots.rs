@@ -107,7 +107,7 @@ fn nothing_changes_where_a_snapshot_is_not_there_or_not_whole() {
 }
 
 #[test]
-fn every_shard_has_its_part() {
+fn a_restore_on_several_shards_returns_all_rows() {
     let file_system = FileSystem::simulated(4);
     on_shards(3, &file_system, configuration(), |database| async move {
         create(&database, vec![narrow_table()]).await;
@@ -123,7 +123,7 @@ fn every_shard_has_its_part() {
 }
 
 #[test]
-fn wherever_the_power_goes_it_can_be_done_again() {
+fn a_restore_cut_by_power_loss_can_be_repeated() {
     let (mut befores, mut parts, mut afters) = (0, 0, 0);
     for seed in espalier_testing::seeds(160) {
         let file_system = FileSystem::simulated(seed);

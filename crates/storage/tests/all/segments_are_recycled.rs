@@ -53,7 +53,7 @@ fn the_log_does_not_grow_beyond_its_share() {
 /// All segments fill up, and all tables are flushed, before the first segment is written. No later
 /// flush would release the segments.
 #[test]
-fn segments_that_were_flushed_before_they_were_written_are_given_up() {
+fn writes_continue_after_segments_were_flushed_before_their_write() {
     let file_system = FileSystem::simulated(1);
     let _installed = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
     run(async {

@@ -53,7 +53,7 @@ fn a_stray_file_among_snapshots_is_not_a_snapshot() {
 }
 
 #[test]
-fn they_are_listed_while_they_come_and_go() {
+fn snapshots_are_listed_while_they_are_taken_and_cleared() {
     for seed in espalier_testing::sample(0..10) {
         let file_system = FileSystem::simulated(seed);
         run(async {

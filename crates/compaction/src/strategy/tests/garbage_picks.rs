@@ -21,7 +21,7 @@ fn a_file_full_of_tombstones_is_compacted_alone() {
 
 /// The disk may have no room for the best pick.
 #[test]
-fn there_are_several_picks_for_garbage_and_the_best_comes_first() {
+fn several_garbage_picks_are_ordered_from_the_best() {
     let token = |n: u64| n as i64 * 1000;
     let part = |n: u64, ratio: f64| SSTableInfo {
         droppable_ratio: ratio,

@@ -19,7 +19,7 @@ fn size_tiers_take_files_of_like_size() {
 }
 
 #[test]
-fn windows_that_are_over_become_one_file() {
+fn closed_windows_are_compacted_into_one_file() {
     let windows = strategy("TimeWindowCompactionStrategy", &[]);
     let on_day = |number: u64, day: i64| SSTableInfo {
         maximum_timestamp: day * DAY_US + 5,

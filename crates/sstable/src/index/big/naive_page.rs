@@ -133,7 +133,7 @@ fn find_naive(index: &Index, ring: &mut Ring<NaivePage>, which: usize) -> FlatEn
 }
 
 #[test]
-fn both_find_the_same() {
+fn flat_and_naive_pages_find_the_same_entries() {
     let index = index(10_000);
     let (mut flat, mut naive) = (Ring::new(100_000), Ring::new(100_000));
     let mut random = Generator::from_seed(1);

@@ -46,7 +46,7 @@ async fn write_file(node: &Node, table: &TableMetadata, timestamp: i64) {
 }
 
 #[test]
-fn a_table_of_many_windows_that_are_over_does_not_come_first() {
+fn closed_windows_do_not_raise_the_priority_of_a_table() {
     let file_system = FileSystem::simulated(1);
     block_on(async {
         let node = open(file_system).await;
