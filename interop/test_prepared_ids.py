@@ -69,7 +69,7 @@ def test_the_id_has_the_keyspace_only_where_it_matters(node, version, used):
 
 
 @pytest.mark.parametrize("version", [3, 4, 5])
-def test_without_a_keyspace_there_is_none_in_the_id(node, version):
+def test_an_id_without_a_keyspace_does_not_contain_one(node, version):
     with Wire(node, version) as wire:
         for text in STATEMENTS:
             answer = prepare(wire, text)

@@ -213,7 +213,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn they_agree_with_double(value in 1e-6f64..700.0) {
+        fn exponentials_and_logarithms_agree_with_double(value in 1e-6f64..700.0) {
             let exact = Decimal::parse(&format!("{value:.25}")).unwrap();
             let near = |result: Result<Decimal>, expected: f64| {
                 let found = result.unwrap().to_f64();

@@ -52,7 +52,7 @@ mod tests {
     use espalier_types::CqlType;
 
     #[test]
-    fn order() {
+    fn prepended_paths_sort_before_appended_ones() {
         let now = 1_750_000_000_000_000;
         let paths = [prepend(now), prepend(now), append(now), append(now)];
         assert!(CqlType::Timeuuid.compare(&paths[1], &paths[0]).is_lt());

@@ -163,7 +163,7 @@ fn run_script(path: &Path, script: &str, mode: Mode) -> String {
 }
 
 #[test]
-fn scripts() {
+fn scripts_give_their_recorded_answers() {
     let mut names: Vec<PathBuf> =
         std::fs::read_dir(directory()).unwrap().map(|entry| entry.unwrap().path()).collect();
     names.sort();

@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn one_word_is_for_all_tables() {
+    fn one_status_summarises_all_tables() {
         assert_eq!(show(of(&[true, true]), false), "running");
         assert_eq!(show(of(&[false]), false), "not running");
         assert_eq!(show(of(&[]), false), "running");

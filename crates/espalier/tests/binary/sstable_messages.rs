@@ -101,7 +101,7 @@ fn a_wrong_key_or_slice_is_reported_once_for_all_sstables() {
 }
 
 #[test]
-fn a_part_of_a_key_that_means_nothing_is_an_error() {
+fn an_invalid_part_of_a_key_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let path = |name: &str| directory.path().join(name).to_str().unwrap().to_owned();
     let (schema, rows, written) = (path("schema.cql"), path("rows.jsonl"), path("out"));

@@ -79,7 +79,7 @@ fn the_index_is_drawn() {
 }
 
 #[test]
-fn one_drawing_is_of_one_sstable() {
+fn a_drawing_of_two_sstables_is_refused() {
     let output = run(&["sstable", "index", "--svg", "/nowhere.svg", &written_by_cassandra("udts")]);
     assert_eq!(output.status.code(), Some(1));
     let text = String::from_utf8(output.stderr).unwrap();

@@ -98,7 +98,7 @@ fn unreadable_below(directory: &std::path::Path) {
 }
 
 #[test]
-fn a_directory_that_cannot_be_read_keeps_nothing_else_from_being_looked_at() {
+fn an_unreadable_directory_does_not_stop_work_on_others() {
     let copy = copied("ttls");
     unreadable_below(copy.path());
     let path = copy.path().to_str().unwrap();
@@ -202,7 +202,7 @@ fn paths_without_an_sstable_are_errors() {
 }
 
 #[test]
-fn a_pipe_in_place_of_a_file_is_refused_and_not_waited_for() {
+fn a_pipe_in_place_of_a_file_is_refused_without_waiting() {
     let copy = copied("ttls");
     let data = copy.path().join("da-1-bti-Data.db");
     fs::remove_file(&data).unwrap();
@@ -367,7 +367,7 @@ fn a_key_that_fits_one_of_several_tables_is_looked_for_in_it() {
 /// ScyllaDB and old versions of Cassandra store `crc_check_chance` among the compressor's options;
 /// Cassandra 5 refuses such files.
 #[test]
-fn how_often_checksums_are_looked_at_is_no_option_of_a_compressor() {
+fn a_conversion_drops_crc_check_chance_from_compressor_options() {
     let copy = copied("kv_one");
     let path = copy.path().to_str().unwrap();
     let info = copy.path().join("da-1-bti-CompressionInfo.db");

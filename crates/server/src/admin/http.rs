@@ -308,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn percent_signs_that_mean_nothing_stay() {
+    fn invalid_percent_escapes_are_kept() {
         assert_eq!(decode("100%"), "100%");
         assert_eq!(decode("%zz%4"), "%zz%4");
         assert_eq!(decode("%C3%A4"), "\u{e4}");

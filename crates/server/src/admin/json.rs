@@ -47,7 +47,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_long_list_is_as_any_list() {
+    fn a_long_list_is_serialised_like_any_list() {
         for count in 0..3 {
             let values: Vec<_> = (0..count).map(|key| Pair { key, value: "x" }).collect();
             let long = block_on(long_list(values.iter())).unwrap();

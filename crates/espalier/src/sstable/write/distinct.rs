@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn few_are_counted_exactly_and_many_nearly() {
+    fn few_tokens_are_counted_exactly_and_many_approximately() {
         for (count, error) in [(0u64, 0.0), (1000, 0.0), (65_536, 0.0), (500_000, 0.02)] {
             let mut distinct = DistinctTokens::default();
             for key in (0..count).chain(0..count) {

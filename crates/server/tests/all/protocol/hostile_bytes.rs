@@ -11,7 +11,7 @@ proptest! {
     #![proptest_config(espalier_testing::properties(2000))]
 
     #[test]
-    fn noise(bytes in prop::collection::vec(any::<u8>(), 0..400), chunk in 1usize..50) {
+    fn random_bytes_do_not_panic(bytes in prop::collection::vec(any::<u8>(), 0..400), chunk in 1usize..50) {
         decode_all(&mut Decoder::new(DEFAULT_MAX_FRAME_SIZE), &bytes, chunk);
         for mode in MODES {
             for envelope in decode_all(&mut mode.decoder(), &bytes, chunk).into_iter().flatten() {

@@ -58,7 +58,7 @@ fn closes(mode: Mode, wire: &[u8], message: &str) {
 }
 
 #[test]
-fn headers() {
+fn malformed_headers_are_refused() {
     survives(V4, &v4(0x04, 0, &[1, 2]), "protocol: Unknown opcode 0x04");
     survives(V4, &v4(0x77, 0, &[]), "protocol: Unknown opcode 0x77");
     survives(V4, &v4(0x08, 0, &[]), "protocol: Unexpected opcode Result: it is not a request");
@@ -112,7 +112,7 @@ fn compressed_bodies() {
 }
 
 #[test]
-fn fields() {
+fn malformed_fields_are_refused() {
     let protocol = |opcode, body: &[u8], message: &str| {
         survives(V4, &v4(opcode, 0, body), &format!("protocol: {message}"));
     };
@@ -176,7 +176,7 @@ fn segment(mode: Mode, opcode: cassandra_protocol::frame::Opcode, body: Vec<u8>)
 }
 
 #[test]
-fn checksums() {
+fn flipped_bits_of_a_segment_fail_its_checksum() {
     for mode in [V5, V5_LZ4] {
         let good = segment(mode, cassandra_protocol::frame::Opcode::Options, vec![]);
         assert!(decode_all(&mut mode.decoder(), &good, 7)[0].is_ok());

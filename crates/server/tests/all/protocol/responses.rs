@@ -79,7 +79,7 @@ proptest! {
     #![proptest_config(espalier_testing::properties(400))]
 
     #[test]
-    fn rows(
+    fn rows_responses_are_understood_by_the_oracle(
         mode in prop::sample::select(MODES.to_vec()),
         columns in columns(),
         cells in vec(vec(option::of(vec(any::<u8>(), 0..50)), 8), 0..20),
@@ -151,7 +151,7 @@ proptest! {
     }
 
     #[test]
-    fn prepared(
+    fn prepared_responses_are_understood_by_the_oracle(
         mode in prop::sample::select(MODES.to_vec()),
         variables in prop_oneof![Just(vec![]), columns()],
         result in option::of(columns()),

@@ -364,7 +364,7 @@ fn a_key_that_no_partition_can_have_is_refused() {
 }
 
 #[test]
-fn nothing_is_cached_of_a_virtual_table() {
+fn explaining_the_cache_of_a_virtual_table_is_refused() {
     with_node(
         1,
         |_| {},
