@@ -21,6 +21,29 @@ const OPENINGS: [&str; 7] = ["Of ", "The same", "Who ", "Whoever ", "What ", "Th
 const WORDS: [&str; 7] =
     ["whoever", "somebody", "nobody", "everybody", "that which", "those who", "gave way"];
 
+/// Beginnings of a test's name that leave its subject open.
+const TEST_OPENINGS: [&str; 8] =
+    ["what_", "who_", "that_", "those_", "they_", "it_", "of_", "how_"];
+
+/// Words that name no subject in a test's name, or have no meaning in this field.
+const TEST_WORDS: [&str; 13] = [
+    "what",
+    "who",
+    "whoever",
+    "whatever",
+    "somebody",
+    "nobody",
+    "everybody",
+    "that_which",
+    "told",
+    "aloud",
+    "passed_over",
+    "gives_way",
+    "give_way",
+];
+
+const MAX_TEST_NAME: usize = 70;
+
 /// Names of our own that were replaced by the terms of docs/glossary.md.
 const NAMES: [&str; 22] = [
     "DeadRange",
@@ -170,6 +193,38 @@ fn check_citations(name: &str, text: &str, faults: &mut Vec<String>) {
     }
 }
 
+/// Returns the line number and the name of each test of a Rust or Python file.
+fn tests<'a>(name: &str, text: &'a str) -> Vec<(usize, &'a str)> {
+    let is_rust = name.ends_with(".rs");
+    let (keyword, mut is_test) = if is_rust { ("fn ", false) } else { ("def ", true) };
+    let mut found = Vec::new();
+    for (at, line) in text.lines().enumerate() {
+        let line = line.trim_start();
+        is_test |= line == "#[test]";
+        let head = line.trim_start_matches("pub ").trim_start_matches("async ");
+        let Some(rest) = head.strip_prefix(keyword) else { continue };
+        let name = rest.split('(').next().unwrap_or("");
+        if is_test && (is_rust || name.starts_with("test_")) {
+            found.push((at + 1, name.trim_start_matches("test_")));
+        }
+        is_test = !is_rust;
+    }
+    found
+}
+
+/// Returns the reason why a test's name is refused.
+fn fault_of_test_name(name: &str) -> Option<String> {
+    if let Some(opening) = TEST_OPENINGS.iter().find(|opening| name.starts_with(*opening)) {
+        return Some(format!("the test's name begins with \"{opening}\", which names no subject"));
+    }
+    let words = format!("_{name}_");
+    if let Some(word) = TEST_WORDS.iter().find(|word| words.contains(&format!("_{word}_"))) {
+        return Some(format!("\"{word}\" in the test's name names no subject"));
+    }
+    (name.len() > MAX_TEST_NAME)
+        .then(|| format!("the test's name has more than {MAX_TEST_NAME} characters"))
+}
+
 /// Returns the line number and the length of each function. The source must have rustfmt's layout.
 fn functions(text: &str) -> Vec<(usize, usize)> {
     let lines: Vec<&str> = text.lines().collect();
@@ -211,6 +266,32 @@ fn prose_and_names_follow_the_rules() {
         check_lines(name, text, &mut faults);
         check_citations(name, text, &mut faults);
     }
+    report(&faults);
+}
+
+#[test]
+fn names_of_tests_name_their_subject() {
+    let python = "def test_paths(node):\n    def what_it_reads():\nasync def test_what_is_sent():";
+    assert_eq!(tests("a.py", python), [(1, "paths"), (3, "what_is_sent")]);
+    let rust = "fn what_helps() {}\n    #[test]\n    #[ignore]\n    fn a_row_is_read() {}";
+    assert_eq!(tests("a.rs", rust), [(4, "a_row_is_read")]);
+    for refused in ["what_is_sent", "a_lost_filter_is_told", "who", "a_read_gives_way", "it_reads"]
+    {
+        assert!(fault_of_test_name(refused).is_some(), "{refused}");
+    }
+    for accepted in ["a_write_whose_sync_failed_is_kept", "an_untold_somewhat_long_name"] {
+        assert_eq!(fault_of_test_name(accepted), None);
+    }
+
+    let Some(files) = tracked_files() else { return };
+    let (mut faults, mut count) = (Vec::new(), 0);
+    for (name, text) in files.iter().filter(|(name, _)| is_code(name)) {
+        for (at, test) in tests(name, text) {
+            count += 1;
+            faults.extend(fault_of_test_name(test).map(|fault| format!("{name}:{at}: {fault}")));
+        }
+    }
+    assert!(count > 1500, "only {count} tests were found");
     report(&faults);
 }
 
