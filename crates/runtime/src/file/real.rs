@@ -17,7 +17,7 @@ use rustix::fs::{FallocateFlags, OFlags};
 use rustix::io::Errno;
 use std::cell::Cell;
 use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 /// From this length on, in bytes, an exact read checks the file's length before it allocates.
@@ -26,8 +26,25 @@ const LARGE_READ: usize = 1 << 20;
 pub(super) struct RealFile {
     path: PathBuf,
     file: compio::fs::File,
+    /// Dropped after `file`.
+    release: Release,
     direct: Cell<bool>,
     end: Cell<u64>,
+}
+
+/// A second descriptor of a removed file, and the file's length. The drop sends it to the releaser.
+///
+/// The task closes its own descriptor before that. The releaser may be faster than the task, and
+/// the last of both frees the file's blocks, which takes half a millisecond even for a small file.
+#[derive(Default)]
+struct Release(Option<(OwnedFd, u64)>);
+
+impl Drop for Release {
+    fn drop(&mut self) {
+        if let Some((descriptor, length)) = self.0.take() {
+            release(descriptor, length);
+        }
+    }
 }
 
 fn fail(path: &Path, operation: Operation) -> impl FnOnce(io::Error) -> FileError {
@@ -36,7 +53,8 @@ fn fail(path: &Path, operation: Operation) -> impl FnOnce(io::Error) -> FileErro
 
 impl RealFile {
     fn new(path: &Path, file: compio::fs::File, direct: bool) -> Self {
-        RealFile { path: path.to_owned(), file, direct: Cell::new(direct), end: Cell::new(0) }
+        let (path, release) = (path.to_owned(), Release::default());
+        RealFile { path, file, release, direct: Cell::new(direct), end: Cell::new(0) }
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -265,9 +283,8 @@ impl Drop for RealFile {
         if status.st_nlink > 0 {
             return;
         }
-        if let Ok(descriptor) = self.file.as_fd().try_clone_to_owned() {
-            release(descriptor, length);
-        }
+        let descriptor = self.file.as_fd().try_clone_to_owned();
+        self.release.0 = descriptor.ok().map(|descriptor| (descriptor, length));
     }
 }
 

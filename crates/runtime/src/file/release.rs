@@ -107,6 +107,8 @@ pub(super) fn release(descriptor: OwnedFd, length: u64) {
         let started = thread::Builder::new().spawn(work);
         started.is_ok().then_some(sender)
     });
+    #[cfg(test)]
+    tests::record_descriptors(&descriptor);
     // If several descriptors are open, it is uncertain which of them frees the file.
     let waiting_bytes = if is_only_descriptor(&descriptor) { length } else { 0 };
     let removed = Removed::new(descriptor, waiting_bytes);
@@ -162,9 +164,45 @@ fn is_only_descriptor(descriptor: &OwnedFd) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::{fs::File, io::Write, os::unix::fs::FileExt};
+    use std::{
+        cell::Cell,
+        fs::File,
+        io::Write,
+        os::unix::fs::FileExt,
+        path::{Path, PathBuf},
+    };
 
     use super::*;
+    use crate::{block_on, file::FileSystem};
+
+    thread_local! {
+        static DESCRIPTORS: Cell<usize> = const { Cell::new(0) };
+    }
+
+    /// Records the number of descriptors that this process has of a file that is being released.
+    pub(super) fn record_descriptors(descriptor: &OwnedFd) {
+        let identity = |path: &Path| {
+            let found = std::fs::metadata(path).ok()?;
+            Some((found.dev(), found.ino()))
+        };
+        let released = PathBuf::from(format!("/proc/self/fd/{}", descriptor.as_raw_fd()));
+        let open = std::fs::read_dir("/proc/self/fd").unwrap().flatten();
+        let is_same = |path: &Path| identity(path) == identity(&released);
+        DESCRIPTORS.set(open.filter(|entry| is_same(&entry.path())).count());
+    }
+
+    #[test]
+    fn a_task_closes_a_removed_file_before_the_thread_does() {
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("small");
+        block_on(async {
+            let file = FileSystem::real().create_new(&path).await.unwrap();
+            file.append(b"content".to_vec()).await.unwrap();
+            std::fs::remove_file(&path).unwrap();
+            drop(file);
+        });
+        assert_eq!(DESCRIPTORS.get(), 1);
+    }
 
     fn large_file() -> (tempfile::TempDir, std::path::PathBuf) {
         let directory = tempfile::tempdir().unwrap();
