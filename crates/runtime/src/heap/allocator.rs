@@ -1,7 +1,7 @@
 //! The global allocator (mimalloc). Its memory comes from [`super`], which touches huge pages
 //! before they are needed.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{c_int, c_long, c_void};
 use std::ptr::{NonNull, null_mut};
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -46,7 +46,13 @@ unsafe extern "C" {
 
     /// A function of mimalloc 3 that the binding links but does not declare.
     fn mi_collect(is_forced: bool);
+
+    /// A function of mimalloc 3 that the binding links but does not declare.
+    fn mi_option_set(option: c_int, value: c_long);
 }
+
+/// The number of mimalloc's option `mi_option_allow_thp`.
+const ALLOW_THP: c_int = 43;
 
 /// Returns free memory to the system at once, which otherwise happens bit by bit during use. A
 /// benchmark calls it before it measures. Does nothing if the process has another allocator than
@@ -54,6 +60,18 @@ unsafe extern "C" {
 pub fn return_unused() {
     // SAFETY: may be called anywhere.
     unsafe { mi_collect(true) };
+}
+
+/// Prepares the allocator for the thread of [`super::fill_ahead`]: the allocator does not ask for
+/// huge pages where it maps memory itself, for objects whose alignment is large, such as the chunks
+/// of tries. Otherwise the first touch of such a page holds the core for milliseconds.
+///
+/// It has to run after the allocator's own start, because the allocator would otherwise forbid all
+/// huge pages of the process.
+pub(super) fn prepare_for_threads() {
+    // SAFETY: sets a variable of the allocator, of a word. A thread that reads it meanwhile has the
+    // old value or the new one; both are valid.
+    unsafe { mi_option_set(ALLOW_THP, 0) };
 }
 
 /// Counts the parts that the allocator did not take.

@@ -24,6 +24,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 
+use allocator::prepare_for_threads;
 pub use allocator::{Allocator, allocator, refused_parts, return_unused};
 use area::{Area, HUGE_PAGE, REGION};
 use rustix::fs::{Mode, OFlags};
@@ -145,6 +146,7 @@ pub fn fill_ahead() -> io::Result<()> {
     };
     let handle = thread::Builder::new().name("heap".to_owned()).spawn(work)?;
     let _ = THREAD.set(handle.thread().clone());
+    prepare_for_threads();
     // Starts with the pages that were taken before the thread existed.
     handle.thread().unpark();
     Ok(())

@@ -1,0 +1,42 @@
+//! Tests of the allocator, in a program of their own that has it.
+
+#![allow(unsafe_code, clippy::disallowed_methods, clippy::unwrap_used)]
+
+use std::alloc::{Layout, alloc, dealloc};
+
+use espalier_runtime::heap;
+
+#[global_allocator]
+static ALLOCATOR: heap::Allocator = heap::allocator();
+
+/// Returns the bytes of huge pages of the mapping at `address`.
+fn huge_bytes(address: usize) -> u64 {
+    let maps = std::fs::read_to_string("/proc/self/smaps").unwrap();
+    let mut is_in = false;
+    for line in maps.lines() {
+        let mut words = line.split_whitespace();
+        let first = words.next().unwrap_or_default();
+        if let Some((start, end)) = first.split_once('-') {
+            let [start, end] = [start, end].map(|word| usize::from_str_radix(word, 16).unwrap());
+            is_in = (start..end).contains(&address);
+        } else if is_in && first == "AnonHugePages:" {
+            return words.next().unwrap().parse().unwrap();
+        }
+    }
+    panic!("{address:x} is not mapped");
+}
+
+#[test]
+fn memory_of_large_alignment_has_small_pages() {
+    heap::fill_ahead().unwrap();
+    let layout = Layout::from_size_align(8 << 20, 2 << 20).unwrap();
+    // SAFETY: the layout has a size, and the memory is used as it says and then freed.
+    let huge = unsafe {
+        let memory = alloc(layout);
+        memory.write_bytes(1, layout.size());
+        let huge = huge_bytes(memory.addr());
+        dealloc(memory, layout);
+        huge
+    };
+    assert_eq!(huge, 0);
+}
