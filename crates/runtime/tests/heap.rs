@@ -2,12 +2,31 @@
 
 #![allow(unsafe_code, clippy::disallowed_methods, clippy::unwrap_used)]
 
-use std::alloc::{Layout, alloc, dealloc};
+use std::{
+    alloc::{Layout, alloc, dealloc},
+    time::{Duration, Instant},
+};
 
-use espalier_runtime::heap;
+use espalier_runtime::{heap, memory::resident_bytes};
 
 #[global_allocator]
 static ALLOCATOR: heap::Allocator = heap::allocator();
+
+#[test]
+fn a_thread_returns_the_memory_that_others_free() {
+    const BYTES: usize = 64 << 20;
+    heap::fill_ahead().unwrap();
+    let large = vec![1u8; BYTES];
+    let before = resident_bytes();
+    drop(large);
+    let began = Instant::now();
+    // The allocator by itself returns memory after a second.
+    while began.elapsed() < Duration::from_secs(3) || resident_bytes() > before - BYTES as u64 / 2 {
+        assert!(began.elapsed() < Duration::from_secs(60), "{} bytes", resident_bytes());
+        drop(std::hint::black_box(vec![vec![1u8; 100_000]; 100]));
+    }
+    assert_eq!(heap::returned_by_thread(), 0);
+}
 
 /// Returns the bytes of huge pages of the mapping at `address`.
 fn huge_bytes(address: usize) -> u64 {

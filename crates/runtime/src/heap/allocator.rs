@@ -51,27 +51,38 @@ unsafe extern "C" {
     fn mi_option_set(option: c_int, value: c_long);
 }
 
-/// The number of mimalloc's option `mi_option_allow_thp`.
+/// The numbers of mimalloc's options `mi_option_purge_delay` and `mi_option_allow_thp`.
+const PURGE_DELAY: c_int = 15;
 const ALLOW_THP: c_int = 43;
+/// The time in milliseconds after which other threads return free memory to the system, if the
+/// second thread of [`super::fill_ahead`] has not returned it (arbitrary).
+const PURGE_DELAY_OF_OTHERS_MS: c_long = 60_000;
 
-/// Returns free memory to the system at once, which otherwise happens bit by bit during use. A
-/// benchmark calls it before it measures. Does nothing if the process has another allocator than
-/// [`allocator`].
+/// Returns free memory to the system at once, on the calling thread. A benchmark calls it before it
+/// measures. Does nothing if the process has another allocator than [`allocator`].
 pub fn return_unused() {
     // SAFETY: may be called anywhere.
     unsafe { mi_collect(true) };
 }
 
-/// Prepares the allocator for the thread of [`super::fill_ahead`]: the allocator does not ask for
-/// huge pages where it maps memory itself, for objects whose alignment is large, such as the chunks
-/// of tries. Otherwise the first touch of such a page holds the core for milliseconds.
+/// Prepares the allocator for the threads of [`super::fill_ahead`].
+///
+/// - Threads that free memory leave its return to the thread that calls [`return_unused`].
+///   Otherwise the allocator returns all memory that was freed within a second in one step of an
+///   arbitrary thread.
+/// - The allocator does not ask for huge pages where it maps memory itself, for objects whose
+///   alignment is large, such as the chunks of tries. Otherwise the first touch of such a page
+///   holds the core for milliseconds.
 ///
 /// It has to run after the allocator's own start, because the allocator would otherwise forbid all
 /// huge pages of the process.
 pub(super) fn prepare_for_threads() {
-    // SAFETY: sets a variable of the allocator, of a word. A thread that reads it meanwhile has the
-    // old value or the new one; both are valid.
-    unsafe { mi_option_set(ALLOW_THP, 0) };
+    // SAFETY: sets variables of the allocator, of a word each. A thread that reads them meanwhile
+    // has the old value or the new one; both are valid.
+    unsafe {
+        mi_option_set(PURGE_DELAY, PURGE_DELAY_OF_OTHERS_MS);
+        mi_option_set(ALLOW_THP, 0);
+    }
 }
 
 /// Counts the parts that the allocator did not take.

@@ -1,5 +1,5 @@
 //! The process's allocator and the memory that it manages. A thread touches huge pages before they
-//! are needed.
+//! are needed, and another one returns free memory to the system.
 //!
 //! Reads of small objects at random places, as in looking up a row, are faster in huge pages. But a
 //! huge page arrives at its first touch, zeroed: that takes 100 µs if the machine has a free one,
@@ -9,6 +9,9 @@
 //! A thread that takes memory faster than the pages are filled gets small pages, which cost
 //! microseconds each.
 //!
+//! Free memory goes back every [`RETURN_INTERVAL`]. The allocator by itself returns all of it in
+//! one step of an arbitrary thread, which held the core of a shard for 5 ms.
+//!
 //! Memory bound: the memory that the allocator takes, and huge pages that are filled ahead: at most
 //! 16 MiB and an eighth of the most memory that the allocator ever took. While the allocator has
 //! taken at most 64 MiB besides its own records, no page is filled ahead.
@@ -16,6 +19,7 @@
 mod allocator;
 mod area;
 
+use std::cell::Cell;
 use std::ffi::c_void;
 use std::io;
 use std::ops::Range;
@@ -23,6 +27,7 @@ use std::ptr::{NonNull, null_mut};
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
+use std::time::Duration;
 
 use allocator::prepare_for_threads;
 pub use allocator::{Allocator, allocator, refused_parts, return_unused};
@@ -34,11 +39,25 @@ use rustix::process::{Resource, getrlimit};
 /// 60 GiB. The allocator maps memory beyond that itself.
 const MAX_REGIONS: usize = 1920;
 
+/// The interval at which a thread returns free memory to the system: the delay of the allocator
+/// without the thread.
+const RETURN_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The pause of that thread whenever it has returned the bytes of a huge page, for processes whose
+/// threads share one core (arbitrary).
+const RETURN_PAUSE: Duration = Duration::from_millis(1);
+
 static AREA: Area<MAX_REGIONS> = Area::new();
 /// The address at which the area begins; 0 means that there is none.
 static START: AtomicUsize = AtomicUsize::new(0);
 static THREAD: OnceLock<Thread> = OnceLock::new();
 static HAS_NEWS: AtomicBool = AtomicBool::new(false);
+
+thread_local! {
+    static RETURNED: Cell<usize> = const { Cell::new(0) };
+    /// True if the thread pauses while it returns memory.
+    static PAUSES: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Reserves addresses for as much memory as the machine has, at most [`MAX_REGIONS`]; they take no
 /// memory yet. The start and the length are multiples of 32 MiB. Returns `None` if the system gives
@@ -103,14 +122,29 @@ fn take(start: NonNull<u8>, bytes: usize) {
     }
 }
 
+/// Returns the bytes of the reserved area that the calling thread has given back to the system.
+pub fn returned_by_thread() -> usize {
+    RETURNED.get()
+}
+
 /// Gives bytes of the reserved area back to the system: they are zeros when they are used again.
 /// Any thread may call it; it does not allocate.
 ///
 /// # Safety
 /// No thread uses the bytes. They are whole pages.
 unsafe fn leave(start: NonNull<u8>, bytes: usize) {
-    // SAFETY: the caller's promise.
-    let _ = unsafe { madvise(start.as_ptr().cast::<c_void>(), bytes, Advice::LinuxDontNeed) };
+    // In steps, because threads that map memory or change its advice wait for the end of a step.
+    for offset in (0..bytes).step_by(HUGE_PAGE) {
+        let step = start.as_ptr().wrapping_add(offset).cast::<c_void>();
+        let length = HUGE_PAGE.min(bytes - offset);
+        // SAFETY: the caller's promise.
+        let _ = unsafe { madvise(step, length, Advice::LinuxDontNeed) };
+        let before = RETURNED.get();
+        RETURNED.set(before + length);
+        if PAUSES.get() && before / HUGE_PAGE != (before + length) / HUGE_PAGE {
+            thread::sleep(RETURN_PAUSE);
+        }
+    }
     AREA.leave(offsets(start, bytes));
 }
 
@@ -127,11 +161,12 @@ fn wake() {
     }
 }
 
-/// Starts a thread that touches huge pages before they are used, for as long as the process lives.
-/// Does nothing if no area was reserved, or if the thread exists already.
+/// Starts two threads, for as long as the process lives: one touches huge pages before they are
+/// used, the other returns free memory to the system. Does nothing if no area was reserved, or if
+/// the threads exist already.
 ///
 /// # Errors
-/// Fails if the thread cannot be started.
+/// Fails if a thread cannot be started.
 pub fn fill_ahead() -> io::Result<()> {
     let start = START.load(Ordering::Relaxed);
     if start == 0 || THREAD.get().is_some() {
@@ -146,9 +181,17 @@ pub fn fill_ahead() -> io::Result<()> {
     };
     let handle = thread::Builder::new().name("heap".to_owned()).spawn(work)?;
     let _ = THREAD.set(handle.thread().clone());
-    prepare_for_threads();
     // Starts with the pages that were taken before the thread existed.
     handle.thread().unpark();
+    let work = || {
+        PAUSES.set(true);
+        loop {
+            thread::sleep(RETURN_INTERVAL);
+            return_unused();
+        }
+    };
+    thread::Builder::new().name("heap return".to_owned()).spawn(work)?;
+    prepare_for_threads();
     Ok(())
 }
 
