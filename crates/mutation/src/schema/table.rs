@@ -1,5 +1,7 @@
 //! Defines a table: its columns by role, id and name, its options, and its dropped columns.
 
+mod column_ids;
+
 use std::{cmp::Ordering, collections::BTreeMap, fmt, ops::Range};
 
 use espalier_types::CqlType;
