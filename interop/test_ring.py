@@ -130,6 +130,39 @@ def check_reads(session, ours, cassandra):
     assert ring_reads.mismatches(cassandra) == 0
 
 
+def check_schema_changes(session, ours, write):
+    """Cassandra alters and drops a table whose rows are in the memory of our node."""
+    changed = lambda: wait_until(lambda: agreed(session), what="agreement on a change")
+    session.execute("CREATE TABLE ring.altered (k int PRIMARY KEY, v1 text, v2 text)")
+    changed()
+    write("INSERT INTO ring.altered (k, v1, v2) VALUES (1, 'one', 'two')")
+    # The new column sorts before the others.
+    session.execute("ALTER TABLE ring.altered ADD a text")
+    changed()
+    write("INSERT INTO ring.altered (k, a) VALUES (2, 'new')")
+    query = "SELECT k, a, v1, v2 FROM ring.altered"
+    assert sorted(write(query)) == [(1, None, "one", "two"), (2, "new", None, None)]
+    assert local_rows(ours, query) == sorted(map(repr, write(query)))
+    session.execute("ALTER TABLE ring.altered DROP v1")
+    changed()
+    query = "SELECT k, a, v2 FROM ring.altered"
+    for _ in range(2):
+        assert sorted(write(query)) == [(1, None, "two"), (2, "new", None)]
+        assert local_rows(ours, query) == sorted(map(repr, write(query)))
+        ours.flush("ring")
+    session.execute("DROP TABLE ring.altered")
+    session.execute("CREATE KEYSPACE short WITH replication = {'class': 'SimpleStrategy', "
+                    "'replication_factor': 2}")
+    changed()
+    keyspaces = "SELECT keyspace_name FROM system_schema.keyspaces"
+    assert "('short',)" in local_rows(ours, keyspaces)
+    tables = "SELECT table_name FROM system_schema.tables WHERE keyspace_name = 'ring'"
+    assert "('altered',)" not in local_rows(ours, tables)
+    session.execute("DROP KEYSPACE short")
+    changed()
+    assert "('short',)" not in local_rows(ours, keyspaces)
+
+
 def check_hints_and_truncation(session, ours, cassandra, query):
     """The coordinator delivers the writes that our node missed while it was down; TRUNCATE needs
     all nodes."""
@@ -208,6 +241,7 @@ def test_a_member_is_shown_and_stores_writes(node, cassandra):
     kept = "SELECT id FROM system.batches"
     wait_until(lambda: local_rows(ours, kept) == [], what="the end of the batch")
     check_clients(ours)
+    check_schema_changes(session, ours, write)
 
     # After a restart our node is the same member. Cassandra notices a kill and a clean stop.
     ours.restart(kill=True)

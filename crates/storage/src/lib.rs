@@ -61,8 +61,8 @@ pub use metrics::{
 };
 pub use node::{
     Batches, ClientEncryption, ClientSession, Compactions, ConnectedClient, FilterSizes, Imported,
-    MemtableSizes, Node, Orphan, Orphans, PartitionSizes, PastCompaction, SnapshotDetails,
-    SnapshotTable, Snapshots, TableStatistics, TokenRange, ViewBuilds,
+    MemtableSizes, Node, Orphan, Orphans, PartitionSizes, PastCompaction, SchemaMerge,
+    SnapshotDetails, SnapshotTable, Snapshots, TableStatistics, TokenRange, ViewBuilds,
 };
 pub use read::{FragmentVisitor, Visit};
 pub use recovery::read_segments;

@@ -1,23 +1,22 @@
 //! The node as a member of a Cassandra ring (docs/ring.md).
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
 
 use espalier_internode::paxos::{self, PaxosAnswer, PaxosRequest};
-use espalier_internode::payload::{Batch, Mutation as RingMutation, ReadCommand};
+use espalier_internode::payload::{Batch, Mutation as RingMutation, ReadCommand, Update};
 use espalier_internode::replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits};
 use espalier_internode::ring::{
     Backend, BatchPage, LocalFuture, LocalView, RingMember, StartError,
 };
-use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableId};
-use espalier_mutation::{Mutation, Unfiltered};
+use espalier_mutation::Mutation;
+use espalier_mutation::schema::{Schema, TableId};
 use espalier_runtime::sync::Event;
-use espalier_runtime::{random, time};
 use espalier_storage::guardrails::{Level, Limit};
-use espalier_storage::system::{RELEASE_VERSION, SchemaRows, keyspaces, read_keyspaces};
-use espalier_storage::{Node, ReadPosition};
+use espalier_storage::system::RELEASE_VERSION;
+use espalier_storage::{Node, ReadPosition, SchemaMerge};
 use futures_util::FutureExt;
 use uuid::Uuid;
 
@@ -95,18 +94,13 @@ impl Backend for RingNode {
         self.0.store().schema()
     }
 
-    fn take_schema(&self, rows: Vec<RingMutation>) -> LocalFuture<Result<usize, String>> {
+    fn take_schema(&self, rows: Vec<RingMutation>) -> LocalFuture<Result<SchemaMerge, String>> {
         let database = self.0.clone();
         Box::pin(async move {
-            let found = ring_keyspaces(rows)?;
-            let unreadable = found
-                .values()
-                .map(|keyspace| keyspace.unreadable.tables.len() + keyspace.unreadable.types.len());
-            let unreadable = unreadable.sum();
-            let change = |old: &Schema| Ok::<_, String>(changed(old, found));
-            let outcome = database.change_schema(change).await;
-            outcome.map_err(|error| error.to_string())??;
-            Ok(unreadable)
+            let updates = rows.into_iter().flat_map(|mutation| mutation.updates);
+            let updates = updates.map(Update::into_update).collect::<Result<_, _>>();
+            let updates = updates.map_err(|error| error.to_string())?;
+            database.merge_schema(updates).await.map_err(|error| error.to_string())
         })
     }
 
@@ -187,42 +181,4 @@ impl Backend for RingNode {
         };
         TombstoneLimits { warn: limit(Level::Warn), fail: limit(Level::Fail) }
     }
-}
-
-/// Reads the keyspaces of the ring, except system keyspaces, from the live rows of schema tables.
-fn ring_keyspaces(
-    mutations: Vec<RingMutation>,
-) -> Result<BTreeMap<String, KeyspaceMetadata>, String> {
-    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-    let system: Vec<String> = keyspaces().into_iter().map(|keyspace| keyspace.name).collect();
-    let mut rows = SchemaRows::default();
-    for update in mutations.into_iter().flat_map(|mutation| mutation.updates) {
-        let keyspace = String::from_utf8_lossy(&update.partition.key).into_owned();
-        let Some(list) = rows.list_mut(&update.table.name) else { continue };
-        let Some(content) = update.partition.content else { continue };
-        if update.table.keyspace != "system_schema" || system.contains(&keyspace) {
-            continue;
-        }
-        for item in content.unfiltered {
-            if let Unfiltered::Row(row) = item
-                && row.is_live(now_s)
-            {
-                list.push((keyspace.clone(), row));
-            }
-        }
-    }
-    read_keyspaces(&rows).map_err(|error| error.to_string())
-}
-
-/// Returns the schema `old` with the keyspaces of the ring; `None` if `old` has the same keyspaces
-/// already.
-///
-/// Keyspaces that the ring does not have stay, because the node cannot distinguish its own
-/// keyspaces from keyspaces that the ring has dropped.
-fn changed(old: &Schema, ring: BTreeMap<String, KeyspaceMetadata>) -> Option<Schema> {
-    let mut all = old.keyspaces.clone();
-    for (name, keyspace) in ring {
-        all.insert(name, Arc::new(keyspace));
-    }
-    (all != old.keyspaces).then(|| Schema::new(all, random::uuid_v4()))
 }

@@ -3,7 +3,7 @@
 use std::{future::Future, pin::Pin, sync::Arc};
 
 use espalier_mutation::schema::{Schema, TableId};
-use espalier_storage::ReadPosition;
+use espalier_storage::{ReadPosition, SchemaMerge};
 use uuid::Uuid;
 
 use crate::{
@@ -23,11 +23,9 @@ pub trait Backend {
     /// Returns the schema, by which messages are decoded.
     fn schema(&self) -> Arc<Schema>;
 
-    /// Makes the node's keyspaces equal to those of the ring. `rows` are all rows of the schema
-    /// tables of a peer.
-    ///
-    /// Returns the number of tables that the node cannot keep as the ring does.
-    fn take_schema(&self, rows: Vec<Mutation>) -> LocalFuture<Result<usize, String>>;
+    /// Merges the schema of a peer into the node's. `rows` are all rows of the schema tables of the
+    /// peer.
+    fn take_schema(&self, rows: Vec<Mutation>) -> LocalFuture<Result<SchemaMerge, String>>;
 
     /// Stores a write. The future is ready when the write is synced.
     fn store(&self, write: espalier_mutation::Mutation) -> LocalFuture<Result<(), String>>;

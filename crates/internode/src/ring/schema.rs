@@ -1,17 +1,18 @@
-//! Pulls the schema of the ring from a peer, makes it the node's own, and announces it.
+//! Pulls the schema of the ring from a peer, merges it into the node's own, and announces it.
 //!
 //! 1. A live peer announces another version of its schema by gossip.
 //! 2. The member pulls all rows of the schema tables from that peer.
-//! 3. The node makes the keyspaces its own. If it has all tables as the ring has them, the member
-//!    announces the version that the peer had announced before the pull. The pulled rows are of
-//!    that version or of a later one. The peer announces a later version, too, which causes a new
-//!    pull.
+//! 3. The node merges them into its schema. If it then has all keyspaces as the peer has them, the
+//!    member announces the version that the peer had announced before the pull. The pulled rows
+//!    are of that version or of a later one. The peer announces a later version, too, which causes
+//!    a new pull.
 //!
 //! One pull is under way at a time.
 
-use std::{net::SocketAddr, rc::Rc, time::Duration};
+use std::{collections::BTreeSet, net::SocketAddr, rc::Rc, time::Duration};
 
 use espalier_runtime::spawn_local;
+use espalier_storage::SchemaMerge;
 use uuid::Uuid;
 
 use super::{RingMember, room::Reservation};
@@ -22,15 +23,23 @@ use crate::{
 
 /// Time after which the member gives up a pull without an answer.
 const PULL_LIMIT: Duration = Duration::from_secs(10);
+/// Pause before the next pull after the node could not store a schema. Arbitrary.
+const RETRY_PAUSE: Duration = Duration::from_secs(5);
+/// Number of different versions at which the member forgets them. Arbitrary: nodes that agree have
+/// one version.
+const MAX_DIFFERENT: usize = 64;
 
 /// The state of the ring's schema at a member.
 #[derive(Debug, Default)]
 pub(super) struct RingSchema {
     /// The version that the member announces.
     taken: Option<Uuid>,
-    /// The last version that the node pulled but could not make its own. The member does not pull
-    /// it again until a peer pushes a change.
-    failed: Option<Uuid>,
+    /// Versions that the node pulled and does not have: the version of a peer that lacks a later
+    /// change, or one that the node cannot read. The member does not pull them again until a peer
+    /// pushes a change or the node takes another version.
+    different: BTreeSet<Uuid>,
+    /// The time before which the member does not pull.
+    paused_until: Duration,
     /// The pull under way.
     pull: Option<Pull>,
 }
@@ -67,10 +76,13 @@ impl RingMember {
     /// Pulls the schema of a live peer that announces another version.
     pub(super) fn pull_schema(self: &Rc<Self>) {
         let now = self.now();
+        if now < self.schema.borrow().paused_until {
+            return;
+        }
         let announced = self.gossiper.borrow().live_peers().find_map(|(peer, endpoint)| {
             let version = endpoint.value(ApplicationState::Schema)?.parse().ok()?;
             let schema = self.schema.borrow();
-            let is_new = schema.taken != Some(version) && schema.failed != Some(version);
+            let is_new = schema.taken != Some(version) && !schema.different.contains(&version);
             is_new.then_some((peer, version))
         });
         let Some((from, version)) = announced else { return };
@@ -86,10 +98,10 @@ impl RingMember {
         self.send(from, message);
     }
 
-    /// Permits another pull of a version that failed, because a pushed change means that the peer
-    /// has another schema.
+    /// Permits another pull of each version, because a pushed change means that the peer has
+    /// another schema.
     pub(super) fn on_schema_push(&self) {
-        self.schema.borrow_mut().failed = None;
+        self.schema.borrow_mut().different.clear();
     }
 
     /// Returns whether a pull from this peer is under way.
@@ -97,7 +109,7 @@ impl RingMember {
         self.schema.borrow().pull.as_ref().is_some_and(|pull| pull.from == peer)
     }
 
-    /// Makes the rows of a pull the node's schema.
+    /// Merges the rows of a pull into the node's schema.
     pub(super) fn on_schema(
         self: &Rc<Self>,
         from: SocketAddr,
@@ -111,27 +123,50 @@ impl RingMember {
         spawn_local(async move {
             let outcome = taking.await;
             drop(room);
-            match outcome {
-                Ok(0) => {
-                    tracing::info!(peer = %from, %version, "took the schema of the ring");
-                    member.schema.borrow_mut().taken = Some(version);
-                    let state = ApplicationState::Schema;
-                    member.gossiper.borrow_mut().set(state, version.to_string());
-                }
-                Ok(tables) => {
-                    member.schema.borrow_mut().failed = Some(version);
-                    tracing::warn!(
-                        peer = %from,
-                        tables,
-                        "took a part of the ring's schema; the node does not agree on it"
-                    );
-                }
-                Err(error) => {
-                    member.schema.borrow_mut().failed = Some(version);
-                    tracing::error!(peer = %from, %error, "could not take the ring's schema");
-                }
-            }
+            member.end_pull(from, version, outcome);
         })
         .detach();
+    }
+
+    fn end_pull(&self, peer: SocketAddr, version: Uuid, outcome: Result<SchemaMerge, String>) {
+        let mut schema = self.schema.borrow_mut();
+        match outcome {
+            Ok(SchemaMerge::Equal) => {
+                tracing::info!(%peer, %version, "took the schema of the ring");
+                schema.taken = Some(version);
+                schema.different.clear();
+                let state = ApplicationState::Schema;
+                self.gossiper.borrow_mut().set(state, version.to_string());
+                return;
+            }
+            Ok(SchemaMerge::Newer) => {
+                tracing::info!(
+                    %peer,
+                    %version,
+                    "kept a schema that is newer than that of a peer; the nodes agree when the \
+                     peer has taken the change"
+                );
+            }
+            Ok(SchemaMerge::Unreadable(count)) => {
+                tracing::warn!(
+                    %peer,
+                    count,
+                    "took a part of the ring's schema; the node does not agree on it"
+                );
+            }
+            Err(error) => {
+                tracing::error!(
+                    %peer,
+                    %error,
+                    "could not take the ring's schema; the node tries again"
+                );
+                schema.paused_until = self.now() + RETRY_PAUSE;
+                return;
+            }
+        }
+        if schema.different.len() >= MAX_DIFFERENT {
+            schema.different.clear();
+        }
+        schema.different.insert(version);
     }
 }

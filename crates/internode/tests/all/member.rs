@@ -1,9 +1,10 @@
 //! Tests a member of a ring with a peer that the test plays over sockets. This file tests which
-//! connections carry which messages; its modules test writes, TLS and a hostile peer.
+//! connections carry which messages; its modules test writes, the schema, TLS and a hostile
+//! peer.
 
 use std::{
     cell::{Cell, RefCell},
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     net::SocketAddr,
     rc::Rc,
     sync::Arc,
@@ -18,7 +19,7 @@ use espalier_internode::{
     message::{Header, Message, MessageFlags, Parameter, Verb},
     paxos::{self, PaxosAnswer, PaxosRequest},
     payload::{
-        ApplicationState, Batch, EndpointState, FailureReason, GossipAck, Hint,
+        ApplicationState, Batch, EndpointState, FailureReason, GossipAck, GossipAck2, Hint,
         Mutation as RingMutation, Payload, ReadCommand, VersionedValue, gossip::tokens_value,
     },
     replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits},
@@ -41,11 +42,12 @@ use espalier_runtime::{
     sync::Event,
     time,
 };
-use espalier_storage::{Node, ReadPosition};
+use espalier_storage::{Node, ReadPosition, SchemaMerge};
 use uuid::Uuid;
 
 mod encrypted;
 mod hostile;
+mod schemas;
 mod writes;
 
 use writes::recorded_batch;
@@ -67,6 +69,8 @@ pub struct Records {
     pub database: RefCell<Option<Node>>,
     batches: RefCell<Vec<Batch>>,
     stored: RefCell<Vec<Mutation>>,
+    /// The outcomes of the next merges of a schema.
+    merges: RefCell<VecDeque<Result<SchemaMerge, String>>>,
     removed: RefCell<Vec<Uuid>>,
 }
 
@@ -79,8 +83,9 @@ impl Backend for TestNode {
         self.0.schema.borrow().clone().unwrap()
     }
 
-    fn take_schema(&self, _: Vec<RingMutation>) -> LocalFuture<Result<usize, String>> {
-        ready(Err("not in this test".into()))
+    fn take_schema(&self, _: Vec<RingMutation>) -> LocalFuture<Result<SchemaMerge, String>> {
+        let outcome = self.0.merges.borrow_mut().pop_front();
+        ready(outcome.unwrap_or_else(|| Err("not in this test".into())))
     }
 
     fn store(&self, write: Mutation) -> LocalFuture<Result<(), String>> {
@@ -275,6 +280,10 @@ impl Peer {
                     let ack = Payload::GossipAck(ack);
                     self.send(member, id, Verb::GOSSIP_DIGEST_ACK, ack).await;
                 }
+            }
+            Verb::SCHEMA_PULL_REQ => {
+                let rows = Payload::Schema(Vec::new());
+                self.send(member, id, Verb::SCHEMA_PULL_RSP, rows).await;
             }
             Verb::MUTATION_REQ if self.refuses => {
                 let failure = Payload::Failure(FailureReason::Unknown);

@@ -22,6 +22,7 @@
 //! | `compaction_history` | finished compactions |
 //! | `indexes` | records of built secondary indexes |
 //! | `schema_change`, `truncate`, `drop_table` | operations of all shards together |
+//! | `schema_merge` | the schema of a ring's other nodes |
 //! | `snapshots`, `clear_snapshots`, `restore`, `import`, `orphans` | files of tables |
 
 mod batch_rows;
@@ -46,6 +47,7 @@ mod restore;
 mod routing;
 mod row_cache;
 mod schema_change;
+mod schema_merge;
 mod scrub;
 mod shutdown;
 mod snapshots;
@@ -74,6 +76,7 @@ pub use compaction_history::PastCompaction;
 pub use import::Imported;
 pub use logged_batch::Batches;
 pub use orphans::{Orphan, Orphans};
+pub use schema_merge::SchemaMerge;
 pub use snapshots::{SnapshotDetails, SnapshotTable, Snapshots};
 pub use table_statistics::{FilterSizes, MemtableSizes, PartitionSizes, TableStatistics};
 pub use views::ViewBuilds;

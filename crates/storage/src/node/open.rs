@@ -140,8 +140,8 @@ impl Start<'_> {
         Ok(())
     }
 
-    /// Reads the schema from the schema tables.
-    async fn read_schema(self, built_in: &Schema) -> Result<Schema, StorageError> {
+    /// Reads the schema from the schema tables. Runs on the first shard.
+    pub(super) async fn read_schema(self, built_in: &Schema) -> Result<Schema, StorageError> {
         schema_of(self.schema_contents(built_in).await?)
     }
 

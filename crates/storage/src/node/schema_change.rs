@@ -100,6 +100,16 @@ impl SchemaChanges<'_> {
             }
             return Err(error);
         }
+        self.install_change(&old, new, timestamp_us).await
+    }
+
+    /// Installs a schema that the schema tables have.
+    pub(super) async fn install_change(
+        self,
+        old: &Schema,
+        new: Arc<Schema>,
+        timestamp_us: i64,
+    ) -> Result<(), StorageError> {
         self.node.store().shared.set_schema(new.clone());
         let dropped: Vec<TableId> = old
             .tables()
@@ -115,10 +125,10 @@ impl SchemaChanges<'_> {
         for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
             self.show_directory_of(table).await;
         }
-        let drops = dropped.into_iter().map(|id| self.drop_table(&old, id));
+        let drops = dropped.into_iter().map(|id| self.drop_table(old, id));
         stream::iter(drops).buffer_unordered(DROPS_AT_ONCE).collect::<()>().await;
-        forget_dropped_indexes(self.node, &old, &new).await;
-        ViewBuilds::of(self.node).forget_dropped_views(&old, &new).await;
+        forget_dropped_indexes(self.node, old, &new).await;
+        ViewBuilds::of(self.node).forget_dropped_views(old, &new).await;
         ViewBuilds::of(self.node).build_views();
         // Drivers wait until all nodes show the same version.
         let version = system::schema_version_update(new.version, timestamp_us);
@@ -148,10 +158,10 @@ impl SchemaChanges<'_> {
 
 /// The right to change the schema. The right is released even if the caller is dropped in the
 /// middle of a change.
-struct SchemaLock(Option<Node>);
+pub(super) struct SchemaLock(Option<Node>);
 
 impl SchemaLock {
-    async fn acquire(node: &Node) -> Self {
+    pub(super) async fn acquire(node: &Node) -> Self {
         node.on_shard(0, |node| async move {
             node.inner.schema_lock.acquire(1).await.forget();
         })
@@ -159,7 +169,7 @@ impl SchemaLock {
         Self(Some(node.clone()))
     }
 
-    async fn release(mut self) {
+    pub(super) async fn release(mut self) {
         if let Some(node) = self.0.take() {
             release(&node).await;
         }

@@ -18,7 +18,7 @@ mod host_id;
 mod schema;
 
 pub(crate) use host_id::{load_or_make_host_id, save_host_id};
-pub(crate) use schema::{SchemaContents, described_system_keyspaces, schema_of};
+pub(crate) use schema::{SchemaContents, described_system_keyspaces, keyspaces_of, schema_of};
 
 use std::{path::PathBuf, sync::Arc};
 

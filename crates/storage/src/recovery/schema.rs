@@ -2,7 +2,10 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use espalier_mutation::{Row, schema::Schema};
+use espalier_mutation::{
+    PartitionUpdate, Row,
+    schema::{KeyspaceMetadata, Schema},
+};
 use md5::{Digest, Md5};
 use uuid::Uuid;
 
@@ -34,6 +37,22 @@ pub(crate) fn described_system_keyspaces(tables: SchemaContents<'_>) -> Schema {
     let found: BTreeMap<_, _> =
         found.into_iter().map(|(name, keyspace)| (name, Arc::new(keyspace))).collect();
     Schema::new(found, Uuid::nil())
+}
+
+/// Returns the keyspaces, except system keyspaces, that updates of the schema tables define by
+/// themselves. Each update comes with the name of its schema table.
+pub(crate) fn keyspaces_of<'a>(
+    updates: impl Iterator<Item = (&'a str, &'a PartitionUpdate)>,
+    now_s: u32,
+) -> Result<BTreeMap<String, KeyspaceMetadata>, StorageError> {
+    let mut rows = SchemaRows::default();
+    for (table, update) in updates {
+        let Some(list) = rows.list_mut(table) else { continue };
+        let keyspace = String::from_utf8_lossy(&update.key.key).into_owned();
+        let live = update.rows.iter().filter(|row| row.is_live(now_s));
+        list.extend(live.map(|row| (keyspace.clone(), row.clone())));
+    }
+    read_keyspaces(&rows).map_err(|error| StorageError::Schema(error.to_string()))
 }
 
 /// Returns the rows of system keyspaces (`of_system`) or of the others, and calls `look` for each.

@@ -32,6 +32,7 @@ mod looks;
 mod many_tables;
 mod memory_of_flushed;
 mod memory_pressure;
+mod merged_schemas;
 mod model;
 mod reads_are_isolated;
 mod reads_on_other_threads;

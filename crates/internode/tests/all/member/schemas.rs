@@ -1,0 +1,80 @@
+//! A member pulls the schema of a peer until it has it.
+
+use super::*;
+use crate::sent_by_cassandra::decode;
+
+/// Announces a version of the peer's schema, and answers the probe that follows.
+async fn announce(peer: &Peer, member: SocketAddr, version: u128) {
+    let value = Uuid::from_u128(version).to_string();
+    let at = 10 + i32::try_from(version).unwrap();
+    let states = vec![(ApplicationState::Schema, VersionedValue { value, version: at })];
+    let state = EndpointState { generation: 1_700_000_000, heartbeat: at, states };
+    let ack = Payload::GossipAck2(GossipAck2 { states: vec![(peer.address, state)] });
+    peer.send(member, 1, Verb::GOSSIP_DIGEST_ACK2, ack).await;
+    until("a probe", || peer.count(Verb::ECHO_REQ) > 0).await;
+    peer.send(member, 2, Verb::ECHO_RSP, Payload::None).await;
+}
+
+/// Returns the last version of the schema that the member has answered.
+fn last_version(peer: &Peer) -> Option<Payload> {
+    let arrived = peer.arrived.borrow();
+    let is_version = |message: &Message| message.header.verb == Verb::SCHEMA_VERSION_RSP;
+    let last = arrived.iter().rev().find(|(_, message)| is_version(message));
+    last.map(|(_, message)| decode(Verb::SCHEMA_VERSION_RSP, &message.payload))
+}
+
+/// Waits until the member announces this version.
+async fn until_announced(peer: &Peer, member: SocketAddr, version: u128) {
+    let expected = Payload::SchemaVersion(Uuid::from_u128(version));
+    for _ in 0..100 {
+        let answers = peer.count(Verb::SCHEMA_VERSION_RSP);
+        peer.send(member, 3, Verb::SCHEMA_VERSION_REQ, Payload::None).await;
+        until("an answer", || peer.count(Verb::SCHEMA_VERSION_RSP) > answers).await;
+        if last_version(peer).as_ref() == Some(&expected) {
+            return;
+        }
+        time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("the member does not announce version {version}");
+}
+
+async fn with_merges(
+    merges: impl Into<VecDeque<Result<SchemaMerge, String>>>,
+) -> (TestNode, Rc<Peer>, SocketAddr, Rc<RingMember>) {
+    let node = TestNode::default();
+    *node.0.schema.borrow_mut() = Some(of_two_replicas());
+    *node.0.merges.borrow_mut() = merges.into();
+    let (peer, own, member) = ring(&node, false).await;
+    (node, peer, own, member)
+}
+
+#[test]
+fn a_schema_that_could_not_be_stored_is_pulled_again() {
+    block_on(async {
+        let merges = [Err("the disk fails".to_owned()), Ok(SchemaMerge::Equal)];
+        let (node, peer, own, member) = with_merges(merges).await;
+        announce(&peer, own, 7).await;
+        until("the second pull", || node.0.merges.borrow().is_empty()).await;
+        until_announced(&peer, own, 7).await;
+        assert_eq!(peer.count(Verb::SCHEMA_PULL_REQ), 2);
+        member.stop().await;
+    });
+}
+
+#[test]
+fn the_version_of_a_peer_that_lacks_a_change_is_not_announced() {
+    block_on(async {
+        let merges = [Ok(SchemaMerge::Equal), Ok(SchemaMerge::Newer), Ok(SchemaMerge::Equal)];
+        let (node, peer, own, member) = with_merges(merges).await;
+        announce(&peer, own, 7).await;
+        until_announced(&peer, own, 7).await;
+        announce(&peer, own, 8).await;
+        until("the second pull", || node.0.merges.borrow().len() == 1).await;
+        time::sleep(Duration::from_millis(2500)).await;
+        assert_eq!(peer.count(Verb::SCHEMA_PULL_REQ), 2);
+        until_announced(&peer, own, 7).await;
+        announce(&peer, own, 9).await;
+        until_announced(&peer, own, 9).await;
+        member.stop().await;
+    });
+}

@@ -1,0 +1,199 @@
+//! Merges the schema of another node of a ring into this node's.
+//!
+//! 1. The new tables are prepared.
+//! 2. The rows of the other node's schema tables are written to this node's, one keyspace at a
+//!    time, with the timestamps that they have in the ring, and synced.
+//! 3. The schema is read back from the schema tables and installed.
+//!
+//! So the later change of each row wins, as in Cassandra: a node that lacks a change does not undo
+//! it, and only a deletion that is later than the definition of a table drops the table. A crash
+//! leaves some keyspaces merged; the next merge adds the others.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use espalier_mutation::{
+    Mutation, PartitionUpdate,
+    schema::{KeyspaceMetadata, Schema, TableMetadata, UnreadableTable},
+};
+use espalier_runtime::time;
+
+use super::{Node, SchemaChanges, Start, ViewBuilds, schema_change::SchemaLock};
+use crate::{
+    StorageError,
+    recovery::keyspaces_of,
+    system::{SCHEMA_KEYSPACE, SCHEMA_TABLES, is_system_keyspace, table},
+    table::remove_dropped_directory,
+};
+
+/// The schema of this node after a merge, compared with that of the other node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaMerge {
+    /// The nodes have the same keyspaces. This node may have others beside them.
+    Equal,
+    /// The node cannot use this number of the tables and types.
+    Unreadable(usize),
+    /// This node has a change that the other node lacks.
+    Newer,
+}
+
+impl Node {
+    /// Merges the rows of another node's schema tables into the schema. Other changes wait
+    /// meanwhile. Ignores system keyspaces, and tables that this node does not have.
+    ///
+    /// If the definition of a table or type becomes one that the node cannot read, the former
+    /// definition stays in use until the node restarts.
+    ///
+    /// # Errors
+    ///
+    /// The rows are invalid, or the change could not be written or installed. A merge of the same
+    /// rows may be tried again.
+    pub async fn merge_schema(
+        &self,
+        rows: Vec<PartitionUpdate>,
+    ) -> Result<SchemaMerge, StorageError> {
+        let lock = SchemaLock::acquire(self).await;
+        let lead = self.on_shard(0, |node| async move {
+            // The future of a merge is large.
+            Box::pin(SchemaChanges::of(&node).lead_merge(rows)).await
+        });
+        let outcome = lead.await;
+        lock.release().await;
+        outcome
+    }
+}
+
+impl SchemaChanges<'_> {
+    async fn lead_merge(self, rows: Vec<PartitionUpdate>) -> Result<SchemaMerge, StorageError> {
+        if self.node.store().is_closing() {
+            return Err(StorageError::ShuttingDown);
+        }
+        let old = self.node.store().shared.schema();
+        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+        let rows = of_users(rows);
+        let others = rows.iter().map(|(name, update)| (*name, update));
+        let others = keyspaces_of(others, now_s)?;
+        let tables = || others.values().flat_map(|keyspace| keyspace.tables.values());
+        let mut unused = Vec::new();
+        for table in tables().filter(|table| is_unknown(&old, table)) {
+            let directory = self.node.store().configuration.directory_of(table);
+            if !self.node.store().file_system.exists(&directory).await? {
+                unused.push((table.id, directory));
+            }
+            self.prepare_new_table(table).await?;
+        }
+        for mutation in by_keyspace(rows) {
+            self.node.store().apply(&mutation).await?;
+        }
+        let read = Start::of(self.node).read_schema(&old).await?;
+        let is_equal = |other: &KeyspaceMetadata| {
+            read.keyspace(&other.name).is_some_and(|own| **own == *other)
+        };
+        let are_equal = others.values().all(is_equal);
+        let unreadable = others.values().map(|keyspace| &keyspace.unreadable);
+        let unreadable: usize = unreadable.map(|it| it.tables.len() + it.types.len()).sum();
+        let unopened = tables().filter(|table| old.is_unreadable(table.id)).count();
+        let new = Arc::new(settled(&read, &old, &others));
+        if new.keyspaces != old.keyspaces {
+            ViewBuilds::of(self.node).forget_before_views(&old, &new).await?;
+            let timestamp_us = self.next_schema_timestamp_us();
+            self.install_change(&old, new.clone(), timestamp_us).await?;
+        }
+        // The other node does not know yet that these tables were dropped.
+        unused.retain(|(id, _)| new.table_by_id(*id).is_none());
+        for (_, directory) in unused {
+            if self.node.store().file_system.exists(&directory).await? {
+                remove_dropped_directory(&self.node.store().file_system, &directory).await?;
+            }
+        }
+        Ok(match unreadable + unopened {
+            0 if are_equal => SchemaMerge::Equal,
+            0 => SchemaMerge::Newer,
+            count => SchemaMerge::Unreadable(count),
+        })
+    }
+}
+
+fn is_unknown(schema: &Schema, table: &TableMetadata) -> bool {
+    schema.table_by_id(table.id).is_none() && !schema.is_unreadable(table.id)
+}
+
+/// Returns the updates of schema tables that concern keyspaces of users, each with the name of its
+/// schema table.
+fn of_users(rows: Vec<PartitionUpdate>) -> Vec<(&'static str, PartitionUpdate)> {
+    let ids = SCHEMA_TABLES.map(|name| (table(SCHEMA_KEYSPACE, name).id, name));
+    let ids: BTreeMap<_, _> = ids.into();
+    let is_of_user = |update: &PartitionUpdate| {
+        std::str::from_utf8(&update.key.key).is_ok_and(|name| !is_system_keyspace(name))
+    };
+    let rows = rows.into_iter().filter(is_of_user);
+    rows.filter_map(|update| Some((*ids.get(&update.table)?, update))).collect()
+}
+
+/// Returns one mutation for each keyspace, because all keyspaces together may be too large for one.
+fn by_keyspace(rows: Vec<(&str, PartitionUpdate)>) -> Vec<Mutation> {
+    let mut mutations: BTreeMap<_, Mutation> = BTreeMap::new();
+    for (_, update) in rows {
+        mutations.entry(update.key.key.clone()).or_default().updates.push(update);
+    }
+    mutations.into_values().collect()
+}
+
+/// Returns the schema `read`, as this node uses it after `old`. Only the keyspaces `merged` may
+/// have changed.
+fn settled(read: &Schema, old: &Schema, merged: &BTreeMap<String, KeyspaceMetadata>) -> Schema {
+    let keyspaces = read.keyspaces.iter().map(|(name, keyspace)| {
+        let used = match old.keyspace(name) {
+            None => Arc::clone(keyspace),
+            Some(former) if !merged.contains_key(name) => Arc::clone(former),
+            Some(former) => Arc::new(settled_keyspace(keyspace, former, old)),
+        };
+        (name.clone(), used)
+    });
+    Schema::new(keyspaces.collect(), read.version)
+}
+
+fn settled_keyspace(
+    read: &KeyspaceMetadata,
+    former: &KeyspaceMetadata,
+    old: &Schema,
+) -> KeyspaceMetadata {
+    let mut keyspace = KeyspaceMetadata { tables: BTreeMap::new(), ..read.clone() };
+    for (name, table) in &read.tables {
+        if old.is_unreadable(table.id) {
+            // Only a start opens the files of the table.
+            let reason = "a change has made it readable; restart the node to open it".to_owned();
+            let table = UnreadableTable { id: Some(table.id), reason };
+            keyspace.unreadable.tables.insert(name.clone(), table);
+            continue;
+        }
+        let used = match old.table_by_id(table.id) {
+            None => Arc::clone(table),
+            Some(former) => settled_table(table, former),
+        };
+        keyspace.tables.insert(name.clone(), used);
+    }
+    let KeyspaceMetadata { tables, types, unreadable, .. } = &mut keyspace;
+    unreadable.tables.retain(|name, unreadable| {
+        let is_same = |table: &&Arc<TableMetadata>| unreadable.id.is_none_or(|id| id == table.id);
+        let Some(former) = former.tables.get(name).filter(is_same) else { return true };
+        tables.insert(name.clone(), Arc::clone(former));
+        false
+    });
+    unreadable.types.retain(|name, _| {
+        let Some(former) = former.types.get(name) else { return true };
+        types.insert(name.clone(), Arc::clone(former));
+        false
+    });
+    keyspace
+}
+
+/// Returns `former` if `read` is the same table, and otherwise `read` with the ids of its columns.
+fn settled_table(read: &TableMetadata, former: &Arc<TableMetadata>) -> Arc<TableMetadata> {
+    let mut table = read.with_ids_of(former);
+    let version = std::mem::replace(&mut table.version, former.version);
+    if table == **former {
+        return Arc::clone(former);
+    }
+    table.version = version;
+    Arc::new(table)
+}

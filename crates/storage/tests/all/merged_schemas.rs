@@ -1,0 +1,179 @@
+//! The schema of a ring is merged into the node's: rows in memory stay readable, and only a later
+//! deletion drops a table.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use espalier_mutation::{
+    PartitionUpdate,
+    schema::{Schema, TableBuilder, TableId, TableMetadata},
+};
+use espalier_runtime::{file::FileSystem, time};
+use espalier_storage::{Node, SchemaMerge, system::schema_mutation};
+use espalier_types::CqlType;
+use uuid::Uuid;
+
+use crate::support::*;
+
+const TABLE: u128 = 0xe1;
+
+/// Returns a table of blobs with these columns, with ids as the schema tables give them.
+fn with_columns(name: &str, id: u128, columns: &[&str]) -> TableBuilder {
+    let builder = TableBuilder::new("ks", name, TableId(Uuid::from_u128(id)));
+    let builder = builder.partition_key("k", CqlType::Blob);
+    columns.iter().fold(builder, |builder, column| builder.regular(column, CqlType::Blob))
+}
+
+/// Returns a schema with these tables in keyspace `ks`.
+fn schema(tables: Vec<TableMetadata>) -> Schema {
+    with_tables(&Schema::new(BTreeMap::new(), Uuid::nil()), tables)
+}
+
+fn none() -> Schema {
+    Schema::new(BTreeMap::new(), Uuid::nil())
+}
+
+/// Returns the rows of the schema tables that a change at `timestamp` µs makes at a node of the
+/// ring.
+fn change(old: &Schema, new: &Schema, timestamp: i64) -> Vec<PartitionUpdate> {
+    let now_s = u32::try_from(time::now_seconds()).unwrap();
+    schema_mutation(old, new, timestamp, now_s).updates
+}
+
+async fn merge(database: &Node, rows: Vec<PartitionUpdate>) -> SchemaMerge {
+    database.merge_schema(rows).await.unwrap()
+}
+
+async fn shown(database: &Node, name: &str) -> Vec<String> {
+    let table = table(database, name);
+    let mut lines = show(&table, &read_all(database, &table).await);
+    lines.sort();
+    lines
+}
+
+async fn write(database: &Node, name: &str, partition: &str, values: &[(&str, &str)]) {
+    let write = insert(&table(database, name), partition, None, 50, values);
+    database.apply(write).await.unwrap();
+}
+
+#[test]
+fn rows_in_memory_keep_their_columns() {
+    let file_system = FileSystem::simulated(1);
+    let first = || with_columns("t", TABLE, &["v1", "v2"]);
+    // The new column sorts before the others.
+    let added = || with_columns("t", TABLE, &["a", "v1", "v2"]);
+    let dropped = || with_columns("t", TABLE, &["a", "v1", "v2"]).drop_column("v1", 1_000_000);
+    let expected = ["p/ v2=two", "q/ a=new v2=2"];
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        let one = schema(vec![first().build()]);
+        assert_eq!(merge(&database, change(&none(), &one, 10)).await, SchemaMerge::Equal);
+        write(&database, "t", "p", &[("v1", "one"), ("v2", "two")]).await;
+        // A write that is decoded before the change, and stored after it.
+        let early = insert(&table(&database, "t"), "q", None, 50, &[("v1", "1"), ("v2", "2")]);
+
+        let two = schema(vec![added().build()]);
+        assert_eq!(merge(&database, change(&one, &two, 20)).await, SchemaMerge::Equal);
+        assert_eq!(shown(&database, "t").await, ["p/ v1=one v2=two"]);
+        database.apply(early).await.unwrap();
+        write(&database, "t", "q", &[("a", "new")]).await;
+        assert_eq!(shown(&database, "t").await, ["p/ v1=one v2=two", "q/ a=new v1=1 v2=2"]);
+
+        let three = schema(vec![dropped().build()]);
+        assert_eq!(merge(&database, change(&two, &three, 30)).await, SchemaMerge::Equal);
+        assert_eq!(shown(&database, "t").await, expected);
+        let four = schema(vec![dropped().regular("v1", CqlType::Blob).build()]);
+        assert_eq!(merge(&database, change(&three, &four, 40)).await, SchemaMerge::Equal);
+        assert_eq!(shown(&database, "t").await, expected);
+        // A second merge of these rows changes nothing.
+        let before = database.store().schema();
+        assert_eq!(merge(&database, change(&none(), &four, 40)).await, SchemaMerge::Equal);
+        assert!(Arc::ptr_eq(&before, &database.store().schema()));
+        database.flush("ks", None).await.unwrap();
+        assert_eq!(shown(&database, "t").await, expected);
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(shown(&database, "t").await, expected);
+    });
+}
+
+#[test]
+fn a_node_with_an_older_schema_undoes_nothing() {
+    let file_system = FileSystem::simulated(1);
+    let of = |names: &[(&str, u128)]| {
+        let tables = names.iter().map(|(name, id)| with_columns(name, *id, &["v"]).build());
+        schema(tables.collect())
+    };
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        let (old, new) = (of(&[("t", 1)]), of(&[("t", 1), ("u", 2)]));
+        let at_behind = || change(&none(), &old, 10);
+        let at_ahead = || change(&none(), &new, 20);
+        assert_eq!(merge(&database, at_ahead()).await, SchemaMerge::Equal);
+        write(&database, "u", "p", &[("v", "kept")]).await;
+        assert_eq!(merge(&database, at_behind()).await, SchemaMerge::Newer);
+        assert_eq!(shown(&database, "u").await, ["p/ v=kept"]);
+
+        // An older definition does not replace a newer one.
+        let wider = with_columns("t", 1, &["v", "w"]).build();
+        let wider = with_tables(&new, vec![wider]);
+        assert_eq!(merge(&database, change(&none(), &wider, 30)).await, SchemaMerge::Equal);
+        write(&database, "t", "p", &[("w", "kept")]).await;
+        assert_eq!(merge(&database, at_ahead()).await, SchemaMerge::Newer);
+        assert_eq!(shown(&database, "t").await, ["p/ w=kept"]);
+
+        // A later deletion drops the table for good.
+        let fewer = without_table(&wider, "u");
+        let dropped = [change(&none(), &fewer, 30), change(&wider, &fewer, 40)].concat();
+        assert_eq!(merge(&database, dropped).await, SchemaMerge::Equal);
+        assert!(database.store().schema().table("ks", "u").is_none());
+        assert_eq!(merge(&database, at_ahead()).await, SchemaMerge::Newer);
+        assert!(database.store().schema().table("ks", "u").is_none());
+        assert_eq!(database.orphans().list().await.unwrap(), []);
+        assert_eq!(shown(&database, "t").await, ["p/ w=kept"]);
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert!(database.store().schema().table("ks", "u").is_none());
+        let (before, tables) = (schema(vec![]), of(&[("t", 1)]));
+        let dropped = change(&with_keyspace(&before, BTreeMap::new()), &none(), 50);
+        merge(&database, dropped).await;
+        assert!(database.store().schema().keyspace("ks").is_none());
+        merge(&database, change(&none(), &tables, 10)).await;
+        assert!(database.store().schema().keyspace("ks").is_none());
+        assert_eq!(merge(&database, change(&none(), &tables, 60)).await, SchemaMerge::Equal);
+        assert_eq!(shown(&database, "t").await, [""; 0]);
+    });
+}
+
+#[test]
+fn an_unreadable_change_leaves_the_table() {
+    let file_system = FileSystem::simulated(1);
+    let vector = |element, dimension| CqlType::Vector { element: Arc::new(element), dimension };
+    let first = schema(vec![with_columns("t", TABLE, &["v"]).build()]);
+    let column_type = vector(vector(CqlType::Bigint, 16384), 16384);
+    let bad = with_columns("t", TABLE, &["v"]).regular("bad", column_type);
+    let second = schema(vec![bad.clone().build()]);
+    let third = schema(vec![with_columns("t", TABLE, &["v"]).build()]);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        merge(&database, change(&none(), &first, 10)).await;
+        write(&database, "t", "p", &[("v", "kept")]).await;
+        let unreadable = SchemaMerge::Unreadable(1);
+        assert_eq!(merge(&database, change(&first, &second, 20)).await, unreadable);
+        assert_eq!(shown(&database, "t").await, ["p/ v=kept"]);
+        database.flush("ks", None).await.unwrap();
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert!(database.store().schema().table("ks", "t").is_none());
+        // Only a start opens the files of a table that has become readable.
+        let unreadable = SchemaMerge::Unreadable(1);
+        assert_eq!(merge(&database, change(&second, &third, 30)).await, unreadable);
+        assert!(database.store().schema().table("ks", "t").is_none());
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(shown(&database, "t").await, ["p/ v=kept"]);
+    });
+}
