@@ -164,14 +164,19 @@ def check_schema_changes(session, ours, write):
 
 
 def check_hints_and_truncation(session, ours, cassandra, query):
-    """The coordinator delivers the writes that our node missed while it was down; TRUNCATE needs
-    all nodes."""
+    """The coordinator delivers the writes that our node missed while it was down, also those of a
+    table that is new; TRUNCATE needs all nodes."""
     session.execute("INSERT INTO ring.t (k, c, s, v) VALUES (7, 'a', 'new', 'missed')")
     session.execute("DELETE FROM ring.t WHERE k = 5")
+    session.execute("CREATE TABLE ring.late (k int PRIMARY KEY, v text)")
+    session.execute("INSERT INTO ring.late (k, v) VALUES (1, 'missed')")
     expected = sorted(map(repr, session.execute(query)))
     ours.start()
     wait_until(lambda: status(cassandra).get(ADDRESS) == "UN", 60, "our node up once more")
     wait_until(lambda: local_rows(ours, query) == expected, 60, "the hints")
+    late = "SELECT k, v FROM ring.late"
+    wait_until(lambda: agreed(session), what="agreement on the new table")
+    wait_until(lambda: local_rows(ours, late) == ["(1, 'missed')"], 60, "the late hint")
     everywhere = SimpleStatement(query, consistency_level=ConsistencyLevel.ALL)
     assert sorted(map(repr, session.execute(everywhere))) == expected
     session.execute("TRUNCATE ring.t", timeout=60)

@@ -107,7 +107,12 @@ impl SharedStorage {
                 + i64::from(nanoseconds) / 1000
         });
         made_us.is_some_and(|made| (self.started_us..=time::now_micros()).contains(&made))
-            && !self.dropped.lock().unwrap_or_else(PoisonError::into_inner).contains(&table)
+            && !self.was_dropped(table)
+    }
+
+    /// Returns whether a table with this id was dropped since the start.
+    pub(crate) fn was_dropped(&self, table: TableId) -> bool {
+        self.dropped.lock().unwrap_or_else(PoisonError::into_inner).contains(&table)
     }
 
     /// Returns a generation number that no SSTable of the table has.

@@ -126,7 +126,8 @@ impl SchemaChanges<'_> {
         let file_system = &self.node.store().file_system;
         let directory = self.node.store().configuration.directory_of(table);
         let mark = directory.join(DROPPED_FILE_NAME);
-        if file_system.exists(&mark).await? {
+        let is_marked = file_system.exists(&mark).await?;
+        if is_marked {
             remove_dropped_directory(file_system, &directory).await?;
             // The directory stays if it has snapshots, and the new table uses it.
             if file_system.exists(&mark).await? {
@@ -139,8 +140,10 @@ impl SchemaChanges<'_> {
             log.map_or(LogPosition::NONE, |log| log.truncation_position())
         });
         let positions = positions.await;
-        // The time keeps unfinished logged batches of the earlier table out, too.
-        let at_us = time::now_micros();
+        // The time keeps unfinished logged batches and hints of the earlier table out, too. A table
+        // that the ring has created while the node was down has none of these, and needs its hints.
+        let was_there = is_marked || self.node.store().shared.was_dropped(table.id);
+        let at_us = if was_there { time::now_micros() } else { 0 };
         let record = TruncationRecord { at_us, positions, ..TruncationRecord::default() };
         record.save(file_system, &directory).await
     }

@@ -177,3 +177,23 @@ fn an_unreadable_change_leaves_the_table() {
         assert_eq!(shown(&database, "t").await, ["p/ v=kept"]);
     });
 }
+
+/// The id of a table that was created before the node's start is older than the start, as that of a
+/// table that was dropped.
+#[test]
+fn only_a_table_that_was_dropped_counts_as_truncated() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        let id = TableId(Uuid::from_u128(TABLE));
+        let one = schema(vec![with_columns("t", TABLE, &["v"]).build()]);
+        let without = without_table(&one, "t");
+        merge(&database, change(&none(), &one, 10)).await;
+        assert_eq!(database.truncated_at_us(id).await.unwrap(), Some(0));
+        merge(&database, change(&one, &without, 20)).await;
+        let before = time::now_micros();
+        merge(&database, change(&without, &one, 30)).await;
+        let truncated = database.truncated_at_us(id).await.unwrap();
+        assert!(truncated.is_some_and(|at_us| at_us >= before), "{truncated:?}");
+    });
+}
