@@ -11,12 +11,16 @@
 //! 4. An endpoint whose heartbeat does not change for [`MAX_SILENCE`] is down. Cassandra decides by
 //!    the distribution of the intervals; with its default settings, that takes about as long.
 //! 5. An endpoint is not alive while its status says that it has left the ring, was or is being
-//!    removed, or hibernates. The node forgets such an endpoint after a silence of
-//!    [`DEPARTED_LIMIT`]. An endpoint that has no status, or has not ended its bootstrap, is
-//!    forgotten after a silence of [`MAX_SILENCE_WITHOUT_STATUS`]. Peers that still know a
-//!    forgotten endpoint may announce it again.
+//!    removed, or hibernates. The node forgets such an endpoint at the time that its status names,
+//!    and after a silence of [`DEPARTED_LIMIT`]. An endpoint that has no status, or has not ended
+//!    its bootstrap, is forgotten after a silence of [`MAX_SILENCE_WITHOUT_STATUS`]. Peers that
+//!    still know a forgotten endpoint may announce it again.
+//! 6. Of two members with the same host id, or with the same tokens, the node forgets the member of
+//!    the earlier generation (`places`).
 //!
 //! Bound: at most [`MAX_ENDPOINTS`] endpoints, so that SYN fits a small message.
+
+mod places;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -31,6 +35,8 @@ use crate::{
         VersionedValue,
     },
 };
+pub use places::QUARANTINE;
+use places::{Removed, expiry_s, is_of_place};
 
 /// The time without a new heartbeat after which an endpoint is down.
 pub const MAX_SILENCE: Duration = Duration::from_secs(20);
@@ -100,9 +106,12 @@ impl Endpoint {
 
     /// Returns the name of the endpoint's status; empty if it has announced none.
     pub fn status(&self) -> &str {
+        self.whole_status().split(',').next().unwrap_or_default()
+    }
+
+    fn whole_status(&self) -> &str {
         use ApplicationState::{Status, StatusWithPort};
-        let status = self.value(StatusWithPort).or(self.value(Status)).unwrap_or_default();
-        status.split(',').next().unwrap_or_default()
+        self.value(StatusWithPort).or(self.value(Status)).unwrap_or_default()
     }
 
     /// Returns whether the endpoint takes no part in the ring: it has left, is or was removed, or
@@ -158,6 +167,10 @@ pub struct Gossiper {
     /// The greatest version that this node has given to a state of its own.
     version: i32,
     events: Vec<GossipEvent>,
+    /// Endpoints that the node ignores for a while, because others have their places.
+    removed: BTreeMap<SocketAddr, Removed>,
+    /// True if a member may have taken the place of another one.
+    places_changed: bool,
 }
 
 impl Gossiper {
@@ -178,6 +191,8 @@ impl Gossiper {
             endpoints: BTreeMap::from([(own, endpoint)]),
             version: 0,
             events: Vec::new(),
+            removed: BTreeMap::new(),
+            places_changed: false,
         }
     }
 
@@ -227,6 +242,7 @@ impl Gossiper {
         }
         self.convict(now);
         self.forget(now);
+        self.settle_places(now);
         let others = |wanted: &dyn Fn(Liveness) -> bool| -> Vec<SocketAddr> {
             let others = self.endpoints.iter().filter(|(address, _)| **address != self.own);
             others.filter(|(_, e)| wanted(e.liveness)).map(|(address, _)| *address).collect()
@@ -270,8 +286,11 @@ impl Gossiper {
 
     /// Forgets endpoints that are no members and have been silent for long.
     fn forget(&mut self, now: Duration) {
-        let own = self.own;
+        let (own, now_s) = (self.own, self.present_s(now));
         self.endpoints.retain(|address, endpoint| {
+            if *address != own && has_expired(endpoint.whole_status(), now_s) {
+                return false;
+            }
             let limit = if endpoint.has_departed() {
                 DEPARTED_LIMIT
             } else if !matches!(endpoint.status(), "" | "BOOT" | "BOOT_REPLACE") {
@@ -291,9 +310,13 @@ impl Gossiper {
     /// Returns whether a generation can be the time of a start. The generation of this node and the
     /// time since its start give the present time.
     fn is_plausible(&self, generation: i32, now: Duration) -> bool {
+        generation <= self.present_s(now).saturating_add(MAX_GENERATION_AHEAD_S)
+    }
+
+    /// Returns the present time in seconds since 1970.
+    fn present_s(&self, now: Duration) -> i32 {
         let start = self.endpoints.get(&self.own).map_or(0, |own| own.generation);
-        let now_s = start.saturating_add(i32::try_from(now.as_secs()).unwrap_or(i32::MAX));
-        generation <= now_s.saturating_add(MAX_GENERATION_AHEAD_S)
+        start.saturating_add(i32::try_from(now.as_secs()).unwrap_or(i32::MAX))
     }
 
     fn digests(&self) -> Vec<GossipDigest> {
@@ -320,7 +343,7 @@ impl Gossiper {
             let GossipDigest { endpoint, generation, max_version } = *digest;
             let ask = |max_version| GossipDigest { endpoint, generation, max_version };
             let Some(known) = self.endpoints.get(&endpoint) else {
-                if self.has_place_for(&endpoint) {
+                if self.has_place_for(&endpoint) && !self.is_removed(&endpoint, generation) {
                     ack.digests.push(ask(0));
                 }
                 continue;
@@ -395,6 +418,13 @@ impl Gossiper {
             if address == self.own || !self.has_place_for(&address) {
                 continue;
             }
+            let status = state.value(ApplicationState::StatusWithPort);
+            let status = status.or(state.value(ApplicationState::Status)).unwrap_or_default();
+            let is_over = has_expired(status, self.present_s(now));
+            let is_new = !self.endpoints.contains_key(&address);
+            if (is_new && is_over) || self.is_removed(&address, state.generation) {
+                continue;
+            }
             if !self.is_plausible(state.generation, now) {
                 let generation = state.generation;
                 tracing::debug!(%address, generation, "ignored gossip of the far future");
@@ -435,6 +465,7 @@ impl Gossiper {
             if is_newer {
                 known.states.insert(kind, value);
                 has_changed = true;
+                self.places_changed |= is_of_place(kind);
             }
         }
         if has_changed {
@@ -451,6 +482,11 @@ impl Gossiper {
 /// Returns whether a status is that of an endpoint that takes no part in the ring.
 pub(super) fn is_departed(status: &str) -> bool {
     DEPARTED.contains(&status.split(',').next().unwrap_or_default())
+}
+
+/// Returns whether the time at which nodes forget an endpoint of this status has passed.
+fn has_expired(status: &str, now_s: i32) -> bool {
+    expiry_s(status).is_some_and(|expiry_s| expiry_s <= i64::from(now_s))
 }
 
 fn pick(from: &[SocketAddr], below: &mut dyn FnMut(usize) -> usize) -> Option<SocketAddr> {

@@ -42,7 +42,10 @@ impl TokenRing {
     /// Returns the tokens of the members that gossip knows, whether they are up or down.
     pub fn of(gossiper: &Gossiper) -> Self {
         let mut ring = Self::default();
-        for (address, endpoint) in gossiper.endpoints() {
+        let mut endpoints: Vec<_> = gossiper.endpoints().iter().collect();
+        // If two nodes announce the same token, the node of the later generation has it.
+        endpoints.sort_by_key(|(address, endpoint)| (endpoint.generation, **address));
+        for (address, endpoint) in endpoints {
             let tokens = endpoint.value(ApplicationState::Tokens).and_then(tokens_of);
             let tokens = match (endpoint.status(), tokens) {
                 ("LEFT" | "removed", _) | ("", None) => continue,

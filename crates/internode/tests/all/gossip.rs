@@ -7,16 +7,17 @@ use espalier_internode::{
     message::Verb,
     payload::{
         ApplicationState, EndpointState, GossipAck2, GossipDigest, GossipSyn, Payload,
-        VersionedValue,
+        VersionedValue, gossip::tokens_value,
     },
     ring::{
         GossipEvent, Gossiper, Liveness,
         gossiper::{
             DEPARTED_LIMIT, MAX_ENDPOINTS, MAX_SILENCE, MAX_SILENCE_WITHOUT_STATUS, Outgoing,
-            PARTITIONER,
+            PARTITIONER, QUARANTINE,
         },
     },
 };
+use espalier_mutation::Token;
 
 fn address(number: u8) -> SocketAddr {
     SocketAddr::from(([127, 0, 0, number], 7000))
@@ -166,8 +167,9 @@ fn a_generation_of_the_far_future_is_ignored() {
 #[test]
 fn an_endpoint_that_was_removed_is_not_revived() {
     let mut node = gossiper(1, 1000);
-    let ended = "removed,9d1b2a8e-0000-4000-8000-000000000009,1";
-    for (generation, status) in [(1000, ended), (1001, "LEFT,5,1"), (1002, "removing,5")] {
+    let ended = "removed,9d1b2a8e-0000-4000-8000-000000000009,2000000";
+    let left = "LEFT,5,2000000";
+    for (generation, status) in [(1000, ended), (1001, left), (1002, "removing,5")] {
         assert_eq!(take(&mut node, generation, Some(status), Duration::ZERO), 0, "{status}");
         node.on_echo(address(9), Duration::ZERO);
         assert_ne!(node.endpoints()[&address(9)].liveness, Liveness::Alive, "{status}");
@@ -189,9 +191,61 @@ fn endpoints_that_are_no_members_are_forgotten() {
     assert!(known(None, MAX_SILENCE_WITHOUT_STATUS));
     assert!(!known(None, MAX_SILENCE_WITHOUT_STATUS + second));
     assert!(!known(Some("BOOT,5"), MAX_SILENCE_WITHOUT_STATUS + second));
-    assert!(known(Some("LEFT,5,1"), DEPARTED_LIMIT));
-    assert!(!known(Some("LEFT,5,1"), DEPARTED_LIMIT + second));
+    let late = Some("LEFT,5,1000000000");
+    assert!(known(late, DEPARTED_LIMIT));
+    assert!(!known(late, DEPARTED_LIMIT + second));
+    // The time in the status is 1 s after the start of this node.
+    assert!(known(Some("LEFT,5,1001000"), Duration::ZERO));
+    assert!(!known(Some("LEFT,5,1001000"), second));
+    assert!(!known(Some("removed,5,1000000"), Duration::ZERO));
     assert!(known(Some("NORMAL,5"), DEPARTED_LIMIT * 2));
+}
+
+/// Returns the addresses that a node knows beside its own after it hears of members: address,
+/// generation, host id and tokens.
+fn members_of(node: &mut Gossiper, members: &[(u8, i32, &str, &[i64])], now: Duration) -> Vec<u8> {
+    for (host, generation, host_id, tokens) in members {
+        let tokens: Vec<_> = tokens.iter().map(|token| Token(*token)).collect();
+        let states = [
+            (ApplicationState::HostId, (*host_id).to_owned()),
+            (ApplicationState::Tokens, tokens_value(&tokens)),
+            (ApplicationState::StatusWithPort, "NORMAL,5".to_owned()),
+        ];
+        let states = states.map(|(kind, value)| (kind, VersionedValue { value, version: 1 }));
+        let state = EndpointState { generation: *generation, heartbeat: 1, states: states.into() };
+        node.on_ack2(GossipAck2 { states: vec![(address(*host), state)] }, now);
+    }
+    node.tick(now, &mut |_| 0);
+    (2..=9).filter(|host| node.endpoints().contains_key(&address(*host))).collect()
+}
+
+#[test]
+fn a_replaced_node_and_a_former_address_are_forgotten() {
+    let mut node = gossiper(1, 1000);
+    let dead = (9, 1000, "d", &[5, 6][..]);
+    let first = [dead, (2, 1000, "a", &[7])];
+    assert_eq!(members_of(&mut node, &first, Duration::ZERO), [2, 9]);
+    // Node 3 has replaced node 9.
+    let replacement = (3, 1001, "e", &[6, 5][..]);
+    assert_eq!(members_of(&mut node, &[replacement], Duration::ZERO), [2, 3]);
+    // A peer that still knows node 9 does not bring it back, also not after the quarantine.
+    assert_eq!(members_of(&mut node, &[dead], Duration::ZERO), [2, 3]);
+    let digest = GossipDigest { endpoint: address(9), generation: 1000, max_version: 1 };
+    let syn = GossipSyn {
+        cluster: "ring".into(),
+        partitioner: PARTITIONER.into(),
+        digests: vec![digest],
+    };
+    let Payload::GossipAck(ack) = node.on_syn(address(2), &syn).unwrap().payload else { panic!() };
+    assert!(ack.digests.is_empty(), "{:?}", ack.digests);
+    let later = QUARANTINE + Duration::from_secs(1);
+    assert_eq!(members_of(&mut node, &[dead], later), [2, 3]);
+    // Node 2 comes back at address 4.
+    assert_eq!(members_of(&mut node, &[(4, 1002, "A", &[7])], later), [3, 4]);
+    // A node that comes back to another place stays. Node 5 takes the only token of node 4.
+    let others = [(5, 1003, "f", &[7, 8][..]), (9, 1004, "d", &[9][..])];
+    assert_eq!(members_of(&mut node, &others[1..], later), [3, 4, 9]);
+    assert_eq!(members_of(&mut node, &others[..1], later), [3, 5, 9]);
 }
 
 #[test]
