@@ -23,6 +23,10 @@ const VERSION: i32 = 13;
 /// Limit of the bytes of one page of batches. Arbitrary.
 const PAGE_BYTES: usize = 16 << 20;
 
+/// The time in µs by which the deletion of a batch is later than the time in the batch's id. The
+/// coordinator dates the batch after it makes the id. Arbitrary, because an id is used once.
+const REMOVED_AFTER_US: i64 = 3_600_000_000;
+
 /// Stores a batch. The returned future completes when the commit log has synced the batch.
 ///
 /// # Errors
@@ -61,7 +65,7 @@ pub async fn remove(database: &Node, id: Uuid) -> Result<(), String> {
     let mut update = PartitionUpdate::new(table.id, key(id));
     // The clock of the coordinator may be ahead.
     let least = created_us(id).unwrap_or(i64::MIN);
-    let timestamp = time::next_timestamp_micros().max(least.saturating_add(1));
+    let timestamp = time::next_timestamp_micros().max(least.saturating_add(REMOVED_AFTER_US));
     update.deletion = DeletionTime::new(timestamp, now_s);
     apply(database, update).await
 }
@@ -113,4 +117,35 @@ fn created_us(id: Uuid) -> Option<i64> {
 async fn apply(database: &Node, update: PartitionUpdate) -> Result<(), String> {
     let applied = database.apply(Mutation { updates: vec![update] }).await;
     applied.map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::file::FileSystem;
+    use espalier_runtime::{ShardContext, block_on};
+    use espalier_storage::{SharedStorage, StorageConfiguration};
+    use uuid::Timestamp;
+
+    use super::*;
+
+    #[test]
+    fn a_batch_of_a_clock_that_is_ahead_is_removed() {
+        block_on(async {
+            let configuration = Arc::new(StorageConfiguration::new("node"));
+            let context = ShardContext { index: 0, count: 1 };
+            let file_system = FileSystem::simulated(1);
+            let opened = Node::open(context, file_system, configuration, SharedStorage::new());
+            let database = opened.await.unwrap();
+            // The id is a minute ahead, and the batch is dated a moment later.
+            let at_us = time::now_micros() + 60_000_000;
+            let (seconds, us) = ((at_us / 1_000_000) as u64, (at_us % 1_000_000) as u32);
+            let id = Uuid::new_v1(Timestamp::from_unix_time(seconds, us * 1000, 0, 0), &[1; 6]);
+            let part = Bytes::from_static(b"a write");
+            store(&database, Batch::of_parts(id, at_us + 1500, &[part])).await.unwrap();
+            assert_eq!(page(&database, None).await.unwrap().0.len(), 1);
+            remove(&database, id).await.unwrap();
+            assert_eq!(page(&database, None).await.unwrap().0, []);
+            database.shutdown().await.unwrap();
+        });
+    }
 }
