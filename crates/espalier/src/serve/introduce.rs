@@ -10,7 +10,7 @@ use espalier_mutation::{Mutation, Row, Token};
 use espalier_runtime::time;
 use espalier_storage::system::{
     DATA_CENTER, LocalNode, RACK, TOKEN, generation_of, is_described_by, local_key, local_update,
-    tokens_of,
+    tokens_of, tokens_update,
 };
 use espalier_storage::{Node, ReadCommand, ReadTarget, StorageError};
 
@@ -50,14 +50,7 @@ pub async fn introduce(
         generation_s,
         data_center: leadership.ring.as_ref().map_or(DATA_CENTER, |it| &it.data_center).to_owned(),
         rack: leadership.ring.as_ref().map_or(RACK, |it| &it.rack).to_owned(),
-        tokens: match &leadership.ring {
-            Some(ring) if !ring.tokens.is_empty() => {
-                ring.tokens.iter().map(|token| token.0.to_string()).collect()
-            }
-            None if saved.is_empty() => vec![TOKEN.to_owned()],
-            // The row is the only copy of these tokens, also if the node starts outside its ring.
-            _ => saved.clone(),
-        },
+        tokens: shown_tokens(leadership.ring.as_ref().map(|ring| ring.tokens.as_slice()), &saved),
     };
     let saved_tokens = saved.iter().filter_map(|token| token.parse().ok().map(Token)).collect();
     let introduced = Introduced { generation: generation_s, saved_tokens };
@@ -69,6 +62,33 @@ pub async fn introduce(
     Ok(introduced)
 }
 
+/// Saves the tokens with which the node has joined its ring.
+///
+/// # Errors
+/// Fails if storage cannot write `system.local`.
+pub async fn save_tokens(database: &Node, tokens: &[Token]) -> Result<(), StorageError> {
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    let update = tokens_update(&as_text(tokens), time::next_timestamp_micros(), now_s);
+    database.apply(Mutation { updates: vec![update] }).await
+}
+
+/// Returns the tokens for `system.local` before the node has joined. `configured` are those of the
+/// settings, if the node is a member of a ring.
+///
+/// The row is the only copy of the saved tokens. They stay in it if the node starts outside its
+/// ring, or with a wrong `initial_token`, with which it cannot join.
+fn shown_tokens(configured: Option<&[Token]>, saved: &[String]) -> Vec<String> {
+    match configured {
+        _ if !saved.is_empty() => saved.to_vec(),
+        Some(tokens) => as_text(tokens),
+        None => vec![TOKEN.to_owned()],
+    }
+}
+
+fn as_text(tokens: &[Token]) -> Vec<String> {
+    tokens.iter().map(|token| token.0.to_string()).collect()
+}
+
 /// Returns the row of `system.local`, if there is one.
 async fn stored(database: &Node, now_s: u32) -> Result<Option<Row>, StorageError> {
     let schema = database.store().schema();
@@ -77,4 +97,20 @@ async fn stored(database: &Node, now_s: u32) -> Result<Option<Row>, StorageError
     let command = ReadCommand::of_all(Arc::clone(table), target, now_s);
     let read = database.read(command).await?;
     Ok(read.partitions.into_iter().flat_map(|partition| partition.rows).next())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_token_of_the_settings_does_not_replace_a_saved_one() {
+        let (saved, none) = (["5".to_owned()], []);
+        let configured = [Token(7)];
+        assert_eq!(shown_tokens(Some(&configured), &saved), ["5"]);
+        assert_eq!(shown_tokens(Some(&configured), &none), ["7"]);
+        assert_eq!(shown_tokens(Some(&[]), &saved), ["5"]);
+        assert_eq!(shown_tokens(None, &saved), ["5"]);
+        assert_eq!(shown_tokens(None, &none), [TOKEN]);
+    }
 }

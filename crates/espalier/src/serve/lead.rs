@@ -16,7 +16,7 @@ use espalier_runtime::{spawn_local, submit_to_all};
 use espalier_cql::auth::{FirstSuperuser, make_superuser};
 
 use super::ServeError;
-use super::introduce::introduce;
+use super::introduce::{introduce, save_tokens};
 use super::listen::Addresses;
 use super::ring;
 use super::shard::ShardNode;
@@ -72,6 +72,12 @@ async fn serve_until_stopped(
     }
     listen(node, &leadership.addresses).await?;
     let member = ring::join(node, leadership, introduced, &stop).await?;
+    if member.is_some()
+        && let Some(ring) = leadership.ring.as_ref().filter(|ring| !ring.tokens.is_empty())
+        && let Err(error) = save_tokens(&node.database, &ring.tokens).await
+    {
+        tracing::error!(%error, "could not save the tokens of the node: keep initial_token");
+    }
     if !stop.is_set() {
         announce(leadership);
     }

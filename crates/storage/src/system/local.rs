@@ -104,6 +104,14 @@ pub fn local_update(node: &LocalNode, timestamp: i64, now_s: u32) -> PartitionUp
     PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, local_key()) }
 }
 
+/// Returns the write of the tokens alone.
+pub fn tokens_update(tokens: &[String], timestamp: i64, now_s: u32) -> PartitionUpdate {
+    let table = table(SYSTEM_KEYSPACE, "local");
+    let tokens: BTreeSet<_> = tokens.iter().collect();
+    let row = RowWriter::new(&table, &[], timestamp).set_cells("tokens", tokens, now_s).finish();
+    PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, local_key()) }
+}
+
 /// Returns the write of a new schema version. Drivers wait until all nodes (this one) show the
 /// same.
 pub fn schema_version_update(version: Uuid, timestamp: i64) -> PartitionUpdate {

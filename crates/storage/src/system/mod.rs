@@ -38,7 +38,7 @@ pub(crate) use index_info::index_info_update;
 pub(crate) use local::address;
 pub use local::{
     DATA_CENTER, LocalNode, RACK, RELEASE_VERSION, TOKEN, generation_of, is_described_by,
-    local_key, local_update, schema_version_update, tokens_of,
+    local_key, local_update, schema_version_update, tokens_of, tokens_update,
 };
 pub use row::{Fields, RowWriter};
 pub use system_keyspaces::{SYSTEM_KEYSPACES, is_system_keyspace};
