@@ -18,7 +18,7 @@ use espalier_runtime::{
 };
 use espalier_server::{ConnectionCounter, ConnectionLimits, ConnectionSlot, Places};
 
-use super::{RingMember, room::Reservation};
+use super::{RingMember, outbound::USER_TIMEOUT, room::Reservation};
 use crate::{
     DecodeError, MessagingVersion,
     frame::MessageReader,
@@ -179,6 +179,7 @@ async fn begin(
 ) -> Result<Begun, Closed> {
     // With keepalive, the kernel notices that the peer's machine is gone.
     stream.set_keepalive(true)?;
+    stream.set_user_timeout(USER_TIMEOUT)?;
     let stream = match &member.encryption {
         Some(encryption) => encryption.accept(stream, peer.ip()).await.map_err(Closed::Tls)?,
         None => stream,

@@ -263,7 +263,12 @@ impl RingMember {
         for event in events {
             match event {
                 GossipEvent::Up(peer) => tracing::info!(%peer, "a node of the ring is up"),
-                GossipEvent::Down(peer) => tracing::info!(%peer, "a node of the ring is down"),
+                GossipEvent::Down(peer) => {
+                    tracing::info!(%peer, "a node of the ring is down");
+                    // After a partition, the kernel may wait 2 min before it sends again on an open
+                    // connection. A new one is there at once.
+                    self.peers.borrow_mut().remove(&peer);
+                }
                 GossipEvent::Changed(peer) => tracing::debug!(%peer, "a node changed its states"),
             }
         }

@@ -29,6 +29,9 @@ const QUEUE_LENGTH: usize = 4096;
 const URGENT_QUEUE_LENGTH: usize = 256;
 /// Time for connecting with its handshake.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
+/// Time for which a peer may leave data without an acknowledgement of its kernel: Cassandra's
+/// default of `internode_tcp_user_timeout`.
+pub(super) const USER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Length in bytes above which a message uses the connection for large messages.
 const LARGE_BYTES: usize = 64 << 10;
 /// Bytes that a payload may take besides its data.
@@ -245,6 +248,7 @@ impl Link {
     async fn connect(&self) -> io::Result<Open> {
         let stream = TcpStream::connect(self.address).await?;
         stream.set_nodelay(true)?;
+        stream.set_user_timeout(USER_TIMEOUT)?;
         // With TLS 1.3, a peer refuses the certificate of the node after the handshake of TLS, in
         // place of its first answer.
         self.introduce(stream).await.inspect_err(|error| self.report_tls(error))

@@ -47,6 +47,7 @@ use uuid::Uuid;
 
 mod encrypted;
 mod hostile;
+mod links;
 mod schemas;
 mod writes;
 
@@ -174,6 +175,8 @@ pub struct Peer {
     /// The messages that have arrived, with the kind of their connection.
     pub arrived: RefCell<Vec<(ConnectionKind, Message)>>,
     out: RefCell<Option<Rc<TcpStream>>>,
+    /// The number of connections of the member that have ended.
+    ended: Cell<usize>,
     /// The kind of the connection that `send` opens.
     sends: Cell<ConnectionKind>,
     /// The flags of the messages that `send` sends.
@@ -209,10 +212,10 @@ impl Peer {
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
         let listener = TcpListener::bind(any, ListenOptions::default()).unwrap();
         let address = listener.local_address().unwrap();
-        let (arrived, out) = (RefCell::default(), RefCell::default());
+        let (arrived, out, ended) = (RefCell::default(), RefCell::default(), Cell::default());
         let sends = Cell::new(ConnectionKind::Small);
         let flags = Cell::new(MessageFlags::CALL_BACK_ON_FAILURE);
-        let peer = Rc::new(Self { address, arrived, out, sends, flags, dead, refuses, tls });
+        let peer = Rc::new(Self { address, arrived, out, ended, sends, flags, dead, refuses, tls });
         let accepting = Rc::clone(&peer);
         spawn_local(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -254,6 +257,7 @@ impl Peer {
                 self.arrived.borrow_mut().push((initiate.kind, message));
             }
             if read_some(&stream, &mut buffer).await == 0 {
+                self.ended.set(self.ended.get() + 1);
                 return;
             }
         }

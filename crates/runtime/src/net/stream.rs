@@ -15,6 +15,7 @@ use std::io::{self, IoSlice};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, OwnedFd};
 use std::rc::Rc;
+use std::time::Duration;
 
 /// Maximum number of buffers that are sent at once without an operation in the completion queue
 /// (arbitrary).
@@ -247,6 +248,17 @@ impl TcpStream {
     /// Fails if the kernel refuses the option.
     pub fn set_keepalive(&self, on: bool) -> io::Result<()> {
         Ok(rustix::net::sockopt::set_socket_keepalive(&self.inner, on)?)
+    }
+
+    /// Lets the kernel close the connection if the peer does not acknowledge data for this time
+    /// (TCP_USER_TIMEOUT). Without it, the kernel tries for a quarter of an hour, at intervals of
+    /// up to 2 min.
+    ///
+    /// # Errors
+    /// Fails if the kernel refuses the option.
+    pub fn set_user_timeout(&self, limit: Duration) -> io::Result<()> {
+        let limit_ms = u32::try_from(limit.as_millis()).unwrap_or(u32::MAX);
+        Ok(rustix::net::sockopt::set_tcp_user_timeout(&self.inner, limit_ms)?)
     }
 
     /// Returns the address of the peer.
