@@ -133,7 +133,7 @@ pub enum Payload {
     Paxos(Box<Commit>),
     PaxosPrepared(Box<PrepareResponse>),
     /// A payload of any verb that this node has encoded already.
-    Encoded(Vec<u8>),
+    Encoded(Bytes),
     /// True if the replica has accepted the proposal.
     PaxosProposed(bool),
     Failure(FailureReason),

@@ -160,7 +160,7 @@ impl RingMember {
             }
             (Verb::SCHEMA_PULL_RSP, Payload::Schema(rows)) => self.on_schema(from, rows, room),
             (_, Payload::Mutation(write)) => {
-                self.forward(to, header, &write, &room)?;
+                self.forward(to, header, &write)?;
                 self.store(to, (id, verb), write, room)?;
             }
             (_, Payload::BatchStore(batch)) => self.store_batch(to, (id, verb), batch, room)?,

@@ -3,37 +3,54 @@
 //!
 //! A replica answers the coordinator itself. A write that does not reach a replica is not answered,
 //! and the coordinator keeps a hint.
+//!
+//! Memory: the messages of a write share its encoded form. The forwarded writes that wait for one
+//! replica have a limit of their bytes (`room`), and the node drops further ones, so that a slow
+//! replica does not stop the coordinator.
 
-use std::{net::SocketAddr, rc::Rc};
+use std::{collections::BTreeSet, net::SocketAddr, rc::Rc};
 
-use super::{RingMember, dispatch::Refusal, gossiper::MAX_ENDPOINTS, outbound::Queued, room};
+use bytes::Bytes;
+
+use super::{RingMember, dispatch::Refusal, gossiper::MAX_ENDPOINTS, outbound::Queued};
 use crate::{
     message::{Header, Parameter, ParameterKind, Verb},
     payload::{Mutation, Payload},
 };
 
 impl RingMember {
-    /// Sends a write to the replicas that its header names. They respond to `coordinator`. Each
-    /// message holds the room of the write until the message is sent.
+    /// Sends a write to the replicas that its header names. They respond to `coordinator`.
     pub(super) fn forward(
         self: &Rc<Self>,
         coordinator: SocketAddr,
         header: &Header,
         write: &Mutation,
-        room: &room::Reservation,
     ) -> Result<(), Refusal> {
         let targets = header.forward_to().map_err(Refusal::of)?;
         if targets.len() > MAX_ENDPOINTS {
             return Err(Refusal::new("a write names more replicas than a ring has nodes"));
         }
+        if targets.is_empty() {
+            return Ok(());
+        }
+        let distinct: BTreeSet<_> = targets.iter().map(|(target, _)| target).collect();
+        if distinct.len() < targets.len() {
+            return Err(Refusal::new("a write names a replica twice"));
+        }
+        let mut encoded = Vec::new();
+        write.encode(&mut encoded).map_err(Refusal::new)?;
+        let encoded = Bytes::from(encoded);
         let replaced = [ParameterKind::ForwardTo, ParameterKind::RespondTo].map(|kind| kind as u32);
         let kept = header.parameters.iter().filter(|it| !replaced.contains(&it.kind)).cloned();
         let mut parameters: Vec<_> = kept.collect();
         parameters.push(Parameter::respond_to(coordinator));
         for (target, id) in targets {
-            let message = Queued::new(id, Verb::MUTATION_REQ, Payload::Mutation(write.clone()));
-            let message = message.with_parameters(parameters.clone()).with_flags(header.flags);
-            self.send(target, message.holding_room(room.clone()));
+            let payload = Payload::Encoded(encoded.clone());
+            let message = Queued::new(id, Verb::MUTATION_REQ, payload).with_flags(header.flags);
+            self.send(
+                target,
+                message.with_parameters(parameters.clone()).forwarding(encoded.len()),
+            );
         }
         Ok(())
     }

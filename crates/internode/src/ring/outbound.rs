@@ -11,7 +11,11 @@ use espalier_runtime::{
     time::{self, Instant},
 };
 
-use super::{RingMember, encryption::Encryption, room::Reservation};
+use super::{
+    RingMember,
+    encryption::Encryption,
+    room::{ForwardRoom, Reservation},
+};
 use crate::{
     DecodeError, MessagingVersion,
     frame::put_message,
@@ -60,6 +64,8 @@ pub(super) struct Queued {
     created_ms: u32,
     /// The memory that the message holds until it is sent.
     _bytes: Option<AnswerBytes>,
+    /// The bytes of a forwarded write.
+    forwarded: usize,
     _room: Reservation,
 }
 
@@ -68,8 +74,8 @@ impl Queued {
         let created_ms = time::now_millis() as u32;
         let created = Instant::now();
         let (parameters, flags) = (Vec::new(), MessageFlags::default());
-        let (_bytes, _room) = (None, Reservation::default());
-        Self { id, verb, payload, parameters, flags, created, created_ms, _bytes, _room }
+        let (_bytes, forwarded, _room) = (None, 0, Reservation::default());
+        Self { id, verb, payload, parameters, flags, created, created_ms, _bytes, forwarded, _room }
     }
 
     pub fn id(&self) -> u64 {
@@ -89,8 +95,9 @@ impl Queued {
         Self { flags, ..self }
     }
 
-    pub fn holding_room(self, room: Reservation) -> Self {
-        Self { _room: room, ..self }
+    /// Makes the message that of a forwarded write of this length.
+    pub fn forwarding(self, bytes: usize) -> Self {
+        Self { forwarded: bytes, ..self }
     }
 
     pub fn holding(self, bytes: AnswerBytes) -> Self {
@@ -125,6 +132,7 @@ pub(super) struct Peer {
     urgent: Option<Sender<Queued>>,
     small: Option<Sender<Queued>>,
     large: Option<Sender<Queued>>,
+    forwards: ForwardRoom,
 }
 
 impl Peer {
@@ -143,8 +151,11 @@ impl Peer {
         &mut self,
         member: &Rc<RingMember>,
         to: SocketAddr,
-        message: Queued,
+        mut message: Queued,
     ) -> Result<(), QueueFull> {
+        if message.forwarded > 0 {
+            message._room = self.forwards.reserve(message.forwarded).ok_or(QueueFull)?;
+        }
         // Cassandra sends failures as urgent messages, too. Here they have the queue of the other
         // answers: a peer may have thousands of requests under way, and each has one answer.
         let is_urgent = matches!(

@@ -83,7 +83,7 @@ impl RingMember {
         let mut encoded = Vec::new();
         // All versions of the messages encode these payloads in the same way.
         payload.encode(MessagingVersion::V13, &mut encoded).map_err(Refusal::new)?;
-        Ok(Queued::new(id, verb, Payload::Encoded(encoded)).holding(bytes))
+        Ok(Queued::new(id, verb, Payload::Encoded(encoded.into())).holding(bytes))
     }
 }
 

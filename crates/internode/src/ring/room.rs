@@ -1,14 +1,15 @@
 //! Bounds the memory of messages that have arrived and whose work is not done.
 //!
 //! A message reserves its bytes when its length is known, and releases them when its work is done:
-//! a write after its sync, a forwarded write after it is sent, a read when its rows are read, other
-//! messages at once. The node reads nothing more from a connection while a message of that
-//! connection waits for room. A message that is larger than the whole room waits until no other
-//! message has room.
+//! a write after its sync, a read when its rows are read, other messages at once. The node reads
+//! nothing more from a connection while a message of that connection waits for room. A message that
+//! is larger than the whole room waits until no other message has room.
 //!
 //! Messages on connections for urgent messages reserve nothing, so that gossip continues while
 //! writes wait. They are small. The member refuses such a message if its payload would stay in
 //! memory until later work is done.
+//!
+//! The writes that the node forwards to a peer have a room for each peer, until they are sent.
 
 use std::{fmt, rc::Rc};
 
@@ -25,6 +26,26 @@ const MAX_BYTES_OF_CONNECTION: usize = 4 << 20;
 /// over another connection.
 const MAX_URGENT_BYTES: usize = 256 << 10;
 
+/// Bytes of the forwarded writes that wait for one peer, as many as one connection may bring.
+const MAX_FORWARDED_BYTES: usize = MAX_BYTES_OF_CONNECTION;
+
+/// The room of the forwarded writes of one peer.
+pub(super) struct ForwardRoom(Semaphore);
+
+impl Default for ForwardRoom {
+    fn default() -> Self {
+        Self(Semaphore::new(MAX_FORWARDED_BYTES))
+    }
+}
+
+impl ForwardRoom {
+    /// Reserves the bytes of a write, or all if it has more; `None` if there is no room.
+    pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
+        let permit = self.0.try_acquire(bytes.min(MAX_FORWARDED_BYTES))?;
+        Some(Reservation { permits: Some(Rc::new((permit, None))) })
+    }
+}
+
 /// The room of all connections of a member.
 #[derive(Clone)]
 pub(super) struct Room(Semaphore);
@@ -38,7 +59,7 @@ pub(super) struct ConnectionRoom {
 /// Bytes that a message holds until all clones are dropped.
 #[derive(Clone, Default)]
 pub(super) struct Reservation {
-    permits: Option<Rc<(Permit, Permit)>>,
+    permits: Option<Rc<(Permit, Option<Permit>)>>,
 }
 
 impl fmt::Debug for Reservation {
@@ -79,7 +100,7 @@ impl ConnectionRoom {
         let Some((own, shared)) = &self.room else { return Reservation::default() };
         let own = own.acquire(bytes.min(MAX_BYTES_OF_CONNECTION)).await;
         let shared = shared.acquire(bytes.min(MAX_BYTES)).await;
-        Reservation { permits: Some(Rc::new((own, shared))) }
+        Reservation { permits: Some(Rc::new((own, Some(shared)))) }
     }
 }
 

@@ -1,6 +1,10 @@
 //! Tests writes that a member passes on: batches of other coordinators, hints for other replicas,
 //! and writes that name further replicas.
 
+use espalier_internode::payload::Update;
+use espalier_mutation::{ColumnData, Unfiltered};
+use espalier_types::CqlType;
+
 use super::*;
 
 pub(super) fn recorded_batch() -> Batch {
@@ -130,6 +134,57 @@ fn a_write_is_forwarded_to_the_replicas_that_it_names() {
         let Ok(Payload::Mutation(found)) = found else { panic!() };
         assert_eq!(found.updates[0].partition.key, write.updates[0].partition.key);
         assert_eq!(node.0.stored.borrow().len(), 1);
+        // A write that names a replica twice is refused.
+        let parameters = vec![Parameter::forward_to(&[targets[0], (peer.address, 101)])];
+        let payload = Payload::Mutation(write);
+        peer.send_with(own, (6, Verb::MUTATION_REQ), payload, parameters).await;
+        until("the refusal", || peer.count(Verb::FAILURE_RSP) == 1).await;
+        assert_eq!((peer.count(Verb::MUTATION_REQ), node.0.stored.borrow().len()), (1, 1));
+        member.stop().await;
+    });
+}
+
+/// Returns a write of this many bytes, and a few more.
+fn large_write(bytes: usize) -> RingMutation {
+    let mut write = recorded_batch().mutations(&*of_two_replicas()).unwrap().remove(0);
+    write.updates.truncate(1);
+    let Update { table, partition } = &mut write.updates[0];
+    let is_text =
+        |id| table.column_by_id(id).is_some_and(|column| column.column_type == CqlType::Text);
+    for item in &mut partition.content.as_mut().unwrap().unfiltered {
+        let Unfiltered::Row(row) = item else { continue };
+        for (id, data) in &mut row.columns {
+            if let ColumnData::Simple(cell) = data
+                && is_text(*id)
+            {
+                cell.value = vec![b'x'; bytes].into();
+                return write;
+            }
+        }
+    }
+    panic!("no text in {write:?}");
+}
+
+#[test]
+fn a_replica_that_takes_no_forwarded_writes_does_not_stop_the_coordinator() {
+    block_on(async {
+        let node = TestNode::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let any = SocketAddr::from(([127, 0, 0, 1], 0));
+        // The kernel accepts connections to this replica, and nothing answers them.
+        let silent = TcpListener::bind(any, ListenOptions::default()).unwrap();
+        let target = silent.local_address().unwrap();
+        let (peer, own, member) = ring_with(&node, false, Some(target)).await;
+        peer.sends.set(ConnectionKind::Large);
+        let began = time::Instant::now();
+        for id in 1..=5 {
+            let parameters = vec![Parameter::forward_to(&[(target, id)])];
+            let payload = Payload::Mutation(large_write(1 << 20));
+            peer.send_with(own, (id, Verb::MUTATION_REQ), payload, parameters).await;
+        }
+        until("the answers", || peer.count(Verb::MUTATION_RSP) == 5).await;
+        // The member gives up a connection after 2 s, and drops the writes that wait for it.
+        assert!(began.elapsed() < Duration::from_millis(1900), "{:?}", began.elapsed());
         member.stop().await;
     });
 }
