@@ -9,7 +9,7 @@ use espalier_server::protocol::segment::{self, SegmentReader};
 
 use crate::{
     error::{DecodeError, Result},
-    message::Header,
+    message::{Header, Verb},
 };
 
 /// Default of `internode_max_message_size` in bytes: 128 MiB.
@@ -84,6 +84,15 @@ impl MessageReader {
     /// Returns the length of a message of which only some frames have arrived.
     pub fn unfinished(&self) -> Option<usize> {
         (!self.large.is_empty()).then_some(self.large_length)
+    }
+
+    /// Returns the verb of that message.
+    ///
+    /// # Errors
+    ///
+    /// Fails if there is no such message, or if its verb is invalid.
+    pub fn unfinished_verb(&self) -> Result<Verb> {
+        Header::verb_of(&self.large)
     }
 
     /// Returns the length of the message at the front of `frame`, which holds its whole header.

@@ -94,6 +94,20 @@ impl Header {
         }
     }
 
+    /// Returns the verb of the message at the front of `bytes`.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the verb has not arrived, or exceeds 32 bits.
+    pub fn verb_of(bytes: &[u8]) -> Result<Verb> {
+        let mut rest = bytes;
+        skip_vint(&mut rest)?;
+        skip(&mut rest, 4)?;
+        skip_vint(&mut rest)?;
+        let verb = u32::try_from(skip_vint(&mut rest)?);
+        verb.map(Verb).map_err(|_| DecodeError::Malformed("a verb exceeds 32 bits"))
+    }
+
     fn decode(input: &mut Input<'_>) -> Result<Self> {
         let id = input.vint()?;
         let created_ms = input.u32()?;

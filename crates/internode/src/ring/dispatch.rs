@@ -13,7 +13,7 @@ use crate::{
 
 /// Maximum length of a write, in bytes: Cassandra's default of `max_mutation_size`. A decoded write
 /// may take many times as much.
-const MAX_WRITE_BYTES: usize = 16 << 20;
+pub(super) const MAX_WRITE_BYTES: usize = 16 << 20;
 /// Maximum length of a read's command, in bytes. Arbitrary; most have less than 200.
 const MAX_COMMAND_BYTES: usize = 1 << 20;
 

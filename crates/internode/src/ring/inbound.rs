@@ -18,12 +18,12 @@ use espalier_runtime::{
 };
 use espalier_server::{ConnectionCounter, ConnectionLimits, ConnectionSlot, Places};
 
-use super::{RingMember, outbound::USER_TIMEOUT, room::Reservation};
+use super::{RingMember, dispatch::MAX_WRITE_BYTES, outbound::USER_TIMEOUT, room::Reservation};
 use crate::{
     DecodeError, MessagingVersion,
     frame::MessageReader,
     handshake::{Accept, ConnectionKind, Framing, Initiate},
-    message::Message,
+    message::{Message, Verb},
 };
 
 /// Time for the handshake, including that of TLS. Arbitrary; both have few round trips.
@@ -33,6 +33,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for the rest of a message whose first frame has arrived. Arbitrary; the message holds room
 /// meanwhile.
 const MESSAGE_LIMIT: Duration = Duration::from_secs(30);
+/// Time for the next bytes of such a message. Arbitrary; a peer sends a message in one go.
+const PROGRESS_LIMIT: Duration = Duration::from_secs(5);
+/// Maximum length of a message, in bytes, except the answer to a pull of the schema: the largest
+/// write with its header.
+const MAX_REQUEST_BYTES: usize = MAX_WRITE_BYTES + (64 << 10);
+/// Length in bytes of a message up to which the node copies it out of its frame. The work on a
+/// decoded write keeps the bytes of the message, and with them a frame of up to 128 KiB.
+const MAX_COPIED_BYTES: usize = 4 << 10;
 /// Minimum number of bytes that a read asks for.
 const READ_BYTES: usize = 16 << 10;
 /// Bytes of the buffer for a handshake.
@@ -206,13 +214,18 @@ async fn read_messages(member: &Rc<RingMember>, begun: Begun) -> Result<(), Clos
                 Some((reserved, _)) => reserved,
                 None => room.reserve(bytes.len()).await,
             };
-            let message = Message::decode(&bytes)?;
+            let message = Message::decode(&alone(bytes))?;
             member.receive(initiate.from, version, message, reserved);
             maybe_yield().await;
         }
         if let Some(length) = reader.unfinished()
             && unfinished.is_none()
         {
+            let is_schema = reader.unfinished_verb()? == Verb::SCHEMA_PULL_RSP
+                && member.pulls_from(initiate.from);
+            if length > MAX_REQUEST_BYTES && !is_schema {
+                return Err(Closed::Refused("a message exceeds 16 MiB"));
+            }
             let reserved = room.reserve(length).await;
             unfinished = Some((reserved, Instant::now() + MESSAGE_LIMIT));
         }
@@ -220,10 +233,13 @@ async fn read_messages(member: &Rc<RingMember>, begun: Begun) -> Result<(), Clos
         let reading = stream.read(buffer);
         let (read, back) = match &unfinished {
             None => reading.await,
-            Some((_, deadline)) => match time::timeout_at(*deadline, reading).await {
-                Ok(read) => read,
-                Err(_) => return Err(Closed::Refused("a message took longer than 30 s")),
-            },
+            Some((_, deadline)) => {
+                let deadline = (*deadline).min(Instant::now() + PROGRESS_LIMIT);
+                match time::timeout_at(deadline, reading).await {
+                    Ok(read) => read,
+                    Err(_) => return Err(Closed::Refused("the rest of a message is late")),
+                }
+            }
         };
         buffer = back;
         if read? == 0 {
@@ -231,6 +247,11 @@ async fn read_messages(member: &Rc<RingMember>, begun: Begun) -> Result<(), Clos
         }
     }
     Ok(())
+}
+
+/// Returns a message without the rest of its frame, if it is short.
+fn alone(message: Bytes) -> Bytes {
+    if message.len() > MAX_COPIED_BYTES { message } else { Bytes::copy_from_slice(&message) }
 }
 
 /// Reads the first message of a connection.
@@ -271,4 +292,18 @@ async fn accept(
     MessagingVersion::from_number(used)
         .filter(|_| is_common)
         .ok_or(Closed::Refused("no version of messages is common to both nodes"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_short_message_does_not_keep_its_frame() {
+        let frame = Bytes::from(vec![7; 2 * MAX_COPIED_BYTES]);
+        let short = frame.slice(..MAX_COPIED_BYTES);
+        assert_ne!(alone(short.clone()).as_ptr(), short.as_ptr());
+        assert_eq!(alone(short.clone()), short);
+        assert_eq!(alone(frame.clone()).as_ptr(), frame.as_ptr());
+    }
 }

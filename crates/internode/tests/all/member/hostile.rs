@@ -222,6 +222,34 @@ fn a_hostile_peer_gets_no_false_acknowledgement() {
     });
 }
 
+/// A message that announces many bytes, of which few arrive, must not keep the room of all peers.
+#[test]
+fn the_begin_of_a_large_message_does_not_stop_other_writes() {
+    block_on(async {
+        let node = TestNode::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let (peer, own, member) = ring(&node, false).await;
+        let large = framed(&message(7, Verb::MUTATION_REQ, vec![0; 40 << 20]));
+        let stream = connect(&peer, own).await;
+        stream.write_all(large[..300 << 10].to_vec()).await.0.unwrap();
+        let mut buffer = BytesMut::new();
+        assert_eq!(read_some(&stream, &mut buffer).await, 0, "the member closes the connection");
+        let (_, sound) = kinds().into_iter().find(|(verb, _)| *verb == Verb::MUTATION_REQ).unwrap();
+        let stream = connect(&peer, own).await;
+        let frames = framed(&message(8, Verb::MUTATION_REQ, sound));
+        stream.write_all(frames).await.0.unwrap();
+        until("the answer to a sound write", || peer.count(Verb::MUTATION_RSP) == 1).await;
+        // A message may be of this length, but its next bytes are late after 5 s.
+        let stream = connect(&peer, own).await;
+        let large = framed(&message(9, Verb::MUTATION_REQ, vec![0; 10 << 20]));
+        stream.write_all(large[..300 << 10].to_vec()).await.0.unwrap();
+        let began = time::Instant::now();
+        assert_eq!(read_some(&stream, &mut buffer).await, 0, "the member closes the connection");
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        member.stop().await;
+    });
+}
+
 /// Checks the answers to changed bodies, and removes the answers and the records of the node.
 /// Returns the number of acknowledgements.
 async fn check_answers(
