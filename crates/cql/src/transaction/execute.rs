@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, sync::Arc};
 
-use espalier_runtime::{spawn_local, sync::oneshot::oneshot};
+use espalier_runtime::run_to_completion;
 use espalier_storage::{LogCheck, Node, ReadTarget, Turn, TurnDeadline, TurnKind, TurnRows};
 use futures_util::future::LocalBoxFuture;
 
@@ -93,14 +93,8 @@ pub async fn execute(database: &Node, request: TransactionRequest) -> Result<Que
     } else {
         // The transaction runs in a task of its own. If the caller drops the request, the turns of
         // one shard must not end while another shard continues.
-        let (sender, outcome) = oneshot();
-        spawn_local(async move {
-            let outcome = call.until_answered(transaction).await;
-            // Without a receiver, the client is gone.
-            let _ = sender.send(outcome);
-        })
-        .detach();
-        outcome.await.unwrap_or_else(|_| Err(stopped()))
+        let completed = run_to_completion(call.until_answered(transaction));
+        completed.await.unwrap_or_else(|| Err(stopped()))
     }?;
     if !outcome.is_durable {
         wait_until_durable(database, &bound.named).await?;

@@ -1,13 +1,15 @@
 //! Statements and table properties that only ScyllaDB has, and writes to system tables.
 
+use std::time::Duration;
+
 use espalier_cql::{
     ClientState, ErrorCode, ErrorDetail, QueryOptions, QueryResult, Value, Values, Warnings,
 };
-use espalier_runtime::{block_on, file::FileSystem};
+use espalier_runtime::{block_on, file::FileSystem, time};
 use espalier_storage::TurnKind;
-use espalier_types::duration::Duration;
+use espalier_types::duration::Duration as CqlDuration;
 
-use super::support::node::open;
+use super::support::node::{open, rows};
 
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'} AND tablets = {'enabled': false}";
 
@@ -167,19 +169,49 @@ fn a_timeout_ends_a_request_that_waits() {
         assert_eq!(prepared.bind.columns[0].name, "[timeout]");
         for (nanoseconds, is_late) in [(0, true), (60_000_000_000, false)] {
             // Reads that were given up above may still bring pages into the cache.
-            espalier_runtime::time::sleep(std::time::Duration::from_millis(50)).await;
+            time::sleep(Duration::from_millis(50)).await;
             database.drop_caches().await;
             let mut bytes = Vec::new();
-            Duration { months: 0, days: 0, nanoseconds }.encode(&mut bytes);
+            CqlDuration { months: 0, days: 0, nanoseconds }.encode(&mut bytes);
             let values = [Value::Bytes(bytes.into())];
             let options =
                 QueryOptions { values: Values::Positional(&values), ..QueryOptions::default() };
             let answer = processor.execute(&prepared, &client, &options).await;
             assert_eq!(answer.is_err(), is_late, "{answer:?}");
         }
-        let truncate = "TRUNCATE k.t USING TIMEOUT 0ms";
-        let error = processor.query(truncate, &mut client, &options).await.unwrap_err();
-        assert_eq!(error.code, ErrorCode::TruncateError);
+    });
+}
+
+#[test]
+fn a_truncation_ends_even_if_its_client_does_not_wait() {
+    let mut file_system = FileSystem::simulated(1);
+    block_on(async {
+        let (database, processor) = open(&file_system).await;
+        let mut client = ClientState::default();
+        let options = QueryOptions::default();
+        for statement in [KEYSPACE, "CREATE TABLE k.t (k int PRIMARY KEY, v int)"] {
+            processor.query(statement, &mut client, &options).await.unwrap();
+        }
+        for key in 1..4 {
+            let before = format!("INSERT INTO k.t (k, v) VALUES ({key}, 0)");
+            processor.query(&before, &mut client, &options).await.unwrap();
+            let truncate = "TRUNCATE k.t USING TIMEOUT 0ms";
+            let error = processor.query(truncate, &mut client, &options).await.unwrap_err();
+            assert_eq!(error.code, ErrorCode::TruncateError);
+        }
+        // The truncations under way hold the locks of the table.
+        let flushed = time::timeout(Duration::from_secs(60), database.flush("k", None));
+        flushed.await.expect("the table is flushed").unwrap();
+        let truncated = processor.query("TRUNCATE k.t USING TIMEOUT 60s", &mut client, &options);
+        truncated.await.unwrap();
+        let after = "INSERT INTO k.t (k, v) VALUES (7, 0)";
+        processor.query(after, &mut client, &options).await.unwrap();
+        assert_eq!(rows(&processor, "SELECT k FROM k.t", None).await.0, 1);
+    });
+    file_system = FileSystem::on(file_system.simulated_disk().unwrap().crash(1));
+    block_on(async {
+        let (_, processor) = open(&file_system).await;
+        assert_eq!(rows(&processor, "SELECT k FROM k.t", None).await.0, 1);
     });
 }
 

@@ -11,6 +11,8 @@ pub(crate) use registry::Registry;
 use crate::event_loop::{self, EventLoop, LoopState};
 use crate::preempt;
 use crate::scheduling::SchedulingGroup;
+use crate::sync::oneshot::oneshot;
+use crate::trace;
 use registry::{PanicWatch, SignOff, TaskName};
 use std::future::{Future, poll_fn};
 use std::panic::Location;
@@ -32,6 +34,24 @@ pub struct JoinHandle<T> {
 #[track_caller]
 pub fn spawn_local<F: Future + 'static>(future: F) -> JoinHandle<F::Output> {
     spawn_in(SchedulingGroup::current(), Location::caller(), future)
+}
+
+/// Runs a future to its end in a task of its own, even if the caller drops this call. The events of
+/// the future belong to the caller's trace. Returns `None` if the future panics.
+///
+/// Panics outside of an event loop.
+#[track_caller]
+pub fn run_to_completion<F: Future + 'static>(
+    future: F,
+) -> impl Future<Output = Option<F::Output>> + use<F> {
+    let (sender, outcome) = oneshot();
+    let future = trace::traced(trace::entered(), future);
+    let task = async move {
+        // Without a receiver, the caller is gone.
+        let _ = sender.send(future.await);
+    };
+    spawn_in(SchedulingGroup::current(), Location::caller(), task).detach();
+    async move { outcome.await.ok() }
 }
 
 /// Spawns a task of a group.

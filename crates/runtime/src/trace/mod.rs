@@ -4,7 +4,8 @@
 //! A [`Trace`] is a list of events. It is *entered* while its request is polled ([`Traced`]), and
 //! any code below it adds an event by [`trace_event!`](crate::trace_event), without a parameter. A
 //! call to another shard carries a seed of the trace, collects events there, and returns them with
-//! its answer; the mailbox does all of that. Spawned tasks do not inherit the trace.
+//! its answer; the mailbox does all of that. Of the spawned tasks, only those of
+//! [`run_to_completion`](crate::run_to_completion) inherit the trace.
 //!
 //! Cost for a request that is not traced: at each possible event, a load of a thread-local byte and
 //! a branch that is never taken. Nothing is formatted or allocated.
@@ -91,7 +92,8 @@ pub fn client_trace_id() -> Option<Uuid> {
     entered().and_then(|trace| trace.0.client_trace_id)
 }
 
-fn entered() -> Option<Trace> {
+/// Returns the entered trace.
+pub(crate) fn entered() -> Option<Trace> {
     ENTERED.with_borrow(Option::clone)
 }
 

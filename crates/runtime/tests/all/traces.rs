@@ -1,9 +1,10 @@
 //! Tests that a trace follows its request to other shards and returns with the events recorded
 //! there.
 
+use espalier_runtime::sync::oneshot::oneshot;
 use espalier_runtime::trace::{self, Trace, traced};
 use espalier_runtime::{
-    ShardOptions, spawn_local, start_shards, submit_to, time::sleep, trace_event,
+    ShardOptions, run_to_completion, spawn_local, start_shards, submit_to, time::sleep, trace_event,
 };
 use std::time::Duration;
 
@@ -101,5 +102,26 @@ fn calls_on_the_same_shard_are_no_messages() {
         traced(Some(trace.clone()), here).await;
         let log = trace.take_log();
         assert_eq!(log.events().iter().map(|event| event.text).collect::<Vec<_>>(), ["here"]);
+    });
+}
+
+#[test]
+fn work_runs_to_completion_without_its_caller_and_in_its_trace() {
+    on_first_of_three(|| async {
+        let trace = Trace::new(None);
+        let (sender, done) = oneshot();
+        let work = || async move {
+            trace_event!("begun");
+            sleep(Duration::from_millis(2)).await;
+            trace_event!("ended");
+            sender.send(7).unwrap();
+        };
+        drop(trace.enter(|| run_to_completion(work())));
+        assert_eq!(done.await, Ok(7));
+        let log = trace.take_log();
+        let events = log.events();
+        let texts: Vec<_> = events.iter().map(|event| event.text).collect();
+        assert_eq!(texts, ["begun", "ended"]);
+        assert_eq!(run_to_completion(async { 8 }).await, Some(8));
     });
 }

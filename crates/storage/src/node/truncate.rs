@@ -10,7 +10,7 @@
 use std::path::Path;
 
 use espalier_mutation::{LogPosition, schema::TableId};
-use espalier_runtime::time;
+use espalier_runtime::{run_to_completion, time};
 use espalier_sstable::{
     SSTableId,
     components::{list_directory, remove_sstable},
@@ -69,7 +69,20 @@ impl Truncation<'_> {
     async fn lead(self, id: TableId) -> Result<(), StorageError> {
         // Two truncations at the same time could wait for each other for ever, and the table must
         // not be dropped or get a view meanwhile.
-        let _lock = self.node.inner.schema_lock.acquire(1).await;
+        let lock = self.node.inner.schema_lock.acquire(1).await;
+        let node = self.node.clone();
+        // Runs in a task of its own: a truncation that stopped half-way would leave the table
+        // without its data, and block its flushes and compactions. The task begins under the lock,
+        // so that dropped truncations do not pile up.
+        let truncated = run_to_completion(async move {
+            let _lock = lock;
+            Truncation::of(&node).truncate_any(id).await
+        });
+        truncated.await.unwrap_or(Err(StorageError::ShuttingDown))
+    }
+
+    /// Truncates a table and, if it has views, its views. The caller holds `schema_lock`.
+    async fn truncate_any(self, id: TableId) -> Result<(), StorageError> {
         let metadata = self.node.store().tables.get(id)?.metadata();
         if must_not_be_empty(&metadata) {
             StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
@@ -80,7 +93,7 @@ impl Truncation<'_> {
         self.truncate_locked(id).await
     }
 
-    /// Truncates a table. The caller holds `schema_lock`.
+    /// Truncates a table alone. The caller holds `schema_lock`, and runs to its end.
     pub(super) async fn truncate_locked(self, id: TableId) -> Result<(), StorageError> {
         let table = self.node.store().tables.get(id)?;
         let directory = table.home.directory.clone();

@@ -7,7 +7,7 @@ use espalier_mutation::{
     DecoratedKeyRef, Mutation, PartitionUpdate,
     schema::{TableId, TableMetadata},
 };
-use espalier_runtime::{spawn_local, sync::oneshot::oneshot, time, trace_event};
+use espalier_runtime::{run_to_completion, time, trace_event};
 use futures_util::future::LocalBoxFuture;
 use hashbrown::{HashMap, hash_map::Entry};
 
@@ -257,16 +257,13 @@ impl<'n> Views<'n> {
         base_count: usize,
         turn: Turn,
     ) -> Result<CommitTicket, StorageError> {
-        let (sender, outcome) = oneshot();
         let node = self.node.clone();
-        spawn_local(async move {
+        let applied = run_to_completion(async move {
             let outcome = Batches::of(&node).apply_complete_batch(whole, base_count).await;
             drop(turn);
-            // Without a receiver, the caller is gone.
-            let _ = sender.send(outcome);
-        })
-        .detach();
-        outcome.await.unwrap_or(Err(StorageError::ShuttingDown))?;
+            outcome
+        });
+        applied.await.unwrap_or(Err(StorageError::ShuttingDown))?;
         Ok(CommitTicket::acknowledged())
     }
 }
