@@ -4,6 +4,7 @@
 
 mod auth_scripts;
 mod batch_sizes;
+mod chunk_ends;
 mod counter_partitions;
 mod failed_syncs;
 mod functions;

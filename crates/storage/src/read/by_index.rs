@@ -239,6 +239,10 @@ impl IndexedRead<'_> {
         let slices = Arc::new(ClusteringSlices { slices });
         let narrow = ReadCommand { slices, resume: None, ..command.clone() };
         if self.read_partition(&narrow, &key, None).await? {
+            // Later places of the partition are not read yet.
+            if let Some(next) = &mut self.result.next {
+                next.clustering = next.clustering.take().or(last);
+            }
             return Ok(true);
         }
         if self.remaining.has_dropped_enough(0) {

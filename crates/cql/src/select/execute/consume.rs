@@ -56,7 +56,7 @@ impl Execution<'_> {
                 let more = found.more || index + 1 < row_count;
                 match self.take_row(&found, Some(RowView::Object(&row)), more)? {
                     Flow::More => {}
-                    Flow::SkipPartition if !found.is_last => break,
+                    Flow::SkipPartition(_) if !found.is_last => break,
                     flow => return Ok(flow),
                 }
             }
@@ -103,7 +103,7 @@ impl Execution<'_> {
                 let row = RowView::Flat(FlatRow { columns, values, buffer: &buffer });
                 match self.take_row(&found, Some(row), found.more || index + 1 < rows.len())? {
                     Flow::More => {}
-                    Flow::SkipPartition if !found.is_last => is_skipped = true,
+                    Flow::SkipPartition(_) if !found.is_last => is_skipped = true,
                     flow => return Ok(flow),
                 }
             }
@@ -158,7 +158,7 @@ impl Execution<'_> {
     ) -> Result<Flow> {
         // For aggregates, the limit is checked where a group begins.
         if !self.select.is_aggregate && self.partition_rows >= self.per_partition_limit {
-            return Ok(Flow::SkipPartition);
+            return Ok(Flow::SkipPartition(found.key.clone()));
         }
         self.row(found, row, more)
     }
@@ -195,7 +195,7 @@ impl Execution<'_> {
             }
             if !self.output.has_group() {
                 if self.partition_rows >= self.per_partition_limit {
-                    return Ok(Flow::SkipPartition);
+                    return Ok(Flow::SkipPartition(found.key.clone()));
                 }
                 self.partition_rows += 1;
             }

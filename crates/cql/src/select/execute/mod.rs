@@ -37,7 +37,8 @@ use crate::{
 #[derive(PartialEq)]
 enum Flow {
     More,
-    SkipPartition,
+    /// The partition of this key has reached PER PARTITION LIMIT.
+    SkipPartition(DecoratedKey),
     Done,
 }
 
@@ -228,9 +229,10 @@ impl Execution<'_> {
                 }
                 resume = match (flow, result.next) {
                     (_, None) => break,
-                    (Flow::SkipPartition, Some(next)) => {
-                        Some(ReadPosition { key: next.key, clustering: None, rows_of_partition: 0 })
+                    (Flow::SkipPartition(key), Some(next)) if key == next.key => {
+                        Some(ReadPosition { key, clustering: None, rows_of_partition: 0 })
                     }
+                    // A chunk may end among dead rows behind the skipped partition.
                     (_, Some(next)) => Some(next),
                 };
             }

@@ -64,7 +64,7 @@ impl Execution<'_> {
             let result = database.read(command).await?;
             self.count_tombstones(&result, &target)?;
             for partition in result.partitions {
-                if self.collect_rows(partition, found).await? == Flow::SkipPartition {
+                if self.collect_rows(partition, found).await? != Flow::More {
                     return Ok(());
                 }
             }
@@ -104,7 +104,7 @@ impl Execution<'_> {
             }
             if !self.output.has_group() {
                 if found.of_partition >= self.per_partition_limit {
-                    return Ok(Flow::SkipPartition);
+                    return Ok(Flow::SkipPartition(partition.key));
                 }
                 found.of_partition += 1;
                 let clustering = row.as_ref().map(|row| row.clustering.clone());

@@ -1,0 +1,81 @@
+//! Reads whose chunks end at partitions with static rows, or among dead rows.
+
+use espalier_cql::{ClientState, QueryOptions, Value, Values};
+use espalier_runtime::{block_on, file::FileSystem, time};
+use espalier_storage::StorageConfiguration;
+
+use super::support::node::{execute, open, open_with, rows};
+
+const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
+'replication_factor': 1}";
+
+/// A static row fills a chunk, whatever the number of rows.
+#[test]
+fn a_read_by_index_goes_on_in_a_partition_with_a_large_static_row() {
+    block_on(async {
+        let (database, processor) = open(&FileSystem::simulated(1)).await;
+        for statement in [
+            KEYSPACE,
+            "CREATE TABLE k.t (k int, c int, s blob static, v int, PRIMARY KEY (k, c))",
+            "CREATE INDEX ON k.t (v)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        let client = ClientState::default();
+        let prepared = processor.prepare("INSERT INTO k.t (k, s) VALUES (1, ?)", &client).unwrap();
+        let values = [Value::Bytes(vec![7; 5 << 20].into())];
+        let options =
+            QueryOptions { values: Values::Positional(&values), ..QueryOptions::default() };
+        processor.execute(&prepared, &client, &options).await.unwrap();
+        for c in 0..100 {
+            let insert = format!("INSERT INTO k.t (k, c, v) VALUES (1, {c}, 1)");
+            execute(&processor, &insert).await.unwrap();
+        }
+        let count = "SELECT count(s) FROM k.t WHERE v = 1";
+        let hundred = [0, 0, 0, 8, 0, 0, 0, 0, 0, 0, 0, 100];
+        assert_eq!(rows(&processor, count, None).await, (1, hundred.to_vec()));
+        database.flush("k", None).await.unwrap();
+        assert_eq!(rows(&processor, count, None).await, (1, hundred.to_vec()));
+    });
+}
+
+/// A chunk that ends among expired rows lies behind the partition that reached its limit.
+#[test]
+fn a_partition_limit_does_not_skip_the_next_partition() {
+    block_on(async {
+        let mut configuration = StorageConfiguration::new("node");
+        configuration.query_tombstone_page_limit = 10;
+        let (_, processor) = open_with(&FileSystem::simulated(1), configuration).await;
+        for statement in [
+            KEYSPACE,
+            "CREATE TABLE k.t (k int, c int, v int, PRIMARY KEY (k, c))",
+            "CREATE INDEX ON k.t (v)",
+            "INSERT INTO k.t (k, c, v) VALUES (1, 1, 1)",
+            "INSERT INTO k.t (k, c, v) VALUES (1, 2, 1)",
+            "INSERT INTO k.t (k, c, v) VALUES (2, 5000, 1)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        for c in 0..500 {
+            let insert = format!("INSERT INTO k.t (k, c, v) VALUES (2, {c}, 1) USING TTL 1");
+            execute(&processor, &insert).await.unwrap();
+        }
+        time::sleep(std::time::Duration::from_millis(2100)).await;
+        let mut expected = Vec::new();
+        for value in [1, 1, 2, 5000] {
+            expected.extend_from_slice(&4i32.to_be_bytes());
+            expected.extend_from_slice(&i32::to_be_bytes(value));
+        }
+        for clauses in [
+            "WHERE v = 1 PER PARTITION LIMIT 1 ALLOW FILTERING",
+            "WHERE v < 2 PER PARTITION LIMIT 1 ALLOW FILTERING",
+            "GROUP BY k, c PER PARTITION LIMIT 1",
+        ] {
+            let select = format!("SELECT k, c FROM k.t {clauses}");
+            for page_size in [None, Some(100)] {
+                let found = rows(&processor, &select, page_size).await;
+                assert_eq!(found, (2, expected.clone()), "{select}, {page_size:?}");
+            }
+        }
+    });
+}
