@@ -10,14 +10,20 @@
 //! that compactions may have purged later deletions. `commitlog_sync` decides how durable the entry
 //! is when the parts are written, as for every other write.
 
-use std::{collections::BTreeSet, sync::Arc, time::Duration};
+use std::{
+    cell::OnceCell,
+    collections::BTreeSet,
+    rc::{Rc, Weak},
+    sync::Arc,
+    time::Duration,
+};
 
 use bytes::Bytes;
 use espalier_commitlog::CommitLogError;
 use espalier_mutation::{
     DecoratedKey, DeletionTime, KeyRange, Mutation, PartitionUpdate, schema::TableMetadata,
 };
-use espalier_runtime::{random, spawn_local, time};
+use espalier_runtime::{random, run_to_completion, spawn_local, time};
 use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
@@ -46,12 +52,13 @@ const MAX_REFUSED_RETRIES: u32 = 10;
 /// its shard still refuses the older writes. Such a sequence of events is not expected.
 const MIN_GRACE: Duration = Duration::from_secs(3600);
 
-/// Maximum bytes of retried batches on a shard (arbitrary). The shard refuses logged batches beyond
-/// it, because the number of failing batches has no other bound while a disk fails or a shard is
-/// overloaded. The encoded bytes count; many small rows take several times as much memory.
+/// Maximum bytes of unfinished batches on a shard (arbitrary): of batches that are retried, and of
+/// batches without a caller. The shard refuses logged batches beyond it, because the number of
+/// such batches has no other bound while a disk fails or a shard is overloaded. The encoded bytes
+/// count; many small rows take several times as much memory.
 const MAX_UNFINISHED_BYTES: usize = 16 << 20;
 
-/// Bytes counted for a retry besides its mutation.
+/// Bytes counted for an unfinished batch besides its mutation.
 const UNFINISHED_BYTES: usize = 1 << 10;
 
 /// The age of a stored batch.
@@ -61,7 +68,34 @@ enum BatchAge {
     Expired,
 }
 
-/// A retry that is counted until this is dropped.
+/// The batchlog entry of a mutation.
+struct Entry {
+    /// The table of entries.
+    table: Arc<TableMetadata>,
+    key: DecoratedKey,
+    /// Bytes of the encoded mutation.
+    bytes: usize,
+    update: PartitionUpdate,
+}
+
+/// The caller of a batch. If it is dropped before the batch ends, the batch counts as unfinished
+/// until then: the caller may send more batches at once.
+struct Caller<'n> {
+    batches: Batches<'n>,
+    bytes: usize,
+    /// Alive as long as the batch.
+    unfinished: Weak<OnceCell<Unfinished>>,
+}
+
+impl Drop for Caller<'_> {
+    fn drop(&mut self) {
+        if let Some(unfinished) = self.unfinished.upgrade() {
+            let _ = unfinished.set(self.batches.begin_unfinished(self.bytes));
+        }
+    }
+}
+
+/// An unfinished batch that is counted until this is dropped.
 struct Unfinished {
     node: Node,
     bytes: usize,
@@ -103,8 +137,23 @@ impl<'n> Batches<'n> {
     /// unfinished, or if the log or memtables take no write. An error means that the mutation is
     /// not acknowledged; if the node has stored the batch, it still retries the mutation.
     pub async fn apply(self, mutation: Mutation) -> Result<(), StorageError> {
-        let entry = self.write_batch_entry(&mutation).await?;
-        let Some((table, key, bytes)) = entry else { return self.node.apply(mutation).await };
+        let Some(entry) = self.entry_of(&mutation)? else { return self.node.apply(mutation).await };
+        // Runs in a task of its own: if the caller drops this call, the mutation must not stay
+        // half applied.
+        let (node, unfinished) = (self.node.clone(), Rc::new(OnceCell::new()));
+        let _caller =
+            Caller { batches: self, bytes: entry.bytes, unfinished: Rc::downgrade(&unfinished) };
+        let applied = run_to_completion(async move {
+            let outcome = Batches::of(&node).apply_of_entry(entry, mutation).await;
+            drop(unfinished);
+            outcome
+        });
+        applied.await.unwrap_or(Err(StorageError::ShuttingDown))
+    }
+
+    async fn apply_of_entry(self, entry: Entry, mutation: Mutation) -> Result<(), StorageError> {
+        self.write_entry(&entry).await?;
+        let Entry { table, key, bytes, .. } = entry;
         let outcome = self.node.apply(mutation.clone()).await;
         match outcome {
             Ok(()) => self.remove_entry(&table, key, i64::MIN).await,
@@ -122,12 +171,9 @@ impl<'n> Batches<'n> {
         outcome
     }
 
-    /// Writes the batchlog entry of a mutation of several shards. Returns the table of entries, the
-    /// key of the entry and its length in bytes; `None` if one shard owns all partitions.
-    async fn write_batch_entry(
-        self,
-        mutation: &Mutation,
-    ) -> Result<Option<(Arc<TableMetadata>, DecoratedKey, usize)>, StorageError> {
+    /// Returns the batchlog entry of a mutation of several shards; `None` if one shard owns all
+    /// partitions.
+    fn entry_of(self, mutation: &Mutation) -> Result<Option<Entry>, StorageError> {
         if self.node.split_by_shard(mutation.clone()).len() <= 1 {
             return Ok(None);
         }
@@ -159,16 +205,19 @@ impl<'n> Batches<'n> {
         let key = DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()));
         let content = encode(mutation, &schema)?;
         let bytes = content.len();
-        let entry = entry(&table, &key, content);
-        if let Err(error) = self.node.apply(Mutation { updates: vec![entry] }).await {
-            // The entry may be in the log. If it stayed there, a start weeks later would apply a
-            // batch that was refused.
-            if let StorageError::CommitLog(CommitLogError::Write(_)) = error {
-                self.remove_entry(&table, key, i64::MIN).await;
-            }
-            return Err(error);
+        let update = entry(&table, &key, content);
+        Ok(Some(Entry { table, key, bytes, update }))
+    }
+
+    async fn write_entry(self, entry: &Entry) -> Result<(), StorageError> {
+        let Entry { table, key, update, .. } = entry;
+        let written = self.node.apply(Mutation { updates: vec![update.clone()] }).await;
+        // The entry may be in the log. If it stayed there, a start weeks later would apply a batch
+        // that was refused.
+        if let Err(StorageError::CommitLog(CommitLogError::Write(_))) = written {
+            self.remove_entry(table, key.clone(), i64::MIN).await;
         }
-        Ok(Some((table, key, bytes)))
+        written
     }
 
     /// Applies a mutation as [`Batches::apply`] does, but does not return before all
@@ -214,10 +263,11 @@ impl<'n> Batches<'n> {
     }
 
     async fn apply_with_entry(self, mutation: &Mutation) -> Result<(), StorageError> {
-        let entry = self.write_batch_entry(mutation).await?;
-        let Some((table, key, _)) = entry else {
+        let Some(entry) = self.entry_of(mutation)? else {
             return self.node.apply_complete(mutation.clone()).await;
         };
+        self.write_entry(&entry).await?;
+        let Entry { table, key, .. } = entry;
         if self.node.apply_complete(mutation.clone()).await.is_ok() {
             // A separate task removes the entry, so that the caller's turns can end before that.
             let node = self.node.clone();
@@ -229,7 +279,7 @@ impl<'n> Batches<'n> {
         self.retry_batch(&table, key, mutation.clone(), true).await
     }
 
-    /// Counts a retry.
+    /// Counts an unfinished batch.
     fn begin_unfinished(self, bytes: usize) -> Unfinished {
         let bytes = bytes.saturating_add(UNFINISHED_BYTES);
         let all = &self.node.inner.unfinished_batch_bytes;

@@ -110,8 +110,8 @@ struct Inner {
     views: ViewWork,
     /// Units of calls to other shards that may wait for a turn.
     turn_calls: Semaphore,
-    /// Bytes of logged batches that are being retried, and of retried removals from
-    /// `system.batches`.
+    /// Bytes of logged batches that are retried or whose callers are gone, and of retried removals
+    /// from `system.batches`.
     unfinished_batch_bytes: Cell<usize>,
     /// Lists the clients of this shard; set by the server, which is the layer above.
     clients: OnceCell<Box<dyn Fn() -> Vec<ConnectedClient>>>,

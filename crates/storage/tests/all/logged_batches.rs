@@ -22,6 +22,7 @@ use espalier_runtime::{
 };
 
 use espalier_storage::{CommitLogError, StorageError};
+use futures_util::FutureExt;
 
 use crate::support::{shards::on_shards, *};
 
@@ -345,6 +346,42 @@ fn batches_that_fail_are_kept_within_bounds() {
             database.batches().apply(batch(number)).await.unwrap();
             assert!(read_all(&database, &batches).await.partitions.is_empty());
         }
+    })
+    .unwrap();
+}
+
+/// The caller of each batch is dropped at once. The node still applies the batches, and refuses
+/// further ones while the unfinished ones have too many bytes.
+#[test]
+fn batches_without_callers_are_applied_as_a_whole() {
+    let file_system = FileSystem::simulated(6);
+    on_shards(3, &file_system, configuration(), |database| async move {
+        create(&database, vec![narrow_table()]).await;
+        let narrow = table(&database, "narrow");
+        let batches = database.store().schema().table("system", "batches").unwrap().clone();
+        let value = "v".repeat(60_000);
+        let batch = |number: usize| batch_of(&narrow, &format!("{number}/"), &value);
+        let mut begun = 0;
+        loop {
+            // Polled once, and dropped.
+            match database.batches().apply(batch(begun)).now_or_never() {
+                None => begun += 1,
+                Some(Err(StorageError::TooManyUnfinishedBatches { .. })) => break,
+                Some(outcome) => panic!("{outcome:?}"),
+            }
+            assert!(begun * PARTS * value.len() < 17 << 20, "no end of them");
+        }
+        let mut counts = (0, 0);
+        for _ in 0..200 {
+            let left = read_all(&database, &batches).await.partitions.len();
+            counts = (read_all(&database, &narrow).await.partitions.len(), left);
+            if counts == (begun * PARTS, 0) {
+                break;
+            }
+            time::sleep(Duration::from_millis(100)).await;
+        }
+        assert_eq!(counts, (begun * PARTS, 0), "partitions, and entries of batches");
+        database.batches().apply(batch(begun)).await.unwrap();
     })
     .unwrap();
 }
