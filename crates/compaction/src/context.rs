@@ -56,11 +56,12 @@ pub trait TableData {
 /// Names outputs and chooses their format.
 pub trait OutputFactory {
     /// Returns the options of the next output, with a name that no files have. The compaction sets
-    /// the statistics itself. With `has_old_timestamps`, deletions may have negative timestamps.
+    /// the statistics itself. With `needs_negative_deletions`, deletions of partitions and ranges
+    /// may have negative timestamps.
     fn next<'a>(
         &'a self,
         metadata: &'a Arc<TableMetadata>,
-        has_old_timestamps: bool,
+        needs_negative_deletions: bool,
     ) -> LocalBoxFuture<'a, Result<WriterOptions, CompactionError>>;
 }
 

@@ -4,7 +4,8 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    LogPosition, PartitionHeader, Row, Token, Unfiltered, joined_intervals, schema::TableMetadata,
+    LogPosition, PartitionHeader, Row, Token, Unfiltered, encoding::baselines::LocalDeletionTimes,
+    joined_intervals, schema::TableMetadata,
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
@@ -110,7 +111,7 @@ struct Template {
     plain_bytes: u64,
     /// Stored bytes of Data.db per byte before compression.
     compression_ratio: f64,
-    has_old_timestamps: bool,
+    needs_negative_deletions: bool,
     level: u32,
     repaired_at: i64,
     intervals: Vec<(LogPosition, LogPosition)>,
@@ -171,7 +172,7 @@ impl Outputs {
 
     async fn create(&mut self) -> Result<Output, CompactionError> {
         let template = &self.template;
-        let options = self.factory.next(&self.metadata, template.has_old_timestamps);
+        let options = self.factory.next(&self.metadata, template.needs_negative_deletions);
         let mut options = options.await?;
         options.columns = template.columns.clone();
         options.encoding_stats = template.encoding_stats;
@@ -273,11 +274,30 @@ impl Template {
             partitions_per_byte: per(partitions),
             plain_bytes,
             compression_ratio: per(stored_bytes),
-            has_old_timestamps: inputs.iter().any(|input| input.minimum_timestamp() < 0),
+            needs_negative_deletions: may_delete_at_negative_timestamps(inputs)
+                && !may_expire_late(inputs, now_s),
             level,
             // An output is repaired only if all its inputs are.
             repaired_at: repaired.min().unwrap_or(0),
             intervals: joined_intervals(intervals, context.oldest_segment, KEPT_INTERVALS),
         }
     }
+}
+
+/// Returns whether inputs may have deletions of partitions or ranges at negative timestamps.
+fn may_delete_at_negative_timestamps(inputs: &[Rc<SSTable>]) -> bool {
+    inputs.iter().any(|input| {
+        input.minimum_timestamp() < 0 && input.reader().features().has_room_for_negative_deletions()
+    })
+}
+
+/// Returns whether inputs may have data that expires later than the versions with signed seconds
+/// can store. All versions with room for negative deletions are of this kind, and would shorten the
+/// TTL. If an input does have such a deletion, the writer refuses it, and the compaction fails.
+fn may_expire_late(inputs: &[Rc<SSTable>], now_s: u32) -> bool {
+    let latest = LocalDeletionTimes::Signed.maximum();
+    inputs.iter().any(|input| {
+        let max_ttl = input.reader().statistics().stats.max_ttl;
+        input.maximum_local_deletion_time() > latest && now_s.saturating_add(max_ttl) > latest
+    })
 }

@@ -67,11 +67,11 @@ impl OutputFactory for Outputs {
     fn next<'a>(
         &'a self,
         metadata: &'a Arc<TableMetadata>,
-        has_old_timestamps: bool,
+        needs_negative_deletions: bool,
     ) -> LocalBoxFuture<'a, Result<WriterOptions, CompactionError>> {
         Box::pin(async move {
             let mut features = self.store.tables.features_of(&self.table);
-            if has_old_timestamps && !features.has_room_for_negative_deletions() {
+            if needs_negative_deletions && !features.has_room_for_negative_deletions() {
                 features = features.with_room_for_negative_deletions();
             }
             let named = |id| Descriptor::new(self.table.home.directory.clone(), features, id);

@@ -2,11 +2,11 @@
 //! version.
 
 use espalier_mutation::{
-    Cell, ColumnData, DeletionTime,
+    Cell, ColumnData, DeletionTime, KeyRange, Mutation,
     schema::{SSTABLE_FORMAT, TableMetadata, TableOptions},
 };
 use espalier_runtime::file::FileSystem;
-use espalier_storage::{Node, StorageConfiguration, StorageError};
+use espalier_storage::{Node, ReadCommand, ReadTarget, StorageConfiguration, StorageError};
 
 use crate::support::*;
 
@@ -162,6 +162,62 @@ fn an_expiry_beyond_the_range_of_a_version_is_refused() {
                     Err(other) => panic!("{other}"),
                 }
             }
+        });
+    }
+}
+
+/// Only versions with signed seconds have room for deletions at negative timestamps. A compaction
+/// never moves an expiry after 2038 into such a version.
+#[test]
+fn a_compaction_shortens_no_ttl_for_a_negative_timestamp() {
+    const EXPIRY: u32 = 1 << 31;
+    let late = |wide: &TableMetadata, timestamp| {
+        let mut mutation = insert(wide, "a", Some(1), timestamp, &[("v", "x")]);
+        let (_, data) = &mut mutation.updates[0].rows[0].columns[0];
+        let ColumnData::Simple(cell) = data else { panic!("{data:?}") };
+        *cell = Cell::expiring(timestamp, 630_000_000, EXPIRY, cell.value.clone());
+        mutation
+    };
+    let negative = |wide: &TableMetadata| {
+        let mut mutation = insert(wide, "b", Some(1), -10, &[("v", "old")]);
+        mutation.updates[0].deletion = DeletionTime::new(-5, 1_750_000_000);
+        mutation
+    };
+    // The flushed writes of two runs with their versions, and the versions after the compaction,
+    // which fails if no version can hold both.
+    type Write<'a> = &'a dyn Fn(&TableMetadata) -> Mutation;
+    let cell: Write<'_> = &|wide: &TableMetadata| insert(wide, "b", Some(1), -10, &[("v", "old")]);
+    let at = |timestamp| move |wide: &TableMetadata| late(wide, timestamp);
+    let cases: [(&str, Write<'_>, Write<'_>, &[&str]); 4] = [
+        ("da", cell, &at(-5), &["da-3-bti"]),
+        ("nb", cell, &at(10), &["da-3-bti"]),
+        ("nb", &negative, cell, &["nb-3-big"]),
+        ("nb", &negative, &at(10), &["da-2-bti", "nb-1-big"]),
+    ];
+    for (version, first, second, expected) in cases {
+        let file_system = FileSystem::simulated(4);
+        run(async {
+            let database = open(&file_system, writing(version)).await.unwrap();
+            create(&database, vec![keeping_tombstones(wide_table())]).await;
+            database.apply(first(&table(&database, "wide"))).await.unwrap();
+            database.shutdown().await.unwrap();
+        });
+        run(async {
+            let database = open(&file_system, writing("da")).await.unwrap();
+            let wide = table(&database, "wide");
+            database.apply(second(&wide)).await.unwrap();
+            database.flush("ks", None).await.unwrap();
+            let read = async || {
+                let all = ReadTarget::Range(KeyRange::full());
+                let at_end = ReadCommand { now_s: EXPIRY - 1, ..command(&wide, all) };
+                show(&wide, &database.read(at_end).await.unwrap())
+            };
+            let before = read().await;
+            let compacted = database.compactions().compact("ks", None, false).await;
+            assert_eq!(compacted.is_err(), expected.len() == 2, "{expected:?}: {compacted:?}");
+            assert_eq!(versions(&file_system).await, expected);
+            database.drop_caches().await;
+            assert_eq!(read().await, before, "{expected:?}");
         });
     }
 }
