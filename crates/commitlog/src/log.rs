@@ -35,7 +35,7 @@ use espalier_runtime::{
 
 use super::{
     ColumnMapping, CommitLogConfiguration, CommitTicket, between,
-    layout::{self, MARKER_BYTES, RECORD_OVERHEAD},
+    layout::{self, HEADER_BYTES, MARKER_BYTES, RECORD_OVERHEAD},
     segment::Segment,
     state::{Counters, Shared, State, WriteBuffer},
 };
@@ -105,7 +105,11 @@ impl CommitLog {
     ) -> CommitLog {
         let mut state = State::default();
         for (id, path, end) in adopted {
-            state.durable = LogPosition { segment: id, offset: end };
+            // The first marker of the next segment names the end of the last segment with records.
+            // A segment that was only prepared has none.
+            if end > HEADER_BYTES as u32 {
+                state.durable = LogPosition { segment: id, offset: end };
+            }
             state.segments.live.push_back(Rc::new(Segment::adopted(id, path, end)));
         }
         let log = CommitLog {

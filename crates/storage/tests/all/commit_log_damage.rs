@@ -2,7 +2,7 @@
 //! is an error that names segment and offset, or, by the operator's setting, the end of that
 //! segment.
 
-use std::path::PathBuf;
+use std::{path::PathBuf, time::Duration};
 
 use espalier_runtime::{file::FileSystem, time};
 use espalier_storage::{CommitLogError, ReplayPolicy, StorageError};
@@ -14,6 +14,12 @@ const WRITES: i32 = 40;
 /// Returns the disk of a node that wrote [`WRITES`] rows one by one, was idle for a moment, and was
 /// killed.
 fn killed_node() -> FileSystem {
+    node_killed_after(time::sleep(Duration::from_millis(100)))
+}
+
+/// Returns the disk of a node that wrote [`WRITES`] rows one by one, and was killed when `idle` was
+/// over.
+fn node_killed_after(idle: impl Future<Output = ()>) -> FileSystem {
     let file_system = FileSystem::simulated(5);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
@@ -23,7 +29,7 @@ fn killed_node() -> FileSystem {
             let mutation = insert(&narrow, &format!("{row}"), None, 1, &[("v", "value")]);
             database.apply(mutation).await.unwrap();
         }
-        time::sleep(std::time::Duration::from_millis(100)).await;
+        idle.await;
     });
     file_system
 }
@@ -74,6 +80,31 @@ fn any_flipped_bit_of_an_acknowledged_write_is_reported_with_its_place() {
             assert_eq!(named, path);
             assert!(at <= offset as u64 && offset as u64 <= at + 4000, "{at} for {offset}");
         }
+    });
+}
+
+/// The last segment of a run has no closing marker, and its last write is damaged. The run left a
+/// prepared segment behind it. The segment that the next run writes shows that the log was durable
+/// up to the end of the damaged one.
+#[test]
+fn damage_at_the_end_of_a_run_is_reported_after_the_next_run() {
+    let original = node_killed_after(async {});
+    run(async {
+        let path = segment(&original).await;
+        let file_system = FileSystem::on(original.simulated_disk().unwrap().crash(1));
+        let content = file_system.read(&path).await.unwrap();
+        let database = open(&file_system, configuration()).await.unwrap();
+        write_narrow(&database, &["later"]).await;
+        assert_eq!(names_in_narrow(&database).await.len(), WRITES as usize + 1);
+        let file_system = FileSystem::on(file_system.simulated_disk().unwrap().crash(2));
+        let last = end_of(&content) - 5;
+        change(&file_system, &path, last, vec![content[last] ^ 1]).await;
+        let error = open(&file_system, configuration()).await.err();
+        let Some(StorageError::CommitLog(CommitLogError::Corrupt { path: named, .. })) = error
+        else {
+            panic!("the damage went unseen: {error:?}");
+        };
+        assert_eq!(named, path);
     });
 }
 
