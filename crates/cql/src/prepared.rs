@@ -3,10 +3,11 @@
 //! A statement is planned against a snapshot of the schema. If its table has changed since, the
 //! next look-up plans the statement again from its text.
 //!
-//! Memory: each cache has at most [`MAX_STATEMENTS`] statements with [`MAX_TEXT_BYTES`] of text in
-//! total. At the limit, the cache evicts the oldest statement that was not used since the eviction
-//! last checked it (second chance). A client prepares an evicted statement again when the node
-//! reports its id as unknown. A plan may be some fifty times as large as its text.
+//! Memory: each cache has at most [`MAX_STATEMENTS`] statements, with [`MAX_TEXT_BYTES`] of text
+//! and [`MAX_COLUMNS`] columns in total. At a limit, the cache evicts the oldest statement that was
+//! not used since the eviction last checked it (second chance). A client prepares an evicted
+//! statement again when the node reports its id as unknown. A plan may be some fifty times as large
+//! as its text.
 
 use std::{
     collections::VecDeque,
@@ -37,6 +38,10 @@ use crate::{
 pub const MAX_STATEMENTS: usize = 20_000;
 /// The maximum total length of the texts of a cache, in bytes.
 pub const MAX_TEXT_BYTES: usize = 16 << 20;
+/// The maximum number of columns and bind markers in the plans of a cache. `SELECT *` is short and
+/// has a plan with all columns of its table. A column of a plan takes about 500 bytes, so all
+/// together take about 100 MB at most.
+pub const MAX_COLUMNS: usize = 200_000;
 /// The maximum length of one statement that can be prepared, in bytes.
 pub const MAX_STATEMENT_BYTES: usize = 1 << 20;
 
@@ -102,6 +107,19 @@ impl Plan {
     pub(crate) fn names_tables(&self) -> bool {
         !matches!(self, Self::Use(_) | Self::Schema | Self::Role | Self::Describe)
     }
+
+    /// Returns the number of columns that the plan names.
+    fn column_count(&self) -> usize {
+        match self {
+            Self::Select(select) => select.column_count(),
+            Self::Modification(statement) => statement.column_count(),
+            Self::Batch(batch) => {
+                batch.statements.iter().map(PlannedModification::column_count).sum()
+            }
+            Self::Transaction(transaction) => transaction.column_count(),
+            Self::Use(_) | Self::Truncate(_) | Self::Schema | Self::Role | Self::Describe => 0,
+        }
+    }
 }
 
 impl Prepared {
@@ -163,6 +181,12 @@ impl Prepared {
         }
     }
 
+    /// Returns the number of columns and bind markers, by which the caches count the statement.
+    fn column_count(&self) -> usize {
+        let of_plan = self.plan.column_count();
+        of_plan.max(self.result.columns.len()) + self.bind.columns.len()
+    }
+
     /// Returns whether the statement's metadata names result columns.
     pub fn returns_rows(&self) -> bool {
         !self.result.columns.is_empty()
@@ -176,6 +200,7 @@ pub(crate) struct BoundedStatements {
     /// The ids in the order in which the eviction checks them.
     queue: VecDeque<[u8; 16]>,
     text_bytes: usize,
+    columns: usize,
 }
 
 #[derive(Debug)]
@@ -198,17 +223,23 @@ impl BoundedStatements {
     /// Adds or replaces a statement, and evicts others until the limits are met.
     pub fn insert(&mut self, prepared: Arc<Prepared>) {
         let (id, text_bytes) = (prepared.id, prepared.text.len());
+        let columns = prepared.column_count();
         if let Some(entry) = self.by_id.get_mut(&id) {
             self.text_bytes = self.text_bytes - entry.prepared.text.len() + text_bytes;
+            self.columns = self.columns - entry.prepared.column_count() + columns;
             entry.prepared = prepared;
             return;
         }
-        while self.by_id.len() >= MAX_STATEMENTS || self.text_bytes + text_bytes > MAX_TEXT_BYTES {
+        while self.by_id.len() >= MAX_STATEMENTS
+            || self.text_bytes + text_bytes > MAX_TEXT_BYTES
+            || self.columns + columns > MAX_COLUMNS
+        {
             if !self.evict_one() {
                 break;
             }
         }
         self.text_bytes += text_bytes;
+        self.columns += columns;
         self.queue.push_back(id);
         self.by_id.insert(id, Entry { prepared, is_used: AtomicBool::new(false) });
     }
@@ -222,6 +253,7 @@ impl BoundedStatements {
                 self.queue.push_back(id);
             } else if let Some(evicted) = self.by_id.remove(&id) {
                 self.text_bytes -= evicted.prepared.text.len();
+                self.columns -= evicted.prepared.column_count();
                 return true;
             }
         }
@@ -273,15 +305,31 @@ fn is_node_keyspace(keyspace: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use espalier_types::CqlType;
+
     use super::*;
+    use crate::metadata::ColumnSpec;
 
     fn statement(number: u128, text_bytes: usize) -> Arc<Prepared> {
+        statement_of_columns(number, text_bytes, 0)
+    }
+
+    /// Returns a statement with so many result columns, and as many bind markers.
+    fn statement_of_columns(number: u128, text_bytes: usize, columns: usize) -> Arc<Prepared> {
+        let column = ColumnSpec {
+            keyspace: "k".into(),
+            table: "t".into(),
+            name: "c".to_string(),
+            column_type: CqlType::Int,
+        };
+        let columns = vec![column; columns];
+        let bind = BindMetadata { columns: columns.clone(), ..BindMetadata::default() };
         Arc::new(Prepared {
             id: number.to_be_bytes(),
             text: " ".repeat(text_bytes),
             keyspace: None,
-            bind: BindMetadata::default(),
-            result: Arc::default(),
+            bind,
+            result: Arc::new(ResultMetadata::of_one_answer(columns)),
             result_changed: false,
             timeout: None,
             plan: Plan::Schema,
@@ -316,6 +364,19 @@ mod tests {
         assert_eq!(gone, [1, 3, 5]);
         assert_eq!(statements.by_id.len(), MAX_STATEMENTS);
         assert_eq!(statements.queue.len(), MAX_STATEMENTS);
+    }
+
+    #[test]
+    fn columns_are_bounded() {
+        let mut statements = BoundedStatements::default();
+        for number in 0..300 {
+            statements.insert(statement_of_columns(number, 20, 500));
+        }
+        assert_eq!(statements.by_id.len(), MAX_COLUMNS / 1000);
+        assert!(has(&statements, 299) && !has(&statements, 0));
+        assert_eq!(statements.columns, MAX_COLUMNS);
+        statements.insert(statement_of_columns(299, 20, 1));
+        assert_eq!(statements.columns, MAX_COLUMNS - 998);
     }
 
     #[test]

@@ -97,6 +97,13 @@ impl PlannedModification {
         self.operations.iter().any(|(_, operation)| operation.needs_read())
     }
 
+    /// Returns the number of columns that the plan names: those that it changes, and those of the
+    /// answer to a conditional statement.
+    pub fn column_count(&self) -> usize {
+        let answer = self.point_turn.as_ref().map_or(0, |turn| turn.applied.columns.len());
+        self.operations.len() + answer
+    }
+
     /// Returns whether the statement writes a liveness of the primary key.
     pub fn writes_liveness(&self) -> bool {
         self.kind == ModificationKind::Insert && self.table.has_row_liveness()

@@ -79,6 +79,16 @@ pub struct PlannedSelect {
 }
 
 impl PlannedSelect {
+    /// Returns the number of columns that the plan names: those of the result, or those that it
+    /// reads, of which `SELECT JSON` makes one value.
+    pub fn column_count(&self) -> usize {
+        let read = match &self.columns {
+            ColumnSelection::All => self.table.columns().len(),
+            ColumnSelection::Only(columns) => columns.len(),
+        };
+        self.selectors.len().max(read)
+    }
+
     /// Returns whether a partition is at most one row of the result: with DISTINCT, and in a
     /// compact table without clustering columns.
     pub(crate) fn shows_partitions(&self) -> bool {

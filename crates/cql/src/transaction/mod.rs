@@ -48,6 +48,19 @@ pub struct PlannedTransaction {
     pub updates: Vec<PlannedModification>,
 }
 
+impl PlannedTransaction {
+    /// Returns the number of columns that the plan names.
+    pub fn column_count(&self) -> usize {
+        let answer = match &self.answer {
+            Answer::Select(select) => Some(&**select),
+            _ => None,
+        };
+        let selects = self.reads.iter().chain(answer);
+        let read: usize = selects.map(PlannedSelect::column_count).sum();
+        read + self.updates.iter().map(PlannedModification::column_count).sum::<usize>()
+    }
+}
+
 /// The result of a transaction.
 #[derive(Debug)]
 pub enum Answer {
