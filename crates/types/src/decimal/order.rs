@@ -9,13 +9,23 @@ use num_bigint::{BigUint, Sign};
 /// log2(10) = 3.321928094887..., in billionths, rounded down.
 const LOG2_10_BILLIONTHS: u64 = 3_321_928_094;
 
+/// The bits by which numbers of nearly the same size are compared first. Arbitrary: two random
+/// numbers agree in far fewer.
+const FIRST_BITS: u64 = 256;
+
+/// Bits by which the second comparison is more precise than the shorter number.
+const GUARD_BITS: u64 = 64;
+
 /// Compares two serialised decimals as numbers; bytes that are not a decimal come first.
 ///
 /// Never writes out the digits of a number. Most comparisons are decided without allocation,
 /// because the scales are equal, the signs differ, both unscaled values fit into 128 bits, or the
-/// bit lengths differ. Otherwise the numbers are of nearly the same size, and one of them is
-/// multiplied by a power of ten. For a longer unscaled value of n bytes, the multiplication takes
-/// memory linear in n and time proportional to n^1.47 (Toom-Cook).
+/// bit lengths differ. Otherwise the numbers are of nearly the same size, and the function compares
+/// their leading bits: [`FIRST_BITS`], and then a few more than the shorter unscaled value has. If
+/// these agree, one number is multiplied by a power of ten. For a longer unscaled value of n bytes,
+/// the multiplication takes memory linear in n and time proportional to n^1.47 (Toom-Cook). Among
+/// different numbers of m bits, at most one agrees with a given longer number in the leading bits,
+/// so many short numbers cannot each cost a multiplication.
 pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
     let (Some(left), Some(right)) = (parts(left), parts(right)) else {
         return (left.len() >= 4).cmp(&(right.len() >= 4)).then_with(|| left.cmp(right));
@@ -60,10 +70,42 @@ impl Parts<'_> {
             return Ordering::Less;
         }
 
+        for precision in [FIRST_BITS, bits.min(other_bits) + GUARD_BITS] {
+            let order = self.compare_leading(other, power, precision);
+            if let Some(order) = order {
+                return order;
+            }
+        }
         // The power has at most a few bits more than `other`, so `other` bounds the product.
         // 10^power = 5^power x 2^power, and a shift is cheaper than a multiplication.
         let product = self.magnitude() * power_of_five(power);
         (product << power).cmp(&other.magnitude())
+    }
+
+    /// Compares |self.unscaled| x 10^power and |other.unscaled| by about `precision` leading bits.
+    /// Returns `None` if these agree.
+    fn compare_leading(&self, other: &Self, power: u32, precision: u64) -> Option<Ordering> {
+        let product = self.leading(precision).times(&Interval::power_of_five(power, precision));
+        let product = Interval { exponent: product.exponent + i64::from(power), ..product };
+        product.compare(&other.leading(precision))
+    }
+
+    /// Returns an interval around |unscaled| that has at least `precision` bits, if the value has
+    /// so many.
+    fn leading(&self, precision: u64) -> Interval {
+        let (negative, bytes) = varint::split_sign(self.unscaled);
+        let kept = usize::try_from(precision / 8 + 2).unwrap_or(usize::MAX).min(bytes.len());
+        let (kept, rest) = bytes.split_at(kept);
+        if rest.is_empty() {
+            let exact = self.magnitude();
+            return Interval { low: exact.clone(), high: exact, exponent: 0 };
+        }
+        let low = if negative {
+            BigUint::from_bytes_be(&kept.iter().map(|byte| !byte).collect::<Vec<_>>())
+        } else {
+            BigUint::from_bytes_be(kept)
+        };
+        Interval { high: &low + 1u32, low, exponent: rest.len() as i64 * 8 }
     }
 
     /// Returns the n with 2^(n-1) <= |unscaled| <= 2^n. The value must not be 0.
@@ -77,6 +119,62 @@ impl Parts<'_> {
     /// Returns |unscaled|, on the heap.
     fn magnitude(&self) -> BigUint {
         varint::decode(self.unscaled).into_parts().1
+    }
+}
+
+/// The real numbers from `low` to `high`, both multiplied by 2^exponent.
+struct Interval {
+    low: BigUint,
+    high: BigUint,
+    exponent: i64,
+}
+
+impl Interval {
+    /// Returns an interval around 5^power.
+    fn power_of_five(power: u32, precision: u64) -> Self {
+        let mut result = Self { low: BigUint::from(1u32), high: BigUint::from(1u32), exponent: 0 };
+        // The width doubles with each square. The power has 32 bits, and a step rounds twice.
+        let precision = precision + 2 * u64::from(u32::BITS);
+        for bit in (0..u32::BITS - power.leading_zeros()).rev() {
+            result = result.times(&result).rounded(precision);
+            if power >> bit & 1 == 1 {
+                result.low *= 5u32;
+                result.high *= 5u32;
+            }
+        }
+        result
+    }
+
+    fn times(&self, other: &Self) -> Self {
+        let (low, high) = (&self.low * &other.low, &self.high * &other.high);
+        Self { low, high, exponent: self.exponent + other.exponent }
+    }
+
+    /// Widens the interval so that its ends have about `precision` bits.
+    fn rounded(mut self, precision: u64) -> Self {
+        let excess = self.low.bits().saturating_sub(precision);
+        if excess > 0 {
+            self.low >>= excess;
+            self.high >>= excess;
+            self.high += 1u32;
+            self.exponent += i64::try_from(excess).unwrap_or(i64::MAX);
+        }
+        self
+    }
+
+    /// Compares all numbers of two intervals; returns `None` if the intervals meet.
+    fn compare(&self, other: &Self) -> Option<Ordering> {
+        let is_less = |left: &Self, right: &Self| {
+            // Both ends have nearly the same magnitude, so the shift is short.
+            let shift = left.exponent - right.exponent;
+            let by = shift.unsigned_abs();
+            if shift >= 0 { &left.high << by < right.low } else { left.high < &right.low << by }
+        };
+        if is_less(self, other) {
+            Some(Ordering::Less)
+        } else {
+            is_less(other, self).then_some(Ordering::Greater)
+        }
     }
 }
 
@@ -195,6 +293,26 @@ mod tests {
                 assert_eq!(compare(&left, &other), Ordering::Less);
             }
         });
+    }
+
+    #[test]
+    fn a_number_of_1_mib_is_compared_with_many_close_short_ones_in_seconds() {
+        // A dev build takes 1 s to write out a power of ten, as only the equal digits need.
+        const POWER: u32 = 2_500_000;
+        let short = long_number(64, 3);
+        let long: BigInt = (&short * BigInt::from(power_of_five(POWER))) << POWER;
+        for sign in [1, -1] {
+            let long = encode(&((&long + 1) * sign), POWER as i32);
+            assert_within_seconds(20, || {
+                for offset in -100..=100 {
+                    let close = encode(&((&short + offset) * sign), 0);
+                    let expected = if offset > 0 { Ordering::Greater } else { Ordering::Less };
+                    let expected = if sign < 0 { expected.reverse() } else { expected };
+                    assert_eq!(compare(&close, &long), expected, "{offset}");
+                    assert_eq!(compare(&long, &close), expected.reverse(), "{offset}");
+                }
+            });
+        }
     }
 
     #[test]
