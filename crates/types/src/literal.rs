@@ -35,7 +35,10 @@ pub use duration::{parse_duration, print_duration};
 pub use from_json::{from_json, from_json_value};
 pub use json::{push_json, quote_json, to_json};
 pub use json_parser::{Json, JsonError, MAX_JSON_DEPTH, parse_json};
-pub use limit::{MAX_NUMBER_BYTES, check_number, check_printable};
+pub use limit::{
+    IndexedDecimals, MAX_LARGE_NUMBERS, MAX_NUMBER_BYTES, check_number, check_printable,
+    has_decimals,
+};
 pub use number::{print_double, print_float};
 pub use text::{from_text, to_text};
 pub use timestamp::{parse_timestamp, print_timestamp};

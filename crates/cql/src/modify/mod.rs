@@ -1,6 +1,7 @@
 //! INSERT, UPDATE and DELETE: planned once, turned into partition updates at each execution.
 
 mod delete;
+mod indexed_decimals;
 mod insert;
 mod insert_json;
 mod list_path;
@@ -154,7 +155,8 @@ impl PlannedModification {
     /// # Errors
     /// The table is virtual, a key, a clustering value or the timestamp is null, a key or a
     /// clustering is too long, the INs name too many rows, the timestamp or the TTL is out of
-    /// range, a constraint refuses a value, or an operation fails ([`Operation::apply`]).
+    /// range, a constraint refuses a value, an index cannot list a value, or an operation fails
+    /// ([`Operation::apply`]).
     pub fn updates(
         &self,
         evaluation: &Evaluation<'_>,
@@ -200,6 +202,7 @@ impl PlannedModification {
             }
             updates.push(update);
         }
+        indexed_decimals::check(&self.table, &updates)?;
         Ok(updates)
     }
 

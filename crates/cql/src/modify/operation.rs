@@ -158,8 +158,8 @@ impl Operation {
     /// Writes the change into `row`. `present` is the stored row, required if [`Self::needs_read`].
     ///
     /// # Errors
-    /// A term has no value ([`Term::evaluate`]), a collection is malformed, the increment of a
-    /// counter is null, malformed or out of range, a key or an index is null or unset, a list has
+    /// A term has no value ([`Term::evaluate`]), a collection is malformed, an increment is null,
+    /// malformed or out of range, a key or an index is null or unset, a list has
     /// no element with the index, or a function fails.
     pub fn apply(
         &self,
@@ -212,11 +212,11 @@ impl Operation {
                 let cell = context.tombstone();
                 put(context.table, column, complex(row, column), path, cell);
             }
-            Self::Increase(column, add, term) => {
-                if let Bound::Value(value) = evaluate(term)? {
-                    increase(context, column, row, present, add, value)?;
-                }
-            }
+            Self::Increase(column, add, term) => match evaluate(term)? {
+                Bound::Unset => {}
+                Bound::Null => return Err(null_increment(column)),
+                Bound::Value(value) => increase(context, column, row, present, add, value)?,
+            },
             Self::Count(column, term, negated) => match evaluate(term)? {
                 Bound::Unset => {}
                 Bound::Null => return Err(null_counter()),
@@ -299,6 +299,10 @@ fn delete_cells(complex: &mut ComplexColumn, deletion: DeletionTime) {
 
 fn null_counter() -> Error {
     Error::invalid("Invalid null value for counter increment/decrement")
+}
+
+fn null_increment(column: &ColumnDefinition) -> Error {
+    Error::invalid(format!("Invalid null value for increment of column {}", column.name))
 }
 
 /// Returns the change of a counter.

@@ -11,7 +11,9 @@ use espalier_mutation::{
 use espalier_storage::{CommitTicket, Node, StorageError};
 use smallvec::SmallVec;
 
-use super::{Clocks, ModificationKind, Operation, PlannedModification};
+use super::{
+    Clocks, ModificationKind, Operation, PlannedModification, indexed_decimals::lists_decimals_of,
+};
 use crate::{
     options::Value,
     restrictions::{PointClustering, PointKey},
@@ -48,7 +50,9 @@ impl PointWrite {
             return None; // It deletes the partition.
         }
         let cells = plan.operations.iter().map(|(kind, operation)| match (kind, operation) {
-            (ColumnKind::Regular, Operation::Set(column, term)) if term.is_borrowable() => {
+            (ColumnKind::Regular, Operation::Set(column, term))
+                if term.is_borrowable() && !lists_decimals_of(&plan.table, column.id) =>
+            {
                 Some((column.id, Some(term.clone())))
             }
             (ColumnKind::Regular, Operation::Delete(column)) if !column.is_complex() => {

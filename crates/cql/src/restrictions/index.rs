@@ -1,6 +1,6 @@
 //! Planned use of secondary indexes: the values that a SELECT looks up in them.
 
-use std::sync::Arc;
+use std::{cell::RefCell, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -8,11 +8,11 @@ use espalier_mutation::{
     schema::{IndexPart, TermIndex},
 };
 use espalier_storage::{FormBound, IndexSearch, IndexTerm, IndexValues};
-use espalier_types::{CqlType, TextAnalysis};
+use espalier_types::{CqlType, TextAnalysis, literal::IndexedDecimals};
 
 use super::{Alternatives, RangeBound, like::Pattern};
 use crate::{
-    Result,
+    Error, Result,
     grammar::ast::ComparisonOperator as Operator,
     term::{Bound, Evaluation, Term},
 };
@@ -71,7 +71,8 @@ impl IndexPlan {
     /// value is null or unset; the filters or slices refuse such a value.
     ///
     /// # Errors
-    /// A term cannot be evaluated, a value of an IN is unset, or the pattern of a LIKE is empty.
+    /// A term cannot be evaluated, a value of an IN is unset, a decimal has more than 16 KiB, or
+    /// the pattern of a LIKE is empty.
     pub fn search(&self, evaluation: &Evaluation<'_>) -> Result<Option<IndexSearch>> {
         let mut terms = Vec::with_capacity(self.terms.len());
         for term in &self.terms {
@@ -93,20 +94,28 @@ impl PlannedTerm {
                 Bound::Null | Bound::Unset => None,
             })
         };
+        let decimals = RefCell::new(IndexedDecimals::default());
         let form = |values: &[(&CqlType, &[u8])]| {
+            for (value_type, value) in values {
+                let added = decimals.borrow_mut().add(value_type, value);
+                added.map_err(|error| Error::invalid(error.to_string()))?;
+            }
             let mut form = Vec::new();
             let is_cut = put_form(values, &mut form);
-            (form, is_cut)
+            Ok::<_, Error>((form, is_cut))
         };
         let of_type = &self.value_type;
-        let form_of = |value: &[u8]| form(&[(of_type, &*self.analysis.apply(value))]).0;
+        let form_of =
+            |value: &[u8]| Ok::<_, Error>(form(&[(of_type, &*self.analysis.apply(value))])?.0);
         let found = match &self.values {
             PlannedValues::Equal(term) => {
-                value(term)?.map(|value| IndexValues::OneOf(vec![form_of(&value)]))
+                let form = value(term)?.map(|value| form_of(&value)).transpose()?;
+                form.map(|form| IndexValues::OneOf(vec![form]))
             }
             PlannedValues::In(alternatives) => {
                 let values = alternatives.evaluate_present(&self.column, evaluation)?;
-                let mut forms: Vec<Vec<u8>> = values.iter().map(|value| form_of(value)).collect();
+                let forms = values.iter().map(|value| form_of(value));
+                let mut forms: Vec<Vec<u8>> = forms.collect::<Result<_>>()?;
                 forms.sort();
                 forms.dedup();
                 Some(IndexValues::OneOf(forms))
@@ -115,13 +124,14 @@ impl PlannedTerm {
                 let (Some(key), Some(value)) = (value(key)?, value(term)?) else {
                     return Ok(None);
                 };
-                Some(IndexValues::OneOf(vec![form(&[(key_type, &key), (of_type, &value)]).0]))
+                let (form, _) = form(&[(key_type, &key), (of_type, &value)])?;
+                Some(IndexValues::OneOf(vec![form]))
             }
             PlannedValues::Range(bounds) => {
                 let (mut lower, mut upper) = (None, None);
                 for (operator, term) in bounds {
                     let Some(value) = value(term)? else { return Ok(None) };
-                    let (form, is_cut) = form(&[(of_type, &value)]);
+                    let (form, is_cut) = form(&[(of_type, &value)])?;
                     let inclusive = is_cut
                         || matches!(operator, Operator::GreaterOrEqual | Operator::LessOrEqual);
                     let bound = Some(FormBound { form, inclusive });

@@ -19,6 +19,7 @@ mod index_damage;
 mod index_histories;
 mod index_ranges;
 mod index_shards;
+mod large_decimals;
 mod late_turns;
 mod masks;
 mod point_paths;

@@ -9,7 +9,7 @@ pub const MAX_NUMBER_BYTES: usize = 16 * 1024;
 
 /// Limit of the numbers in one value: together they may take as long to print as this many numbers
 /// of [`MAX_NUMBER_BYTES`]. Arbitrary.
-const MAX_LARGE_NUMBERS: usize = 4;
+pub const MAX_LARGE_NUMBERS: usize = 4;
 
 const MAX_WORK: usize = MAX_LARGE_NUMBERS * MAX_NUMBER_BYTES * MAX_NUMBER_BYTES;
 
@@ -22,6 +22,29 @@ pub fn check_number(ty: &CqlType, value: &[u8]) -> Result<(), ValueError> {
         return Err(too_large(ty, value.len()));
     }
     Ok(())
+}
+
+/// The work for the decimals of several values that a secondary index lists: an index converts them
+/// to decimal digits, as printing does.
+#[derive(Debug, Default)]
+pub struct IndexedDecimals {
+    work: usize,
+}
+
+impl IndexedDecimals {
+    /// Adds a value, which may be or contain decimals.
+    ///
+    /// # Errors
+    /// Returns [`ValueError::TooLarge`] for a decimal that exceeds [`MAX_NUMBER_BYTES`], and if the
+    /// values so far take longer than [`MAX_LARGE_NUMBERS`] of the largest decimals.
+    pub fn add(&mut self, ty: &CqlType, value: &[u8]) -> Result<(), ValueError> {
+        if has_decimals(ty) { check_parts(ty, value, &mut self.work) } else { Ok(()) }
+    }
+}
+
+/// Returns whether a value of the type may hold decimals.
+pub fn has_decimals(ty: &CqlType) -> bool {
+    has(ty, |ty| matches!(ty, CqlType::Decimal))
 }
 
 /// Refuses a value whose numbers take too long to print.
@@ -41,15 +64,20 @@ fn too_large(ty: &CqlType, got: usize) -> ValueError {
 
 /// Returns whether a value of the type may hold numbers of any length.
 fn has_numbers(ty: &CqlType) -> bool {
+    has(ty, |ty| matches!(ty, CqlType::Varint | CqlType::Decimal))
+}
+
+/// Returns whether a type, or a type that it contains, is one that `is_it` accepts.
+fn has(ty: &CqlType, is_it: fn(&CqlType) -> bool) -> bool {
     match ty {
-        CqlType::Varint | CqlType::Decimal => true,
+        ty if is_it(ty) => true,
         CqlType::List { element, .. }
         | CqlType::Set { element, .. }
-        | CqlType::Vector { element, .. } => has_numbers(element),
-        CqlType::Map { key, value, .. } => has_numbers(key) || has_numbers(value),
-        CqlType::Tuple(types) => types.iter().any(has_numbers),
+        | CqlType::Vector { element, .. } => has(element, is_it),
+        CqlType::Map { key, value, .. } => has(key, is_it) || has(value, is_it),
+        CqlType::Tuple(types) => types.iter().any(|ty| has(ty, is_it)),
         CqlType::UserDefined { definition, .. } => {
-            definition.fields.iter().any(|(_, ty)| has_numbers(ty))
+            definition.fields.iter().any(|(_, ty)| has(ty, is_it))
         }
         _ => false,
     }
