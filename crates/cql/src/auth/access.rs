@@ -79,25 +79,29 @@ fn selection(select: &PlannedSelect) -> Vec<Need> {
     needs
 }
 
-/// Returns the needs of a modification. A condition reads rows, so the statement needs SELECT, too.
+/// Returns the needs of a modification. A condition and views read rows, so the statement needs
+/// SELECT, too. The writes to views need MODIFY on them.
 /// The outcome shows whether a row with this primary key exists, so the masked columns of the key
 /// count as queried, as do those of the condition. Cassandra requires only SELECT, and shows the
 /// values of masked columns.
 fn modification(statement: &PlannedModification) -> Vec<Need> {
     let table = &statement.table;
     let mut needs = vec![Need::of_table(Permission::Modify, table)];
-    if !statement.condition.is_none() {
+    if !statement.condition.is_none() || table.has_views() {
         needs.push(Need::of_table(Permission::Select, table));
-        if table.has_masks() {
-            let conditions = statement.condition.columns();
-            let is_tested = |column: &ColumnDefinition| {
-                column.is_primary_key()
-                    || conditions.iter().any(|one| one.target.column().name == column.name)
-            };
-            let masked = table.columns().iter().filter(|column| table.mask_of(column).is_some());
-            let tested = masked.filter(|column| is_tested(column));
-            needs.extend(Need::to_query(table, tested.map(|one| one.name.clone()).collect()));
-        }
+    }
+    let view = |name: &String| Resource::Table(table.keyspace.clone(), name.clone());
+    let views = table.views.iter().map(view);
+    needs.extend(views.map(|view| Need::Permission(Permission::Modify, view)));
+    if !statement.condition.is_none() && table.has_masks() {
+        let conditions = statement.condition.columns();
+        let is_tested = |column: &ColumnDefinition| {
+            column.is_primary_key()
+                || conditions.iter().any(|one| one.target.column().name == column.name)
+        };
+        let masked = table.columns().iter().filter(|column| table.mask_of(column).is_some());
+        let tested = masked.filter(|column| is_tested(column));
+        needs.extend(Need::to_query(table, tested.map(|one| one.name.clone()).collect()));
     }
     needs
 }

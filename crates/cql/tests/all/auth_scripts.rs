@@ -216,6 +216,53 @@ fn views_have_the_masks_of_their_base_table() {
     });
 }
 
+/// A write reads the rows of its base table and changes those of its views.
+#[test]
+fn a_write_to_a_table_with_views_needs_permissions_on_them() {
+    block_on(async {
+        let processor = open().await;
+        let options = QueryOptions::default();
+        let mut root = log_in(&processor, SUPERUSER).await;
+        for statement in [
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+            "CREATE TABLE k.t (k int PRIMARY KEY, v int)",
+            "CREATE ROLE plain WITH PASSWORD = 'plain' AND LOGIN = true",
+            "GRANT MODIFY ON k.t TO plain",
+        ] {
+            processor.query(statement, &mut root, &options).await.unwrap();
+        }
+        let mut plain = log_in(&processor, "plain").await;
+        let insert = "INSERT INTO k.t (k, v) VALUES (1, 2)";
+        let prepared = processor.prepare(insert, &plain).unwrap();
+        let view = "CREATE MATERIALIZED VIEW k.m AS SELECT * FROM k.t WHERE k IS NOT NULL AND v \
+                    IS NOT NULL PRIMARY KEY (v, k)";
+        let lacks = |permission: &str, table: &str| {
+            format!(
+                "Unauthorized: User plain has no {permission} permission on <table k.{table}> or \
+                 any of its parents\n"
+            )
+        };
+        for (change, expected) in [
+            ("", "ok\n".to_owned()),
+            (view, lacks("SELECT", "t")),
+            ("GRANT SELECT ON k.t TO plain", lacks("MODIFY", "m")),
+            ("GRANT MODIFY ON k.m TO plain", "ok\n".to_owned()),
+        ] {
+            if !change.is_empty() {
+                processor.query(change, &mut root, &options).await.unwrap();
+            }
+            let batch = format!("BEGIN BATCH {insert}; APPLY BATCH");
+            for statement in [insert, &batch] {
+                let answer = processor.query(statement, &mut plain, &options).await;
+                assert_eq!(show_answer(answer), expected, "{change}: {statement}");
+            }
+            let prepared = processor.prepared(&prepared.id).unwrap();
+            let answer = processor.execute(&prepared, &plain, &options).await;
+            assert_eq!(show_answer(answer), expected, "{change}");
+        }
+    });
+}
+
 #[test]
 fn without_the_setting_masks_hide_nothing_and_none_is_made() {
     block_on(async {
