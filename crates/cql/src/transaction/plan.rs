@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use espalier_mutation::schema::TableMetadata;
+use espalier_storage::system::is_virtual;
 
 use super::{Answer, PlannedTransaction, TransactionCondition, selected_columns};
 use crate::{
@@ -84,6 +85,12 @@ fn plan_read(
     statement: &Select<'_>,
     what: &str,
 ) -> Result<PlannedSelect> {
+    if is_virtual(&table.keyspace) {
+        let location = location(preparation, statement.position);
+        return Err(Error::invalid(format!(
+            "Virtual tables cannot be accessed within a transaction; SELECT statement {location}"
+        )));
+    }
     if table.is_counter() {
         let location = location(preparation, statement.position);
         return Err(Error::invalid(format!(
