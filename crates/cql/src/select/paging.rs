@@ -96,10 +96,34 @@ impl PagingState {
         } else {
             None
         };
-        if !rest.is_empty() || key.is_empty() {
+        // A page that reaches LIMIT has no state.
+        if !rest.is_empty() || key.is_empty() || rows_left == 0 {
             return Err(malformed());
         }
         let position = ReadPosition { key: DecoratedKey::new(key), clustering, rows_of_partition };
         Ok(Self { position, rows_left })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_mutation::schema::{TableBuilder, TableId};
+    use espalier_types::CqlType;
+    use uuid::Uuid;
+
+    use super::*;
+
+    #[test]
+    fn a_state_without_rows_left_is_refused() {
+        let table = TableBuilder::new("k", "t", TableId(Uuid::from_u128(1)))
+            .partition_key("k", CqlType::Blob)
+            .build();
+        let key = DecoratedKey::new(Bytes::from_static(b"k"));
+        let position = ReadPosition { key, clustering: None, rows_of_partition: 1 };
+        for rows_left in [0, 1, u32::MAX] {
+            let state = PagingState { position: position.clone(), rows_left };
+            let decoded = PagingState::decode(&table, &state.encode());
+            assert_eq!(decoded.is_ok(), rows_left > 0, "{rows_left}: {decoded:?}");
+        }
     }
 }
