@@ -94,6 +94,8 @@ pub(crate) struct Connection {
     writing: Cell<bool>,
     /// Bytes that the write under way has taken out of `send`.
     written_bytes: Cell<usize>,
+    /// Bytes of events in `send`.
+    event_bytes: Cell<usize>,
     /// Bytes of this connection in the shard's account of unsent bytes.
     unsent_recorded: Cell<usize>,
     broken: Cell<bool>,
@@ -148,6 +150,7 @@ impl Connection {
             stream,
             writing: Cell::new(false),
             written_bytes: Cell::new(0),
+            event_bytes: Cell::new(0),
             unsent_recorded: Cell::new(0),
             broken: Cell::new(false),
             waiting_requests: Cell::new(0),
@@ -272,9 +275,9 @@ impl Connection {
     }
 
     /// Sends an event. Closes the connection if its client does not read the events of its
-    /// registration.
+    /// registration. Unsent answers do not count, because the client may still be reading them.
     pub fn notify(self: &Rc<Self>, event: &Event) {
-        if self.send.borrow().len() > MAX_UNSENT {
+        if self.event_bytes.get() > MAX_UNSENT {
             if let Some(left_out) = self.server.log_limit.due("events are not read") {
                 tracing::warn!(
                     peer = %self.peer,
@@ -284,7 +287,11 @@ impl Connection {
             }
             return self.close();
         }
+        let before = self.send.borrow().len();
         self.send.borrow_mut().write_event(event);
+        let bytes = self.send.borrow().len() - before;
+        self.event_bytes.set(self.event_bytes.get() + bytes);
+        self.record_unsent();
         self.flush_in_background();
     }
 
@@ -309,6 +316,7 @@ impl Connection {
         }
         while !self.send.borrow().is_empty() && !self.broken.get() {
             let bytes = self.send.borrow_mut().take();
+            self.event_bytes.set(0);
             let held = self.held.take();
             self.server.metrics.writes.increment();
             self.server.metrics.bytes_sent.add(bytes.len() as u64);

@@ -4,10 +4,12 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use bytes::BytesMut;
-use cassandra_protocol::frame::Opcode;
+use cassandra_protocol::frame::events::SimpleServerEvent;
 use cassandra_protocol::frame::message_error::ErrorType;
+use cassandra_protocol::frame::message_register::BodyReqRegister;
 use cassandra_protocol::frame::message_response::ResponseBody;
 use cassandra_protocol::frame::message_result::ResResultBody;
+use cassandra_protocol::frame::{Opcode, Serialize};
 use cassandra_protocol::types::value::Value;
 use espalier_runtime::spawn_local;
 use espalier_runtime::time::sleep;
@@ -15,8 +17,8 @@ use espalier_server::ConnectionLimits;
 use espalier_server::protocol::DecodeError;
 
 use super::admin_api::metric;
-use super::client::MODES;
-use super::node::with_node;
+use super::client::{Client, MODES};
+use super::node::{TestNode, with_node};
 
 #[test]
 fn connections_past_the_limit_are_closed_and_places_come_back() {
@@ -136,29 +138,58 @@ fn a_client_that_does_not_read_is_not_read_from() {
         |_| {},
         |node| async move {
             let mut client = node.client(MODES[0]).await;
-            let options = client.request(1, Opcode::Options, vec![]);
-            let one = client.mode.client_bytes(&[options]);
-            let stream = Rc::clone(&client.stream);
-            let flood = one.repeat(REQUESTS);
-            let sent = flood.len() as u64;
-            spawn_local(async move { stream.write_all(flood).await.0.unwrap() }).detach();
-            let received = || metric(node.admin, "espalier_transport_received_bytes{shard=\"0\"}");
-            let mut before = 0;
-            loop {
-                sleep(Duration::from_millis(200)).await;
-                let now = received().await;
-                if now == before {
-                    break;
-                }
-                before = now;
-            }
-            assert!(
-                before < sent,
-                "the server read all {sent} bytes, although the client read no answer"
-            );
+            flood(&node, &client, REQUESTS).await;
             for _ in 0..REQUESTS {
                 assert_eq!(client.receive().await.unwrap().opcode, Opcode::Supported);
             }
+        },
+    );
+}
+
+/// Sends requests until the server reads no more of them, because the client reads no answer.
+async fn flood(node: &TestNode, client: &Client, requests: usize) {
+    let options = client.request(1, Opcode::Options, vec![]);
+    let one = client.mode.client_bytes(&[options]);
+    let stream = Rc::clone(&client.stream);
+    let flood = one.repeat(requests);
+    let sent = flood.len() as u64;
+    spawn_local(async move { stream.write_all(flood).await.0.unwrap() }).detach();
+    let received = || metric(node.admin, "espalier_transport_received_bytes{shard=\"0\"}");
+    let mut before = 0;
+    loop {
+        sleep(Duration::from_millis(200)).await;
+        let now = received().await;
+        if now == before {
+            break;
+        }
+        before = now;
+    }
+    assert!(before < sent, "the server read all {sent} bytes, although the client read no answer");
+}
+
+/// An event comes while many answers are unsent. The client reads them later, and gets the event.
+#[test]
+fn unsent_answers_do_not_count_as_events() {
+    const REQUESTS: usize = 200_000;
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            let mut client = node.client(MODES[0]).await;
+            let schema_changes = vec![SimpleServerEvent::SchemaChange];
+            let body = BodyReqRegister::new(schema_changes);
+            let body = body.serialize_to_vec(client.mode.oracle_version());
+            let register = client.request(0, Opcode::Register, body);
+            assert_eq!(client.ask(register).await, ResponseBody::Ready);
+            flood(&node, &client, REQUESTS).await;
+            let mut author = node.client(MODES[0]).await;
+            author.must("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}").await;
+            let mut events = 0;
+            for _ in 0..=REQUESTS {
+                let envelope = client.receive().await.expect("the connection is open");
+                events += usize::from(envelope.opcode == Opcode::Event);
+            }
+            assert_eq!(events, 1);
         },
     );
 }
