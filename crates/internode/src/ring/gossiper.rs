@@ -18,8 +18,9 @@
 //! 6. Of two members with the same host id, or with the same tokens, the node forgets the member of
 //!    the earlier generation (`places`).
 //!
-//! Bound: at most [`MAX_ENDPOINTS`] endpoints, so that SYN fits a small message.
+//! Bounds: [`MAX_ENDPOINTS`] endpoints, so that SYN fits a small message; bytes (`limits`).
 
+mod limits;
 mod places;
 
 use std::{
@@ -35,8 +36,9 @@ use crate::{
         VersionedValue,
     },
 };
+pub use limits::{MAX_ENDPOINT_BYTES, MAX_STATE_BYTES};
 pub use places::QUARANTINE;
-use places::{Removed, expiry_s, is_of_place};
+use places::{Removed, has_expired, is_of_place};
 
 /// The time without a new heartbeat after which an endpoint is down.
 pub const MAX_SILENCE: Duration = Duration::from_secs(20);
@@ -412,7 +414,7 @@ impl Gossiper {
         states: impl IntoIterator<Item = (SocketAddr, EndpointState)>,
         now: Duration,
     ) -> Vec<Outgoing> {
-        let mut probes = Vec::new();
+        let (mut probes, mut room) = (Vec::new(), self.room_for_values());
         for (address, state) in states {
             // A peer's state of this node is a copy of this node's own state.
             if address == self.own || !self.has_place_for(&address) {
@@ -430,7 +432,7 @@ impl Gossiper {
                 tracing::debug!(%address, generation, "ignored gossip of the far future");
                 continue;
             }
-            if !self.take_state(address, state, now) {
+            if !self.take_state(address, state, now, &mut room) {
                 continue;
             }
             let is_silent = |e: &Endpoint| e.liveness != Liveness::Alive && !e.has_departed();
@@ -443,7 +445,13 @@ impl Gossiper {
     }
 
     /// Applies a state of an endpoint. Returns whether the endpoint has a new heartbeat.
-    fn take_state(&mut self, address: SocketAddr, state: EndpointState, now: Duration) -> bool {
+    fn take_state(
+        &mut self,
+        address: SocketAddr,
+        state: EndpointState,
+        now: Duration,
+        room: &mut usize,
+    ) -> bool {
         let EndpointState { generation, heartbeat, states } = state;
         let known = self.endpoints.entry(address).or_insert_with(|| Endpoint::new(generation, now));
         if generation < known.generation {
@@ -462,7 +470,7 @@ impl Gossiper {
         for (kind, value) in states {
             let is_newer =
                 known.states.get(&kind).is_none_or(|former| former.version < value.version);
-            if is_newer {
+            if is_newer && limits::take_room(known, kind, &value, room) {
                 known.states.insert(kind, value);
                 has_changed = true;
                 self.places_changed |= is_of_place(kind);
@@ -482,11 +490,6 @@ impl Gossiper {
 /// Returns whether a status is that of an endpoint that takes no part in the ring.
 pub(super) fn is_departed(status: &str) -> bool {
     DEPARTED.contains(&status.split(',').next().unwrap_or_default())
-}
-
-/// Returns whether the time at which nodes forget an endpoint of this status has passed.
-fn has_expired(status: &str, now_s: i32) -> bool {
-    expiry_s(status).is_some_and(|expiry_s| expiry_s <= i64::from(now_s))
 }
 
 fn pick(from: &[SocketAddr], below: &mut dyn FnMut(usize) -> usize) -> Option<SocketAddr> {

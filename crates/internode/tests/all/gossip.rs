@@ -12,8 +12,8 @@ use espalier_internode::{
     ring::{
         GossipEvent, Gossiper, Liveness,
         gossiper::{
-            DEPARTED_LIMIT, MAX_ENDPOINTS, MAX_SILENCE, MAX_SILENCE_WITHOUT_STATUS, Outgoing,
-            PARTITIONER, QUARANTINE,
+            DEPARTED_LIMIT, MAX_ENDPOINT_BYTES, MAX_ENDPOINTS, MAX_SILENCE,
+            MAX_SILENCE_WITHOUT_STATUS, MAX_STATE_BYTES, Outgoing, PARTITIONER, QUARANTINE,
         },
     },
 };
@@ -264,6 +264,38 @@ fn invented_endpoints_do_not_fill_memory() {
     };
     let Payload::GossipAck(ack) = node.on_syn(address(2), &syn).unwrap().payload else { panic!() };
     assert!(ack.digests.is_empty(), "{:?}", ack.digests);
+}
+
+#[test]
+fn invented_values_do_not_fill_memory() {
+    let mut node = gossiper(1, 1000);
+    let at = |number: u32| SocketAddr::from((number.to_be_bytes(), 7000));
+    let state = |heartbeat, length| {
+        let value = VersionedValue { value: "x".repeat(length), version: heartbeat };
+        let states = vec![(ApplicationState::IndexStatus, value)];
+        EndpointState { generation: 1000, heartbeat, states }
+    };
+    // The node takes the heartbeat that comes with a value beyond the limit.
+    for (heartbeat, length) in [(1, MAX_ENDPOINT_BYTES), (2, MAX_ENDPOINT_BYTES + 1)] {
+        let states = vec![(address(9), state(heartbeat, length))];
+        node.on_ack2(GossipAck2 { states }, Duration::ZERO);
+        let endpoint = &node.endpoints()[&address(9)];
+        let known = endpoint.value(ApplicationState::IndexStatus).map(str::len);
+        assert_eq!((endpoint.heartbeat, known), (heartbeat, Some(MAX_ENDPOINT_BYTES)));
+    }
+    for number in 0..200 {
+        let states = vec![(at(0x0A00_0000 + number), state(1, MAX_ENDPOINT_BYTES))];
+        node.on_ack2(GossipAck2 { states }, Duration::ZERO);
+    }
+    let endpoints = node.endpoints().values();
+    let values = endpoints.flat_map(|endpoint| endpoint.states.values());
+    let bytes: usize = values.map(|value| value.value.len()).sum();
+    assert!(bytes <= MAX_STATE_BYTES && bytes > MAX_STATE_BYTES / 2, "{bytes}");
+    // A shorter value in place of a former one has room.
+    let states = vec![(address(9), state(3, 7))];
+    node.on_ack2(GossipAck2 { states }, Duration::ZERO);
+    let known = node.endpoints()[&address(9)].value(ApplicationState::IndexStatus);
+    assert_eq!(known, Some("xxxxxxx"));
 }
 
 #[test]

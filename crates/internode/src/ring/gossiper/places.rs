@@ -85,9 +85,14 @@ pub(super) fn is_of_place(kind: ApplicationState) -> bool {
 
 /// Returns the time at which nodes forget an endpoint that has left the ring or was removed, in
 /// seconds since 1970, from its status; `None` if the status does not say.
-pub(super) fn expiry_s(status: &str) -> Option<i64> {
+fn expiry_s(status: &str) -> Option<i64> {
     let mut parts = status.split(',');
     let is_final = matches!(parts.next(), Some("LEFT" | "removed"));
     let expiry_ms: i64 = parts.nth(1).filter(|_| is_final)?.parse().ok()?;
     Some(expiry_ms / 1000)
+}
+
+/// Returns whether the time at which nodes forget an endpoint of this status has passed.
+pub(super) fn has_expired(status: &str, now_s: i32) -> bool {
+    expiry_s(status).is_some_and(|expiry_s| expiry_s <= i64::from(now_s))
 }

@@ -1,0 +1,40 @@
+//! Bounds the bytes of the states that endpoints announce. The node ignores a value beyond a limit,
+//! but takes the heartbeat that comes with it.
+
+use super::{Endpoint, Gossiper};
+use crate::payload::{ApplicationState, VersionedValue};
+
+/// Limit of the bytes of one endpoint's values. Arbitrary; 256 tokens take 3 KiB, and Cassandra
+/// also announces the state of each index.
+pub const MAX_ENDPOINT_BYTES: usize = 256 << 10;
+
+/// Limit of the bytes of all values. Arbitrary: as many as 1,024 endpoints have with 16 KiB each.
+pub const MAX_STATE_BYTES: usize = 16 << 20;
+
+impl Gossiper {
+    /// Returns the number of bytes that further values may take.
+    pub(super) fn room_for_values(&self) -> usize {
+        let taken = self.endpoints.values().map(bytes_of).sum();
+        MAX_STATE_BYTES.saturating_sub(taken)
+    }
+}
+
+/// Takes the bytes of a value from `room`. Returns `false` if the value exceeds a limit.
+pub(super) fn take_room(
+    endpoint: &Endpoint,
+    kind: ApplicationState,
+    value: &VersionedValue,
+    room: &mut usize,
+) -> bool {
+    let former = endpoint.states.get(&kind).map_or(0, |former| former.value.len());
+    let added = value.value.len();
+    let left = room.saturating_add(former).checked_sub(added);
+    let of_endpoint = bytes_of(endpoint) - former + added;
+    let Some(left) = left.filter(|_| of_endpoint <= MAX_ENDPOINT_BYTES) else { return false };
+    *room = left;
+    true
+}
+
+fn bytes_of(endpoint: &Endpoint) -> usize {
+    endpoint.states.values().map(|value| value.value.len()).sum()
+}
