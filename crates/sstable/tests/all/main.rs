@@ -31,6 +31,7 @@ mod fixture_content;
 mod fixture_slices;
 mod forged;
 mod index_survey;
+mod long_positions;
 mod look_ups_yield;
 mod offline_dump;
 mod own_corruption;

@@ -3,7 +3,8 @@
 //! Memory: a position, two separators, a key and the memory of the trie's writer.
 
 use espalier_mutation::DeletionTime;
-use espalier_trie::page::{PageTrieWriter, Sink};
+use espalier_trie::page::{PageTrieWriter, Sink, layout::MAX_DEPTH};
+use espalier_types::byte_comparable::GT_NEXT;
 
 use super::super::error::IndexWriteError;
 use super::layout::{BlockStart, NegativeDeletions, RowIndexEntry, encode_block};
@@ -61,6 +62,9 @@ impl RowIndexWriter {
     /// or marker (equal if there is one), above the positions of the block before. `start.offset`
     /// counts bytes from the start of the partition.
     ///
+    /// If the two positions around the start of the block share so many bytes that the trie cannot
+    /// hold a separator, the block before continues instead: it then ends where this one does.
+    ///
     /// # Errors
     /// Returns [`IndexWriteError`] if the positions do not increase, or if the format cannot hold
     /// the offset or the deletion.
@@ -71,15 +75,22 @@ impl RowIndexWriter {
         last: &[u8],
         start: BlockStart,
     ) -> Result<(), IndexWriteError> {
-        self.separator.clear();
+        let mut separator = std::mem::take(&mut self.scratch);
+        separator.clear();
         if self.block_count > 0 {
-            separator::between(&self.last, first, &mut self.separator)
+            separator::between(&self.last, first, &mut separator)
                 .ok_or(IndexWriteError::OutOfOrder { number: self.block_count })?;
         }
-        self.add_separator(sink, start)?;
+        let fits = separator.len() < MAX_DEPTH;
+        if fits {
+            self.scratch = std::mem::replace(&mut self.separator, separator);
+            self.add_separator(sink, start)?;
+            self.block_count += 1;
+        } else {
+            self.scratch = separator;
+        }
         self.last.clear();
         self.last.extend_from_slice(last);
-        self.block_count += 1;
         Ok(())
     }
 
@@ -108,6 +119,10 @@ impl RowIndexWriter {
         }
         let mut last_separator = std::mem::take(&mut self.scratch);
         separator::after(&self.separator, &self.last, &mut last_separator);
+        if last_separator.len() >= MAX_DEPTH {
+            // This byte lies after all positions.
+            separator::after(&self.separator, &[GT_NEXT], &mut last_separator);
+        }
         self.scratch = std::mem::replace(&mut self.separator, last_separator);
         let end = BlockStart { offset: end_offset, open_deletion: DeletionTime::LIVE };
         self.add_separator(sink, end)?;
