@@ -357,6 +357,60 @@ mod tests {
         }
     }
 
+    fn altered(schema: &Schema, statement: &str) -> Schema {
+        ddl::apply(statement, Some("k"), schema, None).unwrap().unwrap().0
+    }
+
+    #[test]
+    fn a_snapshot_creates_a_table_whose_types_are_dropped() {
+        let script = "CREATE TYPE k.u (a int);
+            CREATE TABLE k.t (id int PRIMARY KEY, v frozen<u>, w int)";
+        let mut schema = read_schema(script, "k").unwrap();
+        for statement in ["ALTER TABLE k.t DROP v", "DROP TYPE k.u"] {
+            schema = altered(&schema, statement);
+        }
+        let text = crate::describe_table(&schema, schema.table("k", "t").unwrap());
+        let again = read_schema(&text, "k").unwrap();
+        let text_of_again = crate::describe_table(&again, again.table("k", "t").unwrap());
+        assert_eq!(text_of_again, text);
+    }
+
+    #[test]
+    fn a_column_of_a_multi_cell_user_type_is_not_dropped() {
+        let script = "CREATE TYPE k.u (a int); CREATE TABLE k.t (id int PRIMARY KEY, v u)";
+        let schema = read_schema(script, "k").unwrap();
+        let error = ddl::apply("ALTER TABLE k.t DROP v", Some("k"), &schema, None).unwrap_err();
+        let expected = "Cannot drop non-frozen column v of user type u";
+        assert!(error.to_string().contains(expected), "{error}");
+    }
+
+    #[test]
+    fn compression_options_of_cassandra_2_get_their_present_names() {
+        let made = |options: &str| {
+            let script =
+                format!("CREATE TABLE k.t (id int PRIMARY KEY) WITH compression = {{{options}}}");
+            let schema = read_schema(&script, "k")?;
+            Ok::<_, ScriptError>(schema.table("k", "t").unwrap().options.compression.clone())
+        };
+        let old = "'sstable_compression': 'LZ4Compressor', 'chunk_length_kb': '64', \
+                   'crc_check_chance': '0.5'";
+        let new = "'class': 'LZ4Compressor', 'chunk_length_in_kb': '64KiB'";
+        let expected = [
+            ("chunk_length_in_kb", "64"),
+            ("class", "org.apache.cassandra.io.compress.LZ4Compressor"),
+        ];
+        for options in [old, new] {
+            let options = made(options).unwrap();
+            assert!(options.iter().map(|(k, v)| (&**k, &**v)).eq(expected), "{options:?}");
+        }
+        let uncompressed = made("'sstable_compression': ''").unwrap();
+        assert!(uncompressed.iter().map(|(k, v)| (&**k, &**v)).eq([("enabled", "false")]));
+        let both = made("'class': 'LZ4Compressor', 'sstable_compression': 'SnappyCompressor'");
+        assert!(both.unwrap_err().to_string().contains("must not be used"));
+        let alone = made("'crc_check_chance': '0.5'");
+        assert!(alone.unwrap_err().to_string().contains("Missing sub-option 'class'"));
+    }
+
     fn without_indexes() -> Schema {
         let script = "CREATE TABLE k.t (id int PRIMARY KEY, v text, m map<int, text>)";
         read_schema(script, "k").unwrap()

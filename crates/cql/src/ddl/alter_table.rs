@@ -271,6 +271,12 @@ fn drop(
             Some(column) if column.is_primary_key() => {
                 return Err(invalid(format!("Cannot drop PRIMARY KEY column {name}")));
             }
+            Some(column) if is_multi_cell_user_type(&column.column_type) => {
+                return Err(invalid(format!(
+                    "Cannot drop non-frozen column {name} of user type {}",
+                    column.column_type.cql_name()
+                )));
+            }
             Some(_) => {
                 compact_table::check_drop(table, name.as_str())?;
                 check_dependent(table, name.as_str(), |indexes| {
@@ -290,6 +296,12 @@ fn drop(
         }
     }
     Ok(builder.build())
+}
+
+/// Returns whether a column of this type has a cell for each field. The list of dropped columns
+/// cannot say so: it stores a user type as a tuple, which has one cell.
+fn is_multi_cell_user_type(column_type: &CqlType) -> bool {
+    matches!(column_type, CqlType::UserDefined { .. }) && column_type.is_multi_cell()
 }
 
 fn rename(

@@ -157,7 +157,7 @@ pub(super) fn unignored<'p, 't>(
 
 fn check_compression(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
     let is_off = |(key, value): &(_, _)| match <_ as AsRef<str>>::as_ref(key) {
-        "enabled" => <_ as AsRef<str>>::as_ref(value).eq_ignore_ascii_case("false"),
+        "enabled" => !<_ as AsRef<str>>::as_ref(value).eq_ignore_ascii_case("true"),
         "class" | "sstable_compression" => <_ as AsRef<str>>::as_ref(value).is_empty(),
         _ => false,
     };

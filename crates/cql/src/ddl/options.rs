@@ -175,7 +175,14 @@ fn parse_bloom_filter_chance(name: &str, value: &PropertyValue<'_>) -> Result<f6
 /// full name, the chunk length, and `enabled` only to disable compression.
 fn parse_compression(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<String, String>> {
     let mut compression = map(name, value)?;
+    let is_disabled = compression.get("sstable_compression").is_some_and(String::is_empty);
+    if is_disabled && !compression.contains_key("class") {
+        return Ok(uncompressed());
+    }
+    rename_old_options(&mut compression)?;
     check_compression(&compression)?;
+    // It has become an option of the table, and this node checks all checksums.
+    compression.remove("crc_check_chance");
     if compression.get("enabled").is_some_and(|enabled| is_true(enabled)) {
         compression.remove("enabled");
     }
@@ -185,14 +192,33 @@ fn parse_compression(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<S
         let class = format!("org.apache.cassandra.io.compress.{class}");
         compression.insert("class".into(), class);
     }
-    let disabled = compression.contains_key("enabled");
-    let empty = compression.is_empty()
-        || compression.get("sstable_compression").is_some_and(String::is_empty);
-    if disabled || empty {
-        return Ok(BTreeMap::from([("enabled".to_string(), "false".to_string())]));
+    if compression.contains_key("enabled") || compression.is_empty() {
+        return Ok(uncompressed());
     }
-    compression.entry("chunk_length_in_kb".into()).or_insert_with(|| "16".into());
+    let length = compression.entry("chunk_length_in_kb".into()).or_insert_with(|| "16".into());
+    *length = length.trim_end_matches("KiB").to_owned();
     Ok(compression)
+}
+
+fn uncompressed() -> BTreeMap<String, String> {
+    BTreeMap::from([("enabled".to_string(), "false".to_string())])
+}
+
+/// Gives the compression options of a schema of Cassandra 2 their present names.
+fn rename_old_options(compression: &mut BTreeMap<String, String>) -> Result<()> {
+    for (old, new, subject) in [
+        ("sstable_compression", "class", "compression algorithm"),
+        ("chunk_length_kb", "chunk_length_in_kb", "chunk length"),
+    ] {
+        let Some(value) = compression.remove(old) else { continue };
+        if compression.insert(new.to_owned(), value).is_some() {
+            return Err(Error::configuration(format!(
+                "The '{old}' option must not be used if the {subject} is already specified by the \
+                 '{new}' option"
+            )));
+        }
+    }
+    Ok(())
 }
 
 fn parse_crc_chance(name: &str, value: &PropertyValue<'_>) -> Result<f64> {
@@ -261,18 +287,14 @@ fn check_compression(compression: &BTreeMap<String, String>) -> Result<()> {
         }
         return Ok(());
     }
-    // Schemas of Cassandra 2 use the old name of `class`.
-    let class = compression.get("class").or_else(|| compression.get("sstable_compression"));
-    match class {
+    match compression.get("class") {
         None if compression.is_empty() => Ok(()),
         None => {
             Err(Error::configuration("Missing sub-option 'class' for the 'compression' option."))
         }
-        Some(class) if class.is_empty() && compression.contains_key("class") => {
-            Err(Error::configuration(
-                "The 'class' option must not be empty. To disable compression use 'enabled' : false",
-            ))
-        }
+        Some(class) if class.is_empty() => Err(Error::configuration(
+            "The 'class' option must not be empty. To disable compression use 'enabled' : false",
+        )),
         Some(_) => Ok(()),
     }
 }

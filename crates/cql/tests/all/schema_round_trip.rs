@@ -6,7 +6,7 @@
 use std::fmt::Write;
 
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult, grammar};
-use espalier_mutation::schema::{KeyspaceMetadata, TableMetadata};
+use espalier_mutation::schema::{DroppedColumn, KeyspaceMetadata, TableMetadata};
 use espalier_runtime::{block_on, file::FileSystem, random::Generator};
 use espalier_storage::Node;
 use espalier_types::{CqlType, type_name::quote_if_needed};
@@ -199,8 +199,8 @@ fn schema_of(database: &Node, with_dropped: bool) -> String {
                 let _ = writeln!(text, "    {name} {kind:?} {position} {column_type:?} {reversed}");
             }
             for dropped in table.dropped_columns.values().filter(|_| with_dropped) {
-                let stored = dropped.column_type.without_user_types();
-                let _ = writeln!(text, "    {} {stored:?} {:?}", dropped.name, dropped.kind);
+                let DroppedColumn { name, column_type, kind, .. } = dropped;
+                let _ = writeln!(text, "    {name} {column_type:?} {kind:?}");
             }
         }
     }

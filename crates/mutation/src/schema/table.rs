@@ -175,8 +175,8 @@ impl TableBuilder {
         self.add(name, ColumnKind::Regular, column_type, false)
     }
 
-    /// Removes a static or regular column and records the drop. Does nothing if there is no such
-    /// column.
+    /// Removes a static or regular column and records the drop. The record has tuples instead of
+    /// user types, because these may be dropped later. Does nothing if there is no such column.
     pub fn drop_column(mut self, name: &str, dropped_time_us: i64) -> Self {
         if let Some(index) = self.columns.iter().position(|column| column.name == name) {
             let column = self.columns.remove(index);
@@ -186,7 +186,7 @@ impl TableBuilder {
             self.dropped_ids.insert(name.into(), DroppedId { id, kind, is_complex });
             let dropped = DroppedColumn {
                 name: column.name,
-                column_type: column.column_type,
+                column_type: column.column_type.without_user_types(),
                 kind: column.kind,
                 dropped_time_us,
             };

@@ -112,6 +112,14 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
         );
     };
     let is_made = !known.tables.contains_key(table);
+    if is_made && server.config.is_ring_member {
+        return HttpResponse::error(
+            400,
+            &format!(
+                "Table {keyspace}.{table} does not exist: create it through a Cassandra node first"
+            ),
+        );
+    }
     let made = if is_made {
         match database.snapshots().schema_of(keyspace, table, tag).await {
             Ok(script) => execute_all(server, &script).await,
