@@ -97,14 +97,11 @@ impl LocalCalls {
 
     /// Hands over the messages of all outboxes.
     pub(crate) fn flush_all(&self) {
-        let mut index = 0;
         loop {
             let mut outboxes = self.outboxes.borrow_mut();
-            let Some(outbox) = outboxes.get_mut(index) else { return };
-            index += 1;
-            if outbox.messages.is_empty() {
-                continue;
-            }
+            // From the first one again, because a hand-over may post to any outbox.
+            let filled = outboxes.iter_mut().find(|outbox| !outbox.messages.is_empty());
+            let Some(outbox) = filled else { return };
             let to = Arc::clone(&outbox.to);
             let mut batch = std::mem::take(&mut outbox.messages);
             // Not borrowed during the hand-over: a closed inbox drops the messages, and their
