@@ -19,8 +19,8 @@ impl RingMetrics {
         self.received.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn count_sent(&self) {
-        self.sent.fetch_add(1, Relaxed);
+    pub(super) fn count_sent(&self, messages: u64) {
+        self.sent.fetch_add(messages, Relaxed);
     }
 
     pub(super) fn count_refused(&self) {
@@ -31,8 +31,8 @@ impl RingMetrics {
         self.broken.fetch_add(1, Relaxed);
     }
 
-    pub(super) fn count_dropped(&self) {
-        self.dropped.fetch_add(1, Relaxed);
+    pub(super) fn count_dropped(&self, messages: u64) {
+        self.dropped.fetch_add(messages, Relaxed);
     }
 
     pub(super) fn count_read(&self) {

@@ -42,7 +42,10 @@ const LARGE_BYTES: usize = 64 << 10;
 const PAYLOAD_OVERHEAD_BYTES: usize = 64;
 /// Maximum number of large messages that wait. Arbitrary; answers also have a budget of bytes.
 const LARGE_QUEUE_LENGTH: usize = 256;
-/// Time for writing a message. A peer that takes longer does not read.
+/// Number of bytes from which a write takes no further message. Arbitrary; most messages have less
+/// than 100 bytes.
+const WRITE_BYTES: usize = 64 << 10;
+/// Time for a write. A peer that takes longer does not read.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Time after which a message of this node expires.
 const EXPIRY: Duration = Duration::from_secs(10);
@@ -212,35 +215,54 @@ struct Link {
 
 impl Link {
     async fn run(mut self, mut queue: Receiver<Queued>) {
-        while let Ok(Some(message)) = time::timeout(IDLE_LIMIT, queue.receive()).await {
-            let verb = message.verb;
-            match self.send(message).await {
-                Ok(()) => self.member.metrics.count_sent(),
-                Err(error) => {
-                    self.open = None;
-                    self.member.metrics.count_dropped();
-                    let peer = self.address;
-                    tracing::debug!(%peer, %verb, %error, "a message could not leave, dropped it");
-                }
+        while let Ok(Some(first)) = time::timeout(IDLE_LIMIT, queue.receive()).await {
+            let outcome = self.send(first, &mut queue).await;
+            if let Err(error) = outcome {
+                self.open = None;
+                let peer = self.address;
+                tracing::debug!(%peer, %error, "messages could not leave, dropped them");
             }
         }
     }
 
-    async fn send(&mut self, message: Queued) -> io::Result<()> {
+    /// Sends a message, and in one write the messages that wait behind it.
+    async fn send(&mut self, first: Queued, queue: &mut Receiver<Queued>) -> io::Result<()> {
         if self.open.as_ref().is_some_and(|open| open.is_closed.get()) {
             self.open = None;
         }
-        if message.created.elapsed() >= EXPIRY {
-            return Err(io::ErrorKind::TimedOut.into());
-        }
         let open = match self.open.take() {
             Some(open) => open,
-            None => self.connect_in_time().await?,
+            None => match self.connect_in_time().await {
+                Ok(open) => open,
+                Err(error) => {
+                    self.member.metrics.count_dropped(1);
+                    return Err(error);
+                }
+            },
         };
         let open = self.open.insert(open);
-        let bytes = encode(&message, open, self.kind).map_err(io::Error::other)?;
+        // The messages hold their memory until they are sent.
+        let (mut sending, mut bytes) = (Vec::new(), Vec::new());
+        let mut next = Some(first);
+        while let Some(message) = next {
+            match encode(&message, open, self.kind, &mut bytes) {
+                Ok(()) => sending.push(message),
+                Err(error) => {
+                    self.member.metrics.count_dropped(1);
+                    let (peer, verb) = (self.address, message.verb);
+                    tracing::debug!(%peer, %verb, error, "a message could not leave, dropped it");
+                }
+            }
+            next = if bytes.len() < WRITE_BYTES { queue.try_receive() } else { None };
+        }
         let writing = time::timeout(WRITE_LIMIT, open.writer.write_all(bytes)).await;
-        writing.map_err(|_| io::ErrorKind::TimedOut)?.0
+        let written =
+            writing.map_or_else(|_| Err(io::ErrorKind::TimedOut.into()), |(done, _)| done);
+        match &written {
+            Ok(()) => self.member.metrics.count_sent(sending.len() as u64),
+            Err(_) => self.member.metrics.count_dropped(sending.len() as u64),
+        }
+        written
     }
 
     async fn connect_in_time(&mut self) -> io::Result<Open> {
@@ -340,8 +362,16 @@ async fn accepted(stream: &TcpStream) -> io::Result<MessagingVersion> {
     }
 }
 
-/// Returns a message as frames.
-fn encode(message: &Queued, open: &Open, kind: ConnectionKind) -> Result<Vec<u8>, String> {
+/// Appends a message to `out` as frames. An error appends nothing.
+fn encode(
+    message: &Queued,
+    open: &Open,
+    kind: ConnectionKind,
+    out: &mut Vec<u8>,
+) -> Result<(), String> {
+    if message.created.elapsed() >= EXPIRY {
+        return Err("it has expired".to_owned());
+    }
     let mut payload = Vec::new();
     message.payload.encode(open.version, &mut payload)?;
     if payload.len() > LARGE_BYTES && kind != ConnectionKind::Large {
@@ -355,10 +385,8 @@ fn encode(message: &Queued, open: &Open, kind: ConnectionKind) -> Result<Vec<u8>
         flags: message.flags,
         parameters: message.parameters.clone(),
     };
-    let (mut scratch, mut out) = (Vec::new(), Vec::new());
-    put_message(open.framing == Framing::Lz4, &mut scratch, &mut out, |out| {
+    put_message(open.framing == Framing::Lz4, &mut Vec::new(), out, |out| {
         Message { header, payload: payload.into() }.encode(out);
-        Ok::<_, String>(())
-    })?;
-    Ok(out)
+        Ok(())
+    })
 }
