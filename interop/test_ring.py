@@ -164,8 +164,8 @@ def check_schema_changes(session, ours, write):
 
 
 def check_hints_and_truncation(session, ours, cassandra, query):
-    """The coordinator delivers the writes that our node missed while it was down, also those of a
-    table that is new; TRUNCATE needs all nodes."""
+    """The coordinator delivers the writes that our node missed while it was down, also writes to a
+    table that was created meanwhile; TRUNCATE needs all nodes."""
     session.execute("INSERT INTO ring.t (k, c, s, v) VALUES (7, 'a', 'new', 'missed')")
     session.execute("DELETE FROM ring.t WHERE k = 5")
     session.execute("CREATE TABLE ring.late (k int PRIMARY KEY, v text)")

@@ -13,7 +13,8 @@
 //! ```
 //!
 //! Integers are little-endian. The crc of a record starts from the crc of the segment's id, so that
-//! earlier bytes of a recycled file never pass as a record.
+//! earlier bytes of a recycled file do not pass as a record, unless a client made them for that
+//! purpose (docs/security.md).
 //!
 //! **Markers.** Every write buffer begins with a marker: the position up to which the log was
 //! durable when the writer wrote the buffer. A segment receives its first record only when its

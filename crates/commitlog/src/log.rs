@@ -105,8 +105,8 @@ impl CommitLog {
     ) -> CommitLog {
         let mut state = State::default();
         for (id, path, end) in adopted {
-            // The first marker of the next segment names the end of the last segment with records.
-            // A segment that was only prepared has none.
+            // The first marker of this run names the end of the last segment that has records. A
+            // segment that was only prepared has no records.
             if end > HEADER_BYTES as u32 {
                 state.durable = LogPosition { segment: id, offset: end };
             }

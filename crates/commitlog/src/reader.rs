@@ -165,8 +165,8 @@ impl SegmentReader {
         Ok(Read::Record { offset, body })
     }
 
-    /// Returns the durable position in the segment's first marker, which is the end of the segment
-    /// before it.
+    /// Returns the durable position in the segment's first marker, which is the end of the last
+    /// segment with records before it.
     pub(crate) async fn first_marker(&mut self) -> Result<Option<LogPosition>, FileError> {
         let first = self.next().await?;
         self.offset = HEADER_BYTES as u64;

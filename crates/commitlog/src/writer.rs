@@ -314,6 +314,6 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, sync_batch: 
     shared.allocator_work.notify_one();
     sync_batch.resolve(Err(error.clone()));
     later.resolve(Err(error));
-    // The buffers are gone, so writes that found no room may try again.
+    // The failed buffers take no room any more, so writes that found no room may try again.
     shared.room.notify_all();
 }

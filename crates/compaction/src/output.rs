@@ -292,8 +292,9 @@ fn may_delete_at_negative_timestamps(inputs: &[Rc<SSTable>]) -> bool {
 }
 
 /// Returns whether inputs may have data that expires later than the versions with signed seconds
-/// can store. All versions with room for negative deletions are of this kind, and would shorten the
-/// TTL. If an input does have such a deletion, the writer refuses it, and the compaction fails.
+/// can store. All versions with room for negative deletions store signed seconds, and would shorten
+/// the TTL of such data. So the output keeps the version of the table; if an input also has a
+/// deletion at a negative timestamp, the writer refuses the deletion, and the compaction fails.
 fn may_expire_late(inputs: &[Rc<SSTable>], now_s: u32) -> bool {
     let latest = LocalDeletionTimes::Signed.maximum();
     inputs.iter().any(|input| {

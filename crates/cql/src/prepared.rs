@@ -6,8 +6,8 @@
 //! Memory: each cache has at most [`MAX_STATEMENTS`] statements, with [`MAX_TEXT_BYTES`] of text
 //! and [`MAX_COLUMNS`] columns in total. At a limit, the cache evicts the oldest statement that was
 //! not used since the eviction last checked it (second chance). A client prepares an evicted
-//! statement again when the node reports its id as unknown. A plan may be some fifty times as large
-//! as its text.
+//! statement again when the node reports its id as unknown. Without its columns, a plan may be some
+//! fifty times as large as its text.
 
 use std::{
     collections::VecDeque,
@@ -38,9 +38,9 @@ use crate::{
 pub const MAX_STATEMENTS: usize = 20_000;
 /// The maximum total length of the texts of a cache, in bytes.
 pub const MAX_TEXT_BYTES: usize = 16 << 20;
-/// The maximum number of columns and bind markers in the plans of a cache. `SELECT *` is short and
-/// has a plan with all columns of its table. A column of a plan takes about 500 bytes, so all
-/// together take about 100 MB at most.
+/// The maximum number of columns and bind markers in the plans of a cache. The text of a `SELECT *`
+/// is short, but its plan has all columns of the table. A column of a plan takes about 500 bytes,
+/// so all columns together take at most about 100 MB.
 pub const MAX_COLUMNS: usize = 200_000;
 /// The maximum length of one statement that can be prepared, in bytes.
 pub const MAX_STATEMENT_BYTES: usize = 1 << 20;
@@ -181,7 +181,7 @@ impl Prepared {
         }
     }
 
-    /// Returns the number of columns and bind markers, by which the caches count the statement.
+    /// Returns the number of columns and bind markers, which the caches bound ([`MAX_COLUMNS`]).
     fn column_count(&self) -> usize {
         let of_plan = self.plan.column_count();
         of_plan.max(self.result.columns.len()) + self.bind.columns.len()
@@ -314,7 +314,7 @@ mod tests {
         statement_of_columns(number, text_bytes, 0)
     }
 
-    /// Returns a statement with so many result columns, and as many bind markers.
+    /// Returns a statement with this number of result columns, and as many bind markers.
     fn statement_of_columns(number: u128, text_bytes: usize, columns: usize) -> Arc<Prepared> {
         let column = ColumnSpec {
             keyspace: "k".into(),

@@ -1,4 +1,4 @@
-//! Tests of the allocator, in a program of their own that has it.
+//! Tests the allocator. This is a program of its own, because a program has one global allocator.
 
 #![allow(unsafe_code, clippy::disallowed_methods, clippy::unwrap_used)]
 
@@ -20,7 +20,7 @@ fn a_thread_returns_the_memory_that_others_free() {
     let before = resident_bytes();
     drop(large);
     let began = Instant::now();
-    // The allocator by itself returns memory after a second.
+    // By default, the allocator would let this thread return the memory after a second.
     while began.elapsed() < Duration::from_secs(3) || resident_bytes() > before - BYTES as u64 / 2 {
         assert!(began.elapsed() < Duration::from_secs(60), "{} bytes", resident_bytes());
         drop(std::hint::black_box(vec![vec![1u8; 100_000]; 100]));

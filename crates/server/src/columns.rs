@@ -22,14 +22,14 @@ use crate::protocol::response::EncodedColumns;
 const CAPACITY: usize = 10_000;
 
 /// Maximum number of columns of all entries of one shard. A column of an entry takes about 200
-/// bytes, so all together take about 20 MB at most.
+/// bytes, so all columns together take at most about 20 MB.
 const MAX_COLUMNS: usize = 100_000;
 
 /// The cached columns of one shard.
 #[derive(Debug, Default)]
 pub(crate) struct ColumnCache {
     by_address: RefCell<HashMap<usize, Rc<CachedColumns>, RandomState>>,
-    /// Columns of all entries.
+    /// The number of columns of all entries.
     columns: Cell<usize>,
 }
 

@@ -79,11 +79,12 @@ fn selection(select: &PlannedSelect) -> Vec<Need> {
     needs
 }
 
-/// Returns the needs of a modification. A condition and views read rows, so the statement needs
-/// SELECT, too. The writes to views need MODIFY on them.
-/// The outcome shows whether a row with this primary key exists, so the masked columns of the key
-/// count as queried, as do those of the condition. Cassandra requires only SELECT, and shows the
-/// values of masked columns.
+/// Returns the needs of a modification. A condition reads rows, and so does a write to a table
+/// with views, so these need SELECT, too. The writes to the views need MODIFY on each view.
+///
+/// The outcome of a condition shows whether a row with this primary key exists, so the masked
+/// columns of the key count as queried, as do those of the condition. Cassandra requires only
+/// SELECT for a condition, and shows the values of masked columns.
 fn modification(statement: &PlannedModification) -> Vec<Need> {
     let table = &statement.table;
     let mut needs = vec![Need::of_table(Permission::Modify, table)];

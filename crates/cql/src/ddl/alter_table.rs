@@ -298,8 +298,9 @@ fn drop(
     Ok(builder.build())
 }
 
-/// Returns whether a column of this type has a cell for each field. The list of dropped columns
-/// cannot say so: it stores a user type as a tuple, which has one cell.
+/// Returns whether a column of this type has a cell for each field of a user type. The list of
+/// dropped columns cannot record such a column: it stores a user type as a tuple, which has one
+/// cell.
 fn is_multi_cell_user_type(column_type: &CqlType) -> bool {
     matches!(column_type, CqlType::UserDefined { .. }) && column_type.is_multi_cell()
 }

@@ -1,7 +1,7 @@
-//! Refuses decimals that a secondary index would convert for too long.
+//! Refuses decimals that a secondary index would take too long to convert.
 //!
-//! The entry of a decimal has its decimal digits, and the conversion takes time quadratic in the
-//! length. It cannot yield (docs/decisions/0029-size-of-numbers.md).
+//! The index entry of a decimal has its decimal digits. The conversion to digits takes time
+//! quadratic in the length, and cannot yield (docs/decisions/0029-size-of-numbers.md).
 
 use espalier_mutation::{
     ColumnData, PartitionUpdate, Row,
@@ -31,7 +31,8 @@ pub(super) fn lists_decimals_of(table: &TableMetadata, id: ColumnId) -> bool {
 /// Checks the values of updates of one table.
 ///
 /// # Errors
-/// An indexed column has a decimal of more than 16 KiB, or too many large ones.
+/// Fails if an indexed column has a decimal of more than 16 KiB, or if its decimals in all updates
+/// together take too long ([`IndexedDecimals::add`]).
 pub(super) fn check(table: &TableMetadata, updates: &[PartitionUpdate]) -> Result<()> {
     for (column, part) in columns_of(table) {
         let mut decimals = IndexedDecimals::default();

@@ -71,8 +71,9 @@ impl IndexPlan {
     /// value is null or unset; the filters or slices refuse such a value.
     ///
     /// # Errors
-    /// A term cannot be evaluated, a value of an IN is unset, a decimal has more than 16 KiB, or
-    /// the pattern of a LIKE is empty.
+    /// A term cannot be evaluated, a value of an IN is unset, a decimal has more than 16 KiB, the
+    /// decimals of a term together take too long ([`IndexedDecimals::add`]), or the pattern of a
+    /// LIKE is empty.
     pub fn search(&self, evaluation: &Evaluation<'_>) -> Result<Option<IndexSearch>> {
         let mut terms = Vec::with_capacity(self.terms.len());
         for term in &self.terms {

@@ -79,8 +79,8 @@ pub struct PlannedSelect {
 }
 
 impl PlannedSelect {
-    /// Returns the number of columns that the plan names: those of the result, or those that it
-    /// reads, of which `SELECT JSON` makes one value.
+    /// Returns the number of columns that the plan names: those of the result or those that it
+    /// reads, whichever are more. `SELECT JSON` makes one result column of all that it reads.
     pub fn column_count(&self) -> usize {
         let read = match &self.columns {
             ColumnSelection::All => self.table.columns().len(),

@@ -216,7 +216,7 @@ fn views_have_the_masks_of_their_base_table() {
     });
 }
 
-/// A write reads the rows of its base table and changes those of its views.
+/// A write to a table with views reads rows of the table and changes rows of the views.
 #[test]
 fn a_write_to_a_table_with_views_needs_permissions_on_them() {
     block_on(async {

@@ -1,4 +1,4 @@
-//! Reads whose chunks end at partitions with static rows, or among dead rows.
+//! Tests reads whose chunks end in a partition with a large static row, or among dead rows.
 
 use espalier_cql::{ClientState, QueryOptions, Value, Values};
 use espalier_runtime::{block_on, file::FileSystem, time};
@@ -9,7 +9,7 @@ use super::support::node::{execute, open, open_with, rows};
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
 'replication_factor': 1}";
 
-/// A static row fills a chunk, whatever the number of rows.
+/// The static row alone fills a chunk.
 #[test]
 fn a_read_by_index_goes_on_in_a_partition_with_a_large_static_row() {
     block_on(async {
@@ -39,7 +39,7 @@ fn a_read_by_index_goes_on_in_a_partition_with_a_large_static_row() {
     });
 }
 
-/// A chunk that ends among expired rows lies behind the partition that reached its limit.
+/// The chunk ends among expired rows of partition 2, after partition 1 has reached its limit.
 #[test]
 fn a_partition_limit_does_not_skip_the_next_partition() {
     block_on(async {

@@ -10,7 +10,7 @@ use espalier_types::{
 
 use super::support::node::{execute, open};
 
-/// Executes a statement with one value. Returns the message of an error.
+/// Executes a statement with one value. If it fails, returns the message of the error.
 async fn execute_with(
     processor: &QueryProcessor,
     statement: &str,

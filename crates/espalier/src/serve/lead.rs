@@ -76,7 +76,7 @@ async fn serve_until_stopped(
         && let Some(ring) = leadership.ring.as_ref().filter(|ring| !ring.tokens.is_empty())
         && let Err(error) = save_tokens(&node.database, &ring.tokens).await
     {
-        tracing::error!(%error, "could not save the tokens of the node: keep initial_token");
+        tracing::error!(%error, "could not save the tokens of the node: keep initial_token set");
     }
     if !stop.is_set() {
         announce(leadership);

@@ -23,8 +23,8 @@ const VERSION: i32 = 13;
 /// Limit of the bytes of one page of batches. Arbitrary.
 const PAGE_BYTES: usize = 16 << 20;
 
-/// The time in µs by which the deletion of a batch is later than the time in the batch's id. The
-/// coordinator dates the batch after it makes the id. Arbitrary, because an id is used once.
+/// The minimum time in µs from the time in a batch's id to the timestamp of the batch's deletion.
+/// The coordinator dates the batch after it makes the id. Arbitrary, because an id is used once.
 const REMOVED_AFTER_US: i64 = 3_600_000_000;
 
 /// Stores a batch. The returned future completes when the commit log has synced the batch.

@@ -4,8 +4,8 @@
 //! A replica answers the coordinator itself. A write that does not reach a replica is not answered,
 //! and the coordinator keeps a hint.
 //!
-//! Memory: the messages of a write share its encoded form. The forwarded writes that wait for one
-//! replica have a limit of their bytes (`room`), and the node drops further ones, so that a slow
+//! Memory: the messages of a write share its encoded form. At most 4 MiB of forwarded writes, or
+//! one larger write, wait for one replica (`room`). The node drops further ones, so that a slow
 //! replica does not stop the coordinator.
 
 use std::{collections::BTreeSet, net::SocketAddr, rc::Rc};

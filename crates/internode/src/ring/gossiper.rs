@@ -11,10 +11,10 @@
 //! 4. An endpoint whose heartbeat does not change for [`MAX_SILENCE`] is down. Cassandra decides by
 //!    the distribution of the intervals; with its default settings, that takes about as long.
 //! 5. An endpoint is not alive while its status says that it has left the ring, was or is being
-//!    removed, or hibernates. The node forgets such an endpoint at the time that its status names,
-//!    and after a silence of [`DEPARTED_LIMIT`]. An endpoint that has no status, or has not ended
-//!    its bootstrap, is forgotten after a silence of [`MAX_SILENCE_WITHOUT_STATUS`]. Peers that
-//!    still know a forgotten endpoint may announce it again.
+//!    removed, or hibernates. The node forgets such an endpoint at the time that the status `LEFT`
+//!    or `removed` names, or after a silence of [`DEPARTED_LIMIT`]. It forgets an endpoint that has
+//!    no status, or has not ended its bootstrap, after a silence of [`MAX_SILENCE_WITHOUT_STATUS`].
+//!    Peers that still know a forgotten endpoint may announce it again.
 //! 6. Of two members with the same host id, or with the same tokens, the node forgets the member of
 //!    the earlier generation (`places`).
 //!
@@ -286,7 +286,7 @@ impl Gossiper {
         }
     }
 
-    /// Forgets endpoints that are no members and have been silent for long.
+    /// Forgets non-members that are silent for long, or whose status names a time in the past.
     fn forget(&mut self, now: Duration) {
         let (own, now_s) = (self.own, self.present_s(now));
         self.endpoints.retain(|address, endpoint| {

@@ -33,13 +33,14 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for the rest of a message whose first frame has arrived. Arbitrary; the message holds room
 /// meanwhile.
 const MESSAGE_LIMIT: Duration = Duration::from_secs(30);
-/// Time for the next bytes of such a message. Arbitrary; a peer sends a message in one go.
+/// Maximum time without further bytes of such a message. Arbitrary; a peer sends a message in one
+/// go.
 const PROGRESS_LIMIT: Duration = Duration::from_secs(5);
-/// Maximum length of a message, in bytes, except the answer to a pull of the schema: the largest
-/// write with its header.
+/// Maximum length of a message, in bytes: the largest write with its header. The answer to a pull
+/// of the schema may be longer.
 const MAX_REQUEST_BYTES: usize = MAX_WRITE_BYTES + (64 << 10);
-/// Length in bytes of a message up to which the node copies it out of its frame. The work on a
-/// decoded write keeps the bytes of the message, and with them a frame of up to 128 KiB.
+/// Maximum length in bytes of a message that the node copies out of its frame. A decoded write
+/// shares the bytes of its message; without the copy, it keeps a frame of up to 128 KiB in memory.
 const MAX_COPIED_BYTES: usize = 4 << 10;
 /// Minimum number of bytes that a read asks for.
 const READ_BYTES: usize = 16 << 10;
@@ -224,7 +225,7 @@ async fn read_messages(member: &Rc<RingMember>, begun: Begun) -> Result<(), Clos
             let is_schema = reader.unfinished_verb()? == Verb::SCHEMA_PULL_RSP
                 && member.pulls_from(initiate.from);
             if length > MAX_REQUEST_BYTES && !is_schema {
-                return Err(Closed::Refused("a message exceeds 16 MiB"));
+                return Err(Closed::Refused("a message exceeds 16 MiB and 64 KiB"));
             }
             let reserved = room.reserve(length).await;
             unfinished = Some((reserved, Instant::now() + MESSAGE_LIMIT));
@@ -237,7 +238,7 @@ async fn read_messages(member: &Rc<RingMember>, begun: Begun) -> Result<(), Clos
                 let deadline = (*deadline).min(Instant::now() + PROGRESS_LIMIT);
                 match time::timeout_at(deadline, reading).await {
                     Ok(read) => read,
-                    Err(_) => return Err(Closed::Refused("the rest of a message is late")),
+                    Err(_) => return Err(Closed::Refused("the rest of a message came too late")),
                 }
             }
         };
@@ -249,7 +250,8 @@ async fn read_messages(member: &Rc<RingMember>, begun: Begun) -> Result<(), Clos
     Ok(())
 }
 
-/// Returns a message without the rest of its frame, if it is short.
+/// Returns a copy of a short message, which does not keep the message's frame in memory. Returns a
+/// longer message as it is.
 fn alone(message: Bytes) -> Bytes {
     if message.len() > MAX_COPIED_BYTES { message } else { Bytes::copy_from_slice(&message) }
 }

@@ -223,8 +223,8 @@ impl RingMember {
         }
     }
 
-    /// Queues a message. Drops it if the receiver is unknown or the queue is full; the network may
-    /// drop messages, too.
+    /// Queues a message. Drops it if the receiver is unknown, if the queue is full, or if too many
+    /// forwarded writes wait; the network may drop messages, too.
     pub(super) fn send(self: &Rc<Self>, to: SocketAddr, message: Queued) {
         let verb = message.verb;
         let outcome = if self.is_peer(to) { self.queue(to, message) } else { Err("no peer") };
@@ -252,7 +252,7 @@ impl RingMember {
             Entry::Vacant(_) if is_full => return Err("too many peers"),
             Entry::Vacant(place) => place.insert(Peer::default()),
         };
-        peer.send(self, to, message).map_err(|_| "its queue is full")
+        peer.send(self, to, message).map_err(|_| "too many messages wait")
     }
 
     pub(super) fn report_events(&self) {
@@ -265,8 +265,8 @@ impl RingMember {
                 GossipEvent::Up(peer) => tracing::info!(%peer, "a node of the ring is up"),
                 GossipEvent::Down(peer) => {
                     tracing::info!(%peer, "a node of the ring is down");
-                    // After a partition, the kernel may wait 2 min before it sends again on an open
-                    // connection. A new one is there at once.
+                    // When the network works again, the kernel may wait up to 2 min before it sends
+                    // on an open connection. A new connection carries messages at once.
                     self.peers.borrow_mut().remove(&peer);
                 }
                 GossipEvent::Changed(peer) => tracing::debug!(%peer, "a node changed its states"),

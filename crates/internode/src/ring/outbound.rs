@@ -33,8 +33,8 @@ const QUEUE_LENGTH: usize = 4096;
 const URGENT_QUEUE_LENGTH: usize = 256;
 /// Time for connecting with its handshake.
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
-/// Time for which a peer may leave data without an acknowledgement of its kernel: Cassandra's
-/// default of `internode_tcp_user_timeout`.
+/// Time after which the kernel closes a connection if the peer's kernel does not acknowledge data:
+/// Cassandra's default of `internode_tcp_user_timeout`.
 pub(super) const USER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Length in bytes above which a message uses the connection for large messages.
 const LARGE_BYTES: usize = 64 << 10;
@@ -42,10 +42,10 @@ const LARGE_BYTES: usize = 64 << 10;
 const PAYLOAD_OVERHEAD_BYTES: usize = 64;
 /// Maximum number of large messages that wait. Arbitrary; answers also have a budget of bytes.
 const LARGE_QUEUE_LENGTH: usize = 256;
-/// Number of bytes from which a write takes no further message. Arbitrary; most messages have less
-/// than 100 bytes.
+/// Length in bytes from which on a write to the socket takes no further message. Arbitrary; most
+/// messages have less than 100 bytes.
 const WRITE_BYTES: usize = 64 << 10;
-/// Time for a write. A peer that takes longer does not read.
+/// Time for a write to the socket. A peer that takes longer does not read.
 const WRITE_LIMIT: Duration = Duration::from_secs(10);
 /// Time after which a message of this node expires.
 const EXPIRY: Duration = Duration::from_secs(10);
@@ -67,8 +67,9 @@ pub(super) struct Queued {
     created_ms: u32,
     /// The memory that the message holds until it is sent.
     _bytes: Option<AnswerBytes>,
-    /// The bytes of a forwarded write.
+    /// The length of a forwarded write in bytes; 0 for other messages.
     forwarded: usize,
+    /// The room of a forwarded write, which the message holds until it is sent.
     _room: Reservation,
 }
 
@@ -98,7 +99,7 @@ impl Queued {
         Self { flags, ..self }
     }
 
-    /// Makes the message that of a forwarded write of this length.
+    /// Marks the message as a forwarded write of this length in bytes.
     pub fn forwarding(self, bytes: usize) -> Self {
         Self { forwarded: bytes, ..self }
     }
@@ -126,7 +127,7 @@ impl Queued {
     }
 }
 
-/// The error of a queue that has no place for a message.
+/// The error of a peer whose queue, or whose room for forwarded writes, is full.
 pub(super) struct QueueFull;
 
 /// The queues to a peer. Each begins with its first message, and ends when it is idle.
@@ -149,7 +150,7 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// Fails if the queue is full.
+    /// Fails if the queue is full, or if a forwarded write finds no room.
     pub fn send(
         &mut self,
         member: &Rc<RingMember>,
@@ -220,12 +221,13 @@ impl Link {
             if let Err(error) = outcome {
                 self.open = None;
                 let peer = self.address;
-                tracing::debug!(%peer, %error, "messages could not leave, dropped them");
+                tracing::debug!(%peer, %error, "could not send messages to a peer, dropped them");
             }
         }
     }
 
-    /// Sends a message, and in one write the messages that wait behind it.
+    /// Sends a message and the messages that wait behind it with one write to the socket. The write
+    /// takes no further message from [`WRITE_BYTES`] on.
     async fn send(&mut self, first: Queued, queue: &mut Receiver<Queued>) -> io::Result<()> {
         if self.open.as_ref().is_some_and(|open| open.is_closed.get()) {
             self.open = None;
@@ -250,7 +252,7 @@ impl Link {
                 Err(error) => {
                     self.member.metrics.count_dropped(1);
                     let (peer, verb) = (self.address, message.verb);
-                    tracing::debug!(%peer, %verb, error, "a message could not leave, dropped it");
+                    tracing::debug!(%peer, %verb, error, "could not send a message, dropped it");
                 }
             }
             next = if bytes.len() < WRITE_BYTES { queue.try_receive() } else { None };
@@ -362,7 +364,7 @@ async fn accepted(stream: &TcpStream) -> io::Result<MessagingVersion> {
     }
 }
 
-/// Appends a message to `out` as frames. An error appends nothing.
+/// Appends a message to `out` as frames. If it fails, it appends nothing.
 fn encode(
     message: &Queued,
     open: &Open,
@@ -370,7 +372,7 @@ fn encode(
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
     if message.created.elapsed() >= EXPIRY {
-        return Err("it has expired".to_owned());
+        return Err("the message has expired".to_owned());
     }
     let mut payload = Vec::new();
     message.payload.encode(open.version, &mut payload)?;

@@ -9,7 +9,8 @@
 //! writes wait. They are small. The member refuses such a message if its payload would stay in
 //! memory until later work is done.
 //!
-//! The writes that the node forwards to a peer have a room for each peer, until they are sent.
+//! A write that the node forwards also reserves its bytes in a room of the receiving peer, and
+//! releases them when it is sent.
 
 use std::{fmt, rc::Rc};
 
@@ -26,7 +27,8 @@ const MAX_BYTES_OF_CONNECTION: usize = 4 << 20;
 /// over another connection.
 const MAX_URGENT_BYTES: usize = 256 << 10;
 
-/// Bytes of the forwarded writes that wait for one peer, as many as one connection may bring.
+/// Maximum bytes that the forwarded writes reserve while they wait for one peer: as many as the
+/// messages of one connection may reserve.
 const MAX_FORWARDED_BYTES: usize = MAX_BYTES_OF_CONNECTION;
 
 /// The room of the forwarded writes of one peer.
@@ -39,7 +41,8 @@ impl Default for ForwardRoom {
 }
 
 impl ForwardRoom {
-    /// Reserves the bytes of a write, or all if it has more; `None` if there is no room.
+    /// Reserves the bytes of a write; a write that is larger than the room reserves the whole room.
+    /// Returns `None` if the room has fewer bytes left.
     pub fn reserve(&self, bytes: usize) -> Option<Reservation> {
         let permit = self.0.try_acquire(bytes.min(MAX_FORWARDED_BYTES))?;
         Some(Reservation { permits: Some(Rc::new((permit, None))) })

@@ -2,10 +2,10 @@
 //!
 //! 1. A live peer announces another version of its schema by gossip.
 //! 2. The member pulls all rows of the schema tables from that peer.
-//! 3. The node merges them into its schema. If it then has all keyspaces as the peer has them, the
-//!    member announces the version that the peer had announced before the pull. The pulled rows
-//!    are of that version or of a later one. The peer announces a later version, too, which causes
-//!    a new pull.
+//! 3. The node merges the rows into its schema. If the node then has all keyspaces as the peer has
+//!    them, the member announces the version that the peer had announced before the pull. The
+//!    pulled rows are of that version or of a later one. The peer announces a later version, too,
+//!    which causes a new pull.
 //!
 //! One pull is under way at a time.
 
@@ -23,10 +23,10 @@ use crate::{
 
 /// Time after which the member gives up a pull without an answer.
 const PULL_LIMIT: Duration = Duration::from_secs(10);
-/// Pause before the next pull after the node could not store a schema. Arbitrary.
+/// Pause before the next pull after a merge has failed. Arbitrary.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
-/// Number of different versions at which the member forgets them. Arbitrary: nodes that agree have
-/// one version.
+/// Maximum number of versions in `different`. When it is reached, the member forgets all of them.
+/// Arbitrary: nodes that agree have one version.
 const MAX_DIFFERENT: usize = 64;
 
 /// The state of the ring's schema at a member.
@@ -34,9 +34,9 @@ const MAX_DIFFERENT: usize = 64;
 pub(super) struct RingSchema {
     /// The version that the member announces.
     taken: Option<Uuid>,
-    /// Versions that the node pulled and does not have: the version of a peer that lacks a later
-    /// change, or one that the node cannot read. The member does not pull them again until a peer
-    /// pushes a change or the node takes another version.
+    /// Versions that the node has pulled and merged, but cannot announce, because a peer lacks a
+    /// later change, or because the node cannot read a table or type. The member does not pull them
+    /// again until a peer pushes a change or the node takes another version.
     different: BTreeSet<Uuid>,
     /// The time before which the member does not pull.
     paused_until: Duration,
@@ -98,7 +98,7 @@ impl RingMember {
         self.send(from, message);
     }
 
-    /// Permits another pull of each version, because a pushed change means that the peer has
+    /// Lets the member pull every version again, because a pushed change means that the peer has
     /// another schema.
     pub(super) fn on_schema_push(&self) {
         self.schema.borrow_mut().different.clear();
@@ -143,22 +143,23 @@ impl RingMember {
                 tracing::info!(
                     %peer,
                     %version,
-                    "kept a schema that is newer than that of a peer; the nodes agree when the \
-                     peer has taken the change"
+                    "kept the schema, because a peer lacks a change in it; the nodes agree when \
+                     the peer has taken the change"
                 );
             }
             Ok(SchemaMerge::Unreadable(count)) => {
                 tracing::warn!(
                     %peer,
                     count,
-                    "took a part of the ring's schema; the node does not agree on it"
+                    "took the ring's schema except tables or types that the node cannot read or \
+                     opens at its next start; nodetool describecluster shows two versions"
                 );
             }
             Err(error) => {
                 tracing::error!(
                     %peer,
                     %error,
-                    "could not take the ring's schema; the node tries again"
+                    "could not merge the ring's schema; the node pulls it again"
                 );
                 schema.paused_until = self.now() + RETRY_PAUSE;
                 return;

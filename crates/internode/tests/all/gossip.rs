@@ -201,8 +201,8 @@ fn endpoints_that_are_no_members_are_forgotten() {
     assert!(known(Some("NORMAL,5"), DEPARTED_LIMIT * 2));
 }
 
-/// Returns the addresses that a node knows beside its own after it hears of members: address,
-/// generation, host id and tokens.
+/// Lets a node hear of members, each with its address, generation, host id and tokens. Returns the
+/// addresses that the node then knows beside its own.
 fn members_of(node: &mut Gossiper, members: &[(u8, i32, &str, &[i64])], now: Duration) -> Vec<u8> {
     for (host, generation, host_id, tokens) in members {
         let tokens: Vec<_> = tokens.iter().map(|token| Token(*token)).collect();
@@ -242,7 +242,7 @@ fn a_replaced_node_and_a_former_address_are_forgotten() {
     assert_eq!(members_of(&mut node, &[dead], later), [2, 3]);
     // Node 2 comes back at address 4.
     assert_eq!(members_of(&mut node, &[(4, 1002, "A", &[7])], later), [3, 4]);
-    // A node that comes back to another place stays. Node 5 takes the only token of node 4.
+    // Node 9 comes back with another token, and stays. Node 5 takes the only token of node 4.
     let others = [(5, 1003, "f", &[7, 8][..]), (9, 1004, "d", &[9][..])];
     assert_eq!(members_of(&mut node, &others[1..], later), [3, 4, 9]);
     assert_eq!(members_of(&mut node, &others[..1], later), [3, 5, 9]);
@@ -291,7 +291,7 @@ fn invented_values_do_not_fill_memory() {
     let values = endpoints.flat_map(|endpoint| endpoint.states.values());
     let bytes: usize = values.map(|value| value.value.len()).sum();
     assert!(bytes <= MAX_STATE_BYTES && bytes > MAX_STATE_BYTES / 2, "{bytes}");
-    // A shorter value in place of a former one has room.
+    // A shorter value may replace an earlier one at the limit.
     let states = vec![(address(9), state(3, 7))];
     node.on_ack2(GossipAck2 { states }, Duration::ZERO);
     let known = node.endpoints()[&address(9)].value(ApplicationState::IndexStatus);

@@ -175,8 +175,8 @@ impl TableBuilder {
         self.add(name, ColumnKind::Regular, column_type, false)
     }
 
-    /// Removes a static or regular column and records the drop. The record has tuples instead of
-    /// user types, because these may be dropped later. Does nothing if there is no such column.
+    /// Removes a static or regular column, if it exists, and records the drop. The record has
+    /// tuples in place of user types, because a later statement may drop the types.
     pub fn drop_column(mut self, name: &str, dropped_time_us: i64) -> Self {
         if let Some(index) = self.columns.iter().position(|column| column.name == name) {
             let column = self.columns.remove(index);

@@ -32,10 +32,12 @@ pub(super) struct RealFile {
     end: Cell<u64>,
 }
 
-/// A second descriptor of a removed file, and the file's length. The drop sends it to the releaser.
+/// A second descriptor of a removed file, and the file's length, which the drop sends to the
+/// releaser.
 ///
-/// The task closes its own descriptor before that. The releaser may be faster than the task, and
-/// the last of both frees the file's blocks, which takes half a millisecond even for a small file.
+/// The task closes its own descriptor before the drop. Otherwise the releaser could close the
+/// second descriptor first. The last close frees the file's blocks, which takes half a millisecond
+/// even for a small file, and the task must not wait for that.
 #[derive(Default)]
 struct Release(Option<(OwnedFd, u64)>);
 

@@ -55,11 +55,12 @@ unsafe extern "C" {
 const PURGE_DELAY: c_int = 15;
 const ALLOW_THP: c_int = 43;
 /// The time in milliseconds after which other threads return free memory to the system, if the
-/// second thread of [`super::fill_ahead`] has not returned it (arbitrary).
+/// second thread of [`super::fill_ahead`] has not done so (arbitrary).
 const PURGE_DELAY_OF_OTHERS_MS: c_long = 60_000;
 
-/// Returns free memory to the system at once, on the calling thread. A benchmark calls it before it
-/// measures. Does nothing if the process has another allocator than [`allocator`].
+/// Returns free memory to the system at once, on the calling thread. The second thread of
+/// [`super::fill_ahead`] calls it at intervals, and a benchmark before it measures. Does nothing if
+/// the process has another allocator than [`allocator`].
 pub fn return_unused() {
     // SAFETY: may be called anywhere.
     unsafe { mi_collect(true) };
@@ -68,14 +69,13 @@ pub fn return_unused() {
 /// Prepares the allocator for the threads of [`super::fill_ahead`].
 ///
 /// - Threads that free memory leave its return to the thread that calls [`return_unused`].
-///   Otherwise the allocator returns all memory that was freed within a second in one step of an
-///   arbitrary thread.
-/// - The allocator does not ask for huge pages where it maps memory itself, for objects whose
-///   alignment is large, such as the chunks of tries. Otherwise the first touch of such a page
-///   holds the core for milliseconds.
+///   Otherwise an arbitrary thread returns all memory that was freed within a second in one step.
+/// - The allocator maps memory itself for objects of large alignment, such as the chunks of tries.
+///   It does not ask for huge pages there. Otherwise the first touch of such a page holds the core
+///   for milliseconds.
 ///
-/// It has to run after the allocator's own start, because the allocator would otherwise forbid all
-/// huge pages of the process.
+/// It has to run after the allocator's own start. If the allocator found huge pages turned off at
+/// its start, it would forbid all huge pages of the process.
 pub(super) fn prepare_for_threads() {
     // SAFETY: sets variables of the allocator, of a word each. A thread that reads them meanwhile
     // has the old value or the new one; both are valid.

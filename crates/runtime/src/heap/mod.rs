@@ -9,8 +9,8 @@
 //! A thread that takes memory faster than the pages are filled gets small pages, which cost
 //! microseconds each.
 //!
-//! Free memory goes back every [`RETURN_INTERVAL`]. The allocator by itself returns all of it in
-//! one step of an arbitrary thread, which held the core of a shard for 5 ms.
+//! A second thread returns free memory every [`RETURN_INTERVAL`]. The allocator by itself returns
+//! all of it in one step of an arbitrary thread, which may hold the core of a shard for 5 ms.
 //!
 //! Memory bound: the memory that the allocator takes, and huge pages that are filled ahead: at most
 //! 16 MiB and an eighth of the most memory that the allocator ever took. While the allocator has
@@ -39,12 +39,12 @@ use rustix::process::{Resource, getrlimit};
 /// 60 GiB. The allocator maps memory beyond that itself.
 const MAX_REGIONS: usize = 1920;
 
-/// The interval at which a thread returns free memory to the system: the delay of the allocator
-/// without the thread.
+/// The interval at which a thread returns free memory to the system. The allocator's default delay
+/// is the same.
 const RETURN_INTERVAL: Duration = Duration::from_secs(1);
 
-/// The pause of that thread whenever it has returned the bytes of a huge page, for processes whose
-/// threads share one core (arbitrary).
+/// The pause of that thread after each 2 MiB that it returns, so that a shard on the same core can
+/// run (arbitrary).
 const RETURN_PAUSE: Duration = Duration::from_millis(1);
 
 static AREA: Area<MAX_REGIONS> = Area::new();
@@ -133,7 +133,7 @@ pub fn returned_by_thread() -> usize {
 /// # Safety
 /// No thread uses the bytes. They are whole pages.
 unsafe fn leave(start: NonNull<u8>, bytes: usize) {
-    // In steps, because threads that map memory or change its advice wait for the end of a step.
+    // In steps, because other threads that map memory or change its advice wait until a step ends.
     for offset in (0..bytes).step_by(HUGE_PAGE) {
         let step = start.as_ptr().wrapping_add(offset).cast::<c_void>();
         let length = HUGE_PAGE.min(bytes - offset);

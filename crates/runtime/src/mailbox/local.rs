@@ -99,7 +99,7 @@ impl LocalCalls {
     pub(crate) fn flush_all(&self) {
         loop {
             let mut outboxes = self.outboxes.borrow_mut();
-            // From the first one again, because a hand-over may post to any outbox.
+            // Each pass begins at the first outbox, because a hand-over may post to any outbox.
             let filled = outboxes.iter_mut().find(|outbox| !outbox.messages.is_empty());
             let Some(outbox) = filled else { return };
             let to = Arc::clone(&outbox.to);

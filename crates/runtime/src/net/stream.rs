@@ -251,8 +251,8 @@ impl TcpStream {
     }
 
     /// Lets the kernel close the connection if the peer does not acknowledge data for this time
-    /// (TCP_USER_TIMEOUT). Without it, the kernel tries for a quarter of an hour, at intervals of
-    /// up to 2 min.
+    /// (TCP_USER_TIMEOUT). Without this option, the kernel sends the data again for a quarter of an
+    /// hour, at intervals of up to 2 min.
     ///
     /// # Errors
     /// Fails if the kernel refuses the option.

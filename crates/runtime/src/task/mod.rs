@@ -37,7 +37,8 @@ pub fn spawn_local<F: Future + 'static>(future: F) -> JoinHandle<F::Output> {
 }
 
 /// Runs a future to its end in a task of its own, even if the caller drops this call. The events of
-/// the future belong to the caller's trace. Returns `None` if the future panics.
+/// the future belong to the caller's trace. Returns `None` if the future panics, or if the task is
+/// stopped before its end.
 ///
 /// Panics outside of an event loop.
 #[track_caller]
@@ -54,14 +55,14 @@ pub fn run_to_completion<F: Future + 'static>(
     async move { outcome.await.ok() }
 }
 
-/// Polls a future at once, and spawns it with [`spawn_local`] if it is not ready. For many short
-/// pieces of work that seldom wait: a future that is ready needs no task.
+/// Polls a future at once, and spawns it with [`spawn_local`] if it is not ready. Use it for work
+/// that is short and seldom waits: a future that is ready needs no task.
 ///
 /// Panics outside of an event loop, and if the first poll panics.
 #[track_caller]
 pub fn spawn_unless_ready(future: impl Future<Output = ()> + 'static) {
     let mut future = Box::pin(future);
-    // The task polls again at once, and then leaves its waker.
+    // The first poll needs no waker, because the task polls the future again with its own one.
     if future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
         spawn_local(future).detach();
     }

@@ -22,7 +22,8 @@ use support::{
     writing::{descriptor_of, written_versions},
 };
 
-/// Columns before the last one. With the longest values, they have more than 2 MiB.
+/// The number of columns before the last one. With the longest values, they take more than 2 MiB of
+/// a byte-comparable position.
 const SHARED_COLUMNS: usize = 32;
 const MAX_VALUE_BYTES: usize = 65_535;
 

@@ -140,8 +140,9 @@ impl SchemaChanges<'_> {
             log.map_or(LogPosition::NONE, |log| log.truncation_position())
         });
         let positions = positions.await;
-        // The time keeps unfinished logged batches and hints of the earlier table out, too. A table
-        // that the ring has created while the node was down has none of these, and needs its hints.
+        // The time also keeps out unfinished logged batches and hints of the earlier table. Without
+        // an earlier table, the record has no time: a time would keep out the hints of the new
+        // table, which the ring may have created while this node was down.
         let was_there = is_marked || self.node.store().shared.was_dropped(table.id);
         let at_us = if was_there { time::now_micros() } else { 0 };
         let record = TruncationRecord { at_us, positions, ..TruncationRecord::default() };

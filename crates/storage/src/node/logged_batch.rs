@@ -52,10 +52,11 @@ const MAX_REFUSED_RETRIES: u32 = 10;
 /// its shard still refuses the older writes. Such a sequence of events is not expected.
 const MIN_GRACE: Duration = Duration::from_secs(3600);
 
-/// Maximum bytes of unfinished batches on a shard (arbitrary): of batches that are retried, and of
-/// batches without a caller. The shard refuses logged batches beyond it, because the number of
-/// such batches has no other bound while a disk fails or a shard is overloaded. The encoded bytes
-/// count; many small rows take several times as much memory.
+/// Maximum bytes of unfinished batches on a shard (arbitrary). A batch is unfinished while the
+/// shard retries it, and while it runs after its caller was dropped. The shard refuses logged
+/// batches beyond the maximum, because the number of unfinished batches has no other bound while a
+/// disk fails or a shard is overloaded. The encoded bytes count; many small rows take several times
+/// as much memory.
 const MAX_UNFINISHED_BYTES: usize = 16 << 20;
 
 /// Bytes counted for an unfinished batch besides its mutation.
@@ -79,7 +80,7 @@ struct Entry {
 }
 
 /// The caller of a batch. If it is dropped before the batch ends, the batch counts as unfinished
-/// until then: the caller may send more batches at once.
+/// until the batch ends, because the client may send more batches at once.
 struct Caller<'n> {
     batches: Batches<'n>,
     bytes: usize,
@@ -138,8 +139,8 @@ impl<'n> Batches<'n> {
     /// not acknowledged; if the node has stored the batch, it still retries the mutation.
     pub async fn apply(self, mutation: Mutation) -> Result<(), StorageError> {
         let Some(entry) = self.entry_of(&mutation)? else { return self.node.apply(mutation).await };
-        // Runs in a task of its own: if the caller drops this call, the mutation must not stay
-        // half applied.
+        // The mutation has a task of its own, so that it is applied as a whole even if the caller
+        // drops this call.
         let (node, unfinished) = (self.node.clone(), Rc::new(OnceCell::new()));
         let _caller =
             Caller { batches: self, bytes: entry.bytes, unfinished: Rc::downgrade(&unfinished) };

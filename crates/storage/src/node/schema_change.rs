@@ -103,7 +103,7 @@ impl SchemaChanges<'_> {
         self.install_change(&old, new, timestamp_us).await
     }
 
-    /// Installs a schema that the schema tables have.
+    /// Installs a schema that the schema tables already hold.
     pub(super) async fn install_change(
         self,
         old: &Schema,

@@ -1,13 +1,13 @@
 //! Merges the schema of another node of a ring into this node's.
 //!
-//! 1. The new tables are prepared.
-//! 2. The rows of the other node's schema tables are written to this node's, one keyspace at a
-//!    time, with the timestamps that they have in the ring, and synced.
-//! 3. The schema is read back from the schema tables and installed.
+//! 1. The merge prepares the new tables.
+//! 2. It writes the rows of the other node's schema tables to this node's schema tables, one
+//!    keyspace at a time, with the timestamps that the rows have in the ring, and syncs them.
+//! 3. It reads the schema back from the schema tables and installs it.
 //!
-//! So the later change of each row wins, as in Cassandra: a node that lacks a change does not undo
-//! it, and only a deletion that is later than the definition of a table drops the table. A crash
-//! leaves some keyspaces merged; the next merge adds the others.
+//! So the later change of each row wins, as in Cassandra: a merge from a node that lacks a change
+//! does not undo the change, and only a deletion that is later than the definition of a table drops
+//! the table. After a crash, some keyspaces may be merged; the next merge adds the others.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -28,25 +28,27 @@ use crate::{
 /// The schema of this node after a merge, compared with that of the other node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SchemaMerge {
-    /// The nodes have the same keyspaces. This node may have others beside them.
+    /// This node has all keyspaces as the other node has them, and may have further ones.
     Equal,
-    /// The node cannot use this number of the tables and types.
+    /// This number of tables and types is unreadable for this node, or readable only after its next
+    /// start.
     Unreadable(usize),
     /// This node has a change that the other node lacks.
     Newer,
 }
 
 impl Node {
-    /// Merges the rows of another node's schema tables into the schema. Other changes wait
-    /// meanwhile. Ignores system keyspaces, and tables that this node does not have.
+    /// Merges the rows of another node's schema tables into the schema. Other changes of the schema
+    /// wait meanwhile. Ignores rows of system keyspaces, and rows of schema tables that this node
+    /// does not have.
     ///
     /// If the definition of a table or type becomes one that the node cannot read, the former
     /// definition stays in use until the node restarts.
     ///
     /// # Errors
     ///
-    /// The rows are invalid, or the change could not be written or installed. A merge of the same
-    /// rows may be tried again.
+    /// The rows are invalid, or the node could not write or install the change. The caller may
+    /// merge the same rows again.
     pub async fn merge_schema(
         &self,
         rows: Vec<PartitionUpdate>,
@@ -98,7 +100,7 @@ impl SchemaChanges<'_> {
             let timestamp_us = self.next_schema_timestamp_us();
             self.install_change(&old, new.clone(), timestamp_us).await?;
         }
-        // The other node does not know yet that these tables were dropped.
+        // The ring has dropped these tables, and the other node does not know that yet.
         unused.retain(|(id, _)| new.table_by_id(*id).is_none());
         for (_, directory) in unused {
             if self.node.store().file_system.exists(&directory).await? {
@@ -138,8 +140,8 @@ fn by_keyspace(rows: Vec<(&str, PartitionUpdate)>) -> Vec<Mutation> {
     mutations.into_values().collect()
 }
 
-/// Returns the schema `read`, as this node uses it after `old`. Only the keyspaces `merged` may
-/// have changed.
+/// Returns the schema that this node uses after `old`, if its schema tables hold `read`. Only the
+/// keyspaces in `merged` may have changed.
 fn settled(read: &Schema, old: &Schema, merged: &BTreeMap<String, KeyspaceMetadata>) -> Schema {
     let keyspaces = read.keyspaces.iter().map(|(name, keyspace)| {
         let used = match old.keyspace(name) {
@@ -187,7 +189,8 @@ fn settled_keyspace(
     keyspace
 }
 
-/// Returns `former` if `read` is the same table, and otherwise `read` with the ids of its columns.
+/// Returns `former` if `read` is the same table, and otherwise `read` with the column ids of
+/// `former`.
 fn settled_table(read: &TableMetadata, former: &Arc<TableMetadata>) -> Arc<TableMetadata> {
     let mut table = read.with_ids_of(former);
     let version = std::mem::replace(&mut table.version, former.version);

@@ -52,7 +52,8 @@ impl Node {
         })
     }
 
-    /// Returns the time of a table's last truncation, in µs since 1970.
+    /// Returns the time of a table's last truncation, in µs since 1970; 0 if the time is unknown,
+    /// or if the table has a record although it was never truncated.
     ///
     /// # Errors
     ///
@@ -71,9 +72,9 @@ impl Truncation<'_> {
         // not be dropped or get a view meanwhile.
         let lock = self.node.inner.schema_lock.acquire(1).await;
         let node = self.node.clone();
-        // Runs in a task of its own: a truncation that stopped half-way would leave the table
-        // without its data, and block its flushes and compactions. The task begins under the lock,
-        // so that dropped truncations do not pile up.
+        // The truncation has a task of its own, so that it ends even if the caller drops this call:
+        // one that stopped half-way would leave the table without its data, and block its flushes
+        // and compactions. The task begins under the lock, so that at most one runs at a time.
         let truncated = run_to_completion(async move {
             let _lock = lock;
             Truncation::of(&node).truncate_any(id).await
@@ -93,7 +94,8 @@ impl Truncation<'_> {
         self.truncate_locked(id).await
     }
 
-    /// Truncates a table alone. The caller holds `schema_lock`, and runs to its end.
+    /// Truncates a table without its views. The caller holds `schema_lock`, and polls this to its
+    /// end.
     pub(super) async fn truncate_locked(self, id: TableId) -> Result<(), StorageError> {
         let table = self.node.store().tables.get(id)?;
         let directory = table.home.directory.clone();

@@ -239,7 +239,8 @@ impl IndexedRead<'_> {
         let slices = Arc::new(ClusteringSlices { slices });
         let narrow = ReadCommand { slices, resume: None, ..command.clone() };
         if self.read_partition(&narrow, &key, None).await? {
-            // Later places of the partition are not read yet.
+            // The index may list further rows of the partition, so the next read resumes behind the
+            // last row of this one, not behind the partition.
             if let Some(next) = &mut self.result.next {
                 next.clustering = next.clustering.take().or(last);
             }

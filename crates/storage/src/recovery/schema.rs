@@ -39,8 +39,8 @@ pub(crate) fn described_system_keyspaces(tables: SchemaContents<'_>) -> Schema {
     Schema::new(found, Uuid::nil())
 }
 
-/// Returns the keyspaces, except system keyspaces, that updates of the schema tables define by
-/// themselves. Each update comes with the name of its schema table.
+/// Returns the keyspaces that these updates of the schema tables define, without the rows that the
+/// node has. Each update comes with the name of its schema table.
 pub(crate) fn keyspaces_of<'a>(
     updates: impl Iterator<Item = (&'a str, &'a PartitionUpdate)>,
     now_s: u32,

@@ -29,7 +29,7 @@ const FIRST_LINE: &str = "espalier truncation 1";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct TruncationRecord {
     /// Time of the truncation in µs since 1970; logged batches recorded until then are dead. 0 if
-    /// unknown.
+    /// unknown, or if the record is that of a new table.
     pub(crate) at_us: i64,
     /// SSTables up to this generation number are dead; 0 for none.
     pub(crate) generations: u64,

@@ -83,9 +83,9 @@ fn any_flipped_bit_of_an_acknowledged_write_is_reported_with_its_place() {
     });
 }
 
-/// The last segment of a run has no closing marker, and its last write is damaged. The run left a
-/// prepared segment behind it. The segment that the next run writes shows that the log was durable
-/// up to the end of the damaged one.
+/// The last segment of a run has no closing marker, and its last write is damaged. A prepared,
+/// unused segment follows it. The first marker of the segment that the next run writes shows that
+/// the log was durable up to the end of the damaged segment.
 #[test]
 fn damage_at_the_end_of_a_run_is_reported_after_the_next_run() {
     let original = node_killed_after(async {});

@@ -350,8 +350,8 @@ fn batches_that_fail_are_kept_within_bounds() {
     .unwrap();
 }
 
-/// The caller of each batch is dropped at once. The node still applies the batches, and refuses
-/// further ones while the unfinished ones have too many bytes.
+/// The test drops each call after one poll. The node still applies the batches, and refuses further
+/// ones while the unfinished ones have too many bytes.
 #[test]
 fn batches_without_callers_are_applied_as_a_whole() {
     let file_system = FileSystem::simulated(6);
@@ -363,7 +363,7 @@ fn batches_without_callers_are_applied_as_a_whole() {
         let batch = |number: usize| batch_of(&narrow, &format!("{number}/"), &value);
         let mut begun = 0;
         loop {
-            // Polled once, and dropped.
+            // `now_or_never` polls the call once and drops it.
             match database.batches().apply(batch(begun)).now_or_never() {
                 None => begun += 1,
                 Some(Err(StorageError::TooManyUnfinishedBatches { .. })) => break,

@@ -1,5 +1,5 @@
-//! The schema of a ring is merged into the node's: rows in memory stay readable, and only a later
-//! deletion drops a table.
+//! A node merges the schema of its ring into its own: rows in memory stay readable, and only a
+//! later deletion drops a table.
 
 use std::{collections::BTreeMap, sync::Arc};
 
@@ -32,8 +32,7 @@ fn none() -> Schema {
     Schema::new(BTreeMap::new(), Uuid::nil())
 }
 
-/// Returns the rows of the schema tables that a change at `timestamp` µs makes at a node of the
-/// ring.
+/// Returns the rows that a change at `timestamp` µs writes to the schema tables of another node.
 fn change(old: &Schema, new: &Schema, timestamp: i64) -> Vec<PartitionUpdate> {
     let now_s = u32::try_from(time::now_seconds()).unwrap();
     schema_mutation(old, new, timestamp, now_s).updates
@@ -178,8 +177,8 @@ fn an_unreadable_change_leaves_the_table() {
     });
 }
 
-/// The id of a table that was created before the node's start is older than the start, as that of a
-/// table that was dropped.
+/// The id of a table alone does not say whether the table was dropped: the ids of a dropped table
+/// and of a table that the ring created before the node's start may both be older than the start.
 #[test]
 fn only_a_table_that_was_dropped_counts_as_truncated() {
     let file_system = FileSystem::simulated(1);

@@ -9,11 +9,11 @@ use num_bigint::{BigUint, Sign};
 /// log2(10) = 3.321928094887..., in billionths, rounded down.
 const LOG2_10_BILLIONTHS: u64 = 3_321_928_094;
 
-/// The bits by which numbers of nearly the same size are compared first. Arbitrary: two random
-/// numbers agree in far fewer.
+/// The number of leading bits that the first comparison of numbers of nearly the same size uses.
+/// Arbitrary: two random numbers agree in far fewer.
 const FIRST_BITS: u64 = 256;
 
-/// Bits by which the second comparison is more precise than the shorter number.
+/// The number of bits that the second comparison uses beyond those of the shorter number.
 const GUARD_BITS: u64 = 64;
 
 /// Compares two serialised decimals as numbers; bytes that are not a decimal come first.
@@ -21,11 +21,11 @@ const GUARD_BITS: u64 = 64;
 /// Never writes out the digits of a number. Most comparisons are decided without allocation,
 /// because the scales are equal, the signs differ, both unscaled values fit into 128 bits, or the
 /// bit lengths differ. Otherwise the numbers are of nearly the same size, and the function compares
-/// their leading bits: [`FIRST_BITS`], and then a few more than the shorter unscaled value has. If
-/// these agree, one number is multiplied by a power of ten. For a longer unscaled value of n bytes,
-/// the multiplication takes memory linear in n and time proportional to n^1.47 (Toom-Cook). Among
-/// different numbers of m bits, at most one agrees with a given longer number in the leading bits,
-/// so many short numbers cannot each cost a multiplication.
+/// their leading bits: first [`FIRST_BITS`], and then [`GUARD_BITS`] more than the shorter unscaled
+/// value has. If these agree, the function multiplies one number by a power of ten. For a longer
+/// unscaled value of n bytes, the multiplication takes memory linear in n and time proportional to
+/// n^1.47 (Toom-Cook). Among different numbers of m bits, at most one agrees with a given longer
+/// number in the leading bits, so many short numbers cannot each cost a multiplication.
 pub fn compare(left: &[u8], right: &[u8]) -> Ordering {
     let (Some(left), Some(right)) = (parts(left), parts(right)) else {
         return (left.len() >= 4).cmp(&(right.len() >= 4)).then_with(|| left.cmp(right));
@@ -133,7 +133,7 @@ impl Interval {
     /// Returns an interval around 5^power.
     fn power_of_five(power: u32, precision: u64) -> Self {
         let mut result = Self { low: BigUint::from(1u32), high: BigUint::from(1u32), exponent: 0 };
-        // The width doubles with each square. The power has 32 bits, and a step rounds twice.
+        // Each of at most 32 squares doubles the relative width, and the rounding moves both ends.
         let precision = precision + 2 * u64::from(u32::BITS);
         for bit in (0..u32::BITS - power.leading_zeros()).rev() {
             result = result.times(&result).rounded(precision);
@@ -297,7 +297,8 @@ mod tests {
 
     #[test]
     fn a_number_of_1_mib_is_compared_with_many_close_short_ones_in_seconds() {
-        // A dev build takes 1 s to write out a power of ten, as only the equal digits need.
+        // A dev build takes 1 s for a multiplication by this power of ten. Only the number whose
+        // leading bits agree needs it.
         const POWER: u32 = 2_500_000;
         let short = long_number(64, 3);
         let long: BigInt = (&short * BigInt::from(power_of_five(POWER))) << POWER;

@@ -24,8 +24,8 @@ pub fn check_number(ty: &CqlType, value: &[u8]) -> Result<(), ValueError> {
     Ok(())
 }
 
-/// The work for the decimals of several values that a secondary index lists: an index converts them
-/// to decimal digits, as printing does.
+/// The work that a secondary index has with the decimals of several values: it converts them to
+/// decimal digits, as printing does.
 #[derive(Debug, Default)]
 pub struct IndexedDecimals {
     work: usize,

@@ -232,7 +232,8 @@ impl Execution<'_> {
                     (Flow::SkipPartition(key), Some(next)) if key == next.key => {
                         Some(ReadPosition { key, clustering: None, rows_of_partition: 0 })
                     }
-                    // A chunk may end among dead rows behind the skipped partition.
+                    // The chunk may have ended among dead rows of a partition behind the skipped
+                    // one.
                     (_, Some(next)) => Some(next),
                 };
             }

@@ -4,11 +4,11 @@
 use super::{Endpoint, Gossiper};
 use crate::payload::{ApplicationState, VersionedValue};
 
-/// Limit of the bytes of one endpoint's values. Arbitrary; 256 tokens take 3 KiB, and Cassandra
-/// also announces the state of each index.
+/// Maximum bytes of one endpoint's values. Arbitrary; 256 tokens take 3 KiB, and Cassandra also
+/// announces the state of each index.
 pub const MAX_ENDPOINT_BYTES: usize = 256 << 10;
 
-/// Limit of the bytes of all values. Arbitrary: as many as 1,024 endpoints have with 16 KiB each.
+/// Maximum bytes of all values. Arbitrary: 1,024 endpoints with 16 KiB each have as many.
 pub const MAX_STATE_BYTES: usize = 16 << 20;
 
 impl Gossiper {

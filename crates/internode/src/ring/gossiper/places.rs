@@ -1,5 +1,5 @@
-//! Removes endpoints whose place in the ring another endpoint has: the node that a new node
-//! replaced, and the former address of a node that came back with another one.
+//! Removes endpoints whose place in the ring another endpoint has taken: a node that a new node
+//! replaced, and the former address of a node that came back at another address.
 
 use std::{collections::HashMap, net::SocketAddr, time::Duration};
 
@@ -20,8 +20,8 @@ pub(super) struct Removed {
 }
 
 impl Gossiper {
-    /// Removes the endpoints whose host id, or all of whose tokens, an endpoint of a later
-    /// generation has. This node itself stays.
+    /// Removes an endpoint if an endpoint of a later generation has its host id, or if endpoints of
+    /// later generations have all its tokens. Never removes this node itself.
     pub(super) fn settle_places(&mut self, now: Duration) {
         self.removed.retain(|_, removed| removed.until > now);
         if !std::mem::take(&mut self.places_changed) {
@@ -29,7 +29,7 @@ impl Gossiper {
         }
         for address in self.without_place() {
             let Some(endpoint) = self.endpoints.remove(&address) else { continue };
-            tracing::info!(peer = %address, "forgot a node whose place in the ring another has");
+            tracing::info!(peer = %address, "forgot a node: another has its place in the ring");
             if endpoint.liveness == Liveness::Alive {
                 self.events.push(GossipEvent::Down(address));
             }
@@ -41,14 +41,15 @@ impl Gossiper {
         }
     }
 
-    /// Returns whether the node ignores this start of an endpoint.
+    /// Returns whether the node ignores an endpoint of this generation, because another endpoint
+    /// has taken its place.
     pub(super) fn is_removed(&self, address: &SocketAddr, generation: i32) -> bool {
         self.removed.get(address).is_some_and(|removed| generation <= removed.generation)
     }
 
     fn without_place(&self) -> Vec<SocketAddr> {
         let mut members: Vec<_> = self.endpoints.iter().filter(|(_, it)| is_member(it)).collect();
-        // Later ones replace earlier ones in the maps.
+        // In the maps, members of later generations replace members of earlier ones.
         members.sort_by_key(|(address, endpoint)| (endpoint.generation, **address));
         let (mut hosts, mut owners) = (HashMap::new(), HashMap::<Token, SocketAddr>::new());
         let host_of = |endpoint: &Endpoint| {
@@ -83,8 +84,8 @@ pub(super) fn is_of_place(kind: ApplicationState) -> bool {
     matches!(kind, HostId | Status | StatusWithPort | Tokens)
 }
 
-/// Returns the time at which nodes forget an endpoint that has left the ring or was removed, in
-/// seconds since 1970, from its status; `None` if the status does not say.
+/// Returns the time in seconds since 1970 at which nodes forget an endpoint of this status. Only
+/// the statuses of endpoints that have left the ring or were removed name such a time.
 fn expiry_s(status: &str) -> Option<i64> {
     let mut parts = status.split(',');
     let is_final = matches!(parts.next(), Some("LEFT" | "removed"));

@@ -222,7 +222,7 @@ fn a_hostile_peer_gets_no_false_acknowledgement() {
     });
 }
 
-/// A message that announces many bytes, of which few arrive, must not keep the room of all peers.
+/// A message that announces many bytes and brings few of them must not keep the room of all peers.
 #[test]
 fn the_begin_of_a_large_message_does_not_stop_other_writes() {
     block_on(async {
@@ -239,7 +239,7 @@ fn the_begin_of_a_large_message_does_not_stop_other_writes() {
         let frames = framed(&message(8, Verb::MUTATION_REQ, sound));
         stream.write_all(frames).await.0.unwrap();
         until("the answer to a sound write", || peer.count(Verb::MUTATION_RSP) == 1).await;
-        // A message may be of this length, but its next bytes are late after 5 s.
+        // The member permits this length, but waits at most 5 s for the next bytes.
         let stream = connect(&peer, own).await;
         let large = framed(&message(9, Verb::MUTATION_REQ, vec![0; 10 << 20]));
         stream.write_all(large[..300 << 10].to_vec()).await.0.unwrap();

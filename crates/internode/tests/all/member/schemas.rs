@@ -1,4 +1,4 @@
-//! A member pulls the schema of a peer until it has it.
+//! A member pulls the schema of a peer until the node has merged it.
 
 use super::*;
 use crate::sent_by_cassandra::decode;
@@ -15,7 +15,7 @@ async fn announce(peer: &Peer, member: SocketAddr, version: u128) {
     peer.send(member, 2, Verb::ECHO_RSP, Payload::None).await;
 }
 
-/// Returns the last version of the schema that the member has answered.
+/// Returns the version of the schema in the member's last answer.
 fn last_version(peer: &Peer) -> Option<Payload> {
     let arrived = peer.arrived.borrow();
     let is_version = |message: &Message| message.header.verb == Verb::SCHEMA_VERSION_RSP;

@@ -144,7 +144,7 @@ fn a_write_is_forwarded_to_the_replicas_that_it_names() {
     });
 }
 
-/// Returns a write of this many bytes, and a few more.
+/// Returns a write that has a few bytes more than `bytes`.
 fn large_write(bytes: usize) -> RingMutation {
     let mut write = recorded_batch().mutations(&*of_two_replicas()).unwrap().remove(0);
     write.updates.truncate(1);
@@ -171,7 +171,7 @@ fn a_replica_that_takes_no_forwarded_writes_does_not_stop_the_coordinator() {
         let node = TestNode::default();
         *node.0.schema.borrow_mut() = Some(of_two_replicas());
         let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        // The kernel accepts connections to this replica, and nothing answers them.
+        // The kernel accepts connections to this replica, and no program answers on them.
         let silent = TcpListener::bind(any, ListenOptions::default()).unwrap();
         let target = silent.local_address().unwrap();
         let (peer, own, member) = ring_with(&node, false, Some(target)).await;

@@ -146,7 +146,7 @@ fn a_client_that_does_not_read_is_not_read_from() {
     );
 }
 
-/// Sends requests until the server reads no more of them, because the client reads no answer.
+/// Sends requests and reads no answers. Returns when the server has stopped reading the requests.
 async fn flood(node: &TestNode, client: &Client, requests: usize) {
     let options = client.request(1, Opcode::Options, vec![]);
     let one = client.mode.client_bytes(&[options]);

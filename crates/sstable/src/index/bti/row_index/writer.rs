@@ -62,8 +62,8 @@ impl RowIndexWriter {
     /// or marker (equal if there is one), above the positions of the block before. `start.offset`
     /// counts bytes from the start of the partition.
     ///
-    /// If the two positions around the start of the block share so many bytes that the trie cannot
-    /// hold a separator, the block before continues instead: it then ends where this one does.
+    /// If the last position of the block before and `first` share so many bytes that the trie
+    /// cannot hold a separator, this extends the block before, up to the end of this block.
     ///
     /// # Errors
     /// Returns [`IndexWriteError`] if the positions do not increase, or if the format cannot hold
@@ -120,7 +120,8 @@ impl RowIndexWriter {
         let mut last_separator = std::mem::take(&mut self.scratch);
         separator::after(&self.separator, &self.last, &mut last_separator);
         if last_separator.len() >= MAX_DEPTH {
-            // This byte lies after all positions.
+            // The trie cannot hold this separator either. One byte that sorts after all positions
+            // replaces it.
             separator::after(&self.separator, &[GT_NEXT], &mut last_separator);
         }
         self.scratch = std::mem::replace(&mut self.separator, last_separator);
