@@ -369,8 +369,10 @@ impl CommitLog {
             if segment.id >= oldest_needed || is_active || is_pending {
                 break;
             }
-            if state.durable.segment < segment.id && !segment.is_damaged.get() {
-                break; // Written, but not synced yet.
+            // The replay has synced the segments of earlier runs, which have no open file.
+            let is_synced = segment.file.is_none() || state.durable.segment >= segment.id;
+            if !is_synced && !segment.is_damaged.get() {
+                break;
             }
             state.segments.live.pop_front();
             freed = true;

@@ -109,6 +109,25 @@ fn damage_at_the_end_of_a_run_is_reported_after_the_next_run() {
 }
 
 #[test]
+fn the_log_does_not_fill_with_unused_segments_of_killed_runs() {
+    let file_system = killed_node();
+    for _ in 0..12 {
+        run(async {
+            // The node prepares a segment, and is killed before it uses the segment.
+            let _database = open(&file_system, configuration()).await.unwrap();
+            time::sleep(Duration::from_millis(100)).await;
+        });
+    }
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let narrow = table(&database, "narrow");
+        let mutation = insert(&narrow, "after", None, 1, &[("v", "value")]);
+        database.apply(mutation).await.unwrap();
+    });
+}
+
+#[test]
 fn the_operator_can_go_on_without_the_rest_of_a_damaged_segment() {
     let file_system = killed_node();
     run(async {
