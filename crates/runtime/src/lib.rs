@@ -47,7 +47,4 @@ pub use shard::{
     ShardContext, ShardOptions, Shards, current_shard, shard_of_token, start_shards,
     token_range_of_shard,
 };
-pub use task::{
-    JoinHandle, TaskGroup, block_on, run_to_completion, spawn_blocking, spawn_local,
-    spawn_unless_ready,
-};
+pub use task::{JoinHandle, TaskGroup, block_on, run_to_completion, spawn_blocking, spawn_local};

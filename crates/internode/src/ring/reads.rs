@@ -9,7 +9,7 @@
 use std::{cell::Cell, net::SocketAddr, rc::Rc, time::Duration};
 
 use espalier_runtime::{
-    spawn_unless_ready,
+    spawn_local,
     sync::Semaphore,
     time::{self, Instant},
 };
@@ -73,7 +73,7 @@ impl RingMember {
         };
         let is_wanted = flags.contains(MessageFlags::CALL_BACK_ON_FAILURE);
         let member = Rc::clone(self);
-        spawn_unless_ready(async move {
+        spawn_local(async move {
             let turn = time::timeout_at(terms.deadline, member.reads.turns.acquire(1)).await;
             member.reads.waiting.set(member.reads.waiting.get() - 1);
             let outcome = if turn.is_err() || Instant::now() >= terms.deadline {
@@ -105,7 +105,8 @@ impl RingMember {
                     member.refuse(to, (id, verb), is_wanted, &Refusal { reason, text });
                 }
             }
-        });
+        })
+        .detach();
         Ok(())
     }
 }

@@ -4,7 +4,7 @@
 use std::{net::SocketAddr, rc::Rc, time::Duration};
 
 use espalier_mutation::schema::TableMetadata;
-use espalier_runtime::{spawn_local, spawn_unless_ready, time};
+use espalier_runtime::{spawn_local, time};
 use espalier_storage::system::is_system_keyspace;
 
 use super::{RingMember, dispatch::Refusal, outbound::Queued, room::Reservation};
@@ -139,14 +139,15 @@ impl RingMember {
     ) -> Result<(), Refusal> {
         let Some(response) = verb.response() else { return Err(Refusal::unsupported(verb)) };
         let member = Rc::clone(self);
-        spawn_unless_ready(async move {
+        spawn_local(async move {
             let outcome = storing.await;
             drop(room);
             match outcome {
                 Ok(()) => member.send(to, Queued::new(id, response, Payload::None)),
                 Err(error) => member.refuse(to, (id, verb), true, &Refusal::new(error)),
             }
-        });
+        })
+        .detach();
         Ok(())
     }
 }

@@ -17,7 +17,7 @@ use registry::{PanicWatch, SignOff, TaskName};
 use std::future::{Future, poll_fn};
 use std::panic::Location;
 use std::pin::Pin;
-use std::task::{Context, Poll, Waker};
+use std::task::{Context, Poll};
 
 /// Waits for a task of the same shard and returns its output. Dropping the handle lets the task go
 /// on alone.
@@ -53,19 +53,6 @@ pub fn run_to_completion<F: Future + 'static>(
     };
     spawn_in(SchedulingGroup::current(), Location::caller(), task).detach();
     async move { outcome.await.ok() }
-}
-
-/// Polls a future at once, and spawns it with [`spawn_local`] if it is not ready. Use it for work
-/// that is short and seldom waits: a future that is ready needs no task.
-///
-/// Panics outside of an event loop, and if the first poll panics.
-#[track_caller]
-pub fn spawn_unless_ready(future: impl Future<Output = ()> + 'static) {
-    let mut future = Box::pin(future);
-    // The first poll needs no waker, because the task polls the future again with its own one.
-    if future.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-        spawn_local(future).detach();
-    }
 }
 
 /// Spawns a task of a group.

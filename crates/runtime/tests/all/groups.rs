@@ -4,7 +4,7 @@
 use espalier_runtime::shard::loop_report;
 use espalier_runtime::sync::Notify;
 use espalier_runtime::time::{Instant, sleep};
-use espalier_runtime::{TaskGroup, block_on, spawn_local, spawn_unless_ready, yield_now};
+use espalier_runtime::{TaskGroup, block_on, spawn_local, yield_now};
 use std::cell::{Cell, RefCell};
 use std::future::{Future, pending, poll_fn};
 use std::rc::Rc;
@@ -266,25 +266,6 @@ fn many_members_come_and_go() {
                 bell.notify_all();
                 stand_behind().await;
             }
-        }
-    });
-}
-
-#[test]
-fn a_ready_future_is_done_at_once_and_another_one_later() {
-    block_on(async {
-        let done = Rc::new(Cell::new(0));
-        let ready = Rc::clone(&done);
-        spawn_unless_ready(async move { ready.set(1) });
-        assert_eq!(done.get(), 1);
-        let later = Rc::clone(&done);
-        spawn_unless_ready(async move {
-            yield_now().await;
-            later.set(2);
-        });
-        assert_eq!(done.get(), 1);
-        while done.get() != 2 {
-            yield_now().await;
         }
     });
 }
