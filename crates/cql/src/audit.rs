@@ -57,10 +57,9 @@ pub struct AuditedStatement {
     pub kind: &'static str,
     /// The category of the type.
     pub category: AuditCategory,
-    /// The keyspaces of its objects, by which the options of the log filter entries. An object
-    /// whose name has no keyspace is in the session's keyspace. Empty if the statement has no
-    /// object in a keyspace; the session's keyspace then does not decide whether the log has the
-    /// entry.
+    /// The keyspaces of the statement's objects. The options of the audit log select entries by
+    /// them. An object whose name has no keyspace is in the session's keyspace. Empty if no object
+    /// is in a keyspace: then the entry does not count as one of the session's keyspace.
     pub keyspaces: Vec<String>,
     /// The name of the table, view, type, index, function, aggregate, trigger or role.
     pub scope: Option<String>,

@@ -48,7 +48,7 @@ pub enum ColumnTest {
     Length(Operator, i32, bool),
     /// `REGEXP() = 'pattern'`, or `!=` if the flag is set.
     Regexp(Box<Regex>, bool, String),
-    /// An index on vectors, which refuses some vectors.
+    /// An index on vectors, which refuses vectors that its measure of similarity cannot compare.
     Vector(Similarity),
 }
 
@@ -201,7 +201,7 @@ impl Checks {
     /// Refuses an INSERT or UPDATE that does not write a column with `NOT NULL`.
     ///
     /// # Errors
-    /// `is_written` does not name such a column.
+    /// `is_written` is false for such a column.
     pub fn check_written(&self, is_written: impl Fn(&ColumnDefinition) -> bool) -> Result<()> {
         let mut required = self.columns.iter().filter(|checks| checks.is_required);
         match required.find(|checks| !is_written(&checks.column)) {
@@ -216,7 +216,7 @@ impl Checks {
     /// Refuses a DELETE of a column with `NOT NULL`.
     ///
     /// # Errors
-    /// `is_deleted` names such a column.
+    /// `is_deleted` is true for such a column.
     pub fn check_deleted(&self, is_deleted: impl Fn(&ColumnDefinition) -> bool) -> Result<()> {
         let mut required = self.columns.iter().filter(|checks| checks.is_required);
         match required.find(|checks| is_deleted(&checks.column)) {

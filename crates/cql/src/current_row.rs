@@ -38,7 +38,7 @@ pub enum RowView<'a> {
 pub struct FlatRow<'a> {
     /// The columns of the values.
     pub columns: &'a Arc<FlatColumns>,
-    /// The values, each behind its length as a be32 (−1: null).
+    /// The values, each after its length as a be32 (−1: null).
     pub values: &'a [u8],
     /// The buffer that has the values.
     pub buffer: &'a Bytes,

@@ -81,8 +81,7 @@ fn needs_owner(statement: &Statement<'_>) -> bool {
     )
 }
 
-/// Creates the error of a text that is not CQL. The text of a statement with a password is not
-/// shown.
+/// Creates the error of a text that is not CQL. The error hides a text that may have a password.
 fn without_password(error: SyntaxError, text: &str) -> Error {
     let error = Error::from(error);
     if matches!(obfuscate(text), Cow::Borrowed(_)) {

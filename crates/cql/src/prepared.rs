@@ -4,10 +4,10 @@
 //! next look-up plans the statement again from its text.
 //!
 //! Memory: each cache has at most [`MAX_STATEMENTS`] statements, with [`MAX_TEXT_BYTES`] of text
-//! and [`MAX_COLUMNS`] columns in total. At a limit, the cache evicts the oldest statement that was
-//! not used since the eviction last checked it (second chance). A client prepares an evicted
-//! statement again when the node reports its id as unknown. Without its columns, a plan may be some
-//! fifty times as large as its text.
+//! and [`MAX_COLUMNS`] columns in total. Apart from its columns, a plan may take about fifty times
+//! the bytes of its text. At a limit, the cache evicts the oldest statement that was not used since
+//! the eviction last checked it (second chance). A client prepares an evicted statement again when
+//! the node reports its id as unknown.
 
 use std::{
     collections::VecDeque,
@@ -133,8 +133,8 @@ impl Prepared {
                 })
     }
 
-    /// Returns whether the statement reads rows of a user's table. Drivers read the node's own
-    /// tables (`system`, `system_schema` and the virtual ones) when they connect.
+    /// Returns whether the statement is a SELECT from a table other than the node's own (`system`,
+    /// `system_schema` and the virtual ones), which drivers read when they connect.
     pub fn reads_user_table(&self) -> bool {
         match &self.plan {
             Plan::Select(select) => !is_node_keyspace(&select.table.keyspace),
@@ -220,7 +220,7 @@ impl BoundedStatements {
         Some(&entry.prepared)
     }
 
-    /// Adds or replaces a statement, and evicts others until the limits are met.
+    /// Replaces a statement, or adds it and evicts others until the limits are met.
     pub fn insert(&mut self, prepared: Arc<Prepared>) {
         let (id, text_bytes) = (prepared.id, prepared.text.len());
         let columns = prepared.column_count();

@@ -11,13 +11,13 @@ const WITHOUT_PASSWORD: [&str; 12] = [
     "GRANT", "REVOKE", "LIST",
 ];
 
-/// Hides everything behind the first `PASSWORD` of a statement that may define a role. Cassandra
+/// Hides everything after the first `PASSWORD` of a statement that may define a role. Cassandra
 /// does so for statements that do not parse. The text may be malformed, so the end of the password
 /// is unknown. Other statements stay unchanged.
 ///
-/// A malformed text may define a role anywhere. So a statement stays unchanged only if it has no
-/// word `ROLE` or `USER`, or if it begins with a word of `WITHOUT_PASSWORD` and has no `WITH`,
-/// `CREATE` or `ALTER`.
+/// A malformed text may define a role at any place. So a statement with `PASSWORD` stays unchanged
+/// only if it has no word `ROLE` or `USER`, or if it begins with a word of `WITHOUT_PASSWORD` and
+/// has no `WITH`, `CREATE` or `ALTER`.
 pub fn obfuscate(text: &str) -> Cow<'_, str> {
     const WORD: &[u8] = b"password";
     let found =

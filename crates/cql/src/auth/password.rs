@@ -2,8 +2,8 @@
 //!
 //! The node makes bcrypt hashes (`$2a$`) as Cassandra does, and also reads the SHA-512 hashes
 //! (`$6$`) of ScyllaDB. A hash takes about 50 ms of processor time. Each shard computes one at a
-//! time, on a helper thread, and at most [`MAX_WAITING`] requests wait for the thread. So many
-//! log-ins at once neither block a shard nor use unbounded memory.
+//! time, on a helper thread, for at most [`MAX_WAITING`] requests at once. Therefore log-ins
+//! neither block a shard nor use unbounded memory, however many arrive.
 
 use std::cell::Cell;
 
@@ -30,7 +30,7 @@ const MAX_SHA_ROUNDS: u32 = 1_000_000;
 /// Arbitrary.
 const MAX_SHA_PASSWORD_BYTES: usize = 256;
 
-/// Maximum number of requests that wait for a shard's thread. Arbitrary: the last request waits
+/// Maximum number of requests that use or await a shard's thread. Arbitrary: the last request waits
 /// three seconds.
 const MAX_WAITING: usize = 64;
 
@@ -146,7 +146,7 @@ async fn in_background<T: Send + 'static>(
     })
 }
 
-/// A request that counts in [`WAITING`] until it is dropped.
+/// A request that uses or awaits the thread. It counts in [`WAITING`] until it is dropped.
 struct Waiting;
 
 impl Waiting {

@@ -123,7 +123,7 @@ impl Resource {
         }
     }
 
-    /// Returns the keyspace of a data resource. Returns `None` for functions and all others.
+    /// Returns the keyspace of a data resource; `None` for all keyspaces and for other resources.
     pub fn keyspace(&self) -> Option<&str> {
         match self {
             Self::Keyspace(keyspace) | Self::AllTables(keyspace) | Self::Table(keyspace, _) => {

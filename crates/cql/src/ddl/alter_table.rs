@@ -316,7 +316,7 @@ fn rename(
         let invalid = |message: String| Error::invalid_at(context.text, from.position, message);
         check_name_length(context.text, to)?;
         match table.visible_column(from.as_str()) {
-            // As in Cassandra, IF EXISTS does not help with a hidden column.
+            // As in Cassandra, a hidden column is an error even with IF EXISTS.
             None if if_exists && table.column(from.as_str()).is_none() => continue,
             None => {
                 return Err(invalid(format!(

@@ -312,7 +312,7 @@ pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {
     }
     let mut keyspace = keyspace.as_ref().clone();
     keyspace.tables.remove(name);
-    // The table's files stay in its directory.
+    // The directory of a table that the node cannot read stays, with its files.
     keyspace.unreadable.tables.remove(name);
     let change = changed(ChangeKind::Dropped, ChangeTarget::Table, keyspace_name, name);
     Ok(Some((context.with_keyspace(keyspace_name, Some(keyspace)), change)))

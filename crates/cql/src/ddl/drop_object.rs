@@ -1,9 +1,8 @@
 //! DROP of indexes, materialized views, functions, aggregates and triggers.
 //!
-//! The node has no functions, aggregates and triggers of users, so a statement that names one names
-//! a missing object. With IF EXISTS, the statement changes nothing. Without it, the statement
-//! fails. The messages are Cassandra's; the checks run in Cassandra's order, so that a statement
-//! with several faults gets the same message.
+//! The node has no user-defined functions, aggregates or triggers. So a DROP of one fails, or
+//! changes nothing with IF EXISTS, as for any missing object. The messages are Cassandra's; the
+//! checks run in Cassandra's order, so that a statement with several faults gets the same message.
 
 use espalier_mutation::schema::KeyspaceMetadata;
 
@@ -76,8 +75,8 @@ fn refuse_or_ignore(
     Err(Error::invalid_at(context.text, name.position(), missing))
 }
 
-/// Returns the keyspace of the name, which need not exist. Refuses the system keyspaces except the
-/// replicated ones. In a replicated one, the statement first looks up the object, as in Cassandra.
+/// Returns the keyspace of the name. The keyspace need not exist. Refuses the system keyspaces
+/// except the replicated ones: there, the statement first looks up the object, as in Cassandra.
 pub(super) fn changeable<'n>(
     context: &'n Context<'_>,
     name: &'n QualifiedName<'_>,

@@ -1,4 +1,4 @@
-//! The class of an index, which the statement names behind USING.
+//! The class of an index, which the statement names after USING.
 
 use std::collections::BTreeMap;
 
@@ -31,8 +31,8 @@ pub(super) enum IndexClass {
 impl IndexClass {
     pub(super) fn of(statement: &CreateIndex<'_>) -> Self {
         let Some(name) = statement.using.as_deref() else {
-            // A custom index without USING gets the default class, which is not a class for custom
-            // indexes.
+            // A custom index without USING gets the name of the default class, which
+            // `check_options` refuses for custom indexes.
             return if statement.is_custom { Self::Unknown(LEGACY.into()) } else { Self::Legacy };
         };
         if name.eq_ignore_ascii_case(STORAGE_ATTACHED_NAMES[0])

@@ -1,5 +1,5 @@
-//! CREATE, ALTER and DROP KEYSPACE. There is only one node, so the replication of a keyspace is
-//! stored and shown, but has no effect.
+//! CREATE, ALTER and DROP KEYSPACE. A node alone stores and shows the replication of a keyspace,
+//! but does not use it. A member of a ring derives the replicas of a partition from it.
 
 use std::collections::BTreeMap;
 

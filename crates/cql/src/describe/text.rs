@@ -210,8 +210,8 @@ fn clustering_order(table: &TableMetadata) -> String {
     format!("CLUSTERING ORDER BY ({})", order.join(", "))
 }
 
-/// Appends statements that drop the dropped columns, and statements that add the columns that exist
-/// again.
+/// Appends a statement that drops each dropped column, and one that adds the column if the table
+/// has a column of this name again.
 fn drop_columns(table: &TableMetadata, text: &mut String) {
     for column in table.dropped_columns.values() {
         let name = quote_identifier(&column.name);

@@ -20,7 +20,7 @@ pub enum Text<'e> {
     Whole(&'e Expression<'e>),
     /// A term, whose functions have their names as written.
     Term(&'e Expression<'e>),
-    /// The first operand of a chain of operators, and the operators behind it.
+    /// The first operand of a chain of operators, and the operators after it.
     Prefix(&'e Expression<'e>, &'e [(ArithmeticOperator, Expression<'e>)]),
 }
 

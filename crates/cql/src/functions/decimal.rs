@@ -3,9 +3,9 @@
 //! Values, scales and rounding are those of Cassandra's `DecimalType`. The scale of a result is
 //! visible, because 1.50 and 1.5 are equal numbers with different bytes.
 //!
-//! A scale has 32 bits, so the digits of a value of few bytes may number two billion. To bound
-//! memory, a function appends at most [`MAX_DIGITS`] zeros to an operand. A result that needs more
-//! is an error.
+//! A scale has 32 bits, so a value of a few bytes may have two billion digits. To bound memory, a
+//! function appends at most [`MAX_DIGITS`] zeros to an operand. A result that needs more is an
+//! error.
 
 use std::cmp::Ordering;
 
@@ -14,12 +14,12 @@ use num_bigint::Sign;
 
 /// The maximum number of digits of a sum or product.
 const MAX_PRECISION: i64 = 10_000;
-/// A division computes at least this number of significant digits, and of digits behind the point.
+/// A division computes at least this number of significant digits, and of digits after the point.
 const QUOTIENT_DIGITS: i64 = 32;
-/// The maximum number of a quotient's digits behind the point.
+/// The maximum number of digits of a quotient after the point.
 const MAX_QUOTIENT_SCALE: i64 = 1000;
 /// The maximum exponent of a power of ten that extends a number with zeros, for instance to give
-/// two operands one scale. The limit is arbitrary: about the digits of the largest operand
+/// two operands one scale. The limit is arbitrary: the largest operand has about as many digits
 /// (39,456).
 const MAX_DIGITS: i64 = 40_000;
 
@@ -28,7 +28,7 @@ const MAX_DIGITS: i64 = 40_000;
 pub struct Decimal {
     /// The digits and the sign, without the point.
     pub unscaled: BigInt,
-    /// The number of digits behind the point. If it is negative, that many zeros follow the digits.
+    /// The number of digits after the point. If it is negative, that many zeros follow the digits.
     pub scale: i32,
 }
 
@@ -151,7 +151,7 @@ impl Decimal {
     ///
     /// # Errors
     /// [`ArithmeticError::Scale`] if the scale of the sum does not fit in 32 bits;
-    /// [`ArithmeticError::Digits`] if the sum needs more than [`MAX_DIGITS`] zeros behind one
+    /// [`ArithmeticError::Digits`] if the sum needs more than [`MAX_DIGITS`] zeros after one
     /// operand, or if rounding would drop more than that many digits.
     pub fn add(&self, other: &Self) -> Result<Self> {
         let preferred = self.wide_scale().max(other.wide_scale());
@@ -213,11 +213,11 @@ impl Decimal {
 
     /// Returns the quotient, rounded half up and then stripped of trailing zeros. The division has
     /// [`QUOTIENT_DIGITS`] significant digits or more, and at least the scale of each operand, but
-    /// at most [`MAX_QUOTIENT_SCALE`] digits behind the point.
+    /// at most [`MAX_QUOTIENT_SCALE`] digits after the point.
     ///
     /// # Errors
     /// [`ArithmeticError::BigDivisionByZero`]; [`ArithmeticError::Digits`] if the quotient needs
-    /// more than [`MAX_DIGITS`] zeros behind one operand.
+    /// more than [`MAX_DIGITS`] zeros after one operand.
     pub fn divide(&self, other: &Self) -> Result<Self> {
         if other.is_zero() {
             return Err(ArithmeticError::BigDivisionByZero);
@@ -231,10 +231,10 @@ impl Decimal {
         self.divide_to_scale(other, scale, Rounding::HalfUp)?.without_trailing_zeros()
     }
 
-    /// Returns the quotient with `scale` digits behind the point. The divisor must not be 0.
+    /// Returns the quotient with `scale` digits after the point. The divisor must not be 0.
     ///
     /// # Errors
-    /// [`ArithmeticError::Digits`] if the quotient needs more than [`MAX_DIGITS`] zeros behind one
+    /// [`ArithmeticError::Digits`] if the quotient needs more than [`MAX_DIGITS`] zeros after one
     /// operand; [`ArithmeticError::Scale`] if `scale` does not fit in 32 bits.
     pub fn divide_to_scale(&self, other: &Self, scale: i64, rounding: Rounding) -> Result<Self> {
         let shift = scale - self.wide_scale() + other.wide_scale();
@@ -298,8 +298,8 @@ impl Decimal {
     /// Returns the number rounded to a whole number.
     ///
     /// # Errors
-    /// [`ArithmeticError::Digits`] if the result needs more than [`MAX_DIGITS`] zeros behind the
-    /// unscaled number, or if the number loses more than that many digits behind the point.
+    /// [`ArithmeticError::Digits`] if the result needs more than [`MAX_DIGITS`] zeros after the
+    /// unscaled number, or if the number loses more than that many digits after the point.
     pub fn to_integer(&self, rounding: Rounding) -> Result<BigInt> {
         if self.scale <= 0 {
             return self.with_greater_scale(0);
@@ -327,7 +327,7 @@ impl Decimal {
     /// Returns the low 64 bits of the whole part, as `BigDecimal.longValue`.
     ///
     /// # Errors
-    /// [`ArithmeticError::Digits`] if the number loses more than [`MAX_DIGITS`] digits behind the
+    /// [`ArithmeticError::Digits`] if the number loses more than [`MAX_DIGITS`] digits after the
     /// point.
     pub fn low_bits(&self) -> Result<i64> {
         if self.scale <= -64 {
@@ -361,7 +361,7 @@ fn digits(value: &BigInt) -> i64 {
     if let Ok(small) = u64::try_from(magnitude) {
         return i64::from(small.checked_ilog10().unwrap_or(0)) + 1;
     }
-    // The estimate from log10(2) is a lower bound, at most one too small.
+    // `at_least` is the integer part of the decimal logarithm, or one less.
     let at_least = ((magnitude.bits() - 1) as f64 * std::f64::consts::LOG10_2) as u32;
     let mut power = num_bigint::BigUint::from(10u8).pow(at_least);
     let mut count = i64::from(at_least);

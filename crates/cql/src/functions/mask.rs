@@ -1,7 +1,7 @@
 //! `mask_*`: functions that hide a value or parts of it.
 //!
-//! Positions in strings count UTF-16 units, as Java does. A character outside the basic plane has
-//! two units. If only one of the two is masked, the other becomes `?`.
+//! Positions in strings count UTF-16 units, as Java does. A character outside the Basic
+//! Multilingual Plane has two units. If only one of the two is masked, the other becomes `?`.
 
 use bytes::Bytes;
 use espalier_mutation::schema::{ColumnMask, Schema};

@@ -46,7 +46,7 @@ pub fn from_millis(column_type: &CqlType, millis: i64) -> Bytes {
     }
 }
 
-/// Adds months to a time in milliseconds; keeps the day of the month where it exists.
+/// Adds months to a time in milliseconds. A day that the month lacks becomes its last day.
 pub fn add_months(millis: i64, months: i64) -> Option<i64> {
     if months == 0 {
         return Some(millis);

@@ -19,7 +19,7 @@ const GUARD: i64 = 20;
 const FEW_DIGITS: i64 = 37;
 /// A step of the logarithm begins with a third of the digits of its result, and this number more.
 const STEP_GUARD: i64 = 5;
-/// Maximum number of digits of x in e^x in front of the point. With more digits, the scale of the
+/// Maximum number of digits of x before the point, in e^x. With more digits, the scale of the
 /// result does not fit in 32 bits.
 const MAX_EXPONENT_DIGITS: i64 = 10;
 

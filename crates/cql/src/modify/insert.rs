@@ -44,8 +44,8 @@ pub fn plan_insert(
             given_values(preparation, table, statement, columns, values)?
         }
         InsertSource::Json { document, default_unset } => {
-            // A condition sees all static columns if the statement writes one. Cassandra counts
-            // unset columns of the document, too.
+            // The condition reads all static columns if the statement writes one. As in Cassandra,
+            // a column that the document leaves unset counts as written.
             let keeps_unset = statement.if_not_exists && table.has_static_columns();
             let default_unset = *default_unset;
             given_by_document(preparation, table, document, default_unset, keeps_unset)?
@@ -120,8 +120,8 @@ fn given_values<'t>(
     Ok(given)
 }
 
-/// Returns the values of the clustering columns. A compact table with several clustering columns
-/// needs only the values of the first ones.
+/// Returns the values of the clustering columns. In a compact table with several clustering
+/// columns, the statement may omit the last ones.
 fn clustering_given(
     table: &TableMetadata,
     mut terms: Vec<Option<Term>>,

@@ -1,8 +1,8 @@
 //! `INSERT INTO t JSON '{...}'`: the statement writes each column of the table. A column that the
 //! document omits becomes null. With `DEFAULT UNSET`, such a column keeps its value.
 //!
-//! A literal document is parsed when the statement is planned, except with `keeps_unset`. Other
-//! documents are parsed at each execution.
+//! The planner parses a literal document, unless the plan must keep an operation for each column
+//! that the document leaves unset (`keeps_unset`). Other documents are parsed at each execution.
 
 use std::sync::Arc;
 
@@ -16,9 +16,9 @@ use crate::{
     term::{Bound, Preparation, Term, prepare_term},
 };
 
-/// Returns the columns that a literal document sets, with their values. Returns all columns, each
-/// with a term that reads the document at execution, if the document is no literal or with
-/// `keeps_unset`.
+/// Returns the columns that a literal document sets, with their values. If the document is no
+/// literal or `keeps_unset` is true, returns all columns, each with a term that reads the document
+/// at execution.
 pub(super) fn given_by_document<'t>(
     preparation: &mut Preparation<'_>,
     table: &'t TableMetadata,

@@ -2,7 +2,7 @@
 //!
 //! Each shard counts ticks of 100 ns that never repeat, so two appends in one statement keep their
 //! order. A prepend uses a time mirrored at the start of 2010, so that later prepends sort before
-//! earlier ones (Cassandra's files do the same).
+//! earlier ones, as in Cassandra's files.
 
 use std::cell::Cell;
 

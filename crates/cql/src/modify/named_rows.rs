@@ -17,8 +17,8 @@ impl PlannedModification {
         self.restrictions.names_whole_rows(&self.table) || self.may_shorten_clusterings()
     }
 
-    /// Returns whether the values of the last clustering columns may be left out. DELETE then
-    /// deletes all rows with the given values.
+    /// Returns whether the statement may leave out the values of the last clustering columns. False
+    /// for a DELETE, which would then name a range: all rows with the given values.
     fn may_shorten_clusterings(&self) -> bool {
         self.table.layout == TableLayout::DenseComposite
             && self.kind != ModificationKind::Delete

@@ -321,7 +321,7 @@ fn counter_delta(value: &Bytes, negated: bool) -> Result<i64> {
     })
 }
 
-/// Sets a number or string to the sum of the stored value and `value`. Null stays null.
+/// Sets a column to `add` (`+` or `-`) of the stored value and `value`. Null stays null.
 fn increase(
     context: &WriteContext<'_>,
     column: &ColumnDefinition,

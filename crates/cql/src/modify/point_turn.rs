@@ -1,6 +1,6 @@
 //! The fast path of conditional writes: one row by its full primary key, with conditions on its
-//! plain columns, in memory. The turn begins and ends in one poll, so it excludes all other turns
-//! without a registration.
+//! plain columns, in memory. The turn begins and ends in one poll, so no other turn can begin
+//! meanwhile, and the store need not register this one.
 //!
 //! A condition that does not hold, and everything that this path does not support, goes to the
 //! general path (`turn`), which answers with the row.

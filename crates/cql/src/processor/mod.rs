@@ -209,8 +209,8 @@ impl QueryProcessor {
     /// # Errors
     /// The client may not execute the statement, a guardrail refuses it, the consistency level, a
     /// bound value or the paging state is invalid, a function has no result, the result is too
-    /// large, the turn or the end of the statement does not come in time, a statement about the
-    /// schema or roles does not fit them, or the storage fails.
+    /// large, the turn does not come in time, the time of USING TIMEOUT passes, a statement about
+    /// the schema or roles does not fit them, or the storage fails.
     pub async fn execute(
         &self,
         prepared: &Arc<Prepared>,
@@ -289,7 +289,7 @@ impl QueryProcessor {
         self.run_plan(prepared, login, keyspace, options, &evaluation, clocks).await
     }
 
-    /// Executes a statement that [`turn_statements`] does not select.
+    /// Executes a statement for which [`turn_statements`] returns `None`.
     async fn run_plan(
         &self,
         prepared: &Arc<Prepared>,

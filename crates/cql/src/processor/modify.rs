@@ -113,7 +113,7 @@ impl QueryProcessor {
         if updates.is_empty() {
             return Ok(());
         }
-        // The values of a large collection may have held the core for long, as the write will.
+        // A large collection has held the core in its evaluation, and will hold it in the write.
         maybe_yield().await;
         Ok(self.inner.database.apply(Mutation { updates }).await?)
     }

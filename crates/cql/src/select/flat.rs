@@ -50,9 +50,8 @@ impl PlannedFlat {
                 regular.push(column.id);
             }
         }
-        // A page that ends behind a row needs the clustering of the row for its paging state. A
-        // read that aggregates all rows, or whole partitions, ends its pages behind partitions
-        // only.
+        // A page that ends after a row needs the clustering of the row for its paging state. A read
+        // that aggregates all rows, or whole partitions, ends its pages after partitions only.
         let groups_partitions =
             select.group_by.is_none_or(|columns| columns <= table.partition_key_columns().len());
         let reads_clustering = read.iter().any(|column| column.kind == ColumnKind::Clustering);

@@ -21,7 +21,7 @@ const HAS_CLUSTERING: u8 = 1;
 /// The position after which the next page begins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PagingState {
-    /// The row or partition behind which the next page begins.
+    /// The row or partition after which the next page begins.
     pub position: ReadPosition,
     /// Rows that LIMIT still allows.
     pub rows_left: u32,

@@ -274,8 +274,8 @@ impl Run<'_> {
         }
     }
 
-    /// Drops a role with its identities, its limits of access, and all grants to it, on it, and of
-    /// it to other roles.
+    /// Drops a role. Also deletes its identities, its limits of access, the permissions granted to
+    /// it or on it, and its memberships in both directions.
     pub(super) async fn drop_role(&self, name: &str, if_exists: bool) -> Result<QueryResult> {
         self.check_on_role(Permission::Drop, &Resource::Role(name.to_owned()))?;
         let rows = role::with_inherited(self.database, name).await?;

@@ -7,7 +7,7 @@ use super::{Position, Property, QualifiedName, TypeName};
 pub struct DropObject<'a> {
     /// The kind of the dropped object.
     pub kind: ObjectKind<'a>,
-    /// The name of the object. The name of a trigger has no keyspace; its table's may have one.
+    /// The name of the object. A trigger's name has no keyspace, but its table's name may have one.
     pub name: QualifiedName<'a>,
     /// `IF EXISTS`.
     pub if_exists: bool,
@@ -29,7 +29,7 @@ pub enum ObjectKind<'a> {
     Aggregate {
         arguments: Option<Vec<TypeName<'a>>>,
     },
-    /// `table` is the name behind `ON`.
+    /// `table` is the name after `ON`.
     Trigger {
         table: QualifiedName<'a>,
     },
@@ -42,7 +42,7 @@ pub struct AlterView<'a> {
     pub name: QualifiedName<'a>,
     /// `IF EXISTS`.
     pub if_exists: bool,
-    /// The properties behind `WITH`.
+    /// The properties after `WITH`.
     pub properties: Vec<Property<'a>>,
     /// The place where the statement begins.
     pub position: Position,

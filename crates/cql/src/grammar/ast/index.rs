@@ -19,9 +19,9 @@ pub struct CreateIndex<'a> {
     pub table: QualifiedName<'a>,
     /// The indexed parts of the table.
     pub targets: Vec<IndexTarget<'a>>,
-    /// The class behind `USING`.
+    /// The class after `USING`.
     pub using: Option<Cow<'a, str>>,
-    /// The properties behind `WITH`.
+    /// The properties after `WITH`.
     pub properties: Vec<Property<'a>>,
     /// The place where the statement begins.
     pub position: Position,

@@ -88,9 +88,9 @@ impl Cursor<'_> {
         }
     }
 
-    /// Consumes `P0001-02-03T04:05:06`, or `P1Y2M3DT4H5M6S` or `P7W` without a word character
-    /// behind it (upper case only, as in Cassandra), if one of them follows. The cursor is at the
-    /// `P`.
+    /// Consumes `P0001-02-03T04:05:06`, `P1Y2M3DT4H5M6S` or `P7W` (upper case only, as in
+    /// Cassandra), if one of them follows. No word character may follow the latter two. The cursor
+    /// is at the `P`.
     pub(super) fn iso_duration(&mut self) -> bool {
         let start = self.at;
         if self.takes_pattern(b"Pdddd-dd-ddTdd:dd:dd") {

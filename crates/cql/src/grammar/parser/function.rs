@@ -65,7 +65,7 @@ impl<'a> Parser<'a> {
         Ok(types)
     }
 
-    /// Parses the rest of a `DROP FUNCTION` or `DROP AGGREGATE` behind `keyword`, its second word.
+    /// Parses the text after `DROP FUNCTION` or `DROP AGGREGATE`. `keyword` is the second word.
     pub(super) fn drop_function(
         &mut self,
         keyword: Keyword,

@@ -31,7 +31,7 @@ impl<'a> Parser<'a> {
         self.begins_permission() && !self.is_keyword_ahead(1, preposition)
     }
 
-    /// Parses `permissions ON resource` and the role behind `preposition`.
+    /// Parses `permissions ON resource` and the role after `preposition`.
     fn permissions_on(&mut self, preposition: Keyword) -> Result<Grant<'a>> {
         let permissions = self.permissions()?;
         self.keyword(Keyword::ON)?;

@@ -149,8 +149,8 @@ impl<'a> Parser<'a> {
     }
 
     /// Consumes `(type)` and returns the type if the next token may begin a value. Otherwise, the
-    /// parser does not advance. The value itself need not be tried, because such a token cannot
-    /// follow a tuple. The exception is a `[` in a selector (see `hint_or_tuple`).
+    /// parser does not advance. The parser need not try the value itself, because such a token
+    /// cannot follow a tuple. The exception is a `[` in a selector (see `hint_or_tuple`).
     pub(super) fn type_in_parentheses(&mut self) -> Option<crate::grammar::ast::TypeName<'a>> {
         if !self.may_be_type(1) {
             return None;

@@ -1,4 +1,4 @@
-//! Prints whole statements, and the parts of those that consist of a few words.
+//! Prints whole statements: the short ones here, the others by the modules of their families.
 
 use std::fmt::{self, Write};
 

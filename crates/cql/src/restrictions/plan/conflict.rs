@@ -105,7 +105,7 @@ impl<'c> Restriction<'c> {
         }
     }
 
-    /// Returns the kind of its columns if they are in the clustering.
+    /// Returns [`ColumnKind::Clustering`] if the first column is a clustering column.
     pub fn kind_of_columns(&self) -> Option<ColumnKind> {
         Some(self.columns.first()?.kind).filter(|kind| *kind == ColumnKind::Clustering)
     }
@@ -166,7 +166,7 @@ impl<'c> Restriction<'c> {
         }
     }
 
-    /// Adds `found`, which does not conflict, if both restrict a common column. Returns whether
+    /// Merges `found`, which does not conflict, if both restrict a common column. Returns whether
     /// they do.
     pub fn absorbs(&mut self, found: &Self) -> bool {
         if self.is_token != found.is_token || self.common(found).is_empty() {

@@ -1,10 +1,10 @@
 //! The choice of indexes for a WHERE clause, by the rules of Cassandra 5.0.
 //!
-//! A legacy index serves one equality, CONTAINS or CONTAINS KEY. The clause may have no other
-//! condition, except on the primary key where the read needs no index for it. Storage-attached
-//! indexes also serve ranges ([`has_ranges`]), and several of them serve several conditions
-//! together. A SASI index serves the conditions on its column that its options allow. Conditions
-//! that neither the primary key nor the indexes serve need ALLOW FILTERING.
+//! A legacy index serves one equality, CONTAINS or CONTAINS KEY, if the primary key serves all
+//! other conditions. Storage-attached indexes also serve ranges ([`has_ranges`]), and several of
+//! them serve several conditions together. A SASI index serves the conditions on its column that
+//! its options allow. Conditions that neither the primary key nor the indexes serve need ALLOW
+//! FILTERING.
 
 use espalier_mutation::schema::{ColumnKind, IndexMetadata, IndexPart, TableMetadata, TermIndex};
 use espalier_types::CqlType;
@@ -233,7 +233,7 @@ fn terms_on<'t>(table: &'t TableMetadata, column: &str) -> Option<(&'t IndexMeta
 }
 
 /// Plans the terms to look up in each index that serves a planned restriction. An index may serve
-/// more here than by the rules for ALLOW FILTERING.
+/// conditions here for which [`serves`] is false, such as ranges and IN.
 pub(super) fn plan_terms(
     table: &TableMetadata,
     clustering: &[ClusteringRestriction],
@@ -264,7 +264,7 @@ pub(super) fn plan_terms(
         if !analysis.is_plain() && is_range {
             return;
         }
-        // Suffixes of terms have entries behind the values, so an open range would find them, too.
+        // Suffixes have entries after those of the values, so an open range would find them, too.
         if is_range && index.term_index(table).is_some_and(|terms| terms.has_suffixes()) {
             return;
         }

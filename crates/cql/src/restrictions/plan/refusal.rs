@@ -298,7 +298,7 @@ impl<'c> Check<'c, '_> {
         self.without_gap(&restricted)
     }
 
-    /// Refuses a restricted clustering column behind one that is not restricted.
+    /// Refuses a restricted clustering column after one that is not restricted.
     fn without_gap(&self, restricted: &[&Restriction<'_>]) -> Result<()> {
         let columns = restricted.iter().flat_map(|other| &other.columns);
         for (expected, column) in self.table.clustering_columns().iter().zip(columns) {
@@ -312,7 +312,7 @@ impl<'c> Check<'c, '_> {
         Ok(())
     }
 
-    /// Refuses a multi-column range behind a column that is not restricted.
+    /// Refuses a multi-column range after a column that is not restricted.
     fn filtered_tuples(&self, restricted: &[&Restriction<'_>]) -> Result<()> {
         let mut position = 0;
         for other in restricted {

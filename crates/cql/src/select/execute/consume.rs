@@ -24,14 +24,14 @@ struct Found<'p> {
     static_row: Option<&'p Row>,
     /// True if the partition is the last one of the chunk.
     is_last: bool,
-    /// True if rows may follow behind the partition.
+    /// True if rows may follow the partition.
     more: bool,
     /// True if an earlier chunk or page has a result row of the partition.
     is_continued: bool,
 }
 
 impl Execution<'_> {
-    /// Consumes the rows of a chunk. `more` is true if rows may follow behind the chunk.
+    /// Consumes the rows of a chunk. `more` is true if rows may follow the chunk.
     pub(super) async fn consume(
         &mut self,
         partitions: Vec<PartitionRows>,
@@ -204,7 +204,7 @@ impl Execution<'_> {
                 let is_grouped = self.select.group_by.is_some();
                 self.last_grouped = is_grouped.then(|| position(self.partition_rows));
             } else if self.last_key.as_ref() != Some(found.key) {
-                // If the page is full, it ends behind this partition.
+                // A full page ends after this partition.
                 let at = position(self.partition_rows);
                 self.last_grouped = Some(ReadPosition { clustering: None, ..at });
             }
@@ -225,7 +225,7 @@ impl Execution<'_> {
         Ok(Flow::More)
     }
 
-    /// Returns whether groups are whole partitions, so that a page ends behind a partition.
+    /// Returns whether groups are whole partitions, so that a page ends after a partition.
     fn groups_partitions(&self) -> bool {
         let columns = self.select.table.partition_key_columns().len();
         self.select.group_by.is_some_and(|group_by| group_by <= columns)

@@ -54,7 +54,7 @@ struct Execution<'s> {
     per_partition_limit: usize,
     /// The partition of the last row that was encoded or added to a group.
     last_key: Option<DecoratedKey>,
-    /// With GROUP BY, the position behind which the next page begins if the page is full when the
+    /// With GROUP BY, the position after which the next page begins if the page is full when the
     /// next group begins: the last row that was added to a group, or the last partition if groups
     /// are whole partitions.
     last_grouped: Option<ReadPosition>,
@@ -64,7 +64,7 @@ struct Execution<'s> {
     resumed: Option<ReadPosition>,
     /// Chunks that were read.
     chunks: u32,
-    /// The position behind which the next page begins; `None` if there is no next page.
+    /// The position after which the next page begins; `None` if there is no next page.
     next: Option<ReadPosition>,
     /// The tombstones that the page met.
     tombstones: TombstoneCount,
@@ -232,7 +232,7 @@ impl Execution<'_> {
                     (Flow::SkipPartition(key), Some(next)) if key == next.key => {
                         Some(ReadPosition { key, clustering: None, rows_of_partition: 0 })
                     }
-                    // The chunk may have ended among dead rows of a partition behind the skipped
+                    // The chunk may have ended among dead rows of a partition after the skipped
                     // one.
                     (_, Some(next)) => Some(next),
                 };

@@ -3,16 +3,18 @@
 //! The similarity of a row is computed from the vector that the row has now. So the order is exact
 //! for the rows that are read, and stale entries of the index do no harm.
 //!
-//! 1. If the statement names partitions, all their rows are read. If other indexes find few rows,
-//!    all these rows are read.
+//! 1. If the statement names partitions, it reads all their rows. If it names none, and other
+//!    indexes find at most `few_rows`, it reads all these rows.
 //! 2. Otherwise the index on the vectors names the rows that are most similar, more of them than
 //!    LIMIT. The storage returns a bound, which is the greatest similarity of any other row, and
 //!    the error of this bound.
-//! 3. If there are fewer rows above that bound than LIMIT, because filters or deletions left out
-//!    some rows, the search is repeated for [`GROWTH`] times as many rows.
-//! 4. If rows are so near to the bound that another row may be more similar, the search is repeated
-//!    in the same way, but at most [`MAX_REPEATS`] times for this reason.
-//! 5. If step 2 or 3 would ask for more than `max_candidates` rows, all rows are read.
+//! 3. If fewer rows than LIMIT are above that bound, because filters or deletions left out some
+//!    rows, the statement repeats the search for [`GROWTH`] times as many rows.
+//! 4. If rows are so near to the bound that another row may be more similar, the statement repeats
+//!    the search in the same way, at most [`MAX_REPEATS`] times for this reason.
+//! 5. A search asks for at most `max_candidates` rows. If step 2 or 3 would need a larger one, the
+//!    statement reads all rows that the other conditions select. If step 4 would need a larger one,
+//!    the statement returns the rows that it has.
 
 use std::sync::Arc;
 
@@ -44,9 +46,10 @@ use crate::{
 const SPARE_ROWS: usize = 16;
 /// The factor by which the next search asks for more rows.
 const GROWTH: usize = 4;
-/// Maximum number of searches that are repeated because codes are not exact (arbitrary): the last
-/// search asks for at least 16 times as many rows as the first. If they do not suffice, so many
-/// rows are almost equally similar that the statement returns any of them.
+/// Maximum number of searches that are repeated because codes are not exact (arbitrary). Unless
+/// `max_candidates` allows no larger search, the last one asks for at least 16 times as many rows
+/// as the first. If they do not suffice, so many rows are almost equally similar that the statement
+/// returns any of them.
 const MAX_REPEATS: usize = 2;
 
 /// The order of the rows. `vector` is the vector that rows are compared with: its serialised form,

@@ -3,7 +3,8 @@
 //!
 //! The storage counts the dead fragments that it drops, which is close to Cassandra's count. As in
 //! Cassandra, the count is that of one page, or of one internal page if the statement aggregates or
-//! filters. So it begins again behind a chunk that ended at a limit other than the tombstone limit.
+//! filters. So the count restarts after a chunk that ended at a limit other than the tombstone
+//! limit.
 
 use std::collections::BTreeSet;
 
