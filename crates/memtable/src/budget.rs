@@ -20,7 +20,8 @@ const SPARE_PART: usize = 8;
 /// flushes keep up.
 const MARGIN_PART: usize = 8;
 
-/// The maximum size of a trie, structure and contents together.
+/// The maximum size of a trie: its structure and the slots of its contents. Long rows are outside
+/// of it.
 pub const MAX_TRIE_BYTES: usize = 4 << 30;
 
 /// The memory budget of a shard's memtables. Clones share the count.

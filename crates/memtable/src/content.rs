@@ -14,9 +14,9 @@ pub(crate) enum Content {
     /// In the deletion branch: the range deletion in force behind this bound.
     Boundary(Boundary),
     /// A row or static row: the clustering values that the path does not preserve, then the packed
-    /// row.
+    /// row. In the branch of tombstone runs: the last position of a run.
     Inline { length: u8, bytes: [u8; INLINE_BYTES] },
-    /// A row or static row that is longer than [`INLINE_BYTES`].
+    /// The bytes of [`Self::Inline`], if they are longer than [`INLINE_BYTES`].
     Heap(Box<[u8]>),
 }
 

@@ -23,7 +23,7 @@ const GIVEN_BACK_AT_ONCE: usize = 1 << 20;
 /// The amount of memory to be freed.
 #[derive(Clone, Copy)]
 pub(super) struct Extent {
-    /// The number of rows, deletions and boundaries of range deletions.
+    /// The number of rows, partitions, boundaries of range deletions and tombstone runs.
     pub(super) contents: usize,
     /// Bytes of contents besides the structure, which the allocator gets back as soon as they are
     /// freed.

@@ -8,9 +8,9 @@ use super::{
 };
 
 impl Memtable {
-    /// Adds some entries of an update that [`Self::apply_rows`] will write, from `position` on, and
-    /// moves the position behind them: those of about `most` elements. Returns whether there are no
-    /// others. A reader passes entries whose rows do not exist.
+    /// Adds the entries of about `most` elements of an update that [`Self::apply_rows`] will write,
+    /// from `position` on, and moves the position behind them. Returns whether there are no others.
+    /// A reader passes entries whose rows do not exist.
     ///
     /// # Errors
     ///

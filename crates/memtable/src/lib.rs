@@ -18,9 +18,10 @@
 //! snapshot of the partition: while a snapshot exists, writes go to copies of the nodes on their
 //! paths, and become visible by one atomic store (`memory::Transaction`).
 //!
-//! **Memory bound.** [`Memtable::memory_bytes`] is exactly the memory of structure, contents and
-//! index entries; the shard's budget (`MemtableBudget`) is checked before each write. Contents that
-//! were overwritten while a reader had a snapshot count until they are freed.
+//! **Memory bound.** [`Memtable::memory_bytes`] counts the memory of structure, contents and index
+//! entries, without the allocator's rounding; nodes of a skip list count with their mean size. A
+//! write checks the shard's budget (`MemtableBudget`) before it begins. Contents that were
+//! overwritten while a reader had a snapshot count until they are freed.
 
 mod budget;
 mod buffers;
@@ -161,9 +162,9 @@ impl Memtable {
         self.store.borrow().used_bytes() + self.heap_bytes.get() + of_indexes
     }
 
-    /// Returns whether a trie has reached 5/8 of its own limit (4 GiB of structure and contents),
-    /// whatever the budget. So a memtable may hold more than 2 GiB, and writes have room while the
-    /// previous flush ends.
+    /// Returns whether a trie has reached 5/8 of its own limit ([`MAX_TRIE_BYTES`], or less in
+    /// tests), whatever the budget. So a memtable may hold more than 2 GiB, and writes have room
+    /// while the previous flush ends.
     #[inline]
     pub fn wants_flush(&self) -> bool {
         self.fullest_bytes() > self.budget.trie_bytes() / 8 * 5
