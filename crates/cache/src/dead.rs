@@ -17,7 +17,7 @@ use espalier_runtime::time;
 
 use crate::{CacheAccess, CacheError, CacheView, Inner};
 
-/// Rows that one fill removes without yielding: some ten microseconds.
+/// Maximum rows that one fill removes without yielding: some ten microseconds.
 const REMOVED_AT_ONCE: usize = 64;
 
 /// Collects the purgeable rows that a reader meets in one partition.

@@ -25,8 +25,8 @@ enum Outcome {
 }
 
 impl<V: CacheView> CachedPartition<V> {
-    /// Opens in the files a partition of which the cache has no header, or whose ticket is invalid.
-    /// Returns `None` if no file has the partition.
+    /// Opens the partition in the files, because the cache has no header of it or the read's ticket
+    /// is invalid. Returns `None` if no file has the partition.
     pub(super) async fn open_whole(&mut self) -> Result<Option<PartitionHeader>, V::Error> {
         let slices = ClusteringSlices::clone(&self.slices);
         let disk = Disk::open(&self.view, &self.header.key, slices).await?;

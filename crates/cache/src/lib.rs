@@ -86,7 +86,7 @@ pub struct RowCacheMetrics {
     pub reads_without_misses: u64,
     /// Reads of a partition that had to read files.
     pub reads_with_misses: u64,
-    /// Rows served from memory, and look-ups that memory answers without a row.
+    /// Rows served from memory, and look-ups that a partition's entry answers without a row.
     pub row_hits: u64,
     /// Rows served from files, and look-ups of one row that files answer without a row.
     pub row_misses: u64,
@@ -236,7 +236,7 @@ impl RowCache {
     }
 }
 
-/// The memory that a trie's pointers can address, less the memory that an insertion needs.
+/// 7/8 of the 4 GiB that a trie's pointers can address. The rest is room for insertions.
 const MAX_BYTES: usize = 7 << 29;
 
 impl Inner {
