@@ -61,8 +61,8 @@ pub struct CommitLog {
 pub struct CommitLogMetrics {
     pub bytes_appended: u64,
     pub records_appended: u64,
-    /// Sync batches that were written. A sync follows each batch, unless `commitlog_sync` is
-    /// periodic and no sync is due.
+    /// Sync batches that the writer has handled, including failed ones. A sync follows each batch,
+    /// unless `commitlog_sync` is periodic and no sync is due.
     pub sync_batches: u64,
     pub failed_sync_batches: u64,
     pub segments_created: u64,

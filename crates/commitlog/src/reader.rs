@@ -102,10 +102,10 @@ impl SegmentReader {
 
     /// Returns whether a segment with an unreadable header has records.
     ///
-    /// Records fill a segment from its begin. So a segment whose first [`WINDOW_BYTES`] are zeros
-    /// waits for its first use, and its rest is not searched. Otherwise the damage may cover the
-    /// whole first sector, with the header and the first marker. Later markers then show that there
-    /// are records.
+    /// Records fill a segment from its start. So a segment whose first [`WINDOW_BYTES`] are zeros
+    /// waits for its first use, and this does not search the rest. In any other segment, the damage
+    /// may cover the whole first sector, with the header and the first marker. Later markers then
+    /// show that there are records.
     async fn has_records(&mut self) -> Result<bool, FileError> {
         if self.first_marker().await?.is_some() {
             return Ok(true);

@@ -282,7 +282,7 @@ fn abandon(shared: &Shared, segment: &Rc<Segment>, end: u32) {
     }
 }
 
-/// Fails all waiting writes: the batch of `sync_batch` and the batch that gathered behind it.
+/// Fails all waiting writes: the writes of `sync_batch`, and the writes that gathered behind it.
 fn fail(shared: &Shared, progress: &mut Progress, error: FileError, sync_batch: Rc<SyncBatch>) {
     tracing::error!(
         %error,
