@@ -58,7 +58,8 @@ impl<'a> Checkpoint<'a> {
         let mut work = pin!(work);
         loop {
             let mut is_begun = false;
-            // The future ends when it is polled again, so the checkpoint precedes more work.
+            // This future ends when it is polled a second time, so the checkpoint precedes more
+            // work.
             let done = poll_fn(|context| {
                 if std::mem::replace(&mut is_begun, true) {
                     return Poll::Ready(None);
@@ -91,7 +92,8 @@ impl<'a> Checkpoint<'a> {
         self.wait_for_throughput(more).await
     }
 
-    /// Waits until the bytes read so far, `more` than at the last check, are within the limit.
+    /// Waits until the bytes read so far are within the limit. `more` of them are new since the
+    /// last check.
     async fn wait_for_throughput(&mut self, more: u64) -> Result<(), Ended> {
         let more = self.running.as_stored(more);
         let elapsed_s = self.started.elapsed().as_secs_f64();

@@ -6,7 +6,7 @@
 pub enum CompactionKind {
     /// The strategy has picked it.
     Compaction,
-    /// An operator requested it: all files become one run.
+    /// An operator requested it: the requested files become one run.
     Major,
     /// An operator requested it: each file is rewritten in the current version and with the current
     /// options.

@@ -69,7 +69,7 @@ impl Running {
         self.output_bytes.set(inputs.iter().map(|input| input.bytes_rewritten()).sum());
     }
 
-    /// Records that the compaction has written all its outputs.
+    /// Records that the compaction writes nothing more.
     pub fn writes_nothing(&self) {
         self.output_bytes.set(0);
     }

@@ -1,8 +1,9 @@
 //! A scrub rewrites a possibly damaged file partition by partition.
 //!
 //! The index says where partitions begin. The scrub reads each partition to its end first, and
-//! copies it only if it is intact. It leaves out an unreadable partition, or ends there. A scrub
-//! purges nothing. If the index itself is damaged, or the disk fails, the file stays as it is.
+//! copies it only if it is intact. At an unreadable partition, it leaves the partition out or ends,
+//! as its mode says. A scrub purges nothing. If the index itself is damaged, or the disk fails, the
+//! file stays as it is.
 
 use std::{
     cell::{Cell, RefCell},

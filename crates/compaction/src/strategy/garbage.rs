@@ -66,9 +66,9 @@ impl CompactionStrategy {
     /// data are purged. The purgeable share of all files of a pick must exceed
     /// `tombstone_threshold`, as that of a single file must.
     ///
-    /// Cassandra waits until as many files as for any other compaction exist, and so never purges a
-    /// table in which all data was deleted. In leveled compaction a file moves down with the files
-    /// that it overlaps there. Time windows stay apart.
+    /// Cassandra waits until there are as many files as any other compaction needs, so it never
+    /// purges a table in which all data was deleted. In leveled compaction a file moves down with
+    /// the files that it overlaps there. Time windows stay apart.
     fn with_covered(
         &self,
         candidates: &CompactionCandidates<'_>,

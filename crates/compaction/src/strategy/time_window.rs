@@ -1,5 +1,6 @@
 //! TimeWindowCompactionStrategy compacts the files of a window of time into one. The open window is
-//! size-tiered; a closed window is compacted once, and dropped when all its data has expired.
+//! size-tiered. The files of a closed window are compacted into one, and dropped when all their
+//! data has expired.
 
 use std::collections::BTreeMap;
 
