@@ -57,7 +57,7 @@ pub struct CompactionMetrics {
     /// Bytes of Data.db as stored that finished compactions have written.
     pub bytes_out: u64,
     pub running: u64,
-    /// Compactions that the strategies want and that have not started.
+    /// Compactions that the strategies want, and splits of shared SSTables, that have not started.
     pub pending: u64,
     /// SSTables that may hold one partition beyond the number that the strategy aims at; the
     /// maximum over tables.

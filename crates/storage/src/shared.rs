@@ -93,7 +93,7 @@ impl SharedStorage {
         self.schema.store(schema);
     }
 
-    /// Records that a table's id was in use.
+    /// Records that the table with this id was dropped.
     pub(crate) fn record_dropped(&self, table: TableId) {
         self.dropped.lock().unwrap_or_else(PoisonError::into_inner).insert(table);
     }

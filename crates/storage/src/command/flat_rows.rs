@@ -1,8 +1,8 @@
 //! The rows of a scan in flat form: one buffer holds the values of all rows.
 //!
-//! A scan of many rows makes no object of a row. It appends the values that the reader asked for,
-//! each as the native protocol encodes it, so that the reader can copy the values into its answer.
-//! One shard sends the values to another in the same form.
+//! A scan of many rows creates no object for each row. It appends the values that the reader asked
+//! for, each as the native protocol encodes it, so that the reader can copy the values into its
+//! answer. One shard sends the values to another in the same form.
 //!
 //! Memory bound: the limits of the read, and the values of one row.
 
@@ -23,7 +23,7 @@ const FEW: usize = 8;
 
 impl FlatColumns {
     /// Creates the list. `clustering` is the number of clustering columns whose values come first:
-    /// all of the table or none. No regular column is a counter or has several cells.
+    /// all of the table's or none. No regular column is a counter or has several cells.
     pub fn new(clustering: usize, regular: impl Into<Box<[ColumnId]>>) -> Self {
         let regular = regular.into();
         let mut slots: Box<[_]> = regular.iter().copied().zip(0..).collect();

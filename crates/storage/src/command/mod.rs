@@ -50,7 +50,7 @@ pub struct ReadCommand {
     pub flat: Option<Arc<FlatColumns>>,
 }
 
-/// Maximum row limit of a short range read. Arbitrary: it is worth a few pages of each file.
+/// Maximum row limit of a short range read. Arbitrary: so many rows take a few pages of each file.
 const SHORT_ROWS: usize = 64;
 
 impl ReadCommand {
@@ -77,7 +77,7 @@ impl ReadCommand {
         self.limits.rows <= SHORT_ROWS
     }
 
-    /// Returns whether a range read goes around the row cache. A long scan of flat rows does so,
+    /// Returns whether a range read bypasses the row cache. A long scan of flat rows does so,
     /// because it reads a row of a file at a lower cost than a cached row.
     pub(crate) fn scans_files(&self) -> bool {
         self.flat.is_some() && !self.is_short()
@@ -180,7 +180,8 @@ pub struct ReadResult {
     /// The bound of the rows that a search for near vectors has left out. `None` if the search has
     /// left out no row, or if an earlier read has done the search.
     pub nearest_bound: Option<NearestBound>,
-    /// The places of a search for near vectors behind [`Self::next`], for the next read.
+    /// The places behind [`Self::next`] that a search for near vectors has found, for the next
+    /// read.
     pub nearest_places: Option<FoundPlaces>,
 }
 

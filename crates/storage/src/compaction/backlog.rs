@@ -14,7 +14,7 @@ use crate::{ShardStore, table::Table};
 /// Maximum read-ahead of one compaction, in bytes.
 const MAX_READ_AHEAD_BYTES: usize = 64 << 20;
 
-/// Interval in which the backlog is determined for the shares.
+/// Maximum age of the backlog from which [`shares`] computes the shares.
 const BACKLOG_PERIOD: Duration = Duration::from_secs(1);
 
 /// Shares of compactions beside a flush that lacks memory: a slice in five milliseconds.

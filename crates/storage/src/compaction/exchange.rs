@@ -212,8 +212,8 @@ async fn finish(transaction: Transaction, removed: &[Descriptor]) {
     }
 }
 
-/// Records intervals of a table's commit log that no SSTable accounts for any more, because their
-/// mutations were purged. The record is durable when this returns.
+/// Records intervals of the commit log that no SSTable of the table accounts for any more, because
+/// a compaction purged their mutations. The record is durable when this returns.
 async fn record_discarded(
     store: &ShardStore,
     table: &Table,

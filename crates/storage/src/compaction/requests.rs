@@ -23,14 +23,14 @@ enum Taken {
     /// The file is reserved until the guard is dropped. Comes with the level and the split for its
     /// rewrite; a file that several shards share is split with them.
     All(RunningGuard, (u32, Split)),
-    /// Such compactions were asked to stop.
+    /// An operator has stopped compactions of this kind since the request.
     Stopped,
-    /// The file is gone, or another shard leads.
+    /// The table no longer has the file, or another shard splits it.
     Nothing,
 }
 
-/// Compactions of a table on this shard on request. They end if such compactions are asked to stop
-/// after the request.
+/// Compactions of a table on this shard on request. Each ends if an operator stops compactions of
+/// its kind after the request.
 pub(crate) struct RequestedCompactions<'s> {
     pub(crate) store: &'s Rc<ShardStore>,
     pub(crate) table: &'s Rc<Table>,
@@ -48,8 +48,8 @@ impl RequestedCompactions<'_> {
         if self.is_stopped(CompactionKind::Major) {
             return Err(self.stopped());
         }
-        // Pausing ends the running compactions, so that all files are free. None starts before this
-        // one has its files.
+        // Pausing ends the running compactions, so that all files are free. No other compaction
+        // starts before this one has its files.
         drop(self.table.compactions.pause().await);
         if self.is_stopped(CompactionKind::Major) {
             self.store.wakers.compaction.notify_one();
@@ -114,7 +114,8 @@ impl RequestedCompactions<'_> {
         failure.into_result()
     }
 
-    /// Rewrites a single file, if the table still has it and this shard leads.
+    /// Rewrites a single file, or splits it if several shards share it. Does nothing if the table
+    /// no longer has the file or another shard splits it.
     pub(crate) async fn compact_one(
         &self,
         sstable: &Rc<SSTable>,
@@ -204,8 +205,8 @@ impl RequestedCompactions<'_> {
         }
     }
 
-    /// Takes a file, after waiting for the compaction that has it. Ends early if such compactions
-    /// were asked to stop.
+    /// Reserves a file, after waiting for the compaction that has it. Ends early if an operator
+    /// stops compactions of this kind.
     async fn take_one(
         &self,
         sstable: &Rc<SSTable>,
@@ -232,7 +233,7 @@ impl RequestedCompactions<'_> {
                 Some(plan) => (wanted, plan),
                 None => match split_plan(store, table, sstable) {
                     Some(plan) => (CompactionKind::Split, plan),
-                    // Several shards have a part of the file, and another one leads.
+                    // Several shards have a part of the file, and another shard splits it.
                     None => return Ok(Taken::Nothing),
                 },
             };
@@ -290,8 +291,8 @@ impl RequestedCompactions<'_> {
     }
 }
 
-/// Returns whether this shard may take a file: the file is its own, or the shard leads those that
-/// share it.
+/// Returns whether this shard may rewrite or split a file: it owns all tokens of the file, or the
+/// first token of a file that several shards share.
 pub(crate) fn may_take(store: &ShardStore, table: &Table, sstable: &SSTable) -> bool {
     rewrite_plan(store, table, sstable).is_some() || split_plan(store, table, sstable).is_some()
 }

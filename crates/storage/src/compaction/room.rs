@@ -57,7 +57,8 @@ pub(crate) async fn device_of(store: &ShardStore, table: &Table) -> u64 {
 }
 
 /// Checks that the table's disk has room for a compaction that has claimed its inputs, in addition
-/// to the compactions that began before it. If so, marks it with [`Running::set_has_room`].
+/// to the compactions that began before it. If so, marks the compaction with
+/// [`Running::set_has_room`].
 pub(crate) async fn check_room(
     store: &ShardStore,
     table: &Table,

@@ -99,7 +99,7 @@ async fn available_by_table(store: &ShardStore) -> HashMap<TableId, u64> {
 }
 
 async fn begin_wanted(store: &Rc<ShardStore>) {
-    // Determining the free space takes a message to every shard, so check first.
+    // Check first, because determining the free space takes a message to every shard.
     while max_bytes_of_next(store).is_some() {
         let available = available_by_table(store).await;
         // Check again after the wait.

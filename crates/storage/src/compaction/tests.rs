@@ -1,4 +1,4 @@
-//! These tests check the header of a compaction's output.
+//! This test checks the header of a compaction's output.
 
 use bytes::Bytes;
 use espalier_mutation::{

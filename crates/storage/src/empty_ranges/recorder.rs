@@ -25,7 +25,7 @@ pub(crate) struct EmptyRangeRecorder<'a> {
     /// All fragments that this read itself has dropped. The weights of the ranges that it passed do
     /// not count.
     walked: u64,
-    /// The read has seen the first `since` live writes, as far as they are in the run.
+    /// The read has seen those of the first `since` live writes whose rows are in the run.
     since: u64,
     /// The number of live writes when the present partition was opened.
     opened: u64,

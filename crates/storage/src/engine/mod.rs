@@ -1,5 +1,5 @@
-//! Opens and closes a shard's store, and runs its background tasks. No other module below `node`
-//! starts a task of another.
+//! Opens and closes a shard's store, and runs its background tasks. Below `node`, only this module
+//! starts tasks of other modules.
 //!
 //! | module | contents |
 //! | --- | --- |

@@ -118,7 +118,7 @@ pub(crate) async fn load_discarded(store: &ShardStore) -> Result<DiscardedInterv
     let discarded =
         DiscardedIntervalsFile::load_all(&store.file_system, directory, host, policy).await?;
     let ends = discarded.values().flatten().map(|(_, end)| end.segment);
-    // These positions must not be used again.
+    // New segments must not use these positions again, because a replay skips them.
     let next = ends.max().unwrap_or(0).saturating_add(1);
     store.shared.segment_ids.fetch_max(next, Ordering::Relaxed);
     Ok(discarded)

@@ -90,8 +90,9 @@ impl<'a> Copy<'a> {
         Ok(())
     }
 
-    /// Returns the row if it has no deletions and only simple cells of columns that the table has
-    /// and that were never dropped; otherwise `None`.
+    /// Returns the row if it can be written without a merge: it has no deletions, and only simple
+    /// cells of columns that the table has. Returns `None` for other rows, and for all rows of a
+    /// counter table and of a memtable that may hold cells of dropped columns.
     fn raw_row<'p>(&self, packed: &'p [u8]) -> Option<(PackedRow<'p>, Cells<'p>)> {
         let row = PackedRow::new(packed).ok()?;
         let is_live = row.deletion.is_live() && row.shadowable_deletion.is_live();

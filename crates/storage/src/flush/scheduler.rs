@@ -56,7 +56,8 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
                 paused.is_some_and(|paused| now < paused.until)
             };
             let Some(table) = victim(&store, waits) else {
-                // A segment that was flushed before it was durable could not be freed then.
+                // Free segments here too, because a flush cannot free a segment that is not yet
+                // durable.
                 store.logs.reclaim(&store.tables);
                 break;
             };

@@ -1,5 +1,6 @@
-//! Secondary indexes: each memtable and each SSTable has a trie of (value, primary key) for each
-//! index.
+//! Secondary indexes: for each index, each memtable and each SSTable has the entries of its rows.
+//! An entry is a value with a primary key; entries are in order, except those of an index on
+//! vectors.
 //!
 //! | module | contents |
 //! | --- | --- |

@@ -56,7 +56,7 @@ pub(super) struct NearestPlaces {
 struct Nearest {
     /// The most similar vectors, in descending order.
     vectors: Vec<(f32, Found)>,
-    /// The greatest similarity of others; `None` if there are none.
+    /// The greatest similarity of the other vectors; `None` if there are none.
     bound: Option<f32>,
     /// The greatest likely error of these similarities.
     error: f32,
@@ -291,7 +291,8 @@ impl SearchedFile {
         self.failure.get_or_insert_with(|| error.clone());
     }
 
-    /// Leaves the component out of later reads if a read of it has failed. Returns whether one has.
+    /// Leaves the component out of later reads if a read of it has failed. Returns whether a read
+    /// has failed.
     pub(super) fn forget_damaged(&self, index: &str) -> bool {
         let Some(error) = &self.failure else { return false };
         report_damaged(&self.sstable, index, error);

@@ -166,7 +166,7 @@ impl EntrySource {
     }
 
     /// Leaves the component of an SSTable out of later reads if a read of it has failed. Returns
-    /// whether one has.
+    /// whether a read has failed.
     pub(super) fn forget_damaged(&self, index: &str) -> bool {
         let Self::File(file) = self else { return false };
         let Some(error) = &file.failure else { return false };

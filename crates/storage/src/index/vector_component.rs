@@ -7,10 +7,10 @@ use espalier_sstable::{SSTableWriter, VectorIndexWriter};
 
 use crate::StorageError;
 
-/// Components of the vectors of a memtable that are copied or compared at a time, which takes some
-/// ten microseconds.
+/// Maximum number of floats that a step copies from a memtable's vectors or compares with them,
+/// which takes some ten microseconds.
 const COMPONENTS_AT_ONCE: usize = 8 << 10;
-/// Maximum number of such vectors.
+/// Maximum number of vectors of a step.
 const MAX_AT_ONCE: usize = 64;
 
 /// Returns the number of vectors of a memtable to copy or compare at a time.

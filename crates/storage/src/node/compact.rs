@@ -163,8 +163,8 @@ impl<'n> Compactions<'n> {
         })
     }
 
-    /// Compacts some files of a table, named like `da-17-bti`, into one sorted run. Skips files
-    /// that are missing or being compacted. Returns whether anything was compacted.
+    /// Compacts some files of a table, named like `da-17-bti`, into one sorted run on each shard.
+    /// Skips files that are missing or being compacted. Returns whether anything was compacted.
     ///
     /// # Errors
     ///

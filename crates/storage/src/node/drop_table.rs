@@ -1,6 +1,6 @@
 //! Removal of a dropped table.
 //!
-//! The schema has lost the table before. A crash before the directory is marked as dropped leaves
+//! The schema has already lost the table. A crash before the directory is marked as dropped leaves
 //! an orphan (`orphans`). A later crash leaves a marked directory, which the next start removes.
 //! Readers under way keep their files open.
 

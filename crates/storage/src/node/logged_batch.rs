@@ -42,8 +42,9 @@ const TABLE: (&str, &str) = ("system", "batches");
 /// Pause before the failed parts of a batch are retried.
 const RETRY_PAUSE: Duration = Duration::from_secs(1);
 
-/// Number of successive retries that a shard refuses for good, after which the batch is given up
-/// (arbitrary). Several, because another shard may have failed for a reason that passes.
+/// Number of successive retries that a shard refuses, after which the node gives a batch up
+/// (arbitrary). The node retries after a refusal, because another shard may have failed for a
+/// reason that passes.
 const MAX_REFUSED_RETRIES: u32 = 10;
 
 /// Minimum age at which an unfinished batch is given up (arbitrary). Without it, each crash would

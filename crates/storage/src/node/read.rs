@@ -37,9 +37,9 @@ impl Node {
             let part = read_on(self, shard, command.clone()).await?;
             let limits = &mut command.limits;
             limits.rows = limits.rows.saturating_sub(part.row_count());
-            // A shard counts the rows of a merge by their cells, and the answer has them in flat
-            // form, which may take more. The shard has not reached the limit if it is at its end,
-            // so the next shard must not take the limit as reached.
+            // At least 1, so that the next shard does not take the limit as reached. A shard counts
+            // the rows of a merge by their cells, and their flat form may take more bytes, so the
+            // answer of a shard that read to its end may exceed the limit.
             limits.bytes = limits.bytes.saturating_sub(part.bytes()).max(1);
             result.is_cut_by_tombstones = part.is_cut_by_tombstones;
             result.dropped += part.dropped;

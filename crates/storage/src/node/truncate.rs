@@ -1,4 +1,4 @@
-//! Truncation: removes everything written to a table before it, also after a crash.
+//! Truncation: removes all earlier writes to a table. No crash brings them back.
 //!
 //! 1. All shards block flushes and compactions of the table.
 //! 2. All shards set the table's memtables and SSTables aside, and record their position in the
@@ -52,8 +52,9 @@ impl Node {
         })
     }
 
-    /// Returns the time of a table's last truncation, in µs since 1970; 0 if the time is unknown,
-    /// or if the table has a record although it was never truncated.
+    /// Returns the time of a table's last truncation, in µs since 1970. Returns `None` if the
+    /// table has no truncation record, and 0 if the record has no time, as that of a new table with
+    /// a reused id.
     ///
     /// # Errors
     ///

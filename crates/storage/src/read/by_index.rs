@@ -139,7 +139,7 @@ fn place_behind(command: &ReadCommand, position: &ReadPosition, listed: Listed) 
             path::put_row(command.table.comparator(), &last.values, &mut place);
             place.push(0);
         }
-        // The rest of the partition.
+        // The place of the partition itself, because the read has to finish it.
         (Some(_), Listed::Partitions) => {}
     }
     place

@@ -89,8 +89,8 @@ pub(super) async fn cached_source(
     Ok(partition.map(|partition| Source::Cached(Box::new(partition))))
 }
 
-/// Reads the files' part of a partition of one row from the cache. On a miss, reads the files and
-/// adds the row to the cache.
+/// Reads the SSTables' content of a one-row partition from the row cache. On a miss, reads the
+/// SSTables and adds the row to the cache.
 async fn read_single_row(
     access: &CacheAccess,
     view: &TableView,

@@ -40,8 +40,8 @@ pub(crate) enum ContinuousStep {
 }
 
 impl<'a> ContinuousScan<'a> {
-    /// Creates a scan of `range`. Gaps within a partition are read from files, around the page
-    /// cache if `command` says so.
+    /// Creates a scan of `range`. It reads gaps within a partition from files, and bypasses the
+    /// page cache if `command` says so.
     pub(crate) fn new(
         access: &CacheAccess,
         view: &'a Rc<TableView>,

@@ -29,9 +29,10 @@ use crate::{
     empty_ranges::EmptyRangeRecorder,
 };
 
-/// Rows between two yields: some microseconds.
+/// Maximum rows between two yields: some microseconds.
 const ROWS_AT_ONCE: usize = 128;
-/// Bytes of values between two yields, at least. Arbitrary: some microseconds to copy them.
+/// Bytes of values after which the walk yields before [`ROWS_AT_ONCE`] rows. Arbitrary: some
+/// microseconds to copy them.
 const BYTES_AT_ONCE: usize = 32 * 1024;
 /// Invisible rows in sequence after which the merge continues, because the merge can skip whole
 /// ranges of them.

@@ -82,7 +82,7 @@ impl FlushEstimate {
         self.active.get() > 0
     }
 
-    /// Returns the number of bytes of memtables that flushes have freed per second lately; `None`
+    /// Returns the number of bytes of memtables that flushes have written per second lately; `None`
     /// before the first flush has made progress.
     pub(crate) fn bytes_per_second(&self) -> Option<f64> {
         self.bytes_per_second.get()

@@ -27,8 +27,8 @@ fn max_bytes(store: &ShardStore) -> usize {
 }
 
 /// Returns whether the entries of a mutation's updates, each with its table, may take more than the
-/// maximum. For nearly all writes, an upper limit, which needs no look at their values, is below
-/// it.
+/// maximum. For nearly all writes, an upper limit that needs no look at the values is below the
+/// maximum.
 #[inline]
 pub(crate) fn may_lack_index_room<'a>(
     store: &ShardStore,

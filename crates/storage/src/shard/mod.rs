@@ -15,7 +15,7 @@
 //! | `turns` | timestamps and log state for the holder of a turn |
 //! | `install`, `replay`, `open_log` | the schema and the logs at the start |
 //! | `sstables` | names and opens SSTables |
-//! | `peers`, `split_parts` | files that several shards share |
+//! | `peers`, `split_parts` | the rest of the node, and files that several shards share |
 
 mod caches;
 mod counters;

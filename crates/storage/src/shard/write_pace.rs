@@ -4,13 +4,14 @@
 //! acknowledgements leave the shard at a rate at which memory lasts until the flush is done.
 //! Clients wait for some acknowledgements before they send more, so they write at that rate. Only
 //! the acknowledgement waits; a throttled write therefore costs the core as much as any other.
-//! Acknowledgements of two milliseconds leave together.
+//! Acknowledgements that are due within the same two milliseconds leave together.
 //!
 //! The rate is the geometric mean of two rates: bytes that flushes free per second, and free room
 //! divided by the time until the flush is done. The result exceeds the second rate only if the
-//! second rate is below [`MIN_PART`] of the first one. With the mean, each flush has as much to
-//! write as the flush before, however much the first one had. Memory that is being freed causes no
-//! throttling, but it counts against the limit of the memtables until it is freed.
+//! second rate is below [`MIN_PART`] of the first one. The mean keeps the size of the flushes: each
+//! flush has as much to write as the flush before, whatever the size of the first one. Memory that
+//! is being freed causes no throttling, but it counts against the limit of the memtables until it
+//! is freed.
 //!
 //! Memory: a [`SyncBatch`] for each [`STEP`] of the longest delay, and the waiting writes, whose
 //! number their senders bound.
@@ -37,7 +38,7 @@ const STEP: Duration = Duration::from_millis(2);
 /// The longest delay of an acknowledgement. Beyond it, writes exceed the rate, and in the end they
 /// wait for room.
 const MAX_LENGTH: Duration = Duration::from_millis(500);
-/// Interval in which the rate is computed.
+/// Minimum time between two computations of the rate.
 const REFRESH: Duration = Duration::from_millis(10);
 /// Lower limit of the rate, as a share of the flush rate, so that writes continue even if the
 /// estimate is wrong.

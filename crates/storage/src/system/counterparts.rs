@@ -5,7 +5,7 @@
 
 use super::SYSTEM_KEYSPACE;
 
-/// Keyspace of roles and permissions. Its tables are empty unless the settings ask for them.
+/// Keyspace of roles and permissions. Its tables are empty unless the settings enable log-ins.
 pub(super) const AUTH_KEYSPACE: &str = "system_auth";
 /// Keyspace that Cassandra's nodes share: histories of repairs, denied partitions, builds of views.
 pub(super) const DISTRIBUTED_KEYSPACE: &str = "system_distributed";

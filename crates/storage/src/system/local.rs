@@ -13,7 +13,7 @@ use super::{
 };
 
 /// The release of Cassandra with the protocol, CQL and files of this node. Drivers choose their
-/// queries by it.
+/// queries by this version.
 pub const RELEASE_VERSION: &str = "5.0.9";
 /// CQL version.
 pub const CQL_VERSION: &str = "3.4.7";
@@ -120,8 +120,8 @@ pub fn schema_version_update(version: Uuid, timestamp: i64) -> PartitionUpdate {
     PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, local_key()) }
 }
 
-/// Returns whether a live row of `system.local` already describes the node, apart from the start
-/// time, so that it need not be written again.
+/// Returns whether a live row of `system.local` already describes the node, so that it need not be
+/// written again. The start time and the tokens do not count.
 pub fn is_described_by(node: &LocalNode, row: &Row) -> bool {
     let table = table(SYSTEM_KEYSPACE, "local");
     let fields = Fields::new(&table, row);

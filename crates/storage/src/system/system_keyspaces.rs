@@ -1,6 +1,6 @@
 //! The names of the keyspaces that the node keeps for itself, as Cassandra does.
 
-/// Keyspaces that users may read but not change.
+/// Keyspaces whose tables no statement of a user creates, alters or drops.
 pub const SYSTEM_KEYSPACES: [&str; 7] = [
     "system",
     "system_schema",

@@ -1,6 +1,6 @@
 //! `system_traces`: the traces of requests. Rows expire after their TTL.
 //!
-//! All rows of a trace are in partitions of one key, the trace's id, and so on one shard.
+//! The partition key of all rows of a trace is the trace's id, so one shard owns all of them.
 
 use std::{net::IpAddr, sync::Arc};
 

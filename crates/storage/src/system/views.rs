@@ -2,7 +2,7 @@
 //!
 //! Names and columns are Cassandra's where Cassandra has the table; `table_statistics` is
 //! Espalier's own. Cassandra's tables of latencies and caches are left out, because the node does
-//! not count these figures.
+//! not count the same figures.
 
 use super::SYSTEM_KEYSPACE;
 

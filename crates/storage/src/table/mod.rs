@@ -380,8 +380,8 @@ fn begin_indexes(table: &Table) {
     table.empty_ranges.begin_memtable();
 }
 
-/// Returns the strategy of a table's options. Invalid options came from another node; the default
-/// strategy replaces them.
+/// Returns the strategy of a table's options, or the default strategy if the options are invalid,
+/// as those of another node may be.
 fn strategy_of(metadata: &TableMetadata) -> CompactionStrategy {
     CompactionStrategy::parse(&metadata.options.compaction).unwrap_or_else(|reason| {
         let (keyspace, table) = (&metadata.keyspace, &metadata.name);

@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! espalier truncation 1
-//! at 1700000000000000       time of the truncation in µs; older versions lack it
+//! at 1700000000000000       time of the truncation in µs; missing if unknown
 //! generations 12            SSTables with this number or less are dead; 0 once they are removed
 //! shard 0 1700000000001 33  shard 0's writes before this log position (segment, offset) are dead
 //! file da-3h2k…-bti         a dead SSTable without a number; none once they are removed
@@ -113,7 +113,7 @@ impl TruncationRecord {
         Some(record)
     }
 
-    /// Loads the record of a table; `None` if it was never truncated.
+    /// Loads the record of a table; `None` if the table has no record.
     pub(crate) async fn load(
         file_system: &FileSystem,
         directory: &Path,

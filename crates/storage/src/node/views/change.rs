@@ -16,7 +16,7 @@ use espalier_runtime::maybe_yield;
 use super::plan::{ViewPlan, ViewRow};
 use crate::{ReadCommand, ReadTarget, StorageError, node::Views, read::sources_of};
 
-/// Maximum bytes of the rows that one range or partition deletion reads, in segments of the commit
+/// Maximum size of the rows that one range or partition deletion reads, in segments of the commit
 /// log (arbitrary). The deletions of view rows must fit into half a segment.
 const MAX_DELETED_SEGMENTS: usize = 4;
 
