@@ -29,7 +29,7 @@ pub struct MessageReader {
 }
 
 impl MessageReader {
-    /// Starts behind the handshake.
+    /// Creates a reader of the bytes after the handshake.
     pub fn new(compressing: bool, max_message_bytes: usize) -> Self {
         let frames = SegmentReader::new(compressing);
         let (contained, large) = (Bytes::new(), BytesMut::new());

@@ -6,7 +6,7 @@
 //! | [`hints_and_batches`] | HINT, BATCH_STORE, COUNTER_MUTATION |
 //! | [`read_command`], [`read_response`] | READ, RANGE |
 //! | [`column_filter`], [`row_filter`], [`limits`], [`selection`] | the parts of a read |
-//! | `clusterings`, [`columns`] | the parts of these |
+//! | `clusterings`, [`columns`] | parts that several of these payloads have |
 //! | `check` | the checks of an update before it is stored |
 //! | [`gossip`] | GOSSIP_DIGEST_SYN, _ACK, _ACK2, GOSSIP_SHUTDOWN |
 //! | [`paxos`] | PAXOS_PREPARE, _PROPOSE, _COMMIT |

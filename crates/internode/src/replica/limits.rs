@@ -16,7 +16,7 @@ pub(super) enum Limits {
     Groups(GroupLimits),
 }
 
-/// Says if a row belongs to the answer.
+/// Whether a row belongs to the answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Taken {
     Yes,

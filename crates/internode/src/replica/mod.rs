@@ -11,7 +11,7 @@
 //! | `conditions` | the conditions of `ALLOW FILTERING` |
 //! | `limits`, `groups` | limits of rows and of groups |
 //! | `output` | turns the partitions of the answer into data or a digest |
-//! | `budget` | the memory of answers in work |
+//! | `budget` | the memory of the answers that the node is making |
 //!
 //! Storage shows its merged partitions with all tombstones ([`FragmentVisitor`]). Each row and
 //! marker passes these steps, in Cassandra's order:
@@ -23,7 +23,7 @@
 //! 3. `tombstones` counts the remaining tombstones towards the limit.
 //! 4. `conditions` removes rows that do not meet the conditions.
 //! 5. `limits` counts live rows, and ends the partition or the read.
-//! 6. If a limit ended the partition inside a range deletion, `visitor` closes the deletion behind
+//! 6. If a limit ended the partition inside a range deletion, `visitor` closes the deletion after
 //!    the last row.
 //!
 //! Source: Cassandra 5.0.9, `ReadCommand.executeLocally`.
@@ -67,7 +67,7 @@ pub struct ReadTerms {
     /// True if the coordinator compares digests of repaired data. This node has no repaired data,
     /// so its answer says that the comparison is inconclusive.
     pub tracks_repaired: bool,
-    /// The memory of all answers in work.
+    /// The memory of all answers that the node is making.
     pub budget: AnswerBudget,
 }
 

@@ -212,7 +212,7 @@ fn range_parts(command: &ReadCommand, range: &DataRange) -> Result<Vec<Part>, Re
     Ok(parts)
 }
 
-/// Returns the part of the slices behind the last row of the previous page, or from this row on if
+/// Returns the part of the slices after the last row of the previous page, or from this row on if
 /// `is_included`.
 fn rest_of(
     table: &TableMetadata,

@@ -75,7 +75,7 @@ struct Current {
     is_shown: bool,
     /// The last marker of the answer, until a row or another marker follows.
     held: Option<RangeTombstoneMarker>,
-    /// The range deletion in force behind the last marker of the answer.
+    /// The range deletion in force after the last marker of the answer.
     open: DeletionTime,
     last_row: Option<Clustering>,
     bytes: usize,
@@ -116,7 +116,7 @@ impl ReplicaRead {
     }
 
     /// Sets whether the next part of the read selects rows. It selects none if the page begins
-    /// behind the last row of a partition.
+    /// after the last row of a partition.
     pub fn select_rows(&mut self, has_rows: bool) {
         self.selected = match self.selected_by_filter {
             SelectedKind::Rows if !has_rows => SelectedKind::NoColumns,
@@ -384,7 +384,7 @@ impl FragmentVisitor for ReplicaRead {
     }
 }
 
-/// Returns the marker that ends a range deletion behind the last row of the answer.
+/// Returns the marker that ends a range deletion after the last row of the answer.
 fn closing_marker(
     row: Clustering,
     open: DeletionTime,

@@ -15,10 +15,10 @@ use crate::{
 /// A future of the calling shard.
 pub type LocalFuture<T> = Pin<Box<dyn Future<Output = T>>>;
 
-/// Some batches, and the position behind them if there are more.
+/// Some batches, and the position after them if there are more.
 pub type BatchPage = (Vec<Batch>, Option<ReadPosition>);
 
-/// The node behind a member.
+/// The node whose member of the ring makes these calls.
 pub trait Backend {
     /// Returns the schema, by which messages are decoded.
     fn schema(&self) -> Arc<Schema>;
@@ -47,8 +47,8 @@ pub trait Backend {
     /// Removes a batch.
     fn remove_batch(&self, id: Uuid) -> LocalFuture<Result<(), String>>;
 
-    /// Returns a page of the batches that the node keeps, from behind a position or from the first
-    /// one.
+    /// Returns a page of the batches that the node keeps: those after a position, or the first
+    /// ones.
     fn batches(&self, after: Option<ReadPosition>) -> LocalFuture<Result<BatchPage, String>>;
 
     /// Removes all rows of a table.

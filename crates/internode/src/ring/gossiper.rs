@@ -86,7 +86,7 @@ pub struct Endpoint {
     pub states: BTreeMap<ApplicationState, VersionedValue>,
     /// Its liveness.
     pub liveness: Liveness,
-    /// The time of its last new heartbeat, on the clock of [`Gossiper::tick`].
+    /// The time of its last new heartbeat or answer to ECHO, on the clock of [`Gossiper::tick`].
     heard_at: Duration,
 }
 

@@ -17,7 +17,7 @@
 //! | `requests` | requests of the node to its peers |
 //! | [`replicas`] | the replicas of a partition |
 //! | `reads` | answers to reads |
-//! | `room` | the memory of messages in work |
+//! | `room` | the memory of messages whose work is not done |
 //! | `metrics` | counts of messages, requests and connections |
 //! | `backend` | the interface from a member to its node |
 //!

@@ -42,7 +42,7 @@ const LARGE_BYTES: usize = 64 << 10;
 const PAYLOAD_OVERHEAD_BYTES: usize = 64;
 /// Maximum number of large messages that wait. Arbitrary; answers also have a budget of bytes.
 const LARGE_QUEUE_LENGTH: usize = 256;
-/// Length in bytes from which on a write to the socket takes no further message. Arbitrary; most
+/// Length in bytes at which a write to the socket takes no further message. Arbitrary; most
 /// messages have less than 100 bytes.
 const WRITE_BYTES: usize = 64 << 10;
 /// Time for a write to the socket. A peer that takes longer does not read.
@@ -226,8 +226,8 @@ impl Link {
         }
     }
 
-    /// Sends a message and the messages that wait behind it with one write to the socket. The write
-    /// takes no further message from [`WRITE_BYTES`] on.
+    /// Sends a message and the messages that wait behind it with one write to the socket. Once the
+    /// write has [`WRITE_BYTES`], it takes no further message.
     async fn send(&mut self, first: Queued, queue: &mut Receiver<Queued>) -> io::Result<()> {
         if self.open.as_ref().is_some_and(|open| open.is_closed.get()) {
             self.open = None;

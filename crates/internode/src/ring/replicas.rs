@@ -151,7 +151,7 @@ impl RingMember {
 /// The replicas that a data centre still lacks.
 struct Center<'n> {
     left: usize,
-    /// The number of further replicas that may be in a rack with a replica.
+    /// The number of further replicas that may be in a rack that already has one.
     repeats: usize,
     racks: BTreeSet<&'n str>,
 }

@@ -1,9 +1,10 @@
 //! Bounds the memory of messages that have arrived and whose work is not done.
 //!
 //! A message reserves its bytes when its length is known, and releases them when its work is done:
-//! a write after its sync, a read when its rows are read, other messages at once. The node reads
-//! nothing more from a connection while a message of that connection waits for room. A message that
-//! is larger than the whole room waits until no other message has room.
+//! a write after its sync, a conditional write after its answer, a read when its rows are read, a
+//! schema when it is merged, others at once. While a message waits for room, the node reads no more
+//! from its connection. One that is larger than the whole room waits until no other message has
+//! room.
 //!
 //! Messages on connections for urgent messages reserve nothing, so that gossip continues while
 //! writes wait. They are small. The member refuses such a message if its payload would stay in
@@ -18,9 +19,9 @@ use espalier_runtime::sync::{Permit, Semaphore};
 
 use crate::{frame::DEFAULT_MAX_MESSAGE_BYTES, handshake::ConnectionKind};
 
-/// Bytes of all messages in work. Arbitrary: two of the largest writes.
+/// Maximum bytes of all messages whose work is not done. Arbitrary: two of the largest writes.
 const MAX_BYTES: usize = 32 << 20;
-/// Bytes of the messages of one connection in work, as in Cassandra
+/// Maximum bytes of those messages that came over one connection, as in Cassandra
 /// (`internode_application_receive_queue_capacity`).
 const MAX_BYTES_OF_CONNECTION: usize = 4 << 20;
 /// Maximum length of an urgent message, in bytes. Arbitrary; Cassandra sends messages above 64 KiB

@@ -44,7 +44,7 @@ pub enum JoinError {
          cluster_name, storage_port and server_encryption_options; {1}"
     )]
     NoSeed(u64, String),
-    /// The configured seeds have no other node.
+    /// The settings name no seed besides the node itself.
     #[error("the node itself is its only seed: give another node of the ring in seed_provider")]
     NoOtherSeed,
     /// Another node has the address.
