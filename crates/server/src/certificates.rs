@@ -47,7 +47,7 @@ impl Certificates {
                 time::sleep(INTERVAL).await;
                 match self.reload().await {
                     Ok(_) => last_failure.clear(),
-                    // The file may stay damaged for long, so the log has one line.
+                    // The file may stay damaged for long, so the log has one line for each reason.
                     Err(reason) if reason == last_failure => {}
                     Err(reason) => {
                         tracing::error!(

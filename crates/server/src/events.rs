@@ -19,10 +19,10 @@ impl EventRegistry {
     /// Adds a connection. The caller adds each connection once.
     pub fn add(&self, connection: &Rc<Connection>) {
         let mut connections = self.connections.borrow_mut();
-        // Where no event is sent, closed connections would fill the registry.
+        // An event removes closed connections, too. Without events, they would fill the registry.
         if connections.len() == connections.capacity() {
             connections.retain(|connection| connection.strong_count() > 0);
-            // So the next such pass comes after as many additions as connections are open.
+            // The next such pass comes after as many additions as connections are open now.
             let open = connections.len();
             connections.reserve(open);
         }

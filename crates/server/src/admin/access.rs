@@ -25,7 +25,8 @@ impl AdminToken {
         Self(secret.into())
     }
 
-    /// Compares in constant time for a given length, so that timing does not reveal the token.
+    /// Compares in a time that depends only on the length of `given`, so it does not reveal the
+    /// token.
     fn is(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let mut difference = own.len() ^ given.len();

@@ -41,7 +41,7 @@ pub(super) async fn explain(
     }
 }
 
-/// Parses a partition key as nodetool takes it: the values of its columns with colons between.
+/// Parses a partition key as nodetool takes it: the values of its columns, separated by colons.
 fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> {
     let columns = table.partition_key_columns();
     let values: Vec<&str> = match columns.len() {
@@ -104,7 +104,7 @@ struct CachedRange {
 /// value.
 #[derive(Serialize)]
 struct Bound {
-    /// Each as `SELECT JSON` prints it.
+    /// The values, each as `SELECT JSON` prints it.
     values: Vec<Option<Box<RawValue>>>,
     inclusive: bool,
 }

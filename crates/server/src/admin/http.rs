@@ -18,8 +18,8 @@ pub const MAX_HEAD: usize = 8 * 1024;
 /// Maximum number of headers. Arbitrary.
 const MAX_HEADERS: usize = 100;
 
-/// Maximum length of a body, which is skipped, in bytes. A longer one is refused and ends the
-/// connection. Arbitrary.
+/// Maximum length in bytes of a body, which this module skips. It refuses a longer one, and the
+/// caller closes the connection. Arbitrary.
 const MAX_BODY: usize = 64 * 1024;
 
 /// A request.
@@ -66,8 +66,8 @@ pub enum Parsed {
     Incomplete,
     /// The bytes begin with a whole request.
     Request(HttpRequest),
-    /// The bytes are not a request that is served. The caller sends this answer and closes the
-    /// connection.
+    /// The bytes are no request that this module accepts. The caller sends this answer and closes
+    /// the connection.
     Refused(HttpResponse),
 }
 

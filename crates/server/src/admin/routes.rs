@@ -32,7 +32,7 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
             | ["system", "uptime_ms"]
             | ["cache_service", "metrics", ..]),
         ) => super::node::answer(server, path).await,
-        // ScyllaDB empties its caches under this path, and its tests use it.
+        // ScyllaDB empties its caches under this path, which its tests use.
         ("POST", ["lsa", "compact"]) => {
             database.forget_cached_rows().await;
             HttpResponse::done()

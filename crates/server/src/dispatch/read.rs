@@ -8,10 +8,10 @@ use espalier_cql as cql;
 use crate::connection::Connection;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 
-/// Executes `prepared`. A read of a user's table waits for memory first; if that is not enough, the
-/// read runs again with more. Reads of the node's own tables, which drivers need to connect,
-/// reserve nothing and wait only until their client has read its answers. Other statements start at
-/// once.
+/// Executes `prepared`. A read of a user's table waits for memory first; if that memory is not
+/// enough, the read runs again with more. Reads of the node's own tables, which drivers need to
+/// connect, reserve nothing and wait only until their client has read its answers. Other statements
+/// start at once.
 pub(super) async fn execute_with_room(
     connection: &Rc<Connection>,
     prepared: &Arc<cql::Prepared>,

@@ -5,8 +5,8 @@
 //! group in [`GROUPS_PER_SAMPLE`] on average is chosen at random, before it is known how long its
 //! requests will take. So a request that has to wait is as likely to be timed as one that is
 //! answered at once, and the percentiles are those of all requests that are not refused at once.
-//! (If all waiting requests but few others were timed, the latency of a cache miss would be the
-//! median, even if only one request in a hundred is a miss.)
+//! (If the node timed all requests that wait but only a few others, the latency of a cache miss
+//! would be the median, even if only one request in a hundred is a miss.)
 //!
 //! The first group is always timed, so that a fresh node shows that the histograms work.
 //!
