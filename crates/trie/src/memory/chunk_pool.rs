@@ -25,8 +25,8 @@ use super::node::Block;
 /// Bytes of the smallest pages.
 const PAGE_BYTES: usize = 4096;
 
-/// Chunks that should be ready for writers, because the time to make one is at least half of the
-/// time in which writes at full speed fill one.
+/// Chunks that should be ready for writers. A thread takes at least half as long to make a chunk as
+/// writes at full speed take to fill one.
 const AHEAD: usize = 2;
 
 /// A trie that takes a chunk of this size may soon take one of the largest size.
@@ -80,7 +80,7 @@ impl ChunkPool {
         self.is_one_wanted.store(false, Ordering::Relaxed);
     }
 
-    /// Gets a chunk from the system, page by page, unless there are enough. This takes
+    /// Gets a chunk from the system, page by page, unless the limit is reached. This takes
     /// milliseconds.
     pub fn make_one(&self) {
         if self.chunks().len() >= self.limit {

@@ -39,8 +39,9 @@ impl<C> IncrementalDrop<C> {
         true
     }
 
-    /// Drops up to `contents` contents, at least one, or frees one chunk of memory. Returns whether
-    /// there is more to do. Does nothing as long as the trie has readers.
+    /// Drops up to `contents` contents (one if that is 0). Once no content is left, frees one chunk
+    /// of memory instead. Returns whether there is more to do. Does nothing as long as the trie has
+    /// readers.
     pub fn step(&mut self, contents: u32) -> bool {
         if self.drop_contents(contents.max(1)) {
             return true;

@@ -69,8 +69,8 @@ impl<'a, C> Writer<'a, C> {
             Place::InArray { array, .. } => {
                 let is_full = array.count() == array.layout().capacity;
                 if !is_full && !self.shared.epochs.has_readers() {
-                    // [`Writer::add_to_array`] copies if there is room; a change that panicked may
-                    // have left some room.
+                    // [`Writer::add_to_array`] copies the node if it finds room. A change that
+                    // panicked may have left some.
                     self.space.release_room(self.shared);
                     return Ok(());
                 }

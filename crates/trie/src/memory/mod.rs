@@ -21,11 +21,12 @@
 //! order and stored with release order after everything to which it leads; so whatever the reader
 //! reaches is complete. A published node is changed in these ways only, each of which becomes
 //! visible by one store:
-//! 1. a link gets another node or content, or none if all keys or a child of an array or wide node
-//!    are removed;
-//! 2. an empty place of an array or wide node gets a child; a place of a sparse node gets one, and
-//!    then the node's word, which makes it visible to readers. Places of a sparse node are used
-//!    once: the node is copied to lose a child, as an array node is to get one.
+//! 1. A link gets another node or content. It becomes empty if all keys are removed, or the child
+//!    of an array or wide node.
+//! 2. An empty place of an array or wide node gets a child. A place of a sparse node gets a child,
+//!    and then the node's word changes, which makes the child visible to readers. Places of a
+//!    sparse node are used once: the node is copied to lose a child, as an array node is to get
+//!    one.
 //!
 //! Without readers an array node is changed in place, transitions included.
 //!
@@ -46,9 +47,10 @@
 //!
 //! **Memory bound.** [`InMemoryTrie::allocated_bytes`] is everything that structure and contents
 //! take, in chunks of at most 8 MiB, and equals used + retired + free bytes. Besides it there are
-//! the table of chunks (4 KiB), 4 bytes for each retired block or content, a cache line for each
-//! reader, a bit for each block if contents must be dropped, and a transaction's record of the
-//! nodes that it has copied (24 bytes each). Chunks may be left to other tries ([`ChunkPool`]).
+//! the table of chunks (4 KiB), 4 bytes for each retired block or content and up to 1 KiB for each
+//! of their epochs, a cache line for each reader, a bit for each block if contents must be dropped,
+//! and a transaction's record of the nodes that it has copied (24 bytes each). Chunks may be left
+//! to other tries ([`ChunkPool`]).
 
 mod arena;
 mod array;

@@ -5,8 +5,8 @@
 //! It is a set of the nodes' first blocks, with open addressing. Nothing is recycled during a
 //! transaction, so a listed block cannot become another node.
 //!
-//! Memory bound: 24 bytes for each node copied, while the transaction lasts; afterwards at most
-//! those of [`KEPT`] nodes.
+//! Memory bound: 24 bytes for each node copied, while the transaction lasts. Afterwards at most
+//! those of [`KEPT`] nodes, and 8 bytes for each node that a transaction of a single change copied.
 
 /// Nodes whose room is kept, so that a small transaction allocates nothing (arbitrary).
 const KEPT: usize = 32;

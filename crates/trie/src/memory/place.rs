@@ -14,8 +14,8 @@ pub(crate) enum Place<'a> {
     Vacant { link: &'a Link, depth: usize },
     /// The path continues below a leaf.
     BelowLeaf { link: &'a Link, leaf: Pointer, depth: usize },
-    /// The path ends in a chain, or leaves it, after `matched` of its bytes. `content` is the
-    /// content of the chain's first node, or none; a content shares the chain's block.
+    /// The path ends in a chain, or leaves it, after `matched` of its bytes. `content` is none, or
+    /// the content of the chain's first node, in the chain's block.
     InChain {
         link: &'a Link,
         node: Pointer,

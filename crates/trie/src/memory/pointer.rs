@@ -29,7 +29,7 @@ pub(crate) const CHAIN_END: usize = 28;
 /// Transitions in a full chain block.
 pub(crate) const CHAIN_LENGTH: usize = CHAIN_END - CHAIN_START;
 
-/// A node, a content (a leaf is a content and nothing more), or none.
+/// Points to a node or to a content (a leaf is a content without children), or is none.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(transparent)]
 pub(crate) struct Pointer(u32);

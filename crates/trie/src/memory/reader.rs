@@ -1,4 +1,4 @@
-//! Readers read the trie on other threads, or across writes on the writer's own.
+//! Readers read the trie on other threads. On the writer's thread, they read it across writes.
 
 #![allow(unsafe_code)]
 

@@ -1,7 +1,8 @@
 //! The list of retired blocks and contents, which may still have readers, in order of epochs.
 //!
-//! Memory bound: 4 bytes for each block or content, in bags of [`BAG`]; the queue of bags is small
-//! enough to grow without a pause.
+//! Memory bound: 1 KiB for each bag. A bag holds up to [`BAG`] blocks or contents of one epoch, so
+//! each epoch may have a bag that is mostly empty. The queue of bags is small enough to grow
+//! without a pause.
 
 use super::pointer::{Kind, Pointer};
 use std::collections::VecDeque;

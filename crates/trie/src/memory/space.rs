@@ -8,8 +8,9 @@
 //! slow. Only an operation that finds too few free blocks frees all retired units that no reader
 //! can reach.
 //!
-//! Memory bound: 4 bytes for each retired unit. The number of retired units is bounded by the units
-//! that the writer retires while the longest-pinned reader stays.
+//! Memory bound: 4 bytes for each retired unit, and up to 1 KiB for each epoch in which units were
+//! retired. The number of retired units is bounded by the units that the writer retires while the
+//! longest-pinned reader stays.
 
 #![allow(unsafe_code)]
 

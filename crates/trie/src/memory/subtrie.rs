@@ -5,8 +5,8 @@ use super::pointer::Pointer;
 use super::view::View;
 use crate::cursor::{Direction, Entries};
 
-/// The keys of a trie that begin with some prefix. A read may see writes that followed the call of
-/// [`super::InMemoryTrie::subtrie`] or [`super::Guard::subtrie`] that made the subtrie.
+/// The keys of a trie that begin with some prefix. A read may see writes that are newer than the
+/// subtrie, unless the subtrie comes from a [`super::Snapshot`].
 pub struct Subtrie<'a, C> {
     view: View<'a, C>,
     root: Pointer,

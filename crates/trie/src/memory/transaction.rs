@@ -1,16 +1,16 @@
 //! A transaction makes several changes below one prefix that readers see together.
 //!
-//! While there are readers, a transaction works on copies of the nodes on its keys' paths, which
-//! are linked from a link of its own, and ends with one store into the structure. The nodes of the
-//! structure do not change, so a [`Snapshot`](super::Snapshot) stays as it is; the copied nodes are
-//! retired. Without readers it works in place, at no extra cost.
+//! While there are readers, a transaction works on copies of the nodes on its keys' paths. It
+//! reaches the copies by a link of its own, and ends with one store into the structure. The nodes
+//! of the structure do not change, so a [`Snapshot`](super::Snapshot) stays as it is. The originals
+//! of the copies are retired. Without readers it works in place, at no extra cost.
 //!
 //! Lineage: path copying (N. Sarnak and R. Tarjan, "Planar point location using persistent search
 //! trees", 1986), as in the forced copying of Cassandra's tries.
 //!
-//! Memory bound: the nodes on the paths of its keys below the prefix, each once (`own_blocks`), of
-//! which a wide one has 1 KiB. Besides, each child that an array node gets copies the node, as
-//! without a transaction. Replaced nodes are freed like all retired units.
+//! Memory bound: the nodes on the paths of its keys below the prefix, each once (`own_blocks`). A
+//! wide node takes 1 KiB. Besides, an array node is copied for each child that it gets, as without
+//! a transaction. Replaced nodes are freed like all retired units.
 
 #![allow(unsafe_code)]
 
@@ -96,8 +96,8 @@ impl<'a, C> Transaction<'a, C> {
         self.put_with(suffix, |old| (content, old.is_some()))
     }
 
-    /// Removes the content of prefix + `suffix`. Returns whether the content was removed: the only
-    /// key with the prefix may stay.
+    /// Removes the content of prefix + `suffix`. Returns whether the content was removed. It may
+    /// stay if no other key has the prefix.
     ///
     /// # Errors
     /// Fails if the trie is full; earlier changes stay.
@@ -111,8 +111,9 @@ impl<'a, C> Transaction<'a, C> {
         Ok(writer.remove_below(link, key, depth))
     }
 
-    /// Returns a writer for prefix + `suffix`, a link below which the writer may change everything
-    /// on the path of the key, the key, and the number of its bytes that lead to the link.
+    /// Returns four values for prefix + `suffix`: a writer; a link below which the writer may
+    /// change everything on the path of the key; the key; and the number of its bytes that lead to
+    /// the link.
     #[inline]
     fn writer(&mut self, suffix: &[u8]) -> Result<(Writer<'_, C>, &Link, &[u8], usize), TrieFull> {
         self.key.truncate(self.prefix_length);

@@ -89,7 +89,7 @@ impl<C> InMemoryTrie<C> {
 
     /// Sets the function that returns the number of bytes that a content takes besides its block.
     /// `weight` must return the same for a content until the content is changed. Has no effect once
-    /// the trie has readers or retired contents. See [`InMemoryTrie::retired_weight`].
+    /// the trie has readers, or retired blocks or contents. See [`InMemoryTrie::retired_weight`].
     #[must_use]
     pub fn with_weight(mut self, weight: fn(&C) -> usize) -> InMemoryTrie<C> {
         if let Some(shared) =
@@ -168,7 +168,7 @@ impl<C> InMemoryTrie<C> {
     }
 
     /// Changes the content of a key in place. If there are readers, it changes a copy and replaces
-    /// the content by that. Returns `None` if the key has no content.
+    /// the content by the copy. Returns `None` if the key has no content.
     ///
     /// # Errors
     /// Fails, without a change, if the trie is full.
