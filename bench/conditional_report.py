@@ -1,4 +1,4 @@
-"""The report of conditional_writes.py, and its rows for docs/benchmarks.md."""
+"""Prints the figures of conditional_writes.py, and makes the rows for docs/benchmarks.md."""
 import os
 import statistics
 import subprocess

@@ -15,8 +15,8 @@ The client asks as drivers do, for pages of 5000 rows; where a page ends among t
 row (`query_tombstone_page_limit`), it asks for the next one. The script prints how long the machine
 takes the core from a process that is alone on it, the longest time of a page of SELECT … LIMIT 1
 in each phase, the longest time of all pages of one query, and the time until no file is left. Exit
-status 1: all pages of a query took more than 5 ms, an answer was wrong, or files are left after
-ten minutes.
+status 1: all pages of one query together took more than 5 ms, an answer was wrong, or files are
+left after ten minutes.
 
 Settings by environment: ESPALIER_BINARY, CORE=1 (the server's), CLIENT_CORE=0.
 """

@@ -335,7 +335,8 @@ def test_cassandra_undoes_a_compaction_that_was_killed(node_here, oracle):
 def test_cassandra_removes_the_inputs_of_a_finished_compaction(node_here, oracle):
     ours = node_here("ours")
     table = prepared_for_a_crash(ours)
-    # These directories block the marks of garbage, so that the node cannot delete the inputs.
+    # A removal begins by renaming TOC.txt to this name. These directories prevent that, so the node
+    # cannot delete the inputs.
     obstacles = [table / f"da-{number}-bti-TemporaryTOC.txt" for number in (1, 2)]
     for obstacle in obstacles:
         obstacle.mkdir()

@@ -1,4 +1,4 @@
-"""`espalier sstable import` moves files between nodes, in the version that ScyllaDB has too."""
+"""`espalier sstable import` moves files between nodes, in version `me`, which ScyllaDB has, too."""
 import subprocess
 
 from espalier_node import BINARY

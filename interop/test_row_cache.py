@@ -1,8 +1,8 @@
 """The row cache as a client and an operator see it.
 
-Tested are the time series of ScyllaDB's article (rows are prepended, the head is read), deletions,
-scans, BYPASS CACHE, tables and nodes without caching, evictions, the explanation of a partition,
-and metrics by ScyllaDB's names."""
+The tests cover the time series of ScyllaDB's article (rows are prepended, the head is read),
+deletions, scans, BYPASS CACHE, tables and nodes without caching, evictions, the explanation of a
+partition, and metrics by ScyllaDB's names."""
 import json
 import urllib.error
 
