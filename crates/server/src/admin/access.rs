@@ -25,8 +25,7 @@ impl AdminToken {
         Self(secret.into())
     }
 
-    /// Compares in a time that depends only on the length of `given`, so it does not reveal the
-    /// token.
+    /// Compares in a time that depends only on the length of `given`, and so hides the token.
     fn is(&self, given: &str) -> bool {
         let (own, given) = (self.0.as_bytes(), given.as_bytes());
         let mut difference = own.len() ^ given.len();
