@@ -93,7 +93,7 @@ pub(crate) fn become_helper_thread() {
         static DONE: Cell<bool> = const { Cell::new(false) };
     }
     if !DONE.replace(true) {
-        // Both are best effort: if they fail, the helper only shares the processor.
+        // Both may fail; the helper then keeps the processor or the name of the shard.
         let _ = rustix::thread::set_name(c"helper");
         if let Some(set) = UNPINNED.get() {
             let _ = sched_setaffinity(None, set);

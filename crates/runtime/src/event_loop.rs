@@ -152,8 +152,8 @@ impl EventLoop {
         &self.state
     }
 
-    /// Runs until `main` is done and then until `may_end` returns true; afterwards the remaining
-    /// tasks are dropped. Code that makes `may_end` true must wake the loop's inbox.
+    /// Runs until `main` is done and then until `may_end` returns true, and then drops the
+    /// remaining tasks. Code that makes `may_end` true must wake the loop's inbox.
     pub(crate) fn run<F: Future>(
         self,
         main: F,
@@ -295,8 +295,8 @@ impl LoopState {
         }
     }
 
-    /// Makes ready the yielded statements that are behind the others, and returns the group that
-    /// runs before the next statement.
+    /// Makes ready the yielded statements that have had less time than the others, and returns the
+    /// group that runs before the next statement.
     #[inline]
     fn group_before_statements(&self) -> Option<usize> {
         while self.queues.is_ready() || preempt::has_rested() {

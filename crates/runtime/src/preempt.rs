@@ -66,7 +66,7 @@ struct Core {
     budget_ticks: Cell<u64>,
     stall_ticks: Cell<u64>,
     fail_on_stall: Cell<bool>,
-    /// A stall that shall fail the loop: the ticks held, and where the task was spawned.
+    /// The stall at which the loop panics: the ticks held, and where the task was spawned.
     failure: Cell<Option<(u64, Option<&'static Location<'static>>)>>,
     forced: Cell<Option<u64>>,
     task: Cell<Option<&'static Location<'static>>>,
@@ -367,7 +367,7 @@ pub(crate) fn set_current_task(location: &'static Location<'static>) {
 }
 
 /// Called by the event loop after each task poll; returns the tick of the end. Panics after a stall
-/// if the loop shall fail on stalls.
+/// if [`set_stall_threshold`] asked for that.
 #[inline]
 pub(crate) fn task_ends() -> u64 {
     let now = member_ends();

@@ -1,5 +1,5 @@
-//! Shares the disk between the scheduling groups: reads of other groups leave it to the reads of
-//! statements.
+//! Shares the disk between the scheduling groups: reads of other groups begin later while
+//! statements read.
 //!
 //! If a read of another group waited while a read of a statement did, the next read of the group
 //! begins later, so that the waits of the group take no more than its share of the time. Other

@@ -421,7 +421,7 @@ pub(super) async fn remove_dir_all(path: &Path) -> Result<()> {
     let owned = path.to_owned();
     let removed = spawn_blocking(move || {
         // If this fails, the removal below fails too, or the error does not matter. If `path` is a
-        // link, the directory behind it keeps its files.
+        // link, the directory to which it leads keeps its files.
         if std::fs::symlink_metadata(&owned).is_ok_and(|found| found.is_dir()) {
             let _ = remove_large_files(&owned);
         }

@@ -1,9 +1,9 @@
 //! The accounts of the groups of one thread: the time of their polls, and their virtual time.
 //!
 //! Virtual time is in ticks of a group with [`STATEMENT_SHARES`]. The virtual time of the
-//! statements is also the clock of the shard: a group that becomes ready again is raised to it. The
-//! clock advances while statements run, while the loop holds a group back for them, and when they
-//! leave the core to others.
+//! statements is also the clock of the shard: that of a group that becomes ready again is raised to
+//! it. The clock advances while statements run, while the loop holds a group back for them, and
+//! when they leave the core to others.
 
 use super::{GROUPS, GroupReport, STATEMENT_SHARES, SchedulingGroup};
 use crate::ticks;
@@ -119,7 +119,7 @@ impl Accounts {
         self.accounts[group].virtual_ticks.get()
     }
 
-    /// Moves the virtual time of a group to `least` if it is behind.
+    /// Raises the virtual time of a group to `least` if it is less.
     pub(crate) fn raise(&self, group: usize, least: u64) {
         let account = &self.accounts[group];
         account.virtual_ticks.set(account.virtual_ticks.get().max(least));

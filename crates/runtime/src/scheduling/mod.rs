@@ -5,7 +5,7 @@
 //! - The virtual time of a group is the time of its polls divided by its shares. The event loop
 //!   polls a task of the group with the least virtual time (`run_queues`).
 //! - A controller ([`SchedulingGroup::set_controller`]) sets the shares of a group by its backlog.
-//! - Reads of other groups leave the disk to the reads of statements (`file::disk_share`).
+//! - Reads of other groups begin later while statements read (`file::disk_share`).
 //!
 //! Decision 0049 has the reasons.
 

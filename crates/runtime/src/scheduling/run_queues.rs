@@ -3,7 +3,7 @@
 //! Invariants:
 //! - A wake is never lost: it makes the task ready, then sets the bit of its group, then wakes the
 //!   driver. The loop clears the bit before it runs a task, and sets it again if more are ready.
-//! - A group that becomes ready is raised to the virtual time of the statements.
+//! - The virtual time of a group that becomes ready is raised to that of the statements.
 //! - A group is held back only if it has fewer shares than the statements, its virtual time is
 //!   ahead of theirs by more than [`BACKGROUND_SLICE`], the statements used more than
 //!   1/[`IDLE_PART`] of the core lately, and no statement waits after a yield.
@@ -121,8 +121,8 @@ impl RunQueues {
         self.ready.load(Ordering::Acquire) != 0
     }
 
-    /// Returns the ready group or the yielded statements, if their virtual time is behind that of
-    /// the statements; otherwise [`Next::Nothing`].
+    /// Returns the ready group or the yielded statements, if their virtual time is less than that
+    /// of the statements; otherwise [`Next::Nothing`].
     pub(crate) fn next_before_statements(&self, has_yielded: bool) -> Next {
         if preempt::is_forced() {
             return self.forced_choice(&self.forced[0], FORCED_TURNS_BEFORE_STATEMENTS);

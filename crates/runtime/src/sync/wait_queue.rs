@@ -2,7 +2,7 @@
 //!
 //! Invariant: entries before `cursor` are granted or gone, entries from it on are waiting or gone;
 //! so the next waiter is found without a search. A ticket is a position that never moves. Entries
-//! that are gone are removed at both ends, so that gone entries behind a waiting one take no
+//! that are gone are removed at both ends, so that gone entries after the last waiting one take no
 //! memory. The future of a gone entry does not use its ticket any more, so a later entry may get an
 //! equal ticket.
 

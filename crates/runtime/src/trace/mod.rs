@@ -34,7 +34,7 @@ use crate::time::Instant;
 
 /// Maximum number of events of one trace.
 pub const MAX_EVENTS: usize = 2000;
-/// Number of bytes of texts from which on a trace takes no more events.
+/// Number of bytes of texts at which a trace takes no more events.
 pub const MAX_TEXT_BYTES: usize = 256 << 10;
 /// Maximum number of bytes of all live traces of one shard.
 pub const MAX_SHARD_BYTES: usize = 8 << 20;

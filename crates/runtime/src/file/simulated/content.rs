@@ -1,12 +1,12 @@
 //! The bytes of a simulated file.
 //!
-//! A commit log allocates segments of 32 MiB and writes a few KiB of each. So the zeros behind the
+//! A commit log allocates segments of 32 MiB and writes a few KiB of each. So the zeros after the
 //! last written byte take no memory, because a crash copies all files, and a test may crash
 //! thousands of times.
 
 use std::ops::Range;
 
-/// The content of a file: bytes that were written, and zeros behind them.
+/// The content of a file: bytes that were written, and zeros after them.
 #[derive(Clone, Default)]
 pub(super) struct Content {
     /// At most `length` bytes; the rest of the file is zeros.
@@ -43,7 +43,7 @@ impl Content {
         bytes
     }
 
-    /// Flips a bit; does nothing behind the end of the file.
+    /// Flips a bit; does nothing after the end of the file.
     pub(super) fn flip_bit(&mut self, bit: usize) {
         if bit / 8 < self.length {
             let byte = self.read(bit / 8..bit / 8 + 1)[0];

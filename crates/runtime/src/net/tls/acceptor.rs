@@ -21,7 +21,7 @@ const FIRST_BYTES: usize = 512;
 /// Makes accepted connections encrypted. All shards share it.
 pub struct TlsAcceptor(Reloading<ServerConfig>);
 
-/// Says if a connection must be encrypted.
+/// Whether a connection must be encrypted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handshake {
     /// The client must begin with a TLS handshake.

@@ -24,7 +24,7 @@ pub enum TlsVersion {
     V1_3,
 }
 
-/// Says if clients must show a certificate.
+/// Whether clients must show a certificate.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum ClientCertificates {
     /// The node does not ask for one.
@@ -47,7 +47,7 @@ pub struct TlsOptions {
     /// Required if the node asks for certificates of clients, and for a connector. The authority of
     /// the node's own certificate is not the default, because it may sign certificates of others.
     pub truststore: Option<PathBuf>,
-    /// Says if clients must show a certificate.
+    /// Whether clients must show a certificate.
     pub client_certificates: ClientCertificates,
     /// The versions that a client may choose. Never empty.
     pub versions: Vec<TlsVersion>,
