@@ -19,8 +19,8 @@ const STEP_PART: usize = 32;
 /// The cache reports its used bytes to the page cache in portions of 1/256 of the limit.
 const SETTLED_PART: usize = 256;
 
-/// The upper bound of such a portion: 512 KiB are some hundred pages, which the page cache evicts
-/// at once, within a tenth of a millisecond.
+/// The upper bound of such a portion: 512 KiB are 128 pages, which the page cache evicts at once,
+/// within a tenth of a millisecond.
 const MAX_SETTLED_BYTES: usize = 512 << 10;
 
 /// The memory that rows and the pages of the page cache share.

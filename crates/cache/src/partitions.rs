@@ -110,7 +110,8 @@ impl TableCache {
         let mut left = PASSED_AT_ONCE;
         while let Some((key, entry)) = entries.next_entry() {
             if left == 0 {
-                // All up to the last entry passed is continuous; the next entry was not examined.
+                // Everything up to the last entry passed is continuous; the next entry was not
+                // examined.
                 if !partitions.is_empty() {
                     end = ContinuousEnd::More;
                 } else if let Some(fence) = path::token_bound(&at) {
