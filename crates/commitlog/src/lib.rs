@@ -5,9 +5,9 @@
 //! gather in write buffers, and one sync makes a batch of them durable. A segment is needed until
 //! every memtable with writes of this segment is flushed; then its file is recycled or removed.
 //!
-//! Invariants: a ticket resolves with success only if its record is durable (under periodic sync,
-//! at once); positions of one log grow with time; a segment receives bytes only after its
-//! predecessor's last record is durable or has failed.
+//! Invariants: A ticket resolves with success only if its record is durable; under periodic sync,
+//! it resolves at once. Positions of one log grow with time. A segment receives bytes only after
+//! its predecessor's last record is durable or has failed.
 //!
 //! The crate does not depend on memtables: its user reports the oldest segment with unflushed
 //! writes ([`CommitLog::reclaim`]), and applies the mutations of a replay.
