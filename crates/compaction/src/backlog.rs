@@ -24,7 +24,7 @@ const DOUBLING_FILES: f64 = 12.0;
 /// Upper limit of the pause (arbitrary: one file a minute).
 const MAX_PAUSE: Duration = Duration::from_secs(60);
 
-/// Share of the core of compactions that keep up.
+/// Share of the core that compactions get while they keep up.
 const MIN_SHARE: f64 = 0.25;
 /// Additional share for each pending compaction.
 const SHARE_OF_WAITING: f64 = 0.125;

@@ -46,7 +46,8 @@ impl<'a> Checkpoint<'a> {
         }
     }
 
-    /// Passes the checkpoint. Fails if the compaction was stopped.
+    /// Gives other tasks a turn if it is time, and waits until the bytes read are within the limit.
+    /// Fails if the compaction was stopped.
     #[inline]
     pub(crate) async fn pass(&mut self) -> Result<(), Ended> {
         maybe_yield().await;

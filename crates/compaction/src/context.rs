@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use crate::{CompactionError, Throughput};
 
-/// The surroundings of a compaction.
+/// The parts of the shard that a compaction uses, and its limits.
 pub struct CompactionContext {
     /// The file system of the inputs and outputs.
     pub file_system: FileSystem,

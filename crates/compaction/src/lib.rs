@@ -19,8 +19,8 @@
 //! reserves the inputs ([`TableCompactions`]), calls [`merge`], and exchanges the files in the
 //! transaction log and in the table.
 //!
-//! Invariants: an input stays as it is until the caller commits; an output is in the transaction
-//! log before it has a file; a deletion stays as long as data outside of the inputs may hold
+//! Invariants: An input stays as it is until the caller commits. An output is in the transaction
+//! log before it has a file. A deletion stays as long as data outside of the inputs may hold
 //! something that the deletion covers.
 //!
 //! Memory: for each input that spans the current position at most 1 MiB of Data.db, a chunk and a

@@ -68,7 +68,7 @@ impl CompactionStrategy {
     ///
     /// Cassandra waits until there are as many files as any other compaction needs, so it never
     /// purges a table in which all data was deleted. In leveled compaction a file moves down with
-    /// the files that it overlaps there. Time windows stay apart.
+    /// the files that it overlaps there. Files of different time windows stay apart.
     fn with_covered(
         &self,
         candidates: &CompactionCandidates<'_>,

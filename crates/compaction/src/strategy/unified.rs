@@ -141,8 +141,8 @@ impl Unified {
     /// Returns the densities below which a file is in level 0, 1, ...
     fn level_limits(&self, candidates: &CompactionCandidates<'_>) -> impl Iterator<Item = f64> {
         let flush = self.flush_bytes.unwrap_or(candidates.flush_bytes).max(1 << 20) as f64;
-        // A little less than the flush size, so that a file made of as many small flushes as the
-        // fan factor passes the limit, and a file made of fewer does not.
+        // The limit starts a little below the flush size. So a file made of as many small flushes
+        // as the fan factor passes it, and a file made of fewer does not.
         let mut limit = flush * (1.0 - 0.9 / self.fan_factor(0) as f64);
         (0..).map(move |level| {
             limit = (limit * self.fan_factor(level) as f64).floor();
