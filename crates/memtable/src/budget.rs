@@ -1,11 +1,11 @@
 //! The memory budget of all memtables of a shard.
 //!
-//! No write begins once the limit is reached, so the limit is exceeded by at most one write's
-//! growth: usually a chunk of the trie, 8 MiB; for a write of many rows the memory of these rows,
-//! and with a concurrent reader also copies of the nodes that lead to them. Memory of flushed
-//! memtables that reads of the shard still hold counts until these reads end; memory that an
-//! embedder's threads hold does not count. The chunks that flushed memtables leave to the next ones
-//! come on top, at most an eighth of the limit.
+//! No write begins once the limit is reached, so memory exceeds the limit by at most the growth of
+//! one write. That is usually a chunk of the trie, 8 MiB. A write of many rows takes the memory of
+//! these rows, and while there is a reader also copies of the nodes that lead to them. Memory of
+//! flushed memtables that reads of the shard still hold counts until these reads end; memory that
+//! an embedder's threads hold does not count. The chunks that flushed memtables leave to the next
+//! ones come on top, at most an eighth of the limit.
 
 use std::{cell::Cell, rc::Rc, sync::Arc};
 

@@ -6,7 +6,7 @@ use espalier_mutation::DeletionTime;
 /// Rows up to this length are stored in the trie's own block, longer ones on the heap.
 const INLINE_BYTES: usize = 30;
 
-/// The content of a trie key. 32 bytes: a block of the trie, half a cache line.
+/// The content of a trie key. It has 32 bytes: a block of the trie, half a cache line.
 #[derive(Clone)]
 pub(crate) enum Content {
     /// At the end of the partition key: the partition exists, perhaps with a deletion.
