@@ -37,7 +37,7 @@
 //! A removed unit is recycled when no reader can reach it; `epoch` explains why a reader that pins
 //! later does not find the unit. A reader that was pinned may continue from a retired node to the
 //! units to which the node points. Such a unit was in the structure when the node was retired, so
-//! it was retired at the same time or later, or not at all; its epoch is not before the node's
+//! it was retired at the same time or later, or not at all. So its epoch is not before the node's
 //! epoch, and the pin that keeps the node also keeps the unit. Stale words are safe for the same
 //! reason: every pointer to a stale word was unlinked no later than the unit to which the word
 //! points.
