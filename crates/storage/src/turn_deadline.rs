@@ -13,7 +13,7 @@ use crate::{StorageError, TurnKind};
 pub struct TurnDeadline {
     kind: TurnKind,
     wait: Duration,
-    /// `None` never comes.
+    /// `None` for a deadline that never comes.
     at: Option<Instant>,
 }
 

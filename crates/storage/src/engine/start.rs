@@ -167,8 +167,8 @@ async fn remove_truncated(
     Ok(())
 }
 
-/// Starts flushes, the empty-range prefetcher and the rebalancing of the caches. A replay already
-/// needs the flushes.
+/// Starts flushes, the write pace, the empty-range prefetcher and the rebalancing of the caches.
+/// They start before the replay of the log, which needs the flushes.
 pub(crate) fn start_flushes(store: &Rc<ShardStore>) {
     store.memtables.are_flushed.set(true);
     set_controllers(store);

@@ -132,8 +132,8 @@ const DEFINITIONS: [Definition; Feature::COUNT] = [
             "0 default_time_to_live on a table with TimeWindowCompactionStrategy compaction strategy",
         )
     },
-    // A single node never reconciles the answers of several nodes, so no query violates this
-    // guardrail.
+    // This guardrail has no effect. Only a member of a ring reconciles the answers of several
+    // nodes.
     Definition {
         warned: Some("intersect_filtering_query_warned"),
         reason: "Filtering queries involving an intersection on multiple mutable (i.e. non-key) columns over unrepaired data at read consistency levels that would require coordinator reconciliation may violate the guarantees of those consistency levels.",

@@ -54,8 +54,8 @@ impl Node {
                 break;
             }
             command.resume = None;
-            // Tombstones are counted for each `window_rows` rows. If the read has dropped some, it
-            // returns at most the rest of the present window.
+            // Tombstones are counted for each `window_rows` rows. If the read has dropped dead
+            // fragments, it returns at most the rest of the present window.
             let window = command.limits.window_rows;
             if result.dropped > 0 && window < usize::MAX {
                 let left = window - result.row_count() % window;

@@ -113,7 +113,7 @@ impl Truncation<'_> {
         let (positions, names): (Vec<_>, Vec<_>) = truncation_state.await.into_iter().unzip();
         let mut names: Vec<String> = names.into_iter().flatten().collect();
         names.sort_unstable();
-        // Shards share SSTables.
+        // Shards that share an SSTable all name it.
         names.dedup();
         let at_us = time::now_micros();
         let record = TruncationRecord { at_us, generations, positions, names };

@@ -38,8 +38,8 @@ impl Node {
     /// Resolves when the memtables have the write; the ticket resolves when it is acknowledged.
     ///
     /// # Errors
-    /// As [`Node::apply`], except that the ticket reports failures of the commit log's sync. Also
-    /// fails if the log does not pass `check`.
+    /// Fails as [`Node::apply`] does, except that the ticket reports failures of the commit log's
+    /// sync. Also fails if the log does not pass `check`.
     pub async fn write_in_turn(
         &self,
         mutation: &Mutation,

@@ -19,7 +19,7 @@ pub(crate) trait Peers {
     /// With `before`, only the compactions that began before the compaction with this id count.
     fn reserved_bytes(&self, device: u64, before: Option<Uuid>) -> LocalBoxFuture<'_, u64>;
 
-    /// Opens the parts of a split file, each on the shards that own some of it.
+    /// Opens the parts of a split file, each on the shards that own partitions of it.
     ///
     /// # Errors
     /// A part cannot be opened, or the node has ended.

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::ShardStore;
 use crate::StorageError;
 
-/// Opens the parts of a split file that this shard owns some of.
+/// Opens those parts of a split file that have partitions of this shard.
 pub(crate) async fn stage(
     store: &ShardStore,
     id: TableId,

@@ -7,8 +7,8 @@
 //! Acknowledgements that are due within the same two milliseconds leave together.
 //!
 //! The rate is the geometric mean of two rates: bytes that flushes free per second, and free room
-//! divided by the time until the flush is done. The result exceeds the second rate only if the
-//! second rate is below [`MIN_PART`] of the first one. The mean keeps the size of the flushes: each
+//! divided by the time until the flush is done. The second rate is the upper limit of the result,
+//! unless it is below [`MIN_PART`] of the first one. The mean keeps the size of the flushes: each
 //! flush has as much to write as the flush before, whatever the size of the first one. Memory that
 //! is being freed causes no throttling, but it counts against the limit of the memtables until it
 //! is freed.

@@ -112,8 +112,7 @@ pub fn tokens_update(tokens: &[String], timestamp: i64, now_s: u32) -> Partition
     PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, local_key()) }
 }
 
-/// Returns the write of a new schema version. Drivers wait until all nodes (this one) show the
-/// same.
+/// Returns the write of a new schema version. Drivers wait until all nodes show the same version.
 pub fn schema_version_update(version: Uuid, timestamp: i64) -> PartitionUpdate {
     let table = table(SYSTEM_KEYSPACE, "local");
     let row = RowWriter::new(&table, &[], timestamp).uuid("schema_version", version).finish();

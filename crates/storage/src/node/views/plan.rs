@@ -179,8 +179,8 @@ impl ViewPlan {
         (!key.is_empty() && key.len() <= MAX_KEY_BYTES).then(|| DecoratedKey::new(key))
     }
 
-    /// Returns a liveness that lets the view's row exist as long as the base row. Columns that the
-    /// view has itself do not count.
+    /// Returns a liveness that lets the view's row exist as long as the base row. Cells of columns
+    /// that the view itself has do not count.
     fn liveness_of(&self, row: &Row, now_s: u32) -> Liveness {
         let mut made = if row.liveness.is_live(now_s) { row.liveness } else { Liveness::NONE };
         let mut extend = |cell: &Cell| {

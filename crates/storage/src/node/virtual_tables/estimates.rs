@@ -1,6 +1,6 @@
 //! `system.size_estimates` and `system.table_estimates`: partitions and their mean size for each
-//! token range, by which Spark, Trino and Presto split tables. The node has one range, the whole
-//! ring.
+//! token range, by which Spark, Trino and Presto split tables. The node reports one range, the
+//! whole ring, even if it is a member of a ring.
 //!
 //! Unlike in Cassandra, each read computes the numbers anew and counts memtables too. A partition
 //! in several SSTables or memtables counts several times, as in Cassandra.
