@@ -1,4 +1,4 @@
-//! Bounds the memory of each answer that is made or waits to be sent, and of all of them together.
+//! Bounds the memory of each answer until it is sent, and of all answers together.
 
 use std::sync::{
     Arc,
@@ -7,7 +7,7 @@ use std::sync::{
 
 /// Maximum number of bytes of one answer (arbitrary).
 const MAX_BYTES_OF_ANSWER: usize = 32 << 20;
-/// Maximum number of bytes of all answers that are made or wait to be sent (arbitrary).
+/// Maximum number of bytes of all answers that are not sent yet (arbitrary).
 const MAX_BYTES: usize = 128 << 20;
 
 /// The bytes of all answers.

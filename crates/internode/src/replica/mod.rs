@@ -11,7 +11,7 @@
 //! | `conditions` | the conditions of `ALLOW FILTERING` |
 //! | `limits`, `groups` | limits of rows and of groups |
 //! | `output` | turns the partitions of the answer into data or a digest |
-//! | `budget` | the memory of the answers that the node is making |
+//! | `budget` | the memory of answers until they are sent |
 //!
 //! Storage shows its merged partitions with all tombstones ([`FragmentVisitor`]). Each row and
 //! marker passes these steps, in Cassandra's order:
@@ -67,7 +67,7 @@ pub struct ReadTerms {
     /// True if the coordinator compares digests of repaired data. This node has no repaired data,
     /// so its answer says that the comparison is inconclusive.
     pub tracks_repaired: bool,
-    /// The memory of all answers that the node is making.
+    /// The memory of all answers that are not sent yet.
     pub budget: AnswerBudget,
 }
 

@@ -35,8 +35,8 @@ pub(super) struct RingSchema {
     /// The version that the member announces.
     taken: Option<Uuid>,
     /// Versions that the node has pulled and merged, but cannot announce, because a peer lacks a
-    /// later change, or because the node cannot read a table or type. The member does not pull them
-    /// again until a peer pushes a change or the node takes another version.
+    /// change that the node has, or because the node cannot read a table or type. The member does
+    /// not pull them again until a peer pushes a change or the node takes another version.
     different: BTreeSet<Uuid>,
     /// The time before which the member does not pull.
     paused_until: Duration,

@@ -199,7 +199,7 @@ async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
     HttpResponse::done()
 }
 
-/// Answers a cleanup, which has nothing to remove: all tokens belong to this node.
+/// Answers a cleanup, which removes nothing, even on a member of a ring.
 fn cleanup(server: &ShardServer, request: &HttpRequest, keyspace: &str) -> HttpResponse {
     let schema = server.processor.database().store().schema();
     let Some(known) = schema.keyspace(keyspace) else {
