@@ -1,4 +1,8 @@
 //! Reads the gaps of the cache from files, and fills them.
+//!
+//! One call reads a part of a gap: until the gap ends, the buffer is full or other tasks should
+//! have their turn. The read returns the rows of the gap whether or not they are added to the
+//! cache.
 
 use espalier_mutation::{
     ClusteringBound, ClusteringSlices, DeletionTime, Direction, PartitionHeader, Unfiltered,

@@ -2,7 +2,7 @@
 //! which it holds all rows.
 //!
 //! One trie for each shard holds all tables. A key is the table's number, followed by the path that
-//! a memtable uses ([`espalier_mutation::path`]); the value is an [`entry::Entry`]. docs/cache.md
+//! a memtable uses ([`espalier_mutation::path`]); the value is an `entry::Entry`. docs/cache.md
 //! states the rules by number; comments here cite them.
 //!
 //! | module | what it does |
