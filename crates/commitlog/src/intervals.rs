@@ -10,10 +10,10 @@ const LAST_OFFSET: u32 = i32::MAX as u32;
 /// segments. There is one interval for each segment, because one interval over all of them would
 /// include segments of other shards, whose ids lie between.
 ///
-/// Every interval but the last extends to [`LAST_OFFSET`], wherever the records of its segment end.
-/// After a failed write or a crash, whole records may follow the recorded end, and a replay would
-/// read them. The intervals cover these records rightly, because the log appended them before `to`,
-/// which is in a later segment.
+/// Every interval but the last extends behind the end of its segment, wherever the segment's
+/// records end. After a failed write or a crash, whole records may follow the recorded end, and a
+/// replay would read them. The intervals cover these records rightly, because the log appended them
+/// before `to`, which is in a later segment.
 pub fn between(
     segments: impl Iterator<Item = u64>,
     from: LogPosition,
