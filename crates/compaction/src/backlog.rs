@@ -54,7 +54,7 @@ impl CompactionBacklog {
         wanted.min(if is_flushing { MAX_SHARE_BESIDE_FLUSH + more } else { MAX_SHARE })
     }
 
-    /// Returns the lag: 0 up to half of [`DEEP_FILES`], rising to 1 where flushes begin to wait.
+    /// Returns the lag: 0 up to half of `DEEP_FILES`, rising to 1 where flushes begin to wait.
     pub fn lag(self) -> f64 {
         let half = DEEP_FILES as f64 / 2.0;
         ((self.score as f64 - half) / half).clamp(0.0, 1.0)

@@ -16,7 +16,7 @@
 //! | `checkpoint`, `throughput` | yields, stops and `compaction_throughput` |
 //!
 //! The crate knows SSTables, and neither tables nor shards. Its user decides when to compact,
-//! reserves the inputs ([`TableCompactions`]), calls [`merge`], and exchanges the files in the
+//! reserves the inputs ([`TableCompactions`]), calls [`merge()`], and exchanges the files in the
 //! transaction log and in the table.
 //!
 //! Invariants: An input stays as it is until the caller commits. An output is in the transaction

@@ -1,4 +1,7 @@
 //! Tracks the compactions under way, for the scheduler, the operator and other compactions.
+//!
+//! **Invariant.** At most one compaction of a shard has a file at a time:
+//! [`TableCompactions::begin`] reserves all inputs or none.
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
