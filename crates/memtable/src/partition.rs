@@ -74,7 +74,7 @@ pub(super) struct Range {
 impl MemtablePartition {
     /// Opens the slices of a partition. Returns `None` if the memtable has nothing of it.
     /// `wanted_rows` is the number of rows that will be read if all of them are visible; the first
-    /// fill reads about that many, from [`MIN_FILL`] to [`MAX_FILL`].
+    /// fill reads about that many, from `MIN_FILL` to `MAX_FILL`.
     ///
     /// # Errors
     ///

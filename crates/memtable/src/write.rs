@@ -1,4 +1,8 @@
 //! Applies partition updates to the memtable.
+//!
+//! A write adds its entries in secondary indexes before its rows, so no row lacks its entries. If
+//! the memtable becomes full during a write, it keeps the part of the write that it has, and
+//! perhaps entries without rows.
 
 use espalier_mutation::{
     DecoratedKeyRef, DeletionTime, PartitionUpdate, RowContent, path, schema::TableMetadata,
