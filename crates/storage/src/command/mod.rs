@@ -123,7 +123,7 @@ pub struct ReadLimits {
     pub bytes: usize,
     /// Maximum dead fragments that the read drops before it stops at the next opportunity. For the
     /// fragments behind the last returned row, the limit is a tenth of this once the read has spent
-    /// [`LONG_WALK`] on them, and a hundredth after twice that time. Within a partition, the merge
+    /// `LONG_WALK` on them, and a hundredth after twice that time. Within a partition, the merge
     /// checks the limit at least once for each 256 dropped fragments.
     pub tombstones: usize,
     /// A read that has dropped dead fragments stops at the next multiple of this many rows, so that

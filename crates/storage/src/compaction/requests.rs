@@ -1,4 +1,9 @@
 //! Compactions, rewrites and scrubs of a table's files on request.
+//!
+//! A rewrite, a split or a scrub of a single file waits for the compaction that has the file.
+//! [`RequestedCompactions::compact_where`] stops the compactions under way instead. The shard that
+//! owns the first token of a file that several shards share splits the file; the other shards leave
+//! it alone.
 
 use std::{
     path::{Path, PathBuf},

@@ -1,4 +1,9 @@
 //! This module implements one flush of a table.
+//!
+//! A flush writes the table's memtables one after another, the oldest first. A failed flush leaves
+//! its memtable frozen and readable, and removes the files of the attempt. **Invariant.** The
+//! memtable leaves the view only after the SSTable has entered the view and the row cache has the
+//! memtable's writes or has forgotten the table, so a reader misses no write.
 
 use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 

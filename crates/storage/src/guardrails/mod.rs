@@ -2,7 +2,7 @@
 //! warning and one for a refusal. The operator can switch a feature off. A set names values for
 //! which the node warns, or which it ignores or refuses.
 //!
-//! The tables in [`limit`], [`feature`] and [`names`] hold names, defaults and texts. Statements
+//! The tables in `limit`, `feature` and `names` hold names, defaults and texts. Statements
 //! consult [`Guardrails`], which all shards share; `nodetool setguardrailsconfig` changes it while
 //! the node runs. Threads read thresholds and switches without a lock, and see a change some time
 //! after it was made; a read-write lock protects the sets.

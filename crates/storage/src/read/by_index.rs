@@ -1,4 +1,9 @@
 //! Reads the rows that the entries of an index name, by an ordinary read of each partition.
+//!
+//! The read walks the places of one term in the order of the table, without the places that the
+//! other terms lack (`index::candidates`). It reads the rows of one partition together. If the
+//! indexes cannot answer, or the walk would cost more than a scan, the caller reads the whole
+//! target.
 
 use std::sync::Arc;
 

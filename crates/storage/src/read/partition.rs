@@ -1,4 +1,10 @@
 //! Reads one partition: merges its sources, keeps live rows, stops at the limits.
+//!
+//! The limits hold for a whole read, so the read passes what is left of them ([`Remaining`]) from
+//! partition to partition. A read that stops within a partition returns the position at which the
+//! next page resumes.
+//!
+//! Memory bound: the rows that the limits allow, and one fragment of each source.
 
 use espalier_mutation::{
     Clustering, DecoratedKey, PartitionHeader, Row, Unfiltered, UnfilteredStream,

@@ -1,4 +1,8 @@
 //! Decodes the rows of the schema tables into a schema.
+//!
+//! One definition that the node cannot read does not keep the others from being read. A table or
+//! type with such a definition becomes *unreadable*, with the reason. An unreadable index leaves
+//! out all indexes of its table. Only a row without a name is an error.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,4 +1,7 @@
 //! Encodes schema changes as writes to the schema tables.
+//!
+//! A changed table or view is written anew as a whole. Deletions just before the timestamp of the
+//! change remove its former rows, so no row of an earlier definition stays.
 
 use std::{collections::BTreeMap, sync::Arc};
 

@@ -1,4 +1,8 @@
 //! Computes the changes that a write makes in a base table, and so in its views.
+//!
+//! Memory: the stored rows that the write may change. A deletion of a range or a partition is
+//! refused if these rows take more than [`MAX_DELETED_SEGMENTS`] segments. The boundaries of stored
+//! range deletions come on top.
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
