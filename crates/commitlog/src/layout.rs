@@ -45,7 +45,6 @@ pub(crate) const MARKER_MAGIC: [u8; 8] = [0xE5, 0xBA, 0x11, 0xE2, 0x10, 0x6D, 0x
 pub(crate) const MARKER_BODY_BYTES: usize = 21;
 pub(crate) const MARKER_BYTES: usize = RECORD_OVERHEAD + MARKER_BODY_BYTES;
 
-/// The header of a segment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SegmentHeader {
     pub(crate) shard: u32,
