@@ -81,7 +81,6 @@ pub(super) struct Target<'t> {
     pub(super) active: DeletionTime,
 }
 
-/// Returns the deletion of a partition with this content.
 pub(super) fn partition_deletion(content: Option<&Content>) -> DeletionTime {
     match content {
         Some(Content::Partition(deletion)) => *deletion,

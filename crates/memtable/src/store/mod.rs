@@ -106,7 +106,6 @@ impl Store {
         }
     }
 
-    /// Returns the content of a key.
     #[inline]
     pub(super) fn get(&self, key: &[u8]) -> Option<&Content> {
         self.part(key).get(key)

@@ -46,7 +46,6 @@ pub(crate) struct Sharded {
 }
 
 impl Sharded {
-    /// Creates the parts of a core.
     pub(super) fn new(parts: usize, core: ShardContext, single: impl Fn() -> Single) -> Self {
         let parts = parts.max(1);
         Self {

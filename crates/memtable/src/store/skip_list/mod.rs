@@ -105,7 +105,6 @@ impl SkipList {
         }
     }
 
-    /// Returns the content of a key.
     #[inline]
     pub(crate) fn get(&self, key: &[u8]) -> Option<&Content> {
         self.slots.get(*self.list.get(key, &self.guard)?.value())
@@ -214,7 +213,6 @@ impl SkipList {
         }
     }
 
-    /// Returns the content of a slot in a version.
     #[inline]
     fn content(&self, slot: u32, version: u64) -> Option<&Content> {
         match self.history.look_up(slot, version) {

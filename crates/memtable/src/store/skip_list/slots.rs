@@ -49,7 +49,6 @@ impl Slots {
         }
     }
 
-    /// Returns the content of a slot.
     #[inline]
     pub(super) fn get(&self, slot: u32) -> Option<&Content> {
         let chunk = self.chunks.get((slot >> CHUNK_BITS) as usize)?;
