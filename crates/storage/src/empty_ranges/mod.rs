@@ -389,7 +389,6 @@ impl EmptyRanges {
         !self.inner.borrow().queue.is_empty()
     }
 
-    /// Takes the next place from the queue.
     pub(crate) fn next_queued(&self) -> Option<Place> {
         self.inner.borrow_mut().queue.take()
     }

@@ -68,7 +68,6 @@ pub(crate) async fn flush_tables(
     ended.and_then(|()| failure.into_result())
 }
 
-/// A flush of one table.
 struct TableFlush<'a> {
     store: &'a ShardStore,
     table: &'a Table,

@@ -149,7 +149,6 @@ impl Limit {
         }
     }
 
-    /// Returns whether a value is beyond a threshold.
     pub(super) fn is_beyond(self, value: i64, threshold: i64) -> bool {
         match self.definition().side {
             Side::Above => value > threshold,

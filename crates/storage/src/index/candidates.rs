@@ -229,7 +229,6 @@ impl Candidates {
         matches!(self.kind, Kind::OneOf { .. })
     }
 
-    /// Returns the term.
     pub(crate) fn term(&self) -> &IndexTerm {
         &self.term
     }

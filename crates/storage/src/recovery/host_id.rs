@@ -35,7 +35,6 @@ pub(crate) async fn load_or_make_host_id(
     }
 }
 
-/// Saves the host id.
 pub(crate) async fn save_host_id(
     file_system: &FileSystem,
     data_directory: &Path,

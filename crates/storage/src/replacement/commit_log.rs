@@ -16,11 +16,11 @@ use crate::{
     system::{SYSTEM_KEYSPACE, keyspaces},
 };
 
-/// Version, id and the length of the parameters.
+/// Bytes of the version, the id and the length of the parameters.
 const HEADER_START: usize = 4 + 8 + 2;
-/// A checksum.
+/// Bytes of a checksum.
 const CHECKSUM: usize = 4;
-/// The position of the next section, with its checksum.
+/// Bytes of the position of the next section, with its checksum.
 const MARKER: usize = 8;
 
 /// Checks that each segment has writes of `system` at most.

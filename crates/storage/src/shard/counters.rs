@@ -48,7 +48,6 @@ pub(crate) struct CompactionCounters {
     pub(crate) bytes_out: Cell<u64>,
 }
 
-/// Adds to a count.
 #[inline]
 pub(crate) fn add(count: &Cell<u64>, more: u64) {
     count.set(count.get() + more);

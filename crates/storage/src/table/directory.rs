@@ -25,7 +25,6 @@ pub(crate) const SNAPSHOTS: &str = "snapshots";
 /// Name of the directory of Cassandra's incremental backups below a table's.
 pub(crate) const BACKUPS: &str = "backups";
 
-/// The directory of a table.
 #[derive(Clone, Debug)]
 pub(crate) struct TableDirectory {
     pub(crate) id: TableId,

@@ -67,7 +67,6 @@ impl KeyValues<'_> {
 }
 
 impl ViewPlan {
-    /// Returns the plans of all views of a table.
     pub(crate) fn of_base(schema: &Schema, base: &Arc<TableMetadata>) -> Vec<ViewPlan> {
         let views = base.views.iter().filter_map(|name| schema.table(&base.keyspace, name));
         views.filter_map(|view| Self::new(base, view)).collect()

@@ -41,7 +41,6 @@ impl<'n> Views<'n> {
 }
 
 impl<'n> Views<'n> {
-    /// Returns the plans of the views of a table.
     pub(super) fn view_plans(self, base: TableId) -> Rc<[Rc<ViewPlan>]> {
         if let Some(plans) = self.node.inner.views.plans.borrow().get(&base) {
             return plans.clone();
