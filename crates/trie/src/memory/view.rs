@@ -42,7 +42,6 @@ impl<'a, C> View<'a, C> {
         unsafe { open(&self.shared.blocks, pointer) }
     }
 
-    /// Returns the content of a leaf pointer.
     #[inline(always)]
     pub(crate) fn content(self, leaf: Pointer) -> &'a C {
         debug_assert!(leaf.is_leaf());
