@@ -184,8 +184,8 @@ impl<'n> Batches<'n> {
             return Err(StorageError::TooManyUnfinishedBatches { bytes });
         }
         let schema = self.node.store().schema();
-        // A batch with an entry is retried until it succeeds. A mutation that a table would refuse
-        // never succeeds, so it is refused before the entry is written.
+        // A batch with an entry is retried. A mutation that a table would refuse never succeeds, so
+        // it is refused before the entry is written.
         let mut tables = Vec::with_capacity(mutation.updates.len());
         for update in &mutation.updates {
             if schema.table_by_id(update.table).is_none() {

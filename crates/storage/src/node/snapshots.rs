@@ -86,7 +86,7 @@ impl<'n> Snapshots<'n> {
     /// # Errors
     ///
     /// Fails if the name is not a file name, if a table is unknown or has a snapshot of this name
-    /// already, or if a flush or a link fails. A failed snapshot leaves no files behind.
+    /// already, or if a flush or a link fails. A failed snapshot removes its files.
     pub fn take(
         self,
         tag: String,
