@@ -1,5 +1,8 @@
 //! Splits an input: choices first, then the bytes to parse. Missing bytes are zero, so that every
 //! input is valid.
+//!
+//! In the docstrings of the targets, a word in capitals is a choice of one or more bytes, and
+//! `PART: x` is a be16 length and as many bytes of x.
 
 use espalier_sstable::versions::{VERSIONS, VersionFeatures};
 

@@ -4,8 +4,8 @@
 //! (`tests/replay.rs`) call the same functions. A target may silently end in an error. It must not
 //! panic, run without end, or take more than [`MAX_MEMORY_BYTES`] besides its input.
 //!
-//! The first bytes of an input choose: a version, a set of files, types. See
-//! [`Input`](input::Input).
+//! The first bytes of an input choose a version of SSTables, a set (the files of one SSTable) or
+//! types. See [`Input`](input::Input).
 
 pub mod big;
 pub mod bti;

@@ -15,9 +15,9 @@ use crate::input::Input;
 /// Maximum plaintext of a write, in bytes: it needs three records of TLS.
 const MAX_WRITE: usize = 40_000;
 
-/// Sends bytes that no client made, or those of a client of rustls, whose ciphertext arrives in
-/// pieces and is changed. Input: `MODE`, then, if MODE is even, the length of the pieces and the
-/// bytes; otherwise steps.
+/// Delivers bytes to a node: bytes that no client made, or the ciphertext of a client of rustls,
+/// cut into pieces and changed. Input: `MODE`, then, if MODE is even, the length of the pieces and
+/// the bytes; otherwise steps.
 ///
 /// The plaintext that arrives must be the beginning of the sent plaintext.
 pub fn tls(data: &[u8]) {

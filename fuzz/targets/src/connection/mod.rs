@@ -21,8 +21,8 @@ use crate::input::Input;
 use client::{Client, Encryption};
 use node::{Nodes, PASSWORD, ROLE};
 
-/// Maximum steps of an input; further steps are ignored. Before the log-in, a node accepts 16
-/// messages.
+/// Maximum steps of an input, several times the 16 messages that a node accepts before the log-in.
+/// Further steps are ignored.
 const MAX_STEPS: usize = 64;
 /// Number of sent bytes above which further steps are ignored.
 const MAX_BYTES: usize = 64 << 10;
