@@ -69,7 +69,7 @@ impl InProcessNode {
             return Err(BenchError::Exists(directory.to_owned()));
         }
         let mut configuration = StorageConfiguration::new(directory);
-        // A measurement of memtables ends before a flush begins by itself.
+        // No flush begins by itself before the memtables have filled their memory.
         configuration.memtables.cleanup_threshold = 1.0;
         change(&mut configuration);
         for (name, structure) in KINDS.into_iter().zip([

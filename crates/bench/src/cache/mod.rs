@@ -2,7 +2,7 @@
 //! and how much of a hot set survives a scan.
 //!
 //! One shard in this process, without sockets. Every row that is read is compared with the row that
-//! was written.
+//! was written, except the rows that `scan` reads in pages.
 
 mod points;
 mod scan;

@@ -68,7 +68,7 @@ pub(super) async fn measure(
     }
     first.add(rows, &watch);
     let metrics = node.database().store().row_cache().metrics();
-    // Pages take the same memory with and without the row cache.
+    // The growth leaves out pages, because they take the same memory without the row cache.
     let (now, all_pages) =
         (resident_bytes(), node.database().store().metrics().page_cache.used_bytes);
     let grown = |since: u64, pages: u64| now.saturating_sub(since).saturating_sub(pages);

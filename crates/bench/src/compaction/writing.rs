@@ -68,7 +68,7 @@ pub(super) async fn measure(
     Ok(best)
 }
 
-/// Reads blocks of a file as they are before compression.
+/// Reads about [`SAMPLE_CHUNKS`] chunks of a file, as they are before compression.
 async fn sample(data: &DataReader) -> Result<Vec<Bytes>, BenchError> {
     let Some(first) = data.read_chunk(0).await? else { return Ok(Vec::new()) };
     let count = data.data_length().div_ceil(first.len().max(1) as u64);

@@ -6,8 +6,9 @@
 //! written in each format. Each format is read by a node of its own: one shard in this process
 //! without sockets, with a page cache that is smaller than the data and has the same size for all
 //! formats. A search finds the highest rate at which the 99th percentile stays within its limit.
-//! Formats take turns, step by step, so that they see the same machine. Every row that is read is
-//! compared with the row that was written. The module `wide` has a further experiment.
+//! Formats take turns, step by step, so that all of them share the machine's disturbances. Every
+//! row that is read is compared with the row that was written. The module `wide` has a further
+//! experiment.
 
 mod accesses;
 mod arguments;

@@ -24,7 +24,7 @@ pub struct LatencyFigure {
     pub kind: String,
     /// Number of tasks that read.
     pub readers: u32,
-    /// Entries that the writer wrote during the reads, in a second by the clock.
+    /// Writes a second, by the clock, while the readers read.
     pub writes_per_s: f64,
     /// All reads, in the order of their due times.
     pub samples: Vec<Sample>,
@@ -54,12 +54,12 @@ impl Percentiles {
 }
 
 impl LatencyFigure {
-    /// Returns the percentiles from the due times on.
+    /// Returns the percentiles of the time from when a read was due until it was done.
     pub fn latency(&self) -> Percentiles {
         Percentiles::of(self.samples.iter().map(|sample| sample.latency_us))
     }
 
-    /// Returns the percentiles of the reads themselves.
+    /// Returns the percentiles of the time from when a read began until it was done.
     pub fn service(&self) -> Percentiles {
         Percentiles::of(self.samples.iter().map(|sample| sample.service_us))
     }

@@ -10,12 +10,12 @@ use crate::memtable::memory::MemoryFigure;
 use crate::memtable::peers::{CASSANDRA, ROCKSDB};
 use crate::memtable::record::{Measure, Record, Series};
 
-/// A goal of the project.
+/// The project's goal for a ratio.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Goal {
-    /// The ratio or more.
+    /// The minimum of the ratio.
     AtLeast(f64),
-    /// The ratio or less.
+    /// The maximum of the ratio.
     AtMost(f64),
 }
 
