@@ -17,14 +17,14 @@ use serde_json::Value;
 use ureq::tls::{Certificate, ClientCert, PemItem, PrivateKey, RootCerts, TlsConfig, parse_pem};
 use ureq::{Agent, RequestBuilder};
 
-/// The port of the admin API unless `api_port` says otherwise.
+/// The port of an address without one. It is the default of `api_port`.
 const DEFAULT_PORT: u16 = 10_000;
 /// Maximum size of an answer in bytes. A longer one is an error. Arbitrary.
 const MAX_ANSWER_BYTES: u64 = 16 << 20;
 
-/// Characters of a name that are sent as `%20` and the like.
+/// Characters of a name that are percent-encoded.
 const IN_NAME: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
-/// Characters of a parameter's value that are sent as `%20` and the like. A value may be a path.
+/// Characters of a parameter's value that are percent-encoded. A value may be a path.
 const IN_VALUE: &AsciiSet = &IN_NAME.remove(b'/');
 
 /// The error of a request: the node refused it, failed, or could not be reached.
@@ -208,7 +208,7 @@ pub fn import_request(keyspace: &str, table: &str, directory: &Path) -> Request 
     request.with_path("path", directory)
 }
 
-/// Describes the node's answer to an import or to a restore in words.
+/// Describes the node's answer to an import or to a restore in words. `done` is the last word.
 ///
 /// # Errors
 /// Fails if the answer lacks the numbers, because it is not from a node's admin API then.

@@ -101,7 +101,7 @@ pub enum ConfigurationError {
         key: String,
         /// The given value.
         value: String,
-        /// The expected value.
+        /// The reason, mostly the expected form.
         reason: String,
     },
     /// A setting that one file has twice, by its new and its old name.

@@ -94,7 +94,7 @@ impl NodeConfiguration {
     }
 }
 
-/// Flags that operators give as settings, with the names of their settings.
+/// Flags that operators give as settings by mistake, each with the name of its setting.
 const FLAGS: [(&str, &str); 2] = [("host", "rpc_address"), ("port", "native_transport_port")];
 
 /// The properties of the machine on which the defaults depend.

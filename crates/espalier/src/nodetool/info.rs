@@ -7,9 +7,9 @@ use serde_json::Value;
 use super::show::{all, number, size};
 use crate::admin_client::{NodeAddress, NodeError, Request, ask};
 
-/// The values that `nodetool info` shows. It leaves out Cassandra's values for the heap, gossip and
-/// the caches other than the row cache, because the node has none of these, and the values for
-/// exceptions and repaired data, which the node does not count.
+/// The values that `nodetool info` shows. Cassandra's values for the heap, gossip, the caches other
+/// than the row cache, exceptions and repaired data are left out, because the admin API does not
+/// have them.
 struct Info {
     host_id: String,
     is_native_transport_active: bool,

@@ -68,7 +68,7 @@ pub fn run(arguments: &NodetoolArguments) -> Done {
             NodetoolCommand::Status { keyspace } => {
                 print(&status::status(node, keyspace.as_deref()).await?)
             }
-            // The node has one token, which is printed without the flag too.
+            // The admin API reports one token, which is printed without the flag too.
             NodetoolCommand::Info { tokens: _ } => print(&info::info(node).await?),
             NodetoolCommand::TableStats(arguments) => {
                 print(&table_stats::table_stats(node, arguments).await?)

@@ -1,4 +1,4 @@
-//! `nodetool status`: shows the ring, which has one node.
+//! `nodetool status`: shows the ring, of which the admin API reports only this node.
 
 use serde_json::Value;
 

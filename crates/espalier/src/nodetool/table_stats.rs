@@ -108,7 +108,8 @@ fn lines(table: &Value, is_human_readable: bool) -> Vec<(&'static str, String)> 
         ("SSTable count", count("live_ss_table_count")),
         ("Old SSTable count", count("old_ss_table_count")),
     ];
-    // Each shard has levels of its own, so these are sums without the bounds of a level.
+    // The numbers are sums over the shards. Each shard has levels of its own, so a sum may exceed
+    // the limit of a level.
     let levels = table.get("sstables_per_level").unwrap_or(&Value::Null);
     let levels: Vec<String> = all(levels).map(Value::to_string).collect();
     if !levels.is_empty() {

@@ -75,9 +75,9 @@ pub async fn save_tokens(database: &Node, tokens: &[Token]) -> Result<(), Storag
 /// Returns the tokens that `system.local` shows before the node has joined. `configured` are the
 /// tokens of the settings, if the node is a member of a ring.
 ///
-/// `system.local` has the only copy of the saved tokens. So they stay in it until the node has
-/// joined: it may start outside its ring, or with a wrong `initial_token`, with which it cannot
-/// join.
+/// `system.local` has the only copy of the saved tokens. They stay there until the node has joined,
+/// because the node may start outside its ring, or with a wrong `initial_token`, with which it
+/// cannot join.
 fn shown_tokens(configured: Option<&[Token]>, saved: &[String]) -> Vec<String> {
     match configured {
         _ if !saved.is_empty() => saved.to_vec(),

@@ -33,8 +33,8 @@ const CACHE_BYTES: usize = 8 << 20;
 /// Maximum chunk length of the writer.
 const MAX_CHUNK_KIB: u32 = 16 << 10;
 
-/// Converts all SSTables. The relative path of a copy below the output directory is that of its
-/// source below the given path.
+/// Converts all SSTables. Each copy has the path below the output directory that its source has
+/// below the given path.
 ///
 /// # Errors
 /// Fails if an argument or a path cannot be used, if an SSTable fails, or after a signal.

@@ -29,8 +29,8 @@ pub struct Found {
     pub lost: usize,
 }
 
-/// Finds the SSTables that `paths` name. If a directory below one of `paths` cannot be read, it is
-/// reported and counted.
+/// Finds the SSTables that `paths` name. Reports and counts each directory below `paths` that
+/// cannot be read.
 ///
 /// # Errors
 /// Fails if a path cannot be read, or names no SSTable.
@@ -141,10 +141,10 @@ async fn list(
     Ok((listing, below.map(|entry| entry.path).collect()))
 }
 
-/// Opens an SSTable with the table that its header describes. If TOC.txt is missing, this is
-/// reported and the files that exist are used: the user has named this SSTable by a file, because
-/// [`find`] skips such an SSTable in a directory. A missing or damaged filter is reported and
-/// ignored, because a filter only speeds up look-ups.
+/// Opens an SSTable with the table that its header describes. If TOC.txt is missing, the function
+/// reports this and opens the files that exist: the user has named this SSTable by a file, because
+/// [`find`] skips such an SSTable in a directory. The function also reports a missing or damaged
+/// filter and continues without it, because a filter only speeds up look-ups.
 ///
 /// # Errors
 /// Fails if a needed component is missing or damaged.

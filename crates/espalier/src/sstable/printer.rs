@@ -1,8 +1,9 @@
 //! Formats and writes the lines of a dump on a thread of its own, while the caller reads and
 //! decodes.
 //!
-//! The caller sends rows in batches. Memory bound: three batches, which are filled, waiting and
-//! printed. A batch has [`BATCH_BYTES`] of Data.db, or one row if the row is longer.
+//! The caller sends rows in batches. A batch ends with the row that reaches [`BATCH_BYTES`] of
+//! Data.db. Memory bound: three batches. The caller fills one, one waits, and the thread prints
+//! one.
 
 use std::mem::{replace, take};
 use std::sync::Arc;
@@ -63,7 +64,7 @@ impl Printer {
             print(&received)
         }));
         // Wait until the printing thread runs: `send` blocks this thread while the channel is full,
-        // and a blocked thread could not start it.
+        // and a blocked thread could not start the printing thread.
         while !is_started.load(Ordering::Acquire) {
             time::sleep(Duration::from_micros(50)).await;
         }

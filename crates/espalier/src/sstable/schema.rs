@@ -123,8 +123,9 @@ impl Names {
         if !file_system.exists(&beside).await.unwrap_or(false) {
             return Ok(None);
         }
-        // The user did not ask for this schema, so an error in it only means invented names. A
-        // schema beside a view's files may describe the view's base table.
+        // An error in this schema only means invented names, because the user did not ask for the
+        // schema. Beside a view's files, it may describe the view's base table and not fit the
+        // files.
         let schema = match read(file_system, &beside, keyspace.unwrap_or(ANY_KEYSPACE)).await {
             Ok(schema) => schema,
             Err(error) => {

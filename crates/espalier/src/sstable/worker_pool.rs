@@ -86,7 +86,7 @@ impl WorkerPool {
             }))
         });
         let workers = workers.collect();
-        // `push` blocks this thread while the pool is full, and this thread starts the workers.
+        // Wait until all workers run: `push` blocks this thread, which then could not start them.
         while Arc::strong_count(&started) > 1 {
             time::sleep(Duration::from_micros(20)).await;
         }

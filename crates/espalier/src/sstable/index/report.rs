@@ -85,8 +85,8 @@ fn fill(trie: &TrieSurvey, out: &mut String) {
     }
 }
 
-/// Counts the pages by level: the number of pages, with this page, that a look-up reads to get
-/// here.
+/// Counts the pages by level. The level of a page is the number of pages, with this page, that a
+/// look-up reads to arrive there.
 fn levels(trie: &TrieSurvey) -> Vec<u64> {
     let mut levels = Vec::new();
     for page in trie.pages.iter().filter(|page| page.level > 0) {

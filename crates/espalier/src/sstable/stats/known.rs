@@ -26,7 +26,7 @@ pub struct Known {
 }
 
 impl Known {
-    /// Opens an SSTable. If a file other than Statistics.db is lost, this is reported.
+    /// Opens an SSTable. Reports a lost file other than Statistics.db.
     ///
     /// # Errors
     /// Fails if Statistics.db is lost, or if a file is damaged.
