@@ -2,8 +2,8 @@
 //! buffer is reused.
 //!
 //! The bytes go through the kernel's page cache. A durable file is synced in parts while it is
-//! written, because the index of a large SSTable has hundreds of megabytes, and one sync of all of
-//! them at the end blocked reads of the disk for half a second.
+//! written, because the index of a large SSTable has hundreds of megabytes, and one sync of that
+//! much at the end can block reads of the disk for half a second.
 
 use std::path::Path;
 

@@ -36,8 +36,8 @@ pub enum Component {
     Checksums,
     /// The entries of the secondary index with this name; Espalier's own addition.
     SecondaryIndex(String),
-    /// A component that only other software reads, such as a secondary index of Cassandra. Espalier
-    /// keeps it and never reads it.
+    /// Any other file of the SSTable, such as a secondary index of Cassandra. Espalier copies and
+    /// removes it with the SSTable.
     Other(String),
 }
 

@@ -137,8 +137,8 @@ fn positions(
     })
 }
 
-/// A divisor for remainders by the filter's number of bits. It multiplies instead of dividing,
-/// which takes a third of the time. A key needs one remainder for each hash.
+/// A divisor for remainders by the filter's number of bits. It multiplies, which takes a third of
+/// the time of a division. A key needs one remainder for each hash.
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Remainder {
     bits: u64,

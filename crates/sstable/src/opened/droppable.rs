@@ -3,8 +3,8 @@
 //! The statistics have a histogram of the times at which cells, rows and ranges are deleted or
 //! expire, and a histogram of the number of cells in a partition. If the first one counts more
 //! times than there are cells, the excess consists of deletions of more than a cell, and of some
-//! other times. The other times are subtracted as far as the statistics show their number, because
-//! a deletion that is counted twice causes useless rewrites of whole files.
+//! other times. The estimate subtracts the other times as far as the statistics show their number,
+//! because too high an estimate causes useless rewrites of whole files.
 
 use crate::Statistics;
 

@@ -116,7 +116,7 @@ impl SSTable {
     }
 
     /// Returns an upper limit of the bytes of Data.db and its index after a rewrite: the present
-    /// size, or the uncompressed size if the table's compression has changed since.
+    /// size, or the uncompressed size if the table now has another compression than the file.
     pub fn bytes_rewritten(&self) -> u64 {
         let reader = &self.reader;
         let table = reader.table();

@@ -89,8 +89,8 @@ impl CachedFile {
         Self { inner: self.inner.clone(), own_pages }
     }
 
-    /// Returns this file for one read. The read is private if `caching` says so, or if pages of
-    /// this file are not cached.
+    /// Returns this file for one read. The read is private if `caching` or this file's own caching
+    /// is [`Caching::Private`].
     pub(crate) fn for_one_read(&self, caching: Caching) -> Self {
         match (caching, self.caching()) {
             (Caching::Shared, Caching::Shared) => self.clone(),
@@ -229,8 +229,8 @@ impl CachedFile {
         Ok(bytes)
     }
 
-    /// Returns a page for one look-up. If pages of this file are not cached, the look-up must keep
-    /// the page itself.
+    /// Returns a page for one look-up. If this file is private, the cache does not keep the page,
+    /// so the look-up must keep it.
     pub(crate) async fn page_for_look_up(&self, number: u64) -> Result<Bytes> {
         match self.caching() {
             Caching::Shared => self.page(number).await,

@@ -8,7 +8,7 @@ use super::PageCache;
 /// Pages keep this part (an eighth) of the budget, however large the filters are.
 const MIN_PART: usize = 8;
 
-/// Bytes that are taken from the pages between two yields: some hundred pages.
+/// Bytes that are taken from the pages between two yields: 128 pages.
 const PINNED_AT_ONCE: usize = 512 << 10;
 
 /// Memory that is taken from a cache's budget until this value is dropped.

@@ -110,7 +110,7 @@ impl ForwardRows {
             if self.is_finished {
                 return Ok(None);
             }
-            // Boxed, so that the future of steps that skip nothing does not grow by this one.
+            // Boxed, so that this future does not enlarge the future of steps that skip nothing.
             if self.skip.is_some()
                 && let Some(marker) = Box::pin(self.pass_skipped()).await?
             {

@@ -11,8 +11,8 @@
 //! hides is not found. The deletion that the row index reports as open at a block's start is
 //! compared only with the markers that the read meets. [`verify`](crate::verify) finds both faults.
 //!
-//! Memory for each reader: the filter, the summary of a BIG index, and a few KiB. Memory for each
-//! stream: two chunks, the bytes that were read ahead, and a row.
+//! Memory for each reader: the filter, a BIG index's summary, four bytes for each page that
+//! Checksums.db covers, and a few KiB. For each stream: two chunks, bytes read ahead, and a row.
 
 mod caveat;
 mod data_reader;

@@ -336,8 +336,7 @@ impl ReverseRows {
         Ok(true)
     }
 
-    /// Finds the block that holds the end of `slice`, or else the block with the nearest rows
-    /// before that end.
+    /// Finds the last block that may have rows before the end of `slice`.
     async fn block_of_end(
         &self,
         index: &RowIndex,

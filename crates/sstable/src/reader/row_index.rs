@@ -151,7 +151,7 @@ impl RowIndex {
         }
     }
 
-    /// Finds the offset after the last block that has rows or markers below `position`.
+    /// Finds the end of the block in which `position` would be; all later rows are above it.
     pub(crate) async fn end_offset(
         &self,
         comparator: &ClusteringComparator,
@@ -167,7 +167,7 @@ impl RowIndex {
         }
     }
 
-    /// Finds the block that holds the rows nearest below `position`; without a position, the last
+    /// Finds the last block that may have rows below `position`; without a position, the last
     /// block.
     pub(crate) async fn last_block_below(
         &self,

@@ -109,7 +109,7 @@ impl ScyllaSchema {
             statics.chain(regulars).map(|(kind, c)| column(kind, &c.name, &c.column_type, false));
         Self {
             table_id: table.id.0,
-            // ScyllaDB would take a version of Espalier's for a version that it has seen.
+            // ScyllaDB would take a schema version of Espalier's for one of its own.
             schema_version: uuid::Uuid::nil(),
             keyspace: table.keyspace.clone(),
             table: table.name.clone(),

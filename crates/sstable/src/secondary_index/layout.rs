@@ -9,7 +9,7 @@ use crate::{
 };
 
 const MAGIC: [u8; 4] = *b"espx";
-/// Version 1 had one trie for each segment of sorted entries. No release has written it.
+/// No release has written version 1, so the reader refuses it.
 const VERSION: u32 = 2;
 /// Bytes of the end of the file: position of the description, version, magic.
 pub(super) const END_BYTES: usize = 16;

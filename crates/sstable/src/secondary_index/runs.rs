@@ -138,7 +138,7 @@ impl Source {
     }
 }
 
-/// A run that is read.
+/// A run that is being read.
 #[derive(Default)]
 struct Run {
     block: BlockCursor,
@@ -231,7 +231,7 @@ impl Merge {
         Ok(())
     }
 
-    /// Restores the order of the heap, of which the element `at` may be too early.
+    /// Restores the order of the heap, in which only element `at` may be too near the top.
     fn sift_down(&mut self, mut at: usize) {
         loop {
             let children = (2 * at + 1..self.heap.len()).take(2);

@@ -74,9 +74,9 @@ impl SecondaryIndexWriter {
         }
     }
 
-    /// Adds a separator to the trie, which leads to the block that begins with `entry`. The
-    /// separator is the shortest prefix of `entry` that is above the last block. The first block
-    /// needs no separator. A search reaches a block without a separator from the block before.
+    /// Adds a separator to the trie, which leads to the block that begins with `entry`. It is the
+    /// shortest prefix of `entry` that is above the last entry of the block before. The first block
+    /// needs none. A search reaches a block without a separator from the block before.
     fn add_separator(&mut self, begun: Begun, entry: &[u8]) -> Result<()> {
         let separator = entry.get(..=begun.shared).unwrap_or(entry);
         if begun.page == 0 || separator.len() > MAX_DEPTH {

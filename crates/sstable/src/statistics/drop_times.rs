@@ -1,9 +1,9 @@
 //! This module computes a histogram of the seconds from which tombstones and expiring cells can be
 //! dropped. Format: docs/formats/statistics.md.
 //!
-//! Times are rounded up to minutes, and counted exactly as long as there are few of them. After
-//! that, the nearest bins are joined until [`MAX_BINS`] remain. The builder adds the times to the
-//! bins in the order of Cassandra's hash table, so that equal data yields equal bytes.
+//! The builder rounds times up to minutes, and counts about 131,000 different times exactly. When
+//! they are more, and at the end, it adds them to the bins in the order of Cassandra's hash table,
+//! so that equal data yields equal bytes. Then it joins the nearest bins until [`MAX_BINS`] remain.
 
 use hashbrown::HashMap;
 

@@ -229,8 +229,8 @@ fn read_drop_times(input: &mut Input<'_>, is_wide: bool) -> Result<DropTimes> {
     let mut bins = Vec::with_capacity(count);
     for _ in 0..count {
         bins.push(if is_wide {
-            // No valid sum of counts and no valid time is out of these ranges. An invalid value
-            // becomes the nearest end of its range.
+            // A valid time fits in a `u64`, and a valid sum of counts in a `u32`. Any other value
+            // becomes the nearest one that fits.
             let (time, count) = (input.f64("bin")? as u64, input.u64("count of a bin")?);
             (time, u32::try_from(count).unwrap_or(u32::MAX))
         } else {

@@ -8,7 +8,7 @@ use crate::error::{FileName, Result, SSTableError};
 
 /// The last bytes of a component with vectors.
 pub(crate) const MAGIC: [u8; 4] = *b"espv";
-/// Version 2 had codes without a center. No release has written it.
+/// No release has written an earlier version, so the reader refuses them.
 pub(crate) const VERSION: u32 = 3;
 
 /// Bytes of a code's record before its components: its scale and a square.
@@ -24,7 +24,7 @@ pub(super) const FIRST_ENTRY_BYTES: usize = 4;
 pub(super) const END_BYTES: usize = 16;
 
 const MAX_SEGMENTS: u32 = 1 << 20;
-/// Maximum links of a node that a reader accepts. Arbitrary; the writer has fewer.
+/// Maximum number of links of a node that a reader accepts (arbitrary). The writer makes fewer.
 const MAX_LINKS: u32 = 1000;
 
 /// The form of the vectors of a segment.
@@ -58,7 +58,7 @@ pub(super) struct Segment {
     pub(super) count: u32,
     /// The number of nodes. Entries with equal codes share a node.
     pub(super) nodes: u32,
-    /// The position of the number of each node's first entry; `None` if node i has entry i alone.
+    /// The position of the numbers of the nodes' first entries; `None` if node i has only entry i.
     pub(super) firsts: Option<u64>,
     /// The position of the vectors.
     pub(super) points: u64,

@@ -25,11 +25,11 @@ pub struct VectorLimits {
     /// The maximum number of components of vectors that segments always have as floats. Codes would
     /// save little of the space, and hide the differences of near points, such as coordinates.
     pub max_short: usize,
-    /// The number of vectors from which a segment has a graph, unless a flush writes the segment.
-    /// For fewer vectors, a search of all codes is as fast.
+    /// The number of nodes (different codes) from which a segment has a graph, unless a flush
+    /// writes the segment. For fewer nodes, a search of all codes is as fast.
     pub min_graph: usize,
-    /// The number of vectors that a segment must have for each node whose links a search would
-    /// follow. With fewer vectors, the search compares all codes.
+    /// The number of nodes that a segment must have for each node whose links a search would
+    /// follow. With fewer nodes, the search compares all codes.
     pub graph_cost: usize,
 }
 

@@ -50,8 +50,8 @@ impl<'s> SegmentSearch<'s> {
         Self { index, segment, points, query, coded }
     }
 
-    /// Returns the nodes that are most similar to the query, in descending order. Records in `top`
-    /// if the search has left out nodes.
+    /// Returns the nodes that are most similar to the query, in descending order. If the search has
+    /// left out nodes, records this in `top`.
     pub(super) async fn run<T>(
         &self,
         search: &NearestSearch,

@@ -59,11 +59,11 @@ impl RowIndexWriter {
     }
 
     /// Adds a block. `first` and `last` are the byte-comparable positions of its first and last row
-    /// or marker (equal if there is one), above the positions of the block before. `start.offset`
-    /// counts bytes from the start of the partition.
+    /// or marker (equal if it has only one), above the positions of the block before.
+    /// `start.offset` counts bytes from the start of the partition.
     ///
     /// If the last position of the block before and `first` share so many bytes that the trie
-    /// cannot hold a separator, this extends the block before, up to the end of this block.
+    /// cannot hold a separator, this call only extends the block before to the end of this block.
     ///
     /// # Errors
     /// Returns [`IndexWriteError`] if the positions do not increase, or if the format cannot hold

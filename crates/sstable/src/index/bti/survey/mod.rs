@@ -3,8 +3,8 @@
 //!
 //! The survey visits every node of every trie once, depth first, so that the number of pages
 //! between the root and a node is known when the walk reaches the node. A child lies before its
-//! parent in the file, so a path downwards never returns to a page that it has left. The pages to
-//! which it changes are therefore the distinct pages of the look-up.
+//! parent in the file, so a path downwards never returns to a page that it has left. The pages that
+//! the path enters are therefore the distinct pages of the look-up.
 //!
 //! Memory: the path to the current node, and 38 bytes for each page of 4 KiB.
 
