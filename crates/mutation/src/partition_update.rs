@@ -44,10 +44,10 @@ impl PartitionUpdate {
             && self.range_tombstones.is_empty()
     }
 
-    /// Sets the writes of an update to one timestamp in µs, and its deletions to a timestamp 1 µs
-    /// earlier, as Cassandra does for a lightweight transaction. So the update deletes older data,
-    /// but not its own writes. First, it merges rows with equal clusterings at their present
-    /// timestamps.
+    /// Sets the cells (tombstones too) and livenesses of an update to one timestamp in µs, and all
+    /// other deletions to a timestamp 1 µs earlier, as Cassandra does for a lightweight
+    /// transaction. So the update deletes older data, but not its own writes. First, it merges rows
+    /// with equal clusterings at their present timestamps.
     pub fn set_timestamp(&mut self, table: &TableMetadata, timestamp: i64) {
         join_rows(table, table.comparator(), &mut self.rows);
         let delete = |deletion: &mut DeletionTime| {

@@ -32,7 +32,7 @@ const MAX_SUFFIX_FORM_BYTES: usize = 64;
 pub enum TermForms {
     /// One form.
     One(Vec<u8>),
-    /// All forms from the first one on, up to but without the second one.
+    /// All forms from the first one up to but without the second one; `None` sets no limit.
     Between(Vec<u8>, Option<Vec<u8>>),
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The later timestamp wins; at equal timestamps a deletion wins over a value, an expiring cell
 //! over one that does not expire, then the later deletion or expiry, and then the greater value.
-//! The rules are those of Cassandra 5.0 (each function notes its own), so that both read the same
-//! files alike.
+//! The rules are those of Cassandra 5.0, so that both databases read the same files alike. Each
+//! function states its own rules.
 
 mod cells;
 mod dropped;

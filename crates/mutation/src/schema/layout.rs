@@ -28,7 +28,7 @@ pub enum TableLayout {
 }
 
 impl TableLayout {
-    /// Returns the layout that COMPACT STORAGE gives a table with so many clustering columns.
+    /// Returns COMPACT STORAGE's layout of a table with this number of clustering columns.
     pub fn compact(clustering_columns: usize) -> Self {
         match clustering_columns {
             0 => Self::StaticCompact,

@@ -7,10 +7,10 @@ impl TableMetadata {
     /// Returns this table with the column ids of `former`, an earlier definition of the table.
     ///
     /// A definition that the node has read from the schema tables has new ids, but the rows in
-    /// memtables have those of `former`. This finds the earlier column of a primary key column by
-    /// its place, because a statement may have renamed it, and those of other columns by name. A
-    /// column gets a new id if its kind has changed, or if it is complex and was simple, or the
-    /// reverse.
+    /// memtables have those of `former`. The function finds the earlier column of a primary key
+    /// column by its place, because a statement may have renamed it, and those of other columns by
+    /// name. A column gets a new id if its kind has changed, or if it is complex and was simple, or
+    /// the reverse.
     pub fn with_ids_of(&self, former: &Self) -> Self {
         let mut builder = self.rebuild();
         builder.version = former.version + 1;
