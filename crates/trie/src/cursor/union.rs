@@ -89,7 +89,7 @@ where
         if lead.is_at_or_after(target) {
             return lead;
         }
-        // A cursor that is not at the node whose child is the target is already after it.
+        // A cursor that is not at the node whose child is the target is already after the target.
         let into_children = target.depth() > lead.depth();
         let moves = |at: Position| if into_children { at == lead } else { at < target };
         let new_first = if moves(first) { self.first.skip_to(target) } else { first };

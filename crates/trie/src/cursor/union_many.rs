@@ -127,7 +127,7 @@ where
         if lead.is_at_or_after(target) {
             return lead;
         }
-        // As in a union of two.
+        // A cursor that is not at the node whose child is the target is already after the target.
         let into_children = target.depth() > lead.depth();
         self.move_leaders(
             0,
