@@ -3,9 +3,9 @@
 An account is a value with a version, and each change of the value adds 1 to the version. Accounts
 are columns of rows, static columns, and elements of maps and lists. Money moves only inside a group
 of accounts. The transaction or batch that moves money between accounts also writes an entry: the
-accounts, with their values and versions from before. A move between the balance and the reserve of
-one row adds an element to the column `moves` instead. Entries and moves together are therefore the
-whole history of each account.
+accounts, with their values and versions before the move. A move between the balance and the reserve
+of one row adds an element to the column `moves` instead. Entries and moves together are therefore
+the whole history of each account.
 """
 import itertools
 import random

@@ -16,7 +16,7 @@ PLACE = "cassandra-rackdc.properties"
 
 
 class CassandraNode:
-    """A node in `directory`; the jars are shared with the oracle.
+    """A node in `directory`, with the jars of the oracle (interop/cassandra/README.md).
 
     `host` is its address for clients and peers. With `data_center`, the node has the snitch that
     reads the data centre from a file. `is_small` saves memory and shortens the start. A volatile

@@ -47,7 +47,7 @@ def _texts(*texts):
 
 
 def _uuids(version):
-    # The number is in the first part, the time of a time UUID, and in the last, so both kinds rise.
+    # `n` is in the last part and in the first, the time of a time UUID, so both kinds are in order.
     ids = [uuid.UUID(f"0000000{n}-0000-{version}000-8000-00000000000{n}") for n in (1, 2, 3)]
     return [Value(str(id), id.bytes) for id in ids]
 

@@ -1,4 +1,4 @@
-"""Programs in other languages that use the drivers of these languages.
+"""Programs in five languages, each of which uses a driver of its language.
 
 Each language has one program with the commands `login HOST PORT`, which prints `ok: VERSION` or
 `error: …`, and `registers HOST PORT SECONDS CLIENTS FILE`, which prints `connected` and writes a
@@ -55,7 +55,7 @@ def python_program():
 
 
 def java_classes():
-    """Builds the Java programs and returns their class path, under the lock of `program`."""
+    """Builds the Java programs and returns their class path. The caller holds `lock()`."""
     if os.environ.get("WITHOUT_CASSANDRA"):
         pytest.skip("the Java driver needs a JDK and Maven")
     needs("mvn", "javac")

@@ -27,8 +27,7 @@ MAX_CONFIGURATIONS = 2_000_000  # arbitrary; about 1 GiB of memory
 class Operation:
     """An operation of a client: `begin` precedes its request, `end` follows its answer, both in
     ns. Without an answer, `end` and `applied` are None. `found` is the value that the answer shows:
-    of a read its result, of a compare-and-set that was refused the value that it met. A refused
-    part of a batch is recorded as a read, because this part may have met the expected value."""
+    of a read its result, of a compare-and-set that was refused the value that it met."""
 
     key: object
     client: int

@@ -312,8 +312,8 @@ def is_of_cassandra(error):
 class Load:
     """Writes to `mixed` from a thread while nodes are killed. Each statement is sent until it is
     acknowledged; then it belongs to `written`. Without our node, `first` has no other node of its
-    data centre for the log of batches and fails each logged batch after 2 s; with `far_batches`,
-    `second` gets them."""
+    data centre for the log of batches and fails each logged batch after 2 s. With `far_batches`,
+    `second` gets the logged batches."""
 
     def __init__(self, ring, tables, far_batches=False):
         self.ring, self.tables, self.far_batches = ring, tables, far_batches

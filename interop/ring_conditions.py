@@ -53,7 +53,7 @@ def check(session, cassandra, ours, has_agreed, is_up, local_rows):
 
 def check_with_one_down(ring):
     """Runs clients while one Cassandra node of the three replicas is down, first `second`, then
-    `first`. What the first quorum has decided, the second knows from our node."""
+    `first`. Only our node is in both quorums and knows what the first one decided."""
     for text in SCHEMA:
         ring.near.execute(text.replace("'replication_factor': 1", "'replication_factor': 3"))
     wait_until(ring.agrees, what="agreement on the registers")

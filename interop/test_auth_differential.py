@@ -15,7 +15,7 @@ from cassandra_node import CassandraNode
 from conftest import ORACLE
 from gate import FIRST_SEED, part
 
-# The sequences are divided into parts, so that several runs of pytest can share them, because
+# The sequences are divided into parts, which several runs of pytest can execute at once, because
 # Cassandra mostly waits for its disk.
 PARTS, SEQUENCES_OF_PART = part(4, 1), part(500, 6)
 ROLES = ("r1", "r2", "r3", "s1")

@@ -1,5 +1,5 @@
-"""Cassandra's own code reads files that we flush, in every version that we write (in the gate, in
-one of them).
+"""Cassandra's own code reads files that we flush, in every version that we write and it reads (in
+the gate, in one of them).
 
 It reads them offline (verify, dump) and in a running node. test_flights covers the flights' files.
 The tables here have every shape (see `shapes`), over several flushes: Cassandra must read what our

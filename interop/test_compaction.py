@@ -1,4 +1,4 @@
-"""Files that we compact, in every version that we write (in the gate, in one of them).
+"""Files that we compact, in every version that Cassandra reads too (in the gate, in one of them).
 
 Our SELECT is the same before and after, and Cassandra's own code verifies the files and dumps them
 to the same rows. The tests after these cover operators' requests to the admin API, and crashes."""
