@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Runs the long test of the paper on trie memtables at a small size: a table that grows large.
+"""Runs the long test of "Trie Memtables in Cassandra" (VLDB 2022) at a small size.
 
     make deps && cargo build --release
     .deps/venv/bin/python bench/long_test.py [--gigabytes 20] [--servers trie,skiplist,cassandra]
@@ -10,14 +10,14 @@
 
 A run takes hours, and the machine must be idle otherwise.
 
-The load is nine writes of new rows of a hundred bytes for each read, which prefers newer rows
-(quadratically), as fast as a server answers on one core and in 2 GiB. The clients run on the other
-core. The servers are ours with a trie and with a skip list as memtable, and Cassandra. Another
-client measures latencies: it reads one row at a time, a hundred times a second. It has one read
-under way, so a read behind a slow one is late as well. Every row that is read is compared with the
-row that was written. Cassandra first has a minute of the same load on another table. At the end our
-compactions are stopped for a minute under the same load, which shows what they cost the reads of a
-table of that size.
+Clients write new rows of a hundred bytes to one table, and read once for every nine writes. Reads
+prefer newer rows (quadratically). The server answers as fast as it can on one core and in 2 GiB;
+the clients run on the other core. The servers are ours with a trie and with a skip list as
+memtable, and Cassandra. Another client measures latencies: it reads one row at a time, a hundred
+times a second. It has one read under way, so a read behind a slow one is late as well. Every row
+that is read is compared with the row that was written. Cassandra first has a minute of the same
+load on another table. At the end our compactions are stopped for a minute under the same load,
+which shows what they cost the reads of a table of that size.
 
 The script prints a table and the goals (exit status 1: one is missed), and writes
 bench/results/long_test.json and .svg.

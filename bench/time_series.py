@@ -14,7 +14,7 @@ writes and reads. Memtables are flushed every few seconds, and the row cache has
 seconds of rows. Halfway through the load the row cache is emptied. Each head is compared with the
 rows that the server has acknowledged.
 
-The script prints a table and the goals of issue 6 (exit status 1: one is missed), and writes
+The script prints a table and the goals (exit status 1: one is missed), and writes
 bench/results/time_series.json and .svg.
 
 Settings by environment: ESPALIER_BINARY, CORE=1 (the server's), CLIENT_CORE=0, HEAP=1G

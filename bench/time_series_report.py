@@ -63,7 +63,7 @@ def summary(server):
 
 
 def judge(found, servers):
-    """Yields the goals of issue 6: (text, True if the goal is met)."""
+    """Yields the goals: (text, True if the goal is met)."""
     if "espalier" in found:
         ours = found["espalier"]
         full, after = ours["full"], ours["invalidated"]
