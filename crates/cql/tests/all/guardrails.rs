@@ -26,7 +26,7 @@ const CONSISTENCIES: [&str; 11] = [
     "LOCAL_ONE",
 ];
 
-/// Warnings of Cassandra that this node does not give, because a single node has no repair.
+/// Warnings of Cassandra that this node does not give, because it has no repair.
 const NOT_HERE: [&str; 1] = ["warning: When increasing replication factor"];
 
 fn directory() -> PathBuf {

@@ -50,8 +50,7 @@ fn a_range_is_passed_a_few_times_or_the_table_is_scanned() {
         let (count, passed, by_index) = query("v >= 0 AND x = 7", 50).await;
         assert_eq!((count, by_index), (60, 0));
         assert!(passed > 0 && passed < ROWS / 2, "{passed}");
-        // The view of the table remembers the range for later reads, until a flush changes the
-        // table.
+        // Later reads of this range scan the table at once, until a flush changes the table.
         assert_eq!(query("v >= 0", 500).await, (ROWS as i32, 0, 0));
         database.flush("k", None).await.unwrap();
         let (count, passed, by_index) = query("v >= 0", 500).await;

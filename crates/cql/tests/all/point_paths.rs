@@ -455,7 +455,7 @@ async fn no_row_exists(columns: &str, place: &str) {
     }
     for is_flushed in [false, true] {
         if is_flushed {
-            // The row cache admits rows that were read before, as the loop below did.
+            // The flush adds the rows to the row cache, because the first round has read them.
             node.database.flush("ks", None).await.unwrap();
         }
         for (number, exists) in [true, false, true, false].into_iter().enumerate() {

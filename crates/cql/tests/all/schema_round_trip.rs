@@ -253,8 +253,8 @@ fn insert(table: &TableMetadata) -> Option<String> {
     Some(format!("INSERT INTO {keyspace}.{name} ({names}) VALUES ({values})"))
 }
 
-/// Inserts a row into each table, and returns the number of rows. The node may refuse large values
-/// and counters.
+/// Inserts a row into each table, and returns the number of rows. The node may refuse large values,
+/// and refuses an INSERT into a table of counters.
 async fn insert_rows(database: &Node, processor: &QueryProcessor) -> usize {
     let schema = database.store().schema();
     let tables = schema.tables().filter(|table| !table.keyspace.starts_with("sys"));

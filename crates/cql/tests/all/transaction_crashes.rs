@@ -1,10 +1,10 @@
 //! A crash keeps all writes of a transaction over shards, or none.
 //!
-//! An image is the disk after a power failure during a transfer, which has done a given number of
-//! disk operations. The images of a full run cover each such number for each pair of accounts. The
-//! seed of an image decides the order of the operations, which unsynced writes are kept, lost or
-//! torn, and how many shards start from the image. The power fails a second time during some of
-//! these starts.
+//! An image is the disk after a power failure during a transfer. The power fails after a given
+//! number of disk operations of the transfer. The images of a full run cover each such number for
+//! each pair of accounts. The seed of an image decides the order of the operations, which unsynced
+//! writes are kept, lost or torn, and how many shards start from the image. The power fails a
+//! second time during some of these starts.
 
 use std::{
     collections::BTreeSet,

@@ -393,7 +393,7 @@ async fn check(
     )))
 }
 
-/// Takes a snapshot of the base table, or restores the table from an earlier one. Returns true.
+/// Takes a snapshot of the base table, or restores an earlier one. Returns true: the step ended.
 async fn snapshot_or_restore(database: &Node, history: &mut History, seed: u64) -> bool {
     if history.snapshots == 0 || history.one_in(2) {
         history.snapshots += 1;
