@@ -211,7 +211,7 @@ async fn fill_a_partition(database: &Node, files: i32) {
     let wide = table(database, "wide");
     for file in 0..files {
         for clustering in 0..4000 {
-            // The timestamps of later files take more bytes beside the rows of the first one.
+            // In the output, the timestamps of later files take more bytes.
             let timestamp = 1 + i64::from(file) * (1 << 50) + i64::from(clustering);
             let place = Some(clustering * files + file);
             let row = insert(&wide, "p", place, timestamp, &[("v", "text")]);

@@ -88,7 +88,7 @@ fn a_table_that_is_behind_waits_and_others_do_not() {
         let waited = Duration::from_micros(metrics.flushes.delay_us + 1);
         assert!((pause..pause.mul_f64(1.1)).contains(&waited), "{pause:?} {metrics:?}");
 
-        // Once the compactions have caught up no flush waits, and a wait under way ends early.
+        // Once the compactions have caught up, no flush waits, and a wait under way ends early.
         write(&database, "narrow", 700, 2000).await;
         database.compactions().set_throughput(0).await;
         time::sleep(Duration::from_millis(1500)).await;

@@ -18,8 +18,8 @@ use crate::{
     support::*,
 };
 
-/// Returns a table of clusterings with several byte forms for one value, so that cached rows store
-/// this form beside their path.
+/// Returns a table whose clustering values have several byte forms, so that a cached row stores its
+/// form beside its path.
 fn varint_table() -> TableMetadata {
     TableBuilder::new("ks", "inexact", TableId(Uuid::from_u128(0xa9)))
         .partition_key("k", CqlType::Blob)
@@ -111,8 +111,8 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
             is_over.set(true);
             disturber.await;
         }
-        // Nothing is counted that does not exist. A flush that adds its rows may keep the last
-        // entry until the flush is done.
+        // Without room, the cache becomes empty and counts nothing. A flush that adds its rows may
+        // keep the last entry until the flush is done.
         let mut left = (0, 0, 0);
         for _ in 0..10_000 {
             database.store().row_cache().set_limit(0);

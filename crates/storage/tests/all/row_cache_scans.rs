@@ -100,7 +100,7 @@ fn a_paged_scan_is_cached_like_an_unpaged_one() {
     }
 }
 
-/// Each requested range has left an entry at its ends.
+/// Each requested range leaves an entry at each of its ends.
 #[test]
 fn a_scan_passes_many_adjacent_range_ends() {
     with_table(narrow_table, 1 << 20, async |database, table, disk| {

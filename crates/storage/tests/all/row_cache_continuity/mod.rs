@@ -102,8 +102,8 @@ fn check(seed: u64, shape: Shape, steps: u64, seen: &mut Seen) {
     });
 }
 
-/// Returns a table with rows in descending order. Their type has several byte forms for a value, so
-/// that cached rows store this form beside their path.
+/// Returns a table with rows in descending order. A clustering value has several byte forms, so a
+/// cached row stores its form beside its path.
 fn reversed_table() -> TableMetadata {
     TableBuilder::new("ks", "reversed", TableId(Uuid::from_u128(0xaa)))
         .partition_key("k", CqlType::Blob)

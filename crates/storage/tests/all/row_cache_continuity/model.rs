@@ -41,8 +41,8 @@ pub(super) struct Continuity {
     pub(super) context: String,
 }
 
-/// The places that a step may have made continuous, and the places that it must have, for each
-/// partition that it touched.
+/// For each partition that a step touched: the places that the step may have made continuous, and
+/// the places that must be continuous after it.
 #[derive(Default)]
 struct Learned {
     may: BTreeMap<u64, Places>,
@@ -441,7 +441,7 @@ impl Continuity {
                     self.end_flush().await;
                     self.database.compactions().compact("ks", None, false).await.unwrap();
                 }
-                // Nothing is invalidated.
+                // The cache is enabled already, so nothing is invalidated.
                 2 => self.alter(true).await,
                 _ => {}
             },
