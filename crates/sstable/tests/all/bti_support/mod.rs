@@ -59,8 +59,8 @@ fn collect(directory: &Path, found: &mut Vec<PathBuf>) {
     }
 }
 
-/// Returns the uncompressed Data.db of the SSTable that has `component`, the end of a file name
-/// like `Data.db`. Returns `None` if this test does not know the compressor.
+/// Returns the uncompressed Data.db beside the file `path`, whose name ends with `component`.
+/// Returns `None` if this test does not know the compressor.
 pub fn plain_data(path: &Path, component: &str) -> Option<Vec<u8>> {
     let other = |name: &str| std::fs::read(path.to_string_lossy().replace(component, name)).ok();
     let data = other("Data.db").unwrap();

@@ -150,8 +150,8 @@ impl Case {
     }
 }
 
-/// A line of a dump without the fields that only make it readable. These may be numbers that a
-/// float cannot hold.
+/// A line of a dump. The fields that only make it readable are left out, because they may be
+/// numbers that a float cannot hold.
 #[derive(Debug, PartialEq, serde::Deserialize)]
 pub struct Line {
     pub kind: String,

@@ -88,7 +88,7 @@ impl Generator {
         }
     }
 
-    /// Generates a value that is not empty, unless the type allows it.
+    /// Generates a value as if `is_odd` were false; an int, for example, is not empty.
     pub(super) fn plain_value(&mut self, column_type: &CqlType) -> Vec<u8> {
         let is_odd = std::mem::replace(&mut self.shape.is_odd, false);
         let value = self.value(column_type);
