@@ -275,7 +275,7 @@ fn invented_values_do_not_fill_memory() {
         let states = vec![(ApplicationState::IndexStatus, value)];
         EndpointState { generation: 1000, heartbeat, states }
     };
-    // The node takes the heartbeat that comes with a value beyond the limit.
+    // From a state with a value beyond the limit, the node takes only the heartbeat.
     for (heartbeat, length) in [(1, MAX_ENDPOINT_BYTES), (2, MAX_ENDPOINT_BYTES + 1)] {
         let states = vec![(address(9), state(heartbeat, length))];
         node.on_ack2(GossipAck2 { states }, Duration::ZERO);

@@ -1,6 +1,5 @@
 //! Tests that the tasks of a group share their slice and otherwise behave like all other tasks.
 
-// A thread that wakes a task is not the runtime's own.
 use espalier_runtime::shard::loop_report;
 use espalier_runtime::sync::Notify;
 use espalier_runtime::time::{Instant, sleep};

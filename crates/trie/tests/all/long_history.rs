@@ -1,7 +1,7 @@
 //! One history of a million operations (300,000 in the gate) against an ordered map: the trie grows
 //! to tens of thousands of keys and shrinks again (once in the gate, several times in a full run),
-//! while readers and snapshots come and go. So every kind of node and of free block is used over
-//! and over. The test prints its seed; `HISTORY_SEED` and `HISTORY_OPERATIONS` set other values.
+//! while readers and snapshots come and go. This uses each kind of node and free block many times.
+//! `HISTORY_SEED` and `HISTORY_OPERATIONS` set the seed and the length, which the test prints.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -127,7 +127,7 @@ fn keys_have_cassandras_encoding() {
     assert!(checked > 40, "only {checked} vectors");
 }
 
-/// Follows Cassandra: ScyllaDB encodes the empty integer differently from null here
+/// Espalier follows Cassandra here. ScyllaDB encodes the empty integer differently from null
 /// (docs/formats/byte-comparable.md).
 #[test]
 fn empty_and_null_inside_a_list_encode_alike() {
