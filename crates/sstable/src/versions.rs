@@ -153,7 +153,7 @@ pub enum FilterWords {
 /// The form in which Statistics.db describes the clusterings. Format: docs/formats/statistics.md.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ClusteringStatistics {
-    /// The least and the greatest value of each column.
+    /// The values of the least and the greatest clustering; in `mc`, those of each column.
     MinMaxValues,
     /// A slice that covers all clusterings, with the types of its values.
     CoveredSlice,

@@ -249,7 +249,7 @@ impl SSTableReader {
         let mut cursor = partitions.cursor();
         let mut candidate =
             cursor.seek_ceiling(&bytes).await.map_err(|error| self.partitions_error(error))?;
-        // The trie compares prefixes only: the first one or two entries may lie before the bound.
+        // The trie compares prefixes only: the first entry may lie before the bound.
         while let Some(found) = candidate {
             let (position, key) = self.resolve(trie, found, caching).await?;
             trie.keys.encode(&key, &mut bytes);

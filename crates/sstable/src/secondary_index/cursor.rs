@@ -103,7 +103,7 @@ impl EntryCursor {
         let found = self.walker.floor(self.root, entry).await;
         let Some(position) = found.map_err(|error| self.trie_error(error))? else { return Ok(0) };
         let node = self.walker.node(position).await;
-        // The error borrows nothing of the node.
+        // The number borrows nothing of the walker, which the errors below need.
         let page = node.map(|node| {
             let bytes = node.payload().get(..usize::from(node.payload_bits()));
             bytes.unwrap_or_default().iter().fold(0_u64, |page, byte| page << 8 | u64::from(*byte))

@@ -66,9 +66,9 @@ pub struct CommitLogInterval {
     pub end: CommitLogPosition,
 }
 
-/// A slice that covers all rows and range deletions of all partitions. Some versions store the
-/// minimum and the maximum value of each column instead; the bounds have those values then, and
-/// cover everything if there are none.
+/// A slice that covers all rows and range deletions of all partitions. Some versions store only the
+/// values of the least and the greatest clustering; the bounds have those values then, and cover
+/// everything if there are none.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CoveredClustering {
     /// Types of the clustering columns, each with a flag that is true if the column is reversed.

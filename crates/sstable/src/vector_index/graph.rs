@@ -13,7 +13,7 @@
 //!    not meet gets a link from the nearest node that has room. Every node reserves room for one
 //!    such link, so the walk always finds a node with room.
 //!
-//! Memory: the codes, and [`MAX_LINKS`] + 2 numbers of four bytes for each vector. One step takes
+//! Memory: the codes, and [`MAX_LINKS`] + 2 numbers of four bytes for each node. One step takes
 //! some microseconds, and the builder yields between steps.
 
 use espalier_runtime::maybe_yield;

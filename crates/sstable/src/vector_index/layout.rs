@@ -40,7 +40,7 @@ pub(super) enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Links {
     pub(super) start: u64,
-    /// Maximum links of a node.
+    /// Maximum number of links of a node.
     pub(super) most: u32,
     /// The node at which searches begin.
     pub(super) entry: u32,

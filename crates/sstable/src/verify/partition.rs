@@ -252,7 +252,7 @@ fn check_value(
     position: u64,
     tally: &mut Tally<'_>,
 ) {
-    // Every type allows an empty value. The value of a counter cell is a context, which is no value
+    // Empty values of all types pass. The value of a counter cell is a context, which is no value
     // of the type `counter`.
     if value.is_empty() || column_type.is_counter() {
         return;

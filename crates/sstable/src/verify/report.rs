@@ -11,7 +11,7 @@ const MAX_SHOWN_PER_FILE: u64 = 20;
 /// The severity of a problem.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Severity {
-    /// Unusual, but reads are right: an inexact estimate, or a filter of another size.
+    /// Unusual, but reads are right: an inexact estimate, or a filter with superfluous bits.
     Warning,
     /// Data is lost, wrong, or may not be found.
     Failure,

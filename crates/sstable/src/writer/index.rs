@@ -89,8 +89,8 @@ impl IndexWriter {
             IndexKind::Big => Self::Big {
                 file: create(Component::Index).await?,
                 index: BigIndexWriter::new(),
-                // Readers assume Cassandra's rule, because an SSTable with this index has no
-                // Scylla.db that could announce ScyllaDB's rule.
+                // Readers assume Cassandra's rule, because the writer gives an SSTable with this
+                // index no Scylla.db, which could announce ScyllaDB's rule.
                 blocks: PromotedIndexBuilder::new(
                     features.deletion_time,
                     options.column_index_size,

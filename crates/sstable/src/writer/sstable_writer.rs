@@ -397,8 +397,8 @@ impl SSTableWriter {
         }
     }
 
-    /// Checks that no clustering value has more than 65,535 bytes. Some versions store the minimum
-    /// and the maximum value in Statistics.db, each after a length of two bytes.
+    /// Checks that no clustering value has more than 65,535 bytes. Some versions store the values
+    /// of the least and the greatest clustering in Statistics.db with lengths of two bytes.
     pub(super) fn check_clustering_lengths<'a>(
         &self,
         values: impl Iterator<Item = Option<&'a [u8]>>,
