@@ -85,7 +85,7 @@ impl<S: UnfilteredStream> MergedPartition<S> {
     }
 
     /// Returns the number of fragments that the merge has dropped so far. Rows or markers of
-    /// several streams at one position count once.
+    /// several streams at one position count once, unless a leap drops them.
     pub fn dropped(&self) -> u64 {
         self.merger.dropped
     }
