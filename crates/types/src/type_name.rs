@@ -1,8 +1,7 @@
 //! Reads and prints the two names of a type: CQL's (`map<text, int>`), and the marshal name of
 //! Java's class, which SSTables and drivers use.
 //!
-//! Parsers read untrusted text, so they limit nesting and the size of vectors
-//! ([`MAX_TYPE_DEPTH`]).
+//! Parsers read untrusted text, so they limit the nesting of names and the size of vectors.
 
 mod cql;
 mod identifier;

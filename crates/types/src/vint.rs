@@ -121,7 +121,7 @@ fn fold(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
 }
 
-/// Returns the leading ones of the first byte for `extra` (1 to 7) further bytes.
+/// Returns the leading ones of the first byte for `extra` (0 to 7) further bytes.
 #[inline]
 fn length_bits(extra: usize) -> u64 {
     0xFF & !(0xFF >> extra)

@@ -1,7 +1,7 @@
 //! Builds frozen values. The builders trust the caller: they validate no elements, and sort them
 //! only if their documentation says so.
 //!
-//! A value of more than 2^31 bytes has no serialised form. Its lengths saturate, and validation
+//! A value of 2^31 bytes or more has no serialised form. Its lengths saturate, and validation
 //! refuses the result.
 
 use bytes::Bytes;

@@ -124,7 +124,7 @@ fn java_list(items: &[Json]) -> String {
     java_text(&Json::Array(items.to_vec()))
 }
 
-/// Prints a value; stops once the text is longer than an error shows.
+/// Prints a value; leaves out inner values once the text is longer than an error shows.
 fn print(json: &Json, text: &mut String) {
     if text.len() > MAX_SHOWN {
         return;

@@ -69,7 +69,7 @@ fn is_letter(c: char) -> bool {
     c.is_alphabetic() && !is_without_spaces(c) && !is_ideographic(c)
 }
 
-/// Returns whether a character is a word by itself.
+/// Returns whether a letter is an ideograph, Hiragana or Katakana.
 fn is_ideographic(c: char) -> bool {
     matches!(c, '\u{2E80}'..='\u{2FDF}' | '\u{3005}'..='\u{30FF}' | '\u{3400}'..='\u{9FFF}'
         | '\u{F900}'..='\u{FAFF}' | '\u{20000}'..='\u{3FFFF}')

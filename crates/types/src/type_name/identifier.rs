@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-/// Words that CQL reserves (Cassandra 5.0), and the two literals. As identifiers they must be
-/// quoted.
+/// Words that CQL reserves (Cassandra 5.0), and the literals `true` and `false`. As identifiers
+/// they must be quoted.
 const RESERVED: [&str; 59] = [
     "add",
     "allow",

@@ -1,8 +1,7 @@
-//! Defines the limits of types, which are the same for schema statements and for all readers of
-//! type names.
+//! Defines the limits of types, which schema statements check.
 //!
-//! A schema statement accepts only types that all readers can read: the decoder of the schema
-//! tables, the reader of SSTable headers, and the parser of DESCRIBE's output. Functions over types
+//! All readers of type names can read a type within the limits: the decoder of the schema tables,
+//! the reader of SSTable headers, and the parser of DESCRIBE's output. Functions over types
 //! recurse, so the depth is bounded. The number of parts has a bound of its own: if a user type has
 //! two fields of a second type, which has two fields of a third type, and so on, the number doubles
 //! with each level.
@@ -19,7 +18,7 @@ pub const MAX_TYPE_DEPTH: usize = 50;
 /// Arbitrary.
 pub const MAX_TYPE_PARTS: usize = 4096;
 
-/// The limit that a type exceeds. Readers of types refuse such a type.
+/// The limit that a type exceeds. Schema statements refuse such a type.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[allow(missing_docs)] // the messages describe the variants
 pub enum TypeLimitError {
