@@ -142,7 +142,7 @@ impl UniformRow {
         })
     }
 
-    /// Returns whether this row is the result of its merge with `other`, which has the same
+    /// Returns true only if this row is the result of its merge with `other`, which has the same
     /// clustering and lies in a file with the same columns.
     #[inline]
     pub(crate) fn hides(&self, other: &Self) -> bool {
