@@ -30,7 +30,7 @@ use std::rc::Rc;
 use bytes::Bytes;
 use espalier_cql::ClientState;
 use espalier_runtime::net::{Shutdown, TcpStream};
-use espalier_runtime::sync::{GatePass, Notify, Semaphore};
+use espalier_runtime::sync::{self, GatePass, Notify, Semaphore};
 use espalier_runtime::{TaskGroup, maybe_yield, spawn_local, trace, trace_event, yield_now};
 use espalier_storage::{ClientEncryption, ClientSession, ConnectedClient};
 
@@ -98,7 +98,8 @@ pub(crate) struct Connection {
     event_bytes: Cell<usize>,
     /// Bytes of this connection in the shard's account of unsent bytes.
     unsent_recorded: Cell<usize>,
-    broken: Cell<bool>,
+    /// Set when the connection closes. Reads of rows that are under way then end.
+    closed: sync::Event,
     waiting_requests: Cell<usize>,
     /// Waiting requests that are tasks.
     tasks: Cell<usize>,
@@ -152,7 +153,7 @@ impl Connection {
             written_bytes: Cell::new(0),
             event_bytes: Cell::new(0),
             unsent_recorded: Cell::new(0),
-            broken: Cell::new(false),
+            closed: sync::Event::new(),
             waiting_requests: Cell::new(0),
             tasks: Cell::new(0),
             eased: Notify::new(),
@@ -192,7 +193,7 @@ impl Connection {
             let next = reader.serve_frames().await;
             if next == Next::Close {
                 self.flush().await;
-                if !self.broken.get() {
+                if !self.closed.is_set() {
                     reader.part().await;
                 }
                 break;
@@ -201,7 +202,7 @@ impl Connection {
                 tracing::debug!(peer = %self.peer, %error, "a request arrives too slowly, closing");
                 break;
             }
-            if self.broken.get() {
+            if self.closed.is_set() {
                 break;
             }
         }
@@ -209,7 +210,7 @@ impl Connection {
 
     /// Describes the client for `system_views.clients`; `None` when the connection has ended.
     pub fn describe(&self) -> Option<ConnectedClient> {
-        (!self.broken.get()).then(|| ConnectedClient {
+        (!self.closed.is_set()).then(|| ConnectedClient {
             address: self.peer.ip(),
             port: self.peer.port(),
             keyspace: self.client.borrow().keyspace.clone(),
@@ -228,9 +229,9 @@ impl Connection {
         Rc::clone(&self.client.borrow())
     }
 
-    /// Closes the connection: a read under way ends, and unsent bytes are dropped.
+    /// Closes the connection: reads under way end, and unsent bytes are dropped.
     pub fn close(&self) {
-        self.broken.set(true);
+        self.closed.set();
         // Requests under way must not keep answers that no client will read.
         drop(self.send.borrow_mut().take());
         self.held.take();
@@ -242,7 +243,7 @@ impl Connection {
 
     /// Adds a response to the send buffer.
     pub fn respond(&self, stream: StreamId, extras: &ResponseExtras<'_>, response: &Response<'_>) {
-        if self.broken.get() {
+        if self.closed.is_set() {
             self.held.take();
             return;
         }
@@ -271,7 +272,7 @@ impl Connection {
     pub fn is_behind(&self) -> bool {
         let is_strained = self.server.unsent_bytes.get() > self.server.max_unsent_bytes;
         let allowed = if is_strained { 0 } else { MAX_UNSENT };
-        self.send.borrow().len() + self.written_bytes.get() > allowed && !self.broken.get()
+        self.send.borrow().len() + self.written_bytes.get() > allowed && !self.closed.is_set()
     }
 
     /// Sends an event. Closes the connection if its client does not read the events of its
@@ -314,7 +315,7 @@ impl Connection {
         if self.writing.replace(true) {
             return;
         }
-        while !self.send.borrow().is_empty() && !self.broken.get() {
+        while !self.send.borrow().is_empty() && !self.closed.is_set() {
             let bytes = self.send.borrow_mut().take();
             self.event_bytes.set(0);
             let held = self.held.take();
@@ -354,7 +355,7 @@ impl Connection {
 
     /// Waits until the write under way is done.
     async fn written(&self) {
-        while self.writing.get() && !self.broken.get() {
+        while self.writing.get() && !self.closed.is_set() {
             self.eased.notified().await;
         }
     }
@@ -366,7 +367,7 @@ impl Connection {
             (self.writing.get() && self.send.borrow().len() > MAX_UNSENT)
                 || self.waiting_requests.get() >= MAX_WAITING_REQUESTS
         };
-        while strained() && !self.broken.get() {
+        while strained() && !self.closed.is_set() {
             self.eased.notified().await;
         }
     }
@@ -383,7 +384,7 @@ impl Connection {
             return;
         }
         self.flush().await;
-        while self.tasks.get() > self.max_tasks() / 2 && !self.broken.get() {
+        while self.tasks.get() > self.max_tasks() / 2 && !self.closed.is_set() {
             self.eased.notified().await;
         }
     }

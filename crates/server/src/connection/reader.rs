@@ -270,11 +270,11 @@ where
         }
         let began = Instant::now();
         while let Err(limit) = admission.grow(&mut unfinished.in_flight, held) {
-            if began.elapsed() >= PATIENCE_FOR_MEMORY || connection.broken.get() {
+            if began.elapsed() >= PATIENCE_FOR_MEMORY || connection.closed.is_set() {
                 self.unfinished = None;
                 let error = DecodeError::Overloaded { limit };
                 let refused = self.decoder.refuse_unfinished(&mut self.buffer, error);
-                if refused && !connection.broken.get() {
+                if refused && !connection.closed.is_set() {
                     connection.server.metrics.requests_shed.increment();
                 }
                 return;

@@ -11,7 +11,7 @@
 //!   request waits. After [`PATIENCE`] the node refuses it. A request whose answer may be small can
 //!   read without a reservation, but only a few such requests read at the same time.
 
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::time::Duration;
 
 use espalier_cql as cql;
@@ -39,6 +39,11 @@ const AGGREGATE_BYTES: usize = 1 << 20;
 /// Cassandra's `read_request_timeout`.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// Returns the error of a request whose client has gone. No client reads it.
+fn closed() -> ErrorResponse {
+    ErrorResponse::new(ErrorDetail::Server, "The connection is closed")
+}
+
 /// The memory that an answer may take.
 pub(crate) struct Room {
     /// The reserved bytes. Without a reservation, the connection keeps the answer only if it is
@@ -62,7 +67,7 @@ impl Connection {
     /// # Errors
     ///
     /// Fails with OVERLOADED if other answers hold the memory for [`PATIENCE`]. Fails if the
-    /// connection is broken.
+    /// connection is closed.
     pub async fn room_for_rows(
         &self,
         least: usize,
@@ -118,15 +123,28 @@ impl Connection {
     ///
     /// # Errors
     ///
-    /// Fails if the connection is broken.
+    /// Fails if the connection is closed.
     pub async fn taken_answers(&self) -> Result<(), ErrorResponse> {
         while self.is_behind() {
             self.sent.notified().await;
         }
-        if self.broken.get() {
-            return Err(ErrorResponse::new(ErrorDetail::Server, "The connection is closed"));
+        if self.closed.is_set() { Err(closed()) } else { Ok(()) }
+    }
+
+    /// Executes a read, and drops it once the connection is closed, because the read would keep
+    /// memory and permits that other clients wait for.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection is closed before the read ends.
+    pub async fn while_open<T>(
+        &self,
+        read: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, ErrorResponse> {
+        match select(read, pin!(self.closed.wait())).await {
+            Either::Left((result, _)) => Ok(result),
+            Either::Right(_) => Err(closed()),
         }
-        Ok(())
     }
 
     /// Waits for a reservation, or for a permit to read a small answer without one.

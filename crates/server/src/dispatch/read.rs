@@ -1,5 +1,6 @@
 //! Executes a statement within the memory that its answer may take.
 
+use std::pin::pin;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -9,9 +10,9 @@ use crate::connection::Connection;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 
 /// Executes `prepared`. A read of a user's table waits for memory first; if that memory is not
-/// enough, the read runs again with more. Reads of the node's own tables, which drivers need to
-/// connect, reserve nothing and wait only until their client has read its answers. Other statements
-/// start at once.
+/// enough, the read runs again with more. The read ends when its connection closes. Reads of the
+/// node's own tables, which drivers need to connect, reserve nothing and wait only until their
+/// client has read its answers. Other statements start at once.
 pub(super) async fn execute_with_room(
     connection: &Rc<Connection>,
     prepared: &Arc<cql::Prepared>,
@@ -33,7 +34,8 @@ pub(super) async fn execute_with_room(
         }
         let room = connection.room_for_rows(least, prepared.returns_one_row()).await?;
         let bounded = cql::QueryOptions { answer_bytes: room.bytes(), ..*options };
-        let result = processor.execute(prepared, client, &bounded).await;
+        let read = pin!(processor.execute(prepared, client, &bounded));
+        let result = connection.while_open(read).await?;
         match connection.keep_answer(room, &result) {
             Ok(()) => return refuse_too_large(result, bounded.answer_bytes),
             Err(needed) => least = needed.max(least),

@@ -7,6 +7,7 @@ mod bounds;
 mod changed_columns;
 mod client;
 mod events;
+mod gone_clients;
 mod handshake;
 mod latencies;
 mod node;
