@@ -6,7 +6,7 @@
 
 use std::{fmt::Write, path::PathBuf, sync::Arc};
 
-use espalier_cql::{ClientState, PreparedCache, QueryOptions, QueryProcessor, Warnings};
+use espalier_cql::{ClientState, Now, PreparedCache, QueryOptions, QueryProcessor, Warnings};
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
 use espalier_storage::{Node, SharedStorage, StorageConfiguration, guardrails::Setting};
 
@@ -134,6 +134,56 @@ fn guardrails_answer_as_in_cassandra() {
         }
     }
     assert!(differences.is_empty(), "{differences}");
+}
+
+/// Prepares a statement and executes it as a connection does.
+async fn execute_prepared(processor: &QueryProcessor, statement: &str) -> Result<(), String> {
+    let (client, options) = (ClientState::default(), QueryOptions::default());
+    let prepared = processor.prepare(statement, &client).unwrap();
+    let answer = match processor.execute_now(&prepared, &client, &options, &mut Vec::new()) {
+        Now::MustWait => processor.execute(&prepared, &client, &options).await.map(drop),
+        Now::Done(answer) => answer.map(drop),
+        Now::AfterSync(..) | Now::Row { .. } => Ok(()),
+    };
+    answer.map_err(|error| error.message)
+}
+
+/// Each guardrail that concerns writes is the only one of its node.
+#[test]
+fn prepared_writes_are_refused_too() {
+    for (setting, refused) in [
+        (
+            "in_select_cartesian_product_fail_threshold = 2",
+            "UPDATE k.t SET v = 'a' WHERE k IN (1, 2, 3)",
+        ),
+        ("in_select_cartesian_product_fail_threshold = 2", "DELETE FROM k.t WHERE k IN (1, 2, 3)"),
+        (
+            "column_value_size_fail_threshold = 8B",
+            "INSERT INTO k.t (k, v) VALUES (1, 'a longer text')",
+        ),
+        ("collection_size_fail_threshold = 8B", "INSERT INTO k.t (k, s) VALUES (1, {1, 2, 3})"),
+        ("items_per_collection_fail_threshold = 2", "INSERT INTO k.t (k, s) VALUES (1, {1, 2, 3})"),
+        ("minimum_timestamp_fail_threshold = 1d", "DELETE FROM k.t USING TIMESTAMP 1 WHERE k = 1"),
+        (
+            "maximum_timestamp_fail_threshold = 1d",
+            "DELETE FROM k.t USING TIMESTAMP 9000000000000000 WHERE k = 1",
+        ),
+        ("user_timestamps_enabled = false", "DELETE FROM k.t USING TIMESTAMP 1 WHERE k = 1"),
+        ("write_consistency_levels_disallowed = [ONE]", "INSERT INTO k.t (k) VALUES (1)"),
+    ] {
+        block_on(async {
+            let processor = open(&format!(": {setting}")).await;
+            let (mut client, options) = (ClientState::default(), QueryOptions::default());
+            for statement in [
+                "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+                "CREATE TABLE k.t (k int PRIMARY KEY, v text, s set<int>)",
+            ] {
+                processor.query(statement, &mut client, &options).await.unwrap();
+            }
+            let answer = execute_prepared(&processor, refused).await;
+            assert!(answer.is_err(), "{setting}: {refused}");
+        });
+    }
 }
 
 #[test]

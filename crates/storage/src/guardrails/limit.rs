@@ -125,8 +125,9 @@ impl Limit {
     /// The limits that concern reads of single rows.
     pub(super) const OF_READS: &[Self] = &[L::PageSize];
 
-    /// The limits that concern writes of single rows.
+    /// The limits that concern writes.
     pub(super) const OF_WRITES: &[Self] = &[
+        L::InSelectCartesianProduct,
         L::ColumnValueSize,
         L::CollectionSize,
         L::ItemsPerCollection,

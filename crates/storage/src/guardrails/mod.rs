@@ -7,9 +7,9 @@
 //! the node runs. Threads read thresholds and switches without a lock, and see a change some time
 //! after it was made; a read-write lock protects the sets.
 //!
-//! Prepared reads and writes of single rows ask [`Guardrails::guards_reads`] and
-//! [`Guardrails::guards_writes`] only: a load each. If a guardrail that concerns them is on, they
-//! take the general path, which checks the guardrail.
+//! Prepared reads of single rows ask [`Guardrails::guards_reads`] only, and prepared writes
+//! [`Guardrails::guards_writes`]: a load each. If a guardrail that concerns them is on, they take
+//! the general path, which checks the guardrail.
 
 mod feature;
 mod limit;
@@ -121,7 +121,7 @@ impl Guardrails {
         self.guards_reads.load(Relaxed)
     }
 
-    /// Returns whether a guardrail may concern a write of one row.
+    /// Returns whether a guardrail may concern a write.
     #[inline]
     pub fn guards_writes(&self) -> bool {
         self.guards_writes.load(Relaxed)
