@@ -397,13 +397,12 @@ impl QueryProcessor {
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
         let database = &self.inner.database;
-        let before = database.store().schema();
         let guard = Guard::of(database, options);
         let result = ddl::execute(database, text, keyspace, guard).await?;
         if let QueryResult::SchemaChange(change) = &result {
             let auth = &self.inner.auth;
             auth::creator_permissions(database, auth, login, change).await?;
-            auth::revoke_dropped(database, auth, &before, change).await?;
+            auth::revoke_dropped(database, auth, change).await?;
         }
         Ok(result)
     }

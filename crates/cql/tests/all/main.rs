@@ -6,6 +6,7 @@ mod auth_scripts;
 mod batch_sizes;
 mod chunk_ends;
 mod counter_partitions;
+mod dropped_permissions;
 mod failed_syncs;
 mod functions;
 mod grammar_bounds;

@@ -11,7 +11,7 @@ use espalier_storage::Node;
 use super::super::resource::Resource;
 use super::super::settings::Authorizer;
 use super::super::store::{self, Change};
-use super::super::{Auth, Login};
+use super::super::{Auth, Login, role};
 use super::{LOCK, SHARD, grant};
 use crate::{ChangeKind, ChangeTarget, Result, SchemaChange};
 
@@ -42,6 +42,11 @@ pub(crate) async fn creator_permissions(
     let give = move |database: Node| async move {
         let lock = LOCK.with(Rc::clone);
         let _permit = lock.lock().await;
+        if role::find(&database, &role).await?.is_none() {
+            // Another client has dropped the role, and its permissions with it. A later role of
+            // this name must not get them.
+            return Ok(());
+        }
         let mut change = Change::default();
         // Another client may have dropped the object again, and its permissions with it.
         for resource in resources.iter().filter(|one| is_granted(&database.store().schema(), one)) {
@@ -66,15 +71,14 @@ fn is_granted(schema: &Schema, resource: &Resource) -> bool {
     }
 }
 
-/// Revokes all permissions on the object that a statement has dropped. `before` is the schema
-/// before the statement.
+/// Revokes all permissions on the object that a statement has dropped, and on the tables that were
+/// dropped with it.
 ///
 /// # Errors
 /// The storage fails.
 pub(crate) async fn revoke_dropped(
     database: &Node,
     auth: &Arc<Auth>,
-    before: &Schema,
     change: &SchemaChange,
 ) -> Result<()> {
     if auth.settings.authorizer == Authorizer::AllowAll || change.change != ChangeKind::Dropped {
@@ -83,9 +87,8 @@ pub(crate) async fn revoke_dropped(
     let keyspace = &change.keyspace;
     let resources = match change.target {
         ChangeTarget::Keyspace => {
-            let dropped = before.keyspace(keyspace);
-            let tables = dropped.into_iter().flat_map(|dropped| dropped.tables.keys());
-            let tables = tables.map(|table| Resource::Table(keyspace.clone(), table.clone()));
+            let tables = change.further.iter().filter(|one| one.target == ChangeTarget::Table);
+            let tables = tables.map(|table| Resource::Table(keyspace.clone(), table.name.clone()));
             let own = [
                 Resource::Keyspace(keyspace.clone()),
                 Resource::AllTables(keyspace.clone()),
