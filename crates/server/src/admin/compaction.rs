@@ -57,7 +57,12 @@ pub(super) async fn answer(
 }
 
 pub(super) fn failure(error: &StorageError) -> HttpResponse {
-    let status = match error {
+    HttpResponse::error(status_of(error), &error.to_string())
+}
+
+/// Returns the status code of an answer with this error.
+pub(super) fn status_of(error: &StorageError) -> u16 {
+    match error {
         StorageError::UnknownTableName { .. }
         | StorageError::UnknownKeyspace(_)
         | StorageError::UnknownOrphan(_)
@@ -70,8 +75,7 @@ pub(super) fn failure(error: &StorageError) -> HttpResponse {
         | StorageError::Snapshot(_) => 400,
         StorageError::BusySSTable(_) | StorageError::CompactionStopped(_) => 409,
         _ => 500,
-    };
-    HttpResponse::error(status, &error.to_string())
+    }
 }
 
 /// Answers a request without a result: an empty body, as in ScyllaDB.

@@ -2,14 +2,17 @@
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 
-use espalier_cql::{ClientState, QueryOptions, describe_table, grammar::split_statements};
+use espalier_cql::{
+    ChangeKind, ChangeTarget, ClientState, QueryOptions, QueryResult, describe_table,
+    grammar::split_statements,
+};
 use espalier_mutation::schema::{Schema, TableMetadata};
 use espalier_storage::{
     Imported, Node, Orphan, SnapshotDetails, SnapshotTable, StorageError, system::is_virtual,
 };
 use serde::Serialize;
 
-use super::compaction::{failure, flag, names, outcome};
+use super::compaction::{failure, flag, names, outcome, status_of};
 use super::http::{HttpRequest, HttpResponse};
 use super::json::Pair;
 use crate::shard::ShardServer;
@@ -111,8 +114,8 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
             &format!("Keyspace {keyspace} does not exist: create it first"),
         );
     };
-    let is_made = !known.tables.contains_key(table);
-    if is_made && server.config.is_ring_member {
+    let is_missing = !known.tables.contains_key(table);
+    if is_missing && server.config.is_ring_member {
         return HttpResponse::error(
             400,
             &format!(
@@ -120,64 +123,86 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
             ),
         );
     }
-    let made = if is_made {
-        match database.snapshots().schema_of(keyspace, table, tag).await {
-            Ok(script) => execute_all(server, &script).await,
-            Err(error) => return failure(&error),
+    let mut is_created = false;
+    let restored = async {
+        if is_missing {
+            let script = database.snapshots().schema_of_verified(keyspace, table, tag).await?;
+            create(server, &script, &mut is_created).await?;
         }
-    } else {
-        Ok(())
+        Ok(database.snapshots().restore(keyspace, table, tag).await?)
     };
-    let restored = match made {
-        Ok(()) => Ok(database.snapshots().restore(keyspace, table, tag).await),
-        Err(reason) => Err(reason),
-    };
-    if is_made
-        && !matches!(restored, Ok(Ok(_)))
-        && let Some(created) = database.store().schema().table(keyspace, table)
-    {
-        // Undoes the creation: an empty table would look like the content of the snapshot.
-        let kind = if created.view.is_some() { "MATERIALIZED VIEW" } else { "TABLE" };
-        let drop = format!("DROP {kind} \"{keyspace}\".\"{table}\"");
-        if let Err(error) = execute(server, &drop).await {
-            tracing::warn!(
-                %error,
-                keyspace,
-                table,
-                "dropping the table that a failed restore created failed: the table is left, drop it"
-            );
-        }
-    }
-    let restored = match restored {
-        Ok(restored) => restored,
-        Err(reason) => return HttpResponse::error(400, &reason),
-    };
+    let restored: Result<Imported, RestoreError> = restored.await;
     // The files may be those of roles or permissions.
     server.processor.auth().roles_changed();
-    imported(restored)
+    match restored {
+        Err(error) if is_created => {
+            // A DROP could lose rows that clients have written since the table was created.
+            let message = format!(
+                "{error}. The restore created {keyspace}.{table} and leaves it without the rows \
+                 of the snapshot: restore again, or drop it"
+            );
+            HttpResponse::error(error.status(), &message)
+        }
+        Err(error) => HttpResponse::error(error.status(), &error.to_string()),
+        Ok(restored) => imported(Ok(restored)),
+    }
 }
 
-/// Executes the statements of a snapshot's `schema.cql`, up to the first that fails.
-async fn execute_all(server: &ShardServer, script: &str) -> Result<(), String> {
+/// The reason why a restore failed.
+#[derive(Debug, thiserror::Error)]
+enum RestoreError {
+    #[error(transparent)]
+    Storage(#[from] StorageError),
+    #[error("schema.cql of the snapshot: {0}")]
+    Script(String),
+}
+
+impl RestoreError {
+    /// Returns the status code of the answer.
+    fn status(&self) -> u16 {
+        match self {
+            Self::Storage(error) => status_of(error),
+            Self::Script(_) => 400,
+        }
+    }
+}
+
+/// Executes the statements of a snapshot's `schema.cql`, up to the first that fails. Sets
+/// `is_created` once one of them has created a table or view.
+async fn create(
+    server: &ShardServer,
+    script: &str,
+    is_created: &mut bool,
+) -> Result<(), RestoreError> {
     for statement in split_statements(script) {
-        if let Err(error) = execute(server, statement).await {
-            let is_view = statement.trim_start().starts_with("CREATE MATERIALIZED VIEW");
-            let hint = if is_view {
-                "; restore the base table of the view first. The node can also build the view from \
-                 the base table, without a restore: execute the schema.cql"
-            } else {
-                ""
-            };
-            return Err(format!("schema.cql of the snapshot: {error}{hint}"));
+        match execute(server, statement).await {
+            Ok(QueryResult::SchemaChange(change)) => {
+                *is_created |=
+                    change.change == ChangeKind::Created && change.target == ChangeTarget::Table;
+            }
+            Ok(_) => {}
+            Err(error) => {
+                let is_view = statement.trim_start().starts_with("CREATE MATERIALIZED VIEW");
+                let hint = if is_view {
+                    "; restore the base table of the view first. The node can also build the view \
+                     from the base table, without a restore: execute the schema.cql"
+                } else {
+                    ""
+                };
+                return Err(RestoreError::Script(format!("{error}{hint}")));
+            }
         }
     }
     Ok(())
 }
 
 /// Executes a statement on behalf of the node.
-async fn execute(server: &ShardServer, statement: &str) -> Result<(), espalier_cql::Error> {
+async fn execute(
+    server: &ShardServer,
+    statement: &str,
+) -> Result<QueryResult, espalier_cql::Error> {
     let mut client = ClientState::default();
-    server.processor.query(statement, &mut client, &QueryOptions::default()).await.map(drop)
+    server.processor.query(statement, &mut client, &QueryOptions::default()).await
 }
 
 /// Answers with the SSTables, partitions and bytes that were added to a table.

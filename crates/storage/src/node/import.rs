@@ -287,15 +287,7 @@ impl Imports<'_> {
         table: &Arc<TableMetadata>,
         descriptor: &Descriptor,
     ) -> Result<u64, StorageError> {
-        let report = verify(self.node.store().file_system(), descriptor).await;
-        let report = report.map_err(|error| refused(error.into()))?;
-        if let Some(problem) = report.problems.iter().find(|p| p.severity == Severity::Failure) {
-            return Err(StorageError::NotImportable(format!(
-                "{} is damaged: {}",
-                descriptor.path(&Component::Data).display(),
-                problem.what
-            )));
-        }
+        let partitions = self.check_files(descriptor).await?;
         let sstable =
             self.node.store().open_sstable(table, descriptor.clone()).await.map_err(refused)?;
         let statistics = descriptor.path(&Component::Statistics);
@@ -303,7 +295,21 @@ impl Imports<'_> {
             let file = statistics.display();
             StorageError::NotImportable(format!("{file} is of another table: {reason}"))
         })?;
-        Ok(report.partitions)
+        Ok(partitions)
+    }
+
+    /// Verifies the files of an SSTable. Returns the number of its partitions.
+    pub(super) async fn check_files(self, descriptor: &Descriptor) -> Result<u64, StorageError> {
+        let report = verify(self.node.store().file_system(), descriptor).await;
+        let report = report.map_err(|error| refused(error.into()))?;
+        match report.problems.iter().find(|problem| problem.severity == Severity::Failure) {
+            None => Ok(report.partitions),
+            Some(problem) => Err(StorageError::NotImportable(format!(
+                "{} is damaged: {}",
+                descriptor.path(&Component::Data).display(),
+                problem.what
+            ))),
+        }
     }
 }
 

@@ -87,19 +87,23 @@ impl<'n> Snapshots<'n> {
         Ok(Imported { partitions, ..added })
     }
 
-    /// Returns the CQL statements that create the table of a snapshot.
+    /// Verifies the files of a snapshot, and returns the CQL statements that create its table.
     ///
     /// # Errors
     ///
-    /// Fails if there is no such snapshot, or if its `schema.cql` cannot be read.
-    pub async fn schema_of(
+    /// Fails if there is no such snapshot, if it is incomplete or damaged, or if its `schema.cql`
+    /// cannot be read.
+    pub async fn schema_of_verified(
         self,
         keyspace: &str,
         table: &str,
         tag: &str,
     ) -> Result<String, StorageError> {
-        let path = self.snapshot_directory(keyspace, table, tag).await?.join(SCHEMA);
-        self.text_of(&path).await
+        let source = self.snapshot_directory(keyspace, table, tag).await?;
+        for descriptor in self.files_of_snapshot(&source).await? {
+            Imports::of(self.node).check_files(&descriptor).await?;
+        }
+        self.text_of(&source.join(SCHEMA)).await
     }
 
     /// Finds the directory of a snapshot: of the table in the schema, or else of a dropped table of

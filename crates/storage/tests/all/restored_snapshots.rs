@@ -51,7 +51,7 @@ fn a_restore_replaces_the_table_with_its_snapshot() {
         database.snapshots().restore("ks", "narrow", "monday").await.unwrap();
         assert_eq!(names_in_narrow(&database).await, ["kept", "moved"]);
         assert_eq!(
-            database.snapshots().schema_of("ks", "narrow", "monday").await.unwrap(),
+            database.snapshots().schema_of_verified("ks", "narrow", "monday").await.unwrap(),
             "CREATE TABLE"
         );
     });
@@ -91,6 +91,9 @@ fn nothing_changes_where_a_snapshot_is_not_there_or_not_whole() {
                 let refused =
                     database.snapshots().restore("ks", "narrow", "monday").await.unwrap_err();
                 assert!(refused.to_string().contains("snapshots/monday"), "{refused}");
+                let unverified =
+                    database.snapshots().schema_of_verified("ks", "narrow", "monday").await;
+                assert_eq!(unverified.unwrap_err().to_string(), refused.to_string());
                 removed += 1;
             }
         }

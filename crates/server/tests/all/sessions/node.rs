@@ -28,6 +28,7 @@ pub struct TestNode {
     pub address: SocketAddr,
     pub admin: SocketAddr,
     pub shard_aware: Option<SocketAddr>,
+    pub file_system: FileSystem,
 }
 
 impl TestNode {
@@ -74,8 +75,9 @@ pub fn with_node_over<F: Future<Output = ()>>(
     config.admin_listen = Some(admin);
     config.shard_aware_listen = Some(shard_aware);
     configure(&mut config);
-    let node = TestNode { address, admin, shard_aware: config.shard_aware_listen };
-    let running = start(shards, config, storage);
+    let (shard_aware, file_system) = (config.shard_aware_listen, FileSystem::simulated(1));
+    let running = start(shards, config, storage, &file_system);
+    let node = TestNode { address, admin, shard_aware, file_system };
     block_on(test(node));
     stop(&running);
     running.join().unwrap();
@@ -103,11 +105,16 @@ fn stop(running: &Shards<()>) {
     });
 }
 
-fn start(shards: usize, config: ServerConfig, storage: StorageConfiguration) -> Shards<()> {
+fn start(
+    shards: usize,
+    config: ServerConfig,
+    storage: StorageConfiguration,
+    file_system: &FileSystem,
+) -> Shards<()> {
     let shared = SharedState::new(config, shards);
     let (database, storage) = (SharedStorage::new(), Arc::new(storage));
     let cache = Arc::new(PreparedCache::default());
-    let file_system = FileSystem::simulated(1);
+    let file_system = file_system.clone();
     let (ready, all_ready) = mpsc::channel();
     let options = ShardOptions { count: shards, ..ShardOptions::default() };
     let running = start_shards(&options, move |context| {
