@@ -10,6 +10,7 @@ use espalier_types::{
     CqlType, ValueError,
     literal::{self, Json},
 };
+use hashbrown::{HashMap, HashSet};
 
 use super::{ResolvedFunction, generic::GenericCall};
 use crate::{
@@ -126,7 +127,7 @@ pub struct JsonColumn {
 /// The members of a document, by column name.
 #[derive(Debug)]
 pub struct Document {
-    members: Vec<(String, Json)>,
+    members: HashMap<String, Json>,
 }
 
 impl Document {
@@ -147,19 +148,20 @@ impl Document {
             Json::Null => return Err(Error::invalid("Got null for INSERT JSON values")),
             _ => return Err(wrong("it is not an object".to_string())),
         };
-        let mut members: Vec<(String, Json)> = Vec::with_capacity(found.len());
+        let columns: HashSet<&str> = columns.iter().map(String::as_str).collect();
+        let mut members = HashMap::with_capacity(columns.len().min(found.len()));
         for (name, value) in found {
             let stored = match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
                 Some(quoted) => quoted.to_string(),
                 None => name.to_lowercase(),
             };
-            if !columns.contains(&stored) {
+            if !columns.contains(stored.as_str()) {
                 return Err(Error::invalid(format!(
                     "JSON values map contains unrecognized column: {stored}"
                 )));
             }
-            members.retain(|(earlier, _)| *earlier != stored);
-            members.push((stored, value));
+            // The last member of a name counts.
+            members.insert(stored, value);
         }
         Ok(Self { members })
     }
@@ -169,8 +171,7 @@ impl Document {
     /// # Errors
     /// The member is not a value of `column_type`.
     pub fn column(&self, name: &str, column_type: &CqlType, default_unset: bool) -> Result<Bound> {
-        let member = self.members.iter().find(|(member, _)| member == name);
-        let Some((_, json)) = member else {
+        let Some(json) = self.members.get(name) else {
             return Ok(if default_unset { Bound::Unset } else { Bound::Null });
         };
         let value = literal::from_json_value(column_type, json).map_err(|error| {
@@ -203,6 +204,12 @@ impl Drop for DocumentScope {
     }
 }
 
+/// Compares two texts. Two clones of one text, which the columns of a statement have, are equal
+/// without a look at their bytes.
+fn is_same(left: &Bytes, right: &Bytes) -> bool {
+    std::ptr::eq::<[u8]>(&**left, &**right) || left == right
+}
+
 impl JsonColumn {
     /// Returns the column's value in the document of this execution.
     ///
@@ -215,7 +222,9 @@ impl JsonColumn {
             return Err(Error::invalid("Got null for INSERT JSON values"));
         };
         let kept = LAST.with_borrow(|last| match last {
-            Some(last) if Arc::ptr_eq(&last.columns, &self.columns) && last.text == text => {
+            Some(last)
+                if Arc::ptr_eq(&last.columns, &self.columns) && is_same(&last.text, &text) =>
+            {
                 Some(last.document.clone())
             }
             _ => None,
