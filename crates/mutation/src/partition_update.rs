@@ -1,10 +1,6 @@
 //! Defines a write: changes to one partition, and several such updates applied together.
 
-use crate::{
-    ClusteringComparator, ColumnData, DecoratedKey, DeletionTime, RangeTombstone, Row,
-    reconcile::merge_rows_into,
-    schema::{TableId, TableMetadata},
-};
+use crate::{ColumnData, DecoratedKey, DeletionTime, RangeTombstone, Row, schema::TableId};
 
 /// Changes to one partition of one table, which become visible together.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,10 +42,9 @@ impl PartitionUpdate {
 
     /// Sets the cells (tombstones too) and livenesses of an update to one timestamp in µs, and all
     /// other deletions to a timestamp 1 µs earlier, as Cassandra does for a lightweight
-    /// transaction. So the update deletes older data, but not its own writes. First, it merges rows
-    /// with equal clusterings at their present timestamps.
-    pub fn set_timestamp(&mut self, table: &TableMetadata, timestamp: i64) {
-        join_rows(table, table.comparator(), &mut self.rows);
+    /// transaction. So the update deletes older data, but not its own writes. Each row must occur
+    /// once, because the deletion of one occurrence would no longer delete the writes of another.
+    pub fn set_timestamp(&mut self, timestamp: i64) {
         let delete = |deletion: &mut DeletionTime| {
             if !deletion.is_live() {
                 deletion.marked_for_delete_at = timestamp.saturating_sub(1);
@@ -73,24 +68,6 @@ impl PartitionUpdate {
             }
         }
     }
-}
-
-fn join_rows(table: &TableMetadata, comparator: &ClusteringComparator, rows: &mut Vec<Row>) {
-    if rows.len() < 2 {
-        return;
-    }
-    let order = |left: &Row, right: &Row| {
-        comparator.compare(left.clustering.position(), right.clustering.position())
-    };
-    rows.sort_by(order);
-    rows.dedup_by(|later, earlier| {
-        let is_same = order(later, earlier).is_eq();
-        if is_same {
-            let later = std::mem::replace(later, Row::empty(later.clustering.clone()));
-            merge_rows_into(table, earlier, later);
-        }
-        is_same
-    });
 }
 
 /// Partition updates that are logged and acknowledged together.

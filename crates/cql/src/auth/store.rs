@@ -111,7 +111,7 @@ impl Change {
             let written = statement.written_rows(&evaluation)?;
             updates.add(statement, &written, &evaluation, clocks, &|_, _| None, guard)?;
         }
-        let mutation = updates.into_mutation();
+        let mutation = updates.into_mutation().await;
         match mutation.updates.len() {
             0 => Ok(()),
             1 => Ok(database.apply(mutation).await?),

@@ -1,19 +1,17 @@
 //! BATCH: modifications that are applied together.
 
 mod size;
+mod updates;
 
 pub use size::{check_size, warn_of_partitions};
+pub use updates::BatchUpdates;
 
-use std::collections::BTreeMap;
-
-use espalier_mutation::{DecoratedKey, Mutation, PartitionUpdate, schema::TableId};
 use espalier_storage::system::is_virtual;
 
 use crate::{
     Error, Result,
     grammar::ast::BatchKind,
-    guard::Guard,
-    modify::{Clocks, CurrentRows, PlannedModification, WrittenRows, evaluate_timestamp},
+    modify::{PlannedModification, evaluate_timestamp},
     term::{Evaluation, Term},
 };
 
@@ -26,70 +24,6 @@ pub struct PlannedBatch {
     pub timestamp: Option<Term>,
     /// The modifications in the order of the text.
     pub statements: Vec<PlannedModification>,
-}
-
-/// Collects the partition updates of a batch's statements.
-#[derive(Debug, Default)]
-pub struct BatchUpdates {
-    updates: BTreeMap<(TableId, DecoratedKey), PartitionUpdate>,
-    /// Updates of counter tables, one for each statement and key. They are kept apart because two
-    /// increments of a counter both count, but of two writes of a cell only the later one counts.
-    counter_updates: Vec<PartitionUpdate>,
-}
-
-impl BatchUpdates {
-    /// Adds the changes of one statement.
-    ///
-    /// # Errors
-    /// As [`PlannedModification::guarded_updates_at`].
-    pub fn add(
-        &mut self,
-        statement: &PlannedModification,
-        written: &WrittenRows,
-        evaluation: &Evaluation<'_>,
-        clocks: Clocks,
-        current: CurrentRows<'_>,
-        guard: Guard<'_>,
-    ) -> Result<()> {
-        let updates = statement.guarded_updates_at(written, evaluation, clocks, current, guard)?;
-        if statement.table.is_counter() {
-            self.counter_updates.extend(updates);
-            return Ok(());
-        }
-        for update in updates {
-            match self.updates.entry((update.table, update.key.clone())) {
-                std::collections::btree_map::Entry::Vacant(entry) => {
-                    entry.insert(update);
-                }
-                std::collections::btree_map::Entry::Occupied(mut entry) => {
-                    merge(&statement.table, entry.get_mut(), update);
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Returns all collected updates as one mutation.
-    pub fn into_mutation(self) -> Mutation {
-        let updates = self.updates.into_values().chain(self.counter_updates);
-        Mutation { updates: updates.filter(|update| !update.is_empty()).collect() }
-    }
-}
-
-fn merge(
-    table: &espalier_mutation::schema::TableMetadata,
-    into: &mut PartitionUpdate,
-    from: PartitionUpdate,
-) {
-    into.deletion = into.deletion.max(from.deletion);
-    into.rows.extend(from.rows);
-    into.range_tombstones.extend(from.range_tombstones);
-    into.static_row = match (into.static_row.take(), from.static_row) {
-        (Some(left), Some(right)) => {
-            Some(espalier_mutation::reconcile::merge_rows(table, left, right))
-        }
-        (left, right) => left.or(right),
-    };
 }
 
 /// Checks that the statements may stand in one batch. Returns whether they change counters.

@@ -294,7 +294,8 @@ impl QueryProcessor {
             let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);
             updates.add(statement, &written, &evaluation, clocks, &current, guard)?;
         }
-        self.apply_batch(kind, is_counter, updates.into_mutation(), guard).await?;
+        let mutation = updates.into_mutation().await;
+        self.apply_batch(kind, is_counter, mutation, guard).await?;
         Ok(QueryResult::Void)
     }
 }

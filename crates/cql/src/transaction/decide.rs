@@ -4,13 +4,9 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use espalier_mutation::{
-    ClusteringSlices, DecoratedKey, Mutation,
-    schema::{TableId, TableMetadata},
-};
+use espalier_mutation::{ClusteringSlices, DecoratedKey, Mutation};
 use espalier_runtime::{maybe_yield, trace_event};
 use espalier_storage::{Node, PartitionRows, ReadCommand};
-use hashbrown::HashMap;
 
 use super::{
     Answer, PlannedTransaction, TransactionCondition, execute::TransactionRequest,
@@ -88,19 +84,15 @@ impl Decision {
         let guardrails = &database.store().configuration().guardrails;
         let guard = Guard { guardrails, warnings: None, is_exempt: request.is_exempt };
         let mut updates = BatchUpdates::default();
-        let mut tables: HashMap<TableId, &TableMetadata> = HashMap::new();
         for (update, written) in plan.updates.iter().zip(&named.updates) {
             maybe_yield().await;
             let stored = StoredRows::read(database, update, written, now_s, &mut budget).await?;
             let current = |key: &DecoratedKey, clustering: Option<&_>| stored.find(key, clustering);
             updates.add(update, written, &evaluation, clocks, &current, guard)?;
-            tables.insert(update.table.id, &update.table);
         }
-        let mut mutation = updates.into_mutation();
+        let mut mutation = updates.into_mutation().await;
         for update in &mut mutation.updates {
-            if let Some(table) = tables.get(&update.table) {
-                update.set_timestamp(table, timestamp_us);
-            }
+            update.set_timestamp(timestamp_us);
         }
         Ok(Self { answer, mutation })
     }

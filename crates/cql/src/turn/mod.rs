@@ -208,7 +208,7 @@ async fn run(
     let mut mutation = updates(request, &plan, &read, clocks, guard).await?;
     drop(read);
     for update in &mut mutation.updates {
-        update.set_timestamp(plan.table, timestamp_us);
+        update.set_timestamp(timestamp_us);
     }
     let ticket = if mutation.updates.is_empty() {
         drop(turn);
@@ -273,5 +273,5 @@ async fn updates(
         let written = WrittenRows { keys, slices: planned.slices.clone() };
         updates.add(planned.modification, &written, &evaluation, clocks, &current, guard)?;
     }
-    Ok(updates.into_mutation())
+    Ok(updates.into_mutation().await)
 }

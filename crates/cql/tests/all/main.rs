@@ -20,6 +20,7 @@ mod index_damage;
 mod index_histories;
 mod index_ranges;
 mod index_shards;
+mod large_batches;
 mod large_decimals;
 mod late_turns;
 mod masks;

@@ -1,0 +1,148 @@
+//! Collects the changes of a batch's statements as one mutation, in which each row occurs once.
+//!
+//! Many statements may write one row. Each step of the commit log and the memtable takes time
+//! proportional to the row, so a mutation with a row for each statement takes quadratic time, in
+//! one step. Here, the rows are merged in pairs, then the results in pairs, and so on. That takes
+//! O(n log n), and yields.
+
+use std::{
+    collections::{BTreeMap, btree_map::Entry},
+    sync::Arc,
+};
+
+use espalier_mutation::{
+    DecoratedKey, Mutation, PartitionUpdate, Row, path,
+    reconcile::merge_rows,
+    schema::{TableId, TableMetadata},
+};
+use espalier_runtime::maybe_yield;
+use smallvec::SmallVec;
+
+use crate::{
+    Result,
+    guard::Guard,
+    modify::{Clocks, CurrentRows, PlannedModification, WrittenRows},
+    term::Evaluation,
+};
+
+/// Collects the partition updates of a batch's statements.
+#[derive(Debug, Default)]
+pub struct BatchUpdates {
+    updates: BTreeMap<(TableId, DecoratedKey), CollectedUpdate>,
+    /// Updates of counter tables, one for each statement and key. They are kept apart because two
+    /// increments of a counter both count, but of two writes of a cell only the later one counts.
+    counter_updates: Vec<PartitionUpdate>,
+}
+
+/// The changes of one partition. A row may occur more than once.
+#[derive(Debug)]
+struct CollectedUpdate {
+    table: Arc<TableMetadata>,
+    /// The changes without the static row.
+    update: PartitionUpdate,
+    static_rows: Vec<Row>,
+}
+
+impl BatchUpdates {
+    /// Adds the changes of one statement.
+    ///
+    /// # Errors
+    /// As [`PlannedModification::guarded_updates_at`].
+    pub fn add(
+        &mut self,
+        statement: &PlannedModification,
+        written: &WrittenRows,
+        evaluation: &Evaluation<'_>,
+        clocks: Clocks,
+        current: CurrentRows<'_>,
+        guard: Guard<'_>,
+    ) -> Result<()> {
+        let updates = statement.guarded_updates_at(written, evaluation, clocks, current, guard)?;
+        if statement.table.is_counter() {
+            self.counter_updates.extend(updates);
+            return Ok(());
+        }
+        for mut update in updates {
+            let static_row = update.static_row.take();
+            match self.updates.entry((update.table, update.key.clone())) {
+                Entry::Vacant(entry) => {
+                    let table = statement.table.clone();
+                    let static_rows = static_row.into_iter().collect();
+                    entry.insert(CollectedUpdate { table, update, static_rows });
+                }
+                Entry::Occupied(mut entry) => {
+                    let CollectedUpdate { update: collected, static_rows, .. } = entry.get_mut();
+                    collected.deletion = collected.deletion.max(update.deletion);
+                    collected.rows.append(&mut update.rows);
+                    collected.range_tombstones.append(&mut update.range_tombstones);
+                    static_rows.extend(static_row);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns all collected updates as one mutation, in which each row occurs once.
+    pub async fn into_mutation(self) -> Mutation {
+        let mut updates = Vec::with_capacity(self.updates.len() + self.counter_updates.len());
+        for CollectedUpdate { table, mut update, static_rows } in self.updates.into_values() {
+            update.static_row = merged(&table, static_rows.into()).await;
+            update.rows = distinct(&table, update.rows).await;
+            updates.push(update);
+        }
+        updates.extend(self.counter_updates);
+        updates.retain(|update| !update.is_empty());
+        Mutation { updates }
+    }
+}
+
+/// Merges rows with equal clusterings (1 and 1.0 are equal).
+async fn distinct(table: &TableMetadata, rows: Vec<Row>) -> Vec<Row> {
+    if rows.len() < 2 {
+        return rows;
+    }
+    let comparator = table.comparator();
+    let mut is_ascending = true;
+    for pair in rows.windows(2) {
+        maybe_yield().await;
+        let [earlier, later] = pair else { continue };
+        let (earlier, later) = (earlier.clustering.position(), later.clustering.position());
+        is_ascending = comparator.compare(earlier, later).is_lt();
+        if !is_ascending {
+            break;
+        }
+    }
+    if is_ascending {
+        return rows;
+    }
+    let mut groups: BTreeMap<Vec<u8>, SmallVec<[Row; 1]>> = BTreeMap::new();
+    for row in rows {
+        maybe_yield().await;
+        let mut path = Vec::new();
+        path::put_row(comparator, &row.clustering.values, &mut path);
+        groups.entry(path).or_default().push(row);
+    }
+    let mut distinct = Vec::with_capacity(groups.len());
+    for group in groups.into_values() {
+        maybe_yield().await;
+        distinct.extend(merged(table, group).await);
+    }
+    distinct
+}
+
+/// Merges rows with the same clustering. Returns `None` if there are none.
+async fn merged(table: &TableMetadata, mut rows: SmallVec<[Row; 1]>) -> Option<Row> {
+    while rows.len() > 1 {
+        let mut pairs = SmallVec::with_capacity(rows.len().div_ceil(2));
+        let mut unmerged = rows.into_iter();
+        while let Some(left) = unmerged.next() {
+            maybe_yield().await;
+            pairs.push(match unmerged.next() {
+                Some(right) => merge_rows(table, left, right),
+                None => left,
+            });
+        }
+        rows = pairs;
+    }
+    rows.pop()
+}

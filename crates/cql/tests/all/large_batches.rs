@@ -1,0 +1,104 @@
+//! BATCH messages with many statements for one row.
+
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use espalier_cql::{
+    Batch, BatchStatement, BatchedStatement, ClientState, QueryOptions, QueryProcessor, Value,
+    Values, grammar::ast::BatchKind,
+};
+use espalier_runtime::{block_on, file::FileSystem};
+
+use crate::support::node::{execute, open, rows};
+
+/// Linear and n log n time take a fraction of a second without optimisation, quadratic time takes
+/// minutes.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+fn int(value: i32) -> Value {
+    Value::Bytes(Bytes::copy_from_slice(&value.to_be_bytes()))
+}
+
+/// Executes a BATCH message: `first`, and `repeated` once for each of `values`.
+async fn batch(processor: &QueryProcessor, first: &str, repeated: &str, values: &[[Value; 2]]) {
+    let client = ClientState::default();
+    let [first, repeated] = [first, repeated].map(|text| processor.prepare(text, &client).unwrap());
+    let first =
+        BatchStatement { statement: BatchedStatement::Prepared(first), values: Values::NONE };
+    let others = values.iter().map(|values| BatchStatement {
+        statement: BatchedStatement::Prepared(repeated.clone()),
+        values: Values::Positional(values),
+    });
+    let statements = std::iter::once(first).chain(others).collect();
+    let batch = Batch { kind: BatchKind::Unlogged, statements };
+    processor.batch(batch, &client, &QueryOptions::default()).await.unwrap();
+}
+
+#[test]
+fn many_writes_of_one_row_do_not_take_quadratic_time() {
+    const COUNT: i32 = 10_000;
+    block_on(async {
+        let (_database, processor) = open(&FileSystem::simulated(1)).await;
+        for statement in [
+            "CREATE KEYSPACE ks WITH replication = \
+             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE ks.t (k int, c decimal, v int, m map<int, int>, s map<int, int> static, \
+             PRIMARY KEY (k, c))",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        let values: Vec<_> = (0..COUNT).rev().map(|number| [int(number), int(-number)]).collect();
+        let start = Instant::now();
+        for (key, condition) in [(1, ""), (2, "IF NOT EXISTS")] {
+            // The decimals 1 and 1.0 are equal.
+            let first = format!("INSERT INTO ks.t (k, c, v) VALUES ({key}, 1.0, 7) {condition}");
+            let update = format!("UPDATE ks.t SET m[?] = ? WHERE k = {key} AND c = 1");
+            batch(&processor, &first, &update, &values).await;
+        }
+        let first = "INSERT INTO ks.t (k, c, v) VALUES (3, 1, 7)";
+        batch(&processor, first, "UPDATE ks.t SET s[?] = ? WHERE k = 3", &values).await;
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+        let last = COUNT - 1;
+        for (key, column) in [(1, 'm'), (2, 'm'), (3, 's')] {
+            let query = format!(
+                "SELECT v, collection_count({column}), {column}[{last}] FROM ks.t WHERE k = {key}"
+            );
+            let (count, content) = rows(&processor, &query, None).await;
+            let wanted = [7, COUNT, -last].map(|value| [4i32.to_be_bytes(), value.to_be_bytes()]);
+            assert_eq!((count, content), (1, wanted.concat().concat()), "{query}");
+        }
+    });
+}
+
+/// Each row of the batch has the writes of all its statements, also if other rows come between
+/// them.
+#[test]
+fn rows_in_any_order_have_all_writes() {
+    block_on(async {
+        let (_database, processor) = open(&FileSystem::simulated(1)).await;
+        for statement in [
+            "CREATE KEYSPACE ks WITH replication = \
+             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE ks.t (k int, c int, a int, b int, PRIMARY KEY (k, c))",
+            "INSERT INTO ks.t (k, c, a) VALUES (1, 2, 9)",
+            "BEGIN BATCH \
+             UPDATE ks.t SET a = 1 WHERE k = 1 AND c = 3; \
+             DELETE FROM ks.t WHERE k = 1 AND c = 2; \
+             UPDATE ks.t SET a = 2 WHERE k = 1 AND c = 1; \
+             UPDATE ks.t SET b = 3 WHERE k = 1 AND c = 3; \
+             UPDATE ks.t SET b = 4 WHERE k = 1 AND c = 2; \
+             UPDATE ks.t SET a = 5 WHERE k = 1 AND c = 3; \
+             APPLY BATCH",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        let (count, content) = rows(&processor, "SELECT c, a, b FROM ks.t", None).await;
+        let value = |value: Option<i32>| match value {
+            Some(value) => [4i32.to_be_bytes(), value.to_be_bytes()].concat(),
+            None => (-1i32).to_be_bytes().to_vec(),
+        };
+        // At equal timestamps, the greater value stays, and a deletion wins over a write.
+        let wanted = [Some(1), Some(2), None, Some(3), Some(5), Some(3)];
+        assert_eq!((count, content), (2, wanted.map(value).concat()));
+    });
+}
