@@ -6,10 +6,11 @@ use std::sync::Arc;
 use bytes::Bytes;
 use espalier_mutation::{
     Clustering, ColumnData, ComplexColumn, Row, counter,
-    schema::{ColumnDefinition, ColumnKind, TableMetadata},
+    schema::{ColumnDefinition, ColumnId, ColumnKind, TableMetadata},
 };
 use espalier_storage::FlatColumns;
 use espalier_types::{CqlType, collection};
+use hashbrown::HashMap;
 
 /// A row of a result. Its cells are live: storage has removed the deleted ones.
 #[derive(Clone, Copy, Debug)]
@@ -176,6 +177,25 @@ impl<'a> CurrentRow<'a> {
             (_, Some(RowView::Object(row))) => row.column(column.id),
             _ => None,
         }
+    }
+}
+
+/// Values of one row's multi-cell columns in their frozen form. A value may be large, so each is
+/// made once, however often a statement names the column.
+#[derive(Debug, Default)]
+pub struct FrozenColumns {
+    values: HashMap<(ColumnKind, ColumnId), Option<Bytes>>,
+}
+
+impl FrozenColumns {
+    /// Returns the value of a column as [`CurrentRow::value`] does. `row` must be the same row in
+    /// all calls.
+    pub fn value(&mut self, row: &CurrentRow<'_>, column: &ColumnDefinition) -> Option<Bytes> {
+        if !column.is_complex() {
+            return row.value(column);
+        }
+        let make = || row.value(column);
+        self.values.entry((column.kind, column.id)).or_insert_with(make).clone()
     }
 }
 

@@ -6,6 +6,7 @@
 //! and slices is bounded: the execution refuses a product of INs beyond [`MAX_CARTESIAN_PRODUCT`].
 
 mod clustering;
+mod element;
 mod exclusion;
 mod filter;
 mod index;
@@ -15,6 +16,7 @@ mod plan;
 mod point;
 
 pub use clustering::{ClusteringRestriction, RangeBound};
+pub use element::{element_in, field_in};
 pub use filter::{Filter, FilterOperator, FilterTarget, contains, element, holds};
 pub use index::IndexPlan;
 pub(crate) use index::indexed_type;

@@ -8,15 +8,15 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
-use espalier_types::{CqlType, collection};
+use espalier_types::CqlType;
 
 use super::{Assignable, Preparation, Term, is_assignable, prepare_term};
 use crate::{
     Error, Result,
-    current_row::CurrentRow,
+    current_row::{CurrentRow, FrozenColumns},
     grammar::ast::{Expression, ExpressionKind, Name},
     metadata::ColumnSpec,
-    restrictions::element,
+    restrictions::{element_in, field_in},
     term::Evaluation,
 };
 
@@ -67,29 +67,29 @@ pub enum Part {
 }
 
 impl Reference {
-    /// Returns the value in the row.
+    /// Returns the value in the row. `frozen` is the same for all references to the row, so that
+    /// they share the value of a multi-cell column.
     ///
     /// # Errors
     /// The key of an element is null or has no value, or the stored collection or UDT is malformed.
     pub fn value(
         &self,
         row: &CurrentRow<'_>,
+        frozen: &mut FrozenColumns,
         evaluation: &Evaluation<'_>,
     ) -> Result<Option<Bytes>> {
-        let Some(value) = row.value(&self.column) else { return Ok(None) };
         match &self.part {
-            Part::Whole => Ok(Some(value)),
+            Part::Whole => Ok(frozen.value(row, &self.column)),
+            _ if row.plain_value(&self.column) == Some(None) => Ok(None),
             Part::Element(key) => {
                 let key = key.evaluate(evaluation)?.required(&self.text)?;
                 let null = || Error::invalid(format!("Invalid null key in {}", self.text));
                 let key = key.ok_or_else(null)?;
-                element(&self.column.column_type, &value, &key).map(|(_, element)| element)
+                element_in(row, &self.column, &key)
             }
             Part::Field(index) => {
                 let malformed = |error| Error::invalid(format!("{}: {error}", self.text));
-                let field = collection::fields(&value).nth(*index).transpose();
-                let field = field.map_err(malformed)?.flatten();
-                Ok(field.map(|field| value.slice_ref(field)))
+                field_in(row, &self.column, *index).map_err(malformed)
             }
         }
     }

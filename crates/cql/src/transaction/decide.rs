@@ -7,6 +7,7 @@ use bytes::Bytes;
 use espalier_mutation::{ClusteringSlices, DecoratedKey, Mutation};
 use espalier_runtime::{maybe_yield, trace_event};
 use espalier_storage::{Node, PartitionRows, ReadCommand};
+use hashbrown::HashMap;
 
 use super::{
     Answer, PlannedTransaction, TransactionCondition, execute::TransactionRequest,
@@ -15,7 +16,7 @@ use super::{
 use crate::{
     Error, QueryResult, Result, Rows,
     batch::BatchUpdates,
-    current_row::{CurrentRow, RowView},
+    current_row::{CurrentRow, FrozenColumns, RowView},
     guard::Guard,
     modify::{Clocks, StoredRows},
     options::QueryOptions,
@@ -62,10 +63,10 @@ impl Decision {
             let command = ReadCommand { now_s, ..command.clone() };
             rows.partitions.push(read_row(database, command, &mut budget).await?);
         }
-        let references = rows.references(plan, request)?;
+        let references = rows.references(plan, request).await?;
         let evaluation = Evaluation { references: &references, ..request.evaluation() };
         let answer = answer(database, plan, &evaluation, now_s).await?;
-        let applies = rows.satisfy(plan, &evaluation)?;
+        let applies = rows.satisfy(plan, &evaluation).await?;
         if !plan.conditions.is_empty() {
             if applies {
                 trace_event!("The condition of the transaction holds");
@@ -120,24 +121,34 @@ impl LetRows {
     }
 
     /// Returns the values of all references.
-    fn references(
+    async fn references(
         &self,
         plan: &PlannedTransaction,
         request: &TransactionRequest,
     ) -> Result<Vec<Option<Bytes>>> {
         let evaluation = request.evaluation();
-        let values = plan.references.iter().map(|reference| {
-            self.look(plan, reference.row, |row, _| reference.value(row, &evaluation))
-        });
-        values.collect()
+        let mut frozen: HashMap<usize, FrozenColumns> = HashMap::new();
+        let mut values = Vec::with_capacity(plan.references.len());
+        for reference in &plan.references {
+            maybe_yield().await;
+            let frozen = frozen.entry(reference.row).or_default();
+            let value = |row: &CurrentRow<'_>, _| reference.value(row, frozen, &evaluation);
+            values.push(self.look(plan, reference.row, value)?);
+        }
+        Ok(values)
     }
 
     /// Returns whether all conditions hold.
-    fn satisfy(&self, plan: &PlannedTransaction, evaluation: &Evaluation<'_>) -> Result<bool> {
+    async fn satisfy(
+        &self,
+        plan: &PlannedTransaction,
+        evaluation: &Evaluation<'_>,
+    ) -> Result<bool> {
         let value = |reference: &u16| {
             evaluation.references.get(usize::from(*reference)).and_then(Option::as_ref)
         };
         for condition in &plan.conditions {
+            maybe_yield().await;
             let is_met = match condition {
                 TransactionCondition::RowExists { row, wanted } => {
                     self.look(plan, *row, |_, exists| Ok(exists == *wanted))?
@@ -202,6 +213,7 @@ async fn answer(
         Answer::References(indices, metadata) => {
             let mut content = Vec::new();
             for index in indices {
+                maybe_yield().await;
                 if content.len() > MAX_ANSWER_BYTES {
                     return Err(Error::invalid("The result of the transaction is too large"));
                 }

@@ -374,3 +374,38 @@ fn a_large_document_is_read_once_for_all_columns() {
         assert_eq!(row, [Some(7i32.to_be_bytes().to_vec()), None]);
     });
 }
+
+#[test]
+fn many_references_to_one_collection_share_its_value() {
+    const ELEMENTS: i32 = 4_000;
+    const REFERENCES: i32 = 30_000;
+    block_on(async {
+        let mut node = TestNode::new().await;
+        node.query("CREATE TABLE m (k int PRIMARY KEY, m map<int, int>, v int)", Values::NONE)
+            .await
+            .unwrap();
+        let mut bytes = ELEMENTS.to_be_bytes().to_vec();
+        for number in 0..ELEMENTS {
+            for part in [4, number, 4, -number] {
+                bytes.extend_from_slice(&part.to_be_bytes());
+            }
+        }
+        let map = [Value::Bytes(bytes.into())];
+        node.query("INSERT INTO m (k, m) VALUES (1, ?)", Values::Positional(&map)).await.unwrap();
+        let condition = |number: i32| {
+            let key = number % ELEMENTS;
+            format!("x.m[{key}] = {} AND x.m IS NOT NULL", -key)
+        };
+        let conditions: Vec<_> = (0..REFERENCES).map(condition).collect();
+        let transaction = format!(
+            "BEGIN TRANSACTION LET x = (SELECT m FROM m WHERE k = 1); IF {} THEN \
+             UPDATE m SET v = 7 WHERE k = 1; END IF COMMIT TRANSACTION",
+            conditions.join(" AND ")
+        );
+        let start = Instant::now();
+        node.query(&transaction, Values::NONE).await.unwrap();
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+        let row = node.row("SELECT v FROM m WHERE k = 1").await;
+        assert_eq!(row, [Some(7i32.to_be_bytes().to_vec())]);
+    });
+}
