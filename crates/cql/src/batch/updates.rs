@@ -11,7 +11,7 @@ use std::{
 };
 
 use espalier_mutation::{
-    DecoratedKey, Mutation, PartitionUpdate, Row, path,
+    DecoratedKey, Mutation, PartitionUpdate, Row, counter, path,
     reconcile::merge_rows,
     schema::{TableId, TableMetadata},
 };
@@ -29,9 +29,6 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct BatchUpdates {
     updates: BTreeMap<(TableId, DecoratedKey), CollectedUpdate>,
-    /// Updates of counter tables, one for each statement and key. They are kept apart because two
-    /// increments of a counter both count, but of two writes of a cell only the later one counts.
-    counter_updates: Vec<PartitionUpdate>,
 }
 
 /// The changes of one partition. A row may occur more than once.
@@ -58,10 +55,6 @@ impl BatchUpdates {
         guard: Guard<'_>,
     ) -> Result<()> {
         let updates = statement.guarded_updates_at(written, evaluation, clocks, current, guard)?;
-        if statement.table.is_counter() {
-            self.counter_updates.extend(updates);
-            return Ok(());
-        }
         for mut update in updates {
             let static_row = update.static_row.take();
             match self.updates.entry((update.table, update.key.clone())) {
@@ -82,18 +75,35 @@ impl BatchUpdates {
         Ok(())
     }
 
-    /// Returns all collected updates as one mutation, in which each row occurs once.
+    /// Returns all collected updates as one mutation, in which each row occurs once. Only rows of
+    /// counter tables may occur more than once: the storage adds up their changes, but merging them
+    /// would keep only the last change.
     pub async fn into_mutation(self) -> Mutation {
-        let mut updates = Vec::with_capacity(self.updates.len() + self.counter_updates.len());
+        let mut updates = Vec::with_capacity(self.updates.len());
         for CollectedUpdate { table, mut update, static_rows } in self.updates.into_values() {
-            update.static_row = merged(&table, static_rows.into()).await;
-            update.rows = distinct(&table, update.rows).await;
+            maybe_yield().await;
+            if table.is_counter() {
+                update.static_row = counted(static_rows).await;
+            } else {
+                update.static_row = merged(&table, static_rows.into()).await;
+                update.rows = distinct(&table, update.rows).await;
+            }
             updates.push(update);
         }
-        updates.extend(self.counter_updates);
         updates.retain(|update| !update.is_empty());
         Mutation { updates }
     }
+}
+
+/// Adds up the changes of counters in static rows. Returns `None` if there are none.
+async fn counted(static_rows: Vec<Row>) -> Option<Row> {
+    let mut rows = static_rows.into_iter();
+    let mut sum = rows.next()?;
+    for row in rows {
+        maybe_yield().await;
+        counter::join_changes(&mut sum, row);
+    }
+    Some(sum)
 }
 
 /// Merges rows with equal clusterings (1 and 1.0 are equal).

@@ -6,7 +6,6 @@ use espalier_mutation::{ColumnData, Mutation, PartitionUpdate};
 use espalier_runtime::{maybe_yield, time};
 use espalier_storage::{Node, TurnKind};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
-use hashbrown::HashMap;
 
 use super::{QueryProcessor, clocks, turn_requests::turn_request};
 use crate::{
@@ -118,19 +117,10 @@ impl QueryProcessor {
         Ok(self.inner.database.apply(Mutation { updates }).await?)
     }
 
-    /// Applies changes of counters. The changes of one partition keep their order. Partitions
-    /// change side by side, so that they share syncs of the commit log.
+    /// Applies changes of counters, one update for each partition. Partitions change side by side,
+    /// so that they share syncs of the commit log.
     async fn apply_counters(&self, updates: Vec<PartitionUpdate>) -> Result<()> {
-        let mut partitions: HashMap<_, Vec<PartitionUpdate>> = HashMap::new();
-        for update in updates {
-            partitions.entry((update.table, update.key.clone())).or_default().push(update);
-        }
-        let applied = partitions.into_values().map(|updates| async move {
-            for update in updates {
-                self.apply_counter(update).await?;
-            }
-            Ok(())
-        });
+        let applied = updates.into_iter().map(|update| self.apply_counter(update));
         let applied = stream::iter(applied).buffer_unordered(COUNTERS_AT_ONCE);
         Box::pin(applied.try_collect::<()>()).await
     }

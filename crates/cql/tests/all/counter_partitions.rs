@@ -1,6 +1,7 @@
-//! Counters of many partitions in one statement.
+//! Counters of many partitions in one statement, and of one partition in many statements.
 
-use espalier_runtime::{block_on, file::FileSystem};
+use espalier_cql::QueryProcessor;
+use espalier_runtime::{block_on, file::FileSystem, spawn_local, yield_now};
 
 use crate::support::node::{execute, open, rows};
 
@@ -28,4 +29,52 @@ fn partitions_of_one_statement_share_syncs() {
         let (_, sum) = rows(&processor, "SELECT sum(n) FROM ks.t", None).await;
         assert_eq!(sum[4..], (3i64 * 128).to_be_bytes());
     });
+}
+
+/// A reader sees all changes that a batch makes to one partition, or none of them.
+#[test]
+fn changes_of_one_partition_are_one_write() {
+    block_on(async {
+        let (database, processor) = open(&FileSystem::simulated(1)).await;
+        for statement in [
+            "CREATE KEYSPACE ks WITH replication = \
+             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE ks.t (k int, c int, s counter static, n counter, PRIMARY KEY (k, c))",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        let batch = "BEGIN COUNTER BATCH \
+                     UPDATE ks.t SET n = n + 1 WHERE k = 1 AND c = 1; \
+                     UPDATE ks.t SET n = n + 2 WHERE k = 1 AND c = 2; \
+                     UPDATE ks.t SET s = s + 4 WHERE k = 1; \
+                     UPDATE ks.t SET n = n + 8 WHERE k = 1 AND c = 1; \
+                     UPDATE ks.t SET s = s + 16 WHERE k = 1; \
+                     APPLY BATCH";
+        let before = database.store().metrics().commit_log.sync_batches;
+        execute(&processor, batch).await.unwrap();
+        assert_eq!(database.store().metrics().commit_log.sync_batches, before + 1);
+        let once = numbers(&processor).await;
+        assert_eq!(once, [20, 9, 20, 2]);
+        let writer = spawn_local({
+            let processor = processor.clone();
+            async move { execute(&processor, batch).await }
+        });
+        let twice: Vec<_> = once.iter().map(|number| 2 * number).collect();
+        loop {
+            let found = numbers(&processor).await;
+            if found == twice {
+                break;
+            }
+            assert_eq!(found, once);
+            yield_now().await;
+        }
+        writer.await.unwrap();
+    });
+}
+
+/// Returns the values of `s` and `n` of each row.
+async fn numbers(processor: &QueryProcessor) -> Vec<i64> {
+    let (_, content) = rows(processor, "SELECT s, n FROM ks.t", None).await;
+    let values = content.chunks_exact(12).map(|value| value[4..].try_into().unwrap());
+    values.map(i64::from_be_bytes).collect()
 }
