@@ -4,7 +4,7 @@ use espalier_mutation::schema::{ColumnDefinition, IndexPart, TableMetadata};
 use espalier_types::{CqlType, TextAnalysis};
 
 use super::{
-    super::{Filter, FilterOperator, FilterTarget},
+    super::{Alternatives, Filter, FilterOperator, FilterTarget},
     alternatives,
     index::{index_on, like_index},
     refusal::not_indexed,
@@ -15,7 +15,7 @@ use crate::{
         ComparisonOperator as Operator, Expression, Name, Predicate, Relation, RelationTarget,
     },
     metadata::ColumnSpec,
-    term::{Preparation, prepare_term},
+    term::{Preparation, Term, prepare_term},
 };
 
 pub(super) fn refuse_filters(table: &TableMetadata, filters: &[&Relation<'_>]) -> Result<()> {
@@ -170,7 +170,15 @@ fn plan_operator(
                 column_type: left.receiver.column_type.clone(),
                 ..column.clone()
             };
-            alternatives(preparation, &column, relation).map(FilterOperator::In)
+            let is_in = matches!(relation.predicate, Predicate::In(_));
+            Ok(match alternatives(preparation, &column, relation)? {
+                // An IN of one term is the same as `=`. Only `=` compares analysed texts.
+                Alternatives::Terms(terms) if is_in => match <[Term; 1]>::try_from(terms) {
+                    Ok([only]) => FilterOperator::Compare(Operator::Equal, only),
+                    Err(terms) => FilterOperator::In(Alternatives::Terms(terms)),
+                },
+                values => FilterOperator::In(values),
+            })
         }
         Predicate::Contains(value) | Predicate::NotContains(value) => {
             let part = match &column.column_type {
