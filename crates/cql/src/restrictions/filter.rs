@@ -6,10 +6,9 @@ use bytes::Bytes;
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TermIndex};
 use espalier_types::{CqlType, TextAnalysis, collection};
 
-use super::{Alternatives, like::Pattern};
+use super::Alternatives;
 use crate::{
     Error, Result,
-    current_row::CurrentRow,
     grammar::ast::ComparisonOperator,
     term::{Evaluation, Term},
 };
@@ -68,110 +67,6 @@ impl Filter {
             && column.kind == ColumnKind::Clustering
             && column.position == position
     }
-
-    /// Checks the values that the condition compares with.
-    ///
-    /// # Errors
-    /// A value or the key in the condition is null or unset, or the index does not serve the
-    /// pattern of a LIKE.
-    pub fn check(&self, evaluation: &Evaluation<'_>) -> Result<()> {
-        let (column, is_element) = match &self.target {
-            FilterTarget::Column(column) => (column, false),
-            FilterTarget::Element(column, key) => {
-                required_as(key, &column.name, "map key", evaluation)?;
-                (column, true)
-            }
-        };
-        let what = if is_element { "map value" } else { "value" };
-        if self.is_negated {
-            return self.check_negated(&column.name, evaluation);
-        }
-        match &self.operator {
-            FilterOperator::Compare(_, term)
-            | FilterOperator::Contains(term)
-            | FilterOperator::ContainsKey(term) => {
-                required_as(term, &column.name, what, evaluation).map(|_| ())
-            }
-            FilterOperator::In(alternatives) => {
-                alternatives.evaluate_present(&column.name, evaluation).map(|_| ())
-            }
-            FilterOperator::Like(term, index) => {
-                let value = required(term, &column.name, evaluation)?;
-                Pattern::of(&value)?.check_served(index, column)
-            }
-        }
-    }
-
-    fn check_negated(&self, column: &str, evaluation: &Evaluation<'_>) -> Result<()> {
-        match &self.operator {
-            FilterOperator::In(alternatives) => {
-                alternatives.evaluate_excluded(column, evaluation).map(|_| ())
-            }
-            FilterOperator::Compare(_, term)
-            | FilterOperator::Contains(term)
-            | FilterOperator::ContainsKey(term)
-            | FilterOperator::Like(term, _) => {
-                let value = term.evaluate(evaluation)?.required(format_args!("column {column}"))?;
-                value.map(|_| ()).ok_or_else(|| null_value(column))
-            }
-        }
-    }
-
-    /// Returns whether the row satisfies the condition. Null satisfies no condition, negated or
-    /// not.
-    ///
-    /// # Errors
-    /// The value or the key in the condition is null or unset, the pattern of a LIKE is empty, or
-    /// the collection in the row is malformed.
-    pub fn accepts(&self, row: &CurrentRow<'_>, evaluation: &Evaluation<'_>) -> Result<bool> {
-        if let FilterTarget::Column(column) = &self.target
-            && let FilterOperator::Compare(operator, term) = &self.operator
-            && self.analysis.is_plain()
-            && let Some(value) = row.plain_value(column)
-        {
-            let Some(value) = value else { return Ok(false) };
-            let wanted = required(term, &column.name, evaluation)?;
-            let order = column.column_type.compare(value, &wanted);
-            return Ok(holds(*operator, order) != self.is_negated);
-        }
-        let (column, value_type, value) = match &self.target {
-            FilterTarget::Column(column) => (column, column.column_type.clone(), row.value(column)),
-            FilterTarget::Element(column, key) => {
-                let key = required(key, &column.name, evaluation)?;
-                let Some(collection) = row.value(column) else { return Ok(false) };
-                let (element_type, element) = element(&column.column_type, &collection, &key)?;
-                (column, element_type, element)
-            }
-        };
-        let Some(value) = value else { return Ok(false) };
-        let name = &column.name;
-        let holds = match &self.operator {
-            FilterOperator::Compare(operator, term) => {
-                let wanted = required(term, name, evaluation)?;
-                if self.analysis.is_plain() {
-                    holds(*operator, value_type.compare(&value, &wanted))
-                } else {
-                    self.analysis.apply(&value) == self.analysis.apply(&wanted)
-                }
-            }
-            FilterOperator::In(alternatives) => alternatives
-                .evaluate_present(name, evaluation)?
-                .iter()
-                .any(|wanted| value_type.compare(&value, wanted).is_eq()),
-            FilterOperator::Contains(term) => {
-                let wanted = required(term, name, evaluation)?;
-                contains_as(&value_type, &value, &wanted, false, self.analysis)?
-            }
-            FilterOperator::ContainsKey(term) => {
-                let wanted = required(term, name, evaluation)?;
-                contains_as(&value_type, &value, &wanted, true, self.analysis)?
-            }
-            FilterOperator::Like(term, index) => {
-                Pattern::of(&required(term, name, evaluation)?)?.matches(index, &value)
-            }
-        };
-        Ok(holds != self.is_negated)
-    }
 }
 
 /// Creates the error for a null in NOT IN, NOT CONTAINS and NOT CONTAINS KEY.
@@ -192,12 +87,8 @@ pub fn holds(operator: ComparisonOperator, ordering: Ordering) -> bool {
     }
 }
 
-fn required(term: &Term, column: &str, evaluation: &Evaluation<'_>) -> Result<Bytes> {
-    required_as(term, column, "value", evaluation)
-}
-
 /// Evaluates a term that may not be null. `what` names its part in the condition.
-fn required_as(
+pub(super) fn required_as(
     term: &Term,
     column: &str,
     what: &str,
@@ -272,7 +163,7 @@ pub fn contains(
 
 /// Returns whether a frozen collection has a value, as [`contains`] does, but compares analysed
 /// texts.
-fn contains_as(
+pub(super) fn contains_as(
     column_type: &CqlType,
     value: &Bytes,
     wanted: &[u8],

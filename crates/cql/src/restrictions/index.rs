@@ -73,7 +73,7 @@ impl IndexPlan {
     /// # Errors
     /// A term cannot be evaluated, a value of an IN is unset, a decimal has more than 16 KiB, the
     /// decimals of a term together take too long ([`IndexedDecimals::add`]), or the pattern of a
-    /// LIKE is empty.
+    /// LIKE is empty or has too many terms.
     pub fn search(&self, evaluation: &Evaluation<'_>) -> Result<Option<IndexSearch>> {
         let mut terms = Vec::with_capacity(self.terms.len());
         for term in &self.terms {
@@ -146,7 +146,8 @@ impl PlannedTerm {
             }
             PlannedValues::Like(term, index) => {
                 let Some(value) = value(term)? else { return Ok(None) };
-                return Ok(Some(Pattern::of(&value)?.searches(index, of_type)));
+                let terms = Pattern::of(&value)?.terms(index, &self.column)?;
+                return Ok(Some(terms.searches(of_type)));
             }
         };
         Ok(found.map(|values| vec![values]))

@@ -5,6 +5,8 @@
 //! text matches if each term of the pattern matches a term of the text. A pattern without terms
 //! matches no text.
 
+use std::collections::BTreeSet;
+
 use espalier_mutation::{
     TermForms,
     schema::{ColumnDefinition, LikeKind, TermIndex},
@@ -15,6 +17,10 @@ use espalier_types::CqlType;
 use crate::{Error, Result};
 
 const WILDCARD: u8 = b'%';
+
+/// Maximum number of different terms of a pattern (arbitrary). Each term is a search of the index,
+/// and the filter compares it with each term of a row's text.
+const MAX_TERMS: usize = 64;
 
 /// A pattern.
 #[derive(Debug, PartialEq, Eq)]
@@ -63,25 +69,53 @@ impl<'p> Pattern<'p> {
         )))
     }
 
+    /// Returns the terms of the pattern.
+    ///
+    /// # Errors
+    /// The pattern has more than [`MAX_TERMS`] terms.
+    pub fn terms<'i>(&self, index: &'i TermIndex, column: &str) -> Result<PatternTerms<'i>> {
+        let mut terms: BTreeSet<Vec<u8>> = BTreeSet::new();
+        index.analyzer.for_each_term(self.text, |term| {
+            if terms.len() <= MAX_TERMS && !terms.contains(term) {
+                terms.insert(term.to_vec());
+            }
+        });
+        if terms.len() > MAX_TERMS {
+            return Err(Error::invalid(format!(
+                "LIKE pattern for column {column} has more than {MAX_TERMS} terms; use fewer words"
+            )));
+        }
+        Ok(PatternTerms { index, kind: self.kind, terms })
+    }
+}
+
+/// The terms of a pattern, each once.
+#[derive(Debug)]
+pub(super) struct PatternTerms<'i> {
+    index: &'i TermIndex,
+    kind: LikeKind,
+    terms: BTreeSet<Vec<u8>>,
+}
+
+impl PatternTerms<'_> {
     /// Returns whether a text matches.
-    pub fn matches(&self, index: &TermIndex, value: &[u8]) -> bool {
-        let wanted = index.analyzer.terms(self.text);
-        let mut is_met = vec![false; wanted.len()];
-        index.analyzer.for_each_term(value, |term| {
-            for (wanted, is_met) in wanted.iter().zip(&mut is_met) {
+    pub fn matches(&self, value: &[u8]) -> bool {
+        let mut is_met = [false; MAX_TERMS];
+        self.index.analyzer.for_each_term(value, |term| {
+            for (wanted, is_met) in self.terms.iter().zip(&mut is_met) {
                 *is_met = *is_met || is_match(self.kind, term, wanted);
             }
         });
-        !is_met.is_empty() && is_met.iter().all(|is_met| *is_met)
+        !self.terms.is_empty() && is_met.iter().take(self.terms.len()).all(|is_met| *is_met)
     }
 
     /// Returns the searches that find all texts that match: one for each term of the pattern.
-    pub fn searches(&self, index: &TermIndex, column_type: &CqlType) -> Vec<IndexValues> {
-        let terms = index.analyzer.terms(self.text);
+    pub fn searches(&self, column_type: &CqlType) -> Vec<IndexValues> {
+        let Self { index, kind, terms } = self;
         if terms.is_empty() {
             return vec![IndexValues::OneOf(Vec::new())];
         }
-        let search = |term: &[u8]| match TermForms::of_like(index, self.kind, column_type, term) {
+        let search = |term: &[u8]| match TermForms::of_like(index, *kind, column_type, term) {
             TermForms::One(form) => IndexValues::OneOf(vec![form]),
             TermForms::Between(from, to) => IndexValues::Between {
                 lower: Some(FormBound { form: from, inclusive: true }),
@@ -133,10 +167,26 @@ mod tests {
     fn each_term_of_a_pattern_matches_a_term() {
         let words = index(&[("mode", "CONTAINS"), ("analyzed", "true")]);
         let matches = |pattern: &str, value: &str| {
-            Pattern::of(pattern.as_bytes()).unwrap().matches(&words, value.as_bytes())
+            let pattern = Pattern::of(pattern.as_bytes()).unwrap();
+            pattern.terms(&words, "v").unwrap().matches(value.as_bytes())
         };
         assert!(matches("%ell wor%", "hello world") && matches("wide hello", "hello wide world"));
         assert!(!matches("%ell x%", "hello world") && !matches("%, !%", "hello, world!"));
         assert!(!matches("ell", "hello world"));
+    }
+
+    #[test]
+    fn equal_terms_count_once() {
+        let words = index(&[("mode", "CONTAINS"), ("analyzed", "true")]);
+        let text = |count: usize| -> String {
+            (0..count).map(|number| format!("word{number} ")).collect::<String>().repeat(1_000)
+        };
+        let of = |text: &str| {
+            let found = Pattern::of(text.as_bytes()).unwrap().terms(&words, "v");
+            found.map(|terms| terms.searches(&CqlType::Text).len()).map_err(|error| error.message)
+        };
+        assert_eq!(of(&text(MAX_TERMS)), Ok(MAX_TERMS));
+        let refused = "LIKE pattern for column v has more than 64 terms; use fewer words";
+        assert_eq!(of(&text(MAX_TERMS + 1)), Err(refused.into()));
     }
 }

@@ -5,6 +5,7 @@
 //! ([`PartitionRestriction::partitions`]) and slices ([`Restrictions::slices`]). The number of keys
 //! and slices is bounded: the execution refuses a product of INs beyond [`MAX_CARTESIAN_PRODUCT`].
 
+mod bound_filter;
 mod clustering;
 mod element;
 mod exclusion;
@@ -15,6 +16,7 @@ mod partition;
 mod plan;
 mod point;
 
+pub use bound_filter::BoundFilters;
 pub use clustering::{ClusteringRestriction, RangeBound};
 pub use element::{element_in, field_in};
 pub use filter::{Filter, FilterOperator, FilterTarget, contains, element, holds};
@@ -29,7 +31,6 @@ use espalier_mutation::{Clustering, ClusteringSlices, schema::TableMetadata};
 
 use crate::{
     Result,
-    current_row::CurrentRow,
     term::{Evaluation, Term},
 };
 
@@ -129,24 +130,11 @@ impl Restrictions {
         self.filters.iter().any(|filter| filter.fixes(position))
     }
 
-    /// Checks the values of all filters, before rows are read.
+    /// Evaluates the values of all filters, before rows are read.
     ///
     /// # Errors
-    /// As [`Filter::check`].
-    pub fn check_filters(&self, evaluation: &Evaluation<'_>) -> Result<()> {
-        self.filters.iter().try_for_each(|filter| filter.check(evaluation))
-    }
-
-    /// Returns whether a row satisfies all filters.
-    ///
-    /// # Errors
-    /// As [`Filter::accepts`].
-    pub fn accepts(&self, row: &CurrentRow<'_>, evaluation: &Evaluation<'_>) -> Result<bool> {
-        for filter in &self.filters {
-            if !filter.accepts(row, evaluation)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+    /// As [`BoundFilters::of`].
+    pub fn bind_filters(&self, evaluation: &Evaluation<'_>) -> Result<BoundFilters<'_>> {
+        BoundFilters::of(&self.filters, evaluation)
     }
 }

@@ -7,7 +7,7 @@ use espalier_cql::{
 use espalier_runtime::{block_on, file::FileSystem};
 use espalier_storage::StorageConfiguration;
 
-use crate::support::node::{execute, open, open_with};
+use crate::support::node::{execute, open, open_with, rows};
 
 const CREATE: &str =
     "CREATE CUSTOM INDEX ON k.t (v) USING 'org.apache.cassandra.index.sasi.SASIIndex'";
@@ -88,6 +88,26 @@ fn a_null_or_empty_pattern_is_refused_when_it_is_bound() {
         let options = QueryOptions { values, ..QueryOptions::default() };
         let answer = processor.execute(&prepared, &client, &options).await.unwrap();
         assert!(matches!(answer, QueryResult::Rows(rows) if rows.row_count == 0));
+    });
+}
+
+/// A pattern of many different words would be as many searches of the index.
+#[test]
+fn a_pattern_with_too_many_terms_is_refused() {
+    block_on(async {
+        let processor = open_enabled().await;
+        let options = "{'mode': 'CONTAINS', 'analyzed': 'true'}";
+        execute(&processor, &format!("{CREATE} WITH OPTIONS = {options}")).await.unwrap();
+        let words =
+            |count: usize| -> Vec<_> { (0..count).map(|number| format!("word{number}")).collect() };
+        let insert = format!("INSERT INTO k.t (k, v) VALUES ('1', '{}')", words(64).join(" "));
+        execute(&processor, &insert).await.unwrap();
+        let select = |pattern: String| format!("SELECT k FROM k.t WHERE v LIKE '{pattern}'");
+        // The words may be repeated.
+        let pattern = words(64).join(" ").repeat(2).replace("63word", "63 word");
+        assert_eq!(rows(&processor, &select(pattern), None).await.0, 1);
+        let refusal = execute(&processor, &select(words(65).join(" "))).await.unwrap_err();
+        assert_eq!(refusal, "LIKE pattern for column v has more than 64 terms; use fewer words");
     });
 }
 

@@ -171,7 +171,7 @@ impl Execution<'_> {
             static_row: found.static_row,
             row,
         };
-        if !self.select.restrictions.accepts(&current, self.evaluation)? {
+        if !self.filters.accepts(&current)? {
             return Ok(Flow::More);
         }
         let position = |rows_of_partition| ReadPosition {

@@ -29,7 +29,11 @@ use self::{
 };
 use super::{PlannedSelect, group::Output, paging::PagingState};
 use crate::{
-    Error, Result, guard::Guard, options::QueryOptions, restrictions::Partitions, result::Rows,
+    Error, Result,
+    guard::Guard,
+    options::QueryOptions,
+    restrictions::{BoundFilters, Partitions},
+    result::Rows,
     term::Evaluation,
 };
 
@@ -44,7 +48,7 @@ enum Flow {
 
 struct Execution<'s> {
     select: &'s PlannedSelect,
-    evaluation: &'s Evaluation<'s>,
+    filters: BoundFilters<'s>,
     output: Output<'s>,
     page: PageLimits,
     /// The terms that the statement looks up in secondary indexes.
@@ -120,12 +124,12 @@ pub async fn execute(
         guard.check(Limit::PartitionKeysInSelect, keys.len(), &table.name)?;
     }
     let slices = Arc::new(select.restrictions.slices(table, evaluation)?);
-    select.restrictions.check_filters(evaluation)?;
+    let filters = select.restrictions.bind_filters(evaluation)?;
     let order = NearestOrder::of(select, evaluation)?;
     let resumed = state.as_ref().map(|state| state.position.clone());
     let mut execution = Execution {
         select,
-        evaluation,
+        filters,
         output: Output::new(select, evaluation, now_s, options.applies_masks),
         page,
         search: select.restrictions.index.search(evaluation)?.map(Arc::new),

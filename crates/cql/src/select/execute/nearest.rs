@@ -229,7 +229,7 @@ impl Execution<'_> {
             let Some(value) = value.map(|value| floats(&value).collect::<Vec<f32>>()) else {
                 continue;
             };
-            if !select.restrictions.accepts(&current, self.evaluation)? {
+            if !self.filters.accepts(&current)? {
                 continue;
             }
             if value.len() != vector.len()

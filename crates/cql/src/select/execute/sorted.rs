@@ -96,7 +96,7 @@ impl Execution<'_> {
                 static_row: partition.static_row.as_ref(),
                 row: row.as_ref().map(RowView::Object),
             };
-            if !select.restrictions.accepts(&current, self.evaluation)? {
+            if !self.filters.accepts(&current)? {
                 continue;
             }
             if self.output.begins_group(&current) {

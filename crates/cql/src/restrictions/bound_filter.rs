@@ -1,0 +1,148 @@
+//! Filters with the values of one execution, which are evaluated once and not for each row.
+
+use bytes::Bytes;
+use espalier_types::CqlType;
+
+use super::{
+    Filter, FilterOperator, FilterTarget, element_in,
+    filter::{contains_as, holds, null_value, required_as},
+    like::{Pattern, PatternTerms},
+};
+use crate::{
+    Result,
+    current_row::CurrentRow,
+    grammar::ast::ComparisonOperator,
+    term::{Evaluation, Term},
+};
+
+/// The filters of a statement with the values of one execution. A row of the result satisfies all
+/// of them.
+#[derive(Debug)]
+pub struct BoundFilters<'p> {
+    filters: Vec<BoundFilter<'p>>,
+}
+
+impl<'p> BoundFilters<'p> {
+    /// Evaluates the values of filters.
+    ///
+    /// # Errors
+    /// A value or a key in a condition is null, unset or malformed, or an index does not serve the
+    /// pattern of a LIKE.
+    pub(super) fn of(filters: &'p [Filter], evaluation: &Evaluation<'_>) -> Result<Self> {
+        let filters = filters.iter().map(|filter| BoundFilter::of(filter, evaluation));
+        Ok(Self { filters: filters.collect::<Result<_>>()? })
+    }
+
+    /// Returns whether a row satisfies all filters. Null satisfies no condition, negated or not.
+    ///
+    /// # Errors
+    /// A collection in the row is malformed.
+    pub fn accepts(&self, row: &CurrentRow<'_>) -> Result<bool> {
+        for filter in &self.filters {
+            if !filter.accepts(row)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+}
+
+/// A filter with its values.
+#[derive(Debug)]
+struct BoundFilter<'p> {
+    filter: &'p Filter,
+    /// The key or index of an element.
+    key: Option<Bytes>,
+    /// The type of the tested value.
+    value_type: &'p CqlType,
+    test: Test<'p>,
+}
+
+/// A [`FilterOperator`] with its values.
+#[derive(Debug)]
+enum Test<'p> {
+    Compare(ComparisonOperator, Bytes),
+    In(Vec<Bytes>),
+    Contains(Bytes),
+    ContainsKey(Bytes),
+    Like(PatternTerms<'p>),
+}
+
+impl<'p> BoundFilter<'p> {
+    fn of(filter: &'p Filter, evaluation: &Evaluation<'_>) -> Result<Self> {
+        let (column, key, what) = match &filter.target {
+            FilterTarget::Column(column) => (column, None, "value"),
+            FilterTarget::Element(column, key) => {
+                let key = required_as(key, &column.name, "map key", evaluation)?;
+                (column, Some(key), "map value")
+            }
+        };
+        let name = &column.name;
+        let value = |term: &Term| {
+            if !filter.is_negated {
+                return required_as(term, name, what, evaluation);
+            }
+            let value = term.evaluate(evaluation)?.required(format_args!("column {name}"))?;
+            value.ok_or_else(|| null_value(name))
+        };
+        let test = match &filter.operator {
+            FilterOperator::Compare(operator, term) => Test::Compare(*operator, value(term)?),
+            FilterOperator::In(values) if filter.is_negated => {
+                Test::In(values.evaluate_excluded(name, evaluation)?)
+            }
+            FilterOperator::In(values) => Test::In(values.evaluate_present(name, evaluation)?),
+            FilterOperator::Contains(term) => Test::Contains(value(term)?),
+            FilterOperator::ContainsKey(term) => Test::ContainsKey(value(term)?),
+            FilterOperator::Like(term, index) => {
+                let value = value(term)?;
+                let pattern = Pattern::of(&value)?;
+                pattern.check_served(index, column)?;
+                Test::Like(pattern.terms(index, name)?)
+            }
+        };
+        let value_type = match &column.column_type {
+            CqlType::Map { value: element, .. }
+            | CqlType::List { element, .. }
+            | CqlType::Set { element, .. }
+                if key.is_some() =>
+            {
+                element.as_ref()
+            }
+            whole => whole,
+        };
+        Ok(Self { filter, key, value_type, test })
+    }
+
+    fn accepts(&self, row: &CurrentRow<'_>) -> Result<bool> {
+        let Filter { target, is_negated, analysis, .. } = self.filter;
+        let (FilterTarget::Column(column) | FilterTarget::Element(column, _)) = target;
+        if self.key.is_none()
+            && let Test::Compare(operator, wanted) = &self.test
+            && analysis.is_plain()
+            && let Some(value) = row.plain_value(column)
+        {
+            let Some(value) = value else { return Ok(false) };
+            let order = self.value_type.compare(value, wanted);
+            return Ok(holds(*operator, order) != *is_negated);
+        }
+        let value = match &self.key {
+            Some(key) => element_in(row, column, key)?,
+            None => row.value(column),
+        };
+        let Some(value) = value else { return Ok(false) };
+        let value_type = self.value_type;
+        let holds = match &self.test {
+            Test::Compare(operator, wanted) if analysis.is_plain() => {
+                holds(*operator, value_type.compare(&value, wanted))
+            }
+            Test::Compare(_, wanted) => analysis.apply(&value) == analysis.apply(wanted),
+            Test::In(values) => {
+                values.iter().any(|wanted| value_type.compare(&value, wanted).is_eq())
+            }
+            Test::Contains(wanted) => contains_as(value_type, &value, wanted, false, *analysis)?,
+            Test::ContainsKey(wanted) => contains_as(value_type, &value, wanted, true, *analysis)?,
+            Test::Like(terms) => terms.matches(&value),
+        };
+        Ok(holds != *is_negated)
+    }
+}
