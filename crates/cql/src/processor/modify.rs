@@ -52,16 +52,18 @@ pub enum BatchedStatement<'a> {
 }
 
 /// Returns the statements of a conditional batch with their values, which `bind` checks.
-fn turn_statements(
+async fn turn_statements(
     batch: &Batch<'_>,
     planned: &[Arc<Prepared>],
     bind: fn(&[ColumnSpec], Values<'_>) -> Result<Vec<Value>>,
 ) -> Result<Vec<TurnStatement>> {
-    let statements = planned.iter().zip(&batch.statements).map(|(prepared, sent)| {
+    let mut statements = Vec::with_capacity(planned.len());
+    for (prepared, sent) in planned.iter().zip(&batch.statements) {
+        maybe_yield().await;
         let values = bind(&prepared.bind.columns, sent.values)?.into();
-        Ok(TurnStatement { prepared: prepared.clone(), index: 0, values })
-    });
-    statements.collect()
+        statements.push(TurnStatement { prepared: prepared.clone(), index: 0, values });
+    }
+    Ok(statements)
 }
 
 impl QueryProcessor {
@@ -72,7 +74,7 @@ impl QueryProcessor {
         request: TurnRequest,
         guard: Guard<'_>,
     ) -> Result<QueryResult> {
-        let key = request.key()?;
+        let key = request.key().await?;
         let database = &self.inner.database;
         let Some(first) = request.statements.first() else { return Ok(QueryResult::Void) };
         let shard = database.store().routing().shard_of(&first.modification()?.table, &key);
@@ -184,6 +186,7 @@ impl QueryProcessor {
         let keyspace = options.keyspace.or(client.keyspace.as_deref());
         let mut planned = Vec::with_capacity(batch.statements.len());
         for statement in &batch.statements {
+            maybe_yield().await;
             planned.push(match &statement.statement {
                 BatchedStatement::Text(text) => Arc::new(planner::plan(text, keyspace, &schema)?),
                 BatchedStatement::Prepared(prepared) => prepared.clone(),
@@ -242,22 +245,24 @@ impl QueryProcessor {
         }
         if planned.iter().any(|prepared| prepared.is_conditional()) {
             consistency::check_conditional(options)?;
-            return match turn_statements(batch, planned, bind_values) {
+            return match turn_statements(batch, planned, bind_values).await {
                 Ok(statements) => {
                     let request = turn_request(statements, true, options, now_us);
                     Box::pin(self.take_turn(request, guard)).await
                 }
                 Err(invalid) => {
-                    let statements = turn_statements(batch, planned, bind_valid_values)?;
+                    let statements = turn_statements(batch, planned, bind_valid_values).await?;
                     let request = turn_request(statements, true, options, now_us);
                     Err(Box::pin(turn::first_error(&request, invalid)).await)
                 }
             };
         }
         consistency::check_batch(statements.clone(), options.consistency)?;
-        let sent = planned.iter().zip(&batch.statements);
-        let values = sent.map(|(prepared, sent)| bind_values(&prepared.bind.columns, sent.values));
-        let values = values.collect::<Result<Vec<_>>>()?;
+        let mut values = Vec::with_capacity(planned.len());
+        for (prepared, sent) in planned.iter().zip(&batch.statements) {
+            maybe_yield().await;
+            values.push(bind_values(&prepared.bind.columns, sent.values)?);
+        }
         let evaluations =
             values.iter().map(|values| Evaluation { values, now_us, references: &[] });
         self.write_batch(batch.kind, statements.zip(evaluations), clocks, guard).await
@@ -276,6 +281,7 @@ impl QueryProcessor {
         let (mut updates, mut budget) = (BatchUpdates::default(), ReadBudget::new());
         let mut is_counter = false;
         for (statement, evaluation) in statements {
+            maybe_yield().await;
             is_counter |= statement.table.is_counter();
             statement.restrictions.check_products(&evaluation, guard)?;
             let written = statement.written_rows(&evaluation)?;

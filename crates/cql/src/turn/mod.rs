@@ -103,9 +103,10 @@ impl TurnRequest {
     ///
     /// # Errors
     /// The statements name several partitions, or a value of a key is invalid.
-    pub fn key(&self) -> Result<DecoratedKey> {
+    pub async fn key(&self) -> Result<DecoratedKey> {
         let mut only: Option<DecoratedKey> = None;
         for statement in &self.statements {
+            maybe_yield().await;
             let modification = statement.modification()?;
             let evaluation = self.evaluation(statement);
             let partition = &modification.restrictions.partition;
@@ -230,7 +231,7 @@ pub fn now_after_wait_s(arrival_s: u32) -> u32 {
 /// conditions of one row that exclude each other. Cassandra finds the latter first, because it
 /// checks a value only when it writes the value. `request` has null in place of invalid values.
 pub async fn first_error(request: &TurnRequest, invalid: Error) -> Error {
-    let Ok(key) = request.key() else { return invalid };
+    let Ok(key) = request.key().await else { return invalid };
     match TurnPlan::of(request, key).await {
         Err(error) if error.message.starts_with(plan::EXCLUSIVE_CONDITIONS) => error,
         _ => invalid,

@@ -1,13 +1,17 @@
 //! BATCH messages with many statements for one row.
 
-use std::time::{Duration, Instant};
+use std::{
+    future::poll_fn,
+    pin::pin,
+    time::{Duration, Instant},
+};
 
 use bytes::Bytes;
 use espalier_cql::{
     Batch, BatchStatement, BatchedStatement, ClientState, QueryOptions, QueryProcessor, Value,
     Values, grammar::ast::BatchKind,
 };
-use espalier_runtime::{block_on, file::FileSystem};
+use espalier_runtime::{block_on, file::FileSystem, preempt::force_every_yield};
 
 use crate::support::node::{execute, open, rows};
 
@@ -100,5 +104,61 @@ fn rows_in_any_order_have_all_writes() {
         // At equal timestamps, the greater value stays, and a deletion wins over a write.
         let wanted = [Some(1), Some(2), None, Some(3), Some(5), Some(3)];
         assert_eq!((count, content), (2, wanted.map(value).concat()));
+    });
+}
+
+/// Returns the error of a BATCH message, and the number of polls in which the node found it. `last`
+/// follows `count` times `repeated`.
+async fn failure(
+    processor: &QueryProcessor,
+    (count, repeated): (usize, &str),
+    (last, values): (&str, Values<'_>),
+) -> (String, usize) {
+    let text = |text, values| BatchStatement { statement: BatchedStatement::Text(text), values };
+    let mut statements: Vec<_> = (0..count).map(|_| text(repeated, Values::NONE)).collect();
+    statements.push(text(last, values));
+    let (client, options) = (ClientState::default(), QueryOptions::default());
+    let batch = Batch { kind: BatchKind::Unlogged, statements };
+    let (mut execution, mut polls) = (pin!(processor.batch(batch, &client, &options)), 0);
+    let outcome = poll_fn(|context| {
+        polls += 1;
+        execution.as_mut().poll(context)
+    });
+    (outcome.await.unwrap_err().message, polls)
+}
+
+/// A batch may have 65,535 statements, so each step yields between them.
+#[test]
+fn each_step_yields_between_statements() {
+    const COUNT: usize = 100;
+    block_on(async {
+        let (_database, processor) = open(&FileSystem::simulated(1)).await;
+        for statement in [
+            "CREATE KEYSPACE ks WITH replication = \
+             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        let plain = "UPDATE ks.t SET v = 1 WHERE k = 1";
+        let conditional = "UPDATE ks.t SET v = 1 WHERE k = 1 IF v = 1";
+        let marker = "UPDATE ks.t SET v = 1 WHERE k = ?";
+        let (short, null) = ([Value::Bytes(Bytes::from_static(&[1]))], [Value::Null]);
+        let (short, null) = (Values::Positional(&short), Values::Positional(&null));
+        let other_key = "UPDATE ks.t SET v = 1 WHERE k = 2";
+        force_every_yield(true);
+        // Each case fails in a later step: planning, binding of the values, keys of a turn, writes.
+        for (steps, repeated, last, values, error) in [
+            (1, plain, "UPDATE ks.t SET x = 1 WHERE k = 1", Values::NONE, "Undefined column name"),
+            (2, plain, marker, short, "Invalid value for \"k\""),
+            (2, conditional, marker, short, "Invalid value for \"k\""),
+            (3, conditional, other_key, Values::NONE, "Batch with conditions cannot span"),
+            (3, plain, marker, null, "Invalid null value in condition for column k"),
+        ] {
+            let (found, polls) = failure(&processor, (COUNT, repeated), (last, values)).await;
+            assert!(found.starts_with(error), "{repeated}, {last}: {found}");
+            assert!(polls > steps * COUNT, "{repeated}, {last}: {polls} polls");
+        }
+        force_every_yield(false);
     });
 }
