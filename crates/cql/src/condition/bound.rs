@@ -7,9 +7,9 @@ use espalier_types::{CqlType, collection};
 use super::{ColumnCondition, ConditionTarget};
 use crate::{
     Error, Result,
-    current_row::CurrentRow,
+    current_row::{CurrentRow, FrozenColumns},
     grammar::ast::ComparisonOperator as Operator,
-    restrictions::{Alternatives, FilterOperator, contains, element, holds},
+    restrictions::{Alternatives, FilterOperator, contains, element_in, field_in, holds},
     term::{Bound, Evaluation, Term},
 };
 
@@ -136,14 +136,16 @@ fn malformed(error: impl std::fmt::Display) -> Error {
 
 impl BoundCondition<'_> {
     /// Returns whether the row satisfies the condition. Without a row, each column is null.
+    /// `frozen` is the same for all conditions on the row, so that they share the value of a
+    /// multi-cell column.
     ///
     /// # Errors
     /// An operator other than = and != compares with null or an empty collection, an index is
     /// negative, a constant is no value of the type, or a stored collection is malformed.
-    pub fn holds(&self, row: &CurrentRow<'_>) -> Result<bool> {
+    pub fn holds(&self, row: &CurrentRow<'_>, frozen: &mut FrozenColumns) -> Result<bool> {
         let column = self.target.column();
         let (value_type, value) = match self.target {
-            ConditionTarget::Column(_) => (column.column_type.clone(), row.value(column)),
+            ConditionTarget::Column(_) => (column.column_type.clone(), frozen.value(row, column)),
             ConditionTarget::Element(..) => self.element(column, row)?,
             ConditionTarget::Field(_, index) => field(column, *index, row)?,
         };
@@ -172,12 +174,10 @@ impl BoundCondition<'_> {
                 element.as_ref().clone()
             }
             CqlType::Map { value, .. } => value.as_ref().clone(),
+            CqlType::Set { element, .. } => element.as_ref().clone(),
             other => other.clone(),
         };
-        match row.value(column) {
-            Some(collection) => element(&column.column_type, &collection, key),
-            None => Ok((element_type, None)),
-        }
+        Ok((element_type, element_in(row, column, key)?))
     }
 
     fn accepts(
@@ -247,7 +247,5 @@ fn field(
     };
     let field_type = definition.fields.get(index).map(|(_, field_type)| field_type.clone());
     let field_type = field_type.unwrap_or_else(|| column.column_type.clone());
-    let Some(value) = row.value(column) else { return Ok((field_type, None)) };
-    let field = collection::fields(&value).nth(index).transpose().map_err(malformed)?;
-    Ok((field_type, field.flatten().map(|bytes| value.slice_ref(bytes))))
+    Ok((field_type, field_in(row, column, index).map_err(malformed)?))
 }

@@ -15,7 +15,7 @@ use super::{ReadRows, TurnRequest};
 use crate::{
     Error, Result,
     condition::{BoundCondition, Condition},
-    current_row::{CurrentRow, RowView},
+    current_row::{CurrentRow, FrozenColumns, RowView},
     modify::PlannedModification,
     term::Evaluation,
 };
@@ -252,14 +252,14 @@ impl<'r> TurnPlan<'r> {
             row: row.map(RowView::Object),
         };
         if let Some(conditions) = &self.static_conditions
-            && !conditions.hold(read.static_row.is_some(), &row(None))?
+            && !conditions.hold(read.static_row.is_some(), &row(None)).await?
         {
             return Ok(false);
         }
         for (clustering, conditions) in &self.conditions {
             maybe_yield().await;
             let found = read.find(self.table, clustering);
-            if !conditions.hold(found.is_some(), &row(found))? {
+            if !conditions.hold(found.is_some(), &row(found)).await? {
                 return Ok(false);
             }
         }
@@ -359,13 +359,15 @@ impl<'r> Slot<'_, 'r> {
 }
 
 impl RowConditions<'_> {
-    fn hold(&self, exists: bool, row: &CurrentRow<'_>) -> Result<bool> {
+    async fn hold(&self, exists: bool, row: &CurrentRow<'_>) -> Result<bool> {
         match self {
             Self::Exists => Ok(exists),
             Self::NotExists => Ok(!exists),
             Self::Columns(conditions) => {
+                let mut frozen = FrozenColumns::default();
                 for condition in conditions {
-                    if !condition.holds(row)? {
+                    maybe_yield().await;
+                    if !condition.holds(row, &mut frozen)? {
                         return Ok(false);
                     }
                 }

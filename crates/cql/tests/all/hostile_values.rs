@@ -44,6 +44,20 @@ impl TestNode {
         node
     }
 
+    /// Creates the table `m` and inserts the map `{0: 0, 1: -1, 2: -2, …}` with `count` elements.
+    async fn insert_map(&mut self, count: i32) {
+        let table = "CREATE TABLE m (k int PRIMARY KEY, m map<int, int>, v int)";
+        self.query(table, Values::NONE).await.unwrap();
+        let mut bytes = count.to_be_bytes().to_vec();
+        for number in 0..count {
+            for part in [4, number, 4, -number] {
+                bytes.extend_from_slice(&part.to_be_bytes());
+            }
+        }
+        let map = [Value::Bytes(bytes.into())];
+        self.query("INSERT INTO m (k, m) VALUES (1, ?)", Values::Positional(&map)).await.unwrap();
+    }
+
     async fn query(&mut self, text: &str, values: Values<'_>) -> Result<QueryResult> {
         let options = QueryOptions { values, ..QueryOptions::default() };
         self.processor.query(text, &mut self.client, &options).await
@@ -381,17 +395,7 @@ fn many_references_to_one_collection_share_its_value() {
     const REFERENCES: i32 = 30_000;
     block_on(async {
         let mut node = TestNode::new().await;
-        node.query("CREATE TABLE m (k int PRIMARY KEY, m map<int, int>, v int)", Values::NONE)
-            .await
-            .unwrap();
-        let mut bytes = ELEMENTS.to_be_bytes().to_vec();
-        for number in 0..ELEMENTS {
-            for part in [4, number, 4, -number] {
-                bytes.extend_from_slice(&part.to_be_bytes());
-            }
-        }
-        let map = [Value::Bytes(bytes.into())];
-        node.query("INSERT INTO m (k, m) VALUES (1, ?)", Values::Positional(&map)).await.unwrap();
+        node.insert_map(ELEMENTS).await;
         let condition = |number: i32| {
             let key = number % ELEMENTS;
             format!("x.m[{key}] = {} AND x.m IS NOT NULL", -key)
@@ -407,5 +411,24 @@ fn many_references_to_one_collection_share_its_value() {
         assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
         let row = node.row("SELECT v FROM m WHERE k = 1").await;
         assert_eq!(row, [Some(7i32.to_be_bytes().to_vec())]);
+    });
+}
+
+#[test]
+fn many_conditions_on_one_collection_do_not_copy_it() {
+    const ELEMENTS: i32 = 10_000;
+    block_on(async {
+        let mut node = TestNode::new().await;
+        node.insert_map(ELEMENTS).await;
+        let conditions: Vec<_> = (0..2 * ELEMENTS)
+            .map(|number| {
+                let key = number % ELEMENTS;
+                format!("m[{key}] = {} AND m != {{}}", -key)
+            })
+            .collect();
+        let update = format!("UPDATE m SET v = 7 WHERE k = 1 IF {}", conditions.join(" AND "));
+        let start = Instant::now();
+        assert_eq!(node.row(&update).await, [Some(vec![1])]);
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     });
 }
