@@ -10,24 +10,25 @@ mod operation;
 mod plan;
 mod point;
 mod point_turn;
+mod row_writer;
 mod stored_rows;
 mod update;
 
 use std::sync::Arc;
 
 use espalier_mutation::{
-    BoundKind, Clustering, ClusteringSlice, DeletionTime, NO_DELETION_TIME, PartitionUpdate,
-    RangeTombstone, Row,
+    BoundKind, Clustering, ClusteringSlice, DecoratedKey, DeletionTime, NO_DELETION_TIME,
+    PartitionUpdate, RangeTombstone, Row,
     schema::{ColumnKind, TableMetadata},
 };
 
 use espalier_storage::system::is_virtual;
 
-use operation::with_pending;
 pub use operation::{Operation, WriteContext, WriteTimes};
 pub use plan::plan_modification;
 pub use point::PointWrite;
 pub use point_turn::PointTurn;
+use row_writer::RowWriter;
 pub use stored_rows::{StoredRows, WrittenRows};
 
 use crate::{
@@ -88,8 +89,7 @@ pub struct Clocks {
 
 /// A function that returns a row as it is stored. [Some operations](Operation::needs_read) need the
 /// row: changes of a list by index or value, `+=` on a number or a string, and `-=` on a number.
-pub type CurrentRows<'a> =
-    &'a dyn Fn(&espalier_mutation::DecoratedKey, Option<&Clustering>) -> Option<Row>;
+pub type CurrentRows<'a> = &'a dyn Fn(&DecoratedKey, Option<&Clustering>) -> Option<Row>;
 
 impl PlannedModification {
     /// Returns whether an operation of the statement needs the stored rows. Conditions do not
@@ -187,7 +187,7 @@ impl PlannedModification {
         }
         let _document = DocumentScope;
         let times = self.times(evaluation, clocks)?;
-        let context = WriteContext { table: &self.table, evaluation, times };
+        let context = WriteContext { evaluation, times };
         let slices = &written.slices;
         if let Some(checks) = &self.checks {
             self.check_written_rows(checks, written)?;
@@ -289,18 +289,8 @@ impl PlannedModification {
         context: &WriteContext<'_>,
         current: CurrentRows<'_>,
     ) -> Result<()> {
-        let mut static_row = Row::empty(Clustering::empty());
-        for (_, operation) in self.operations.iter().filter(|(kind, _)| *kind == ColumnKind::Static)
-        {
-            let present = operation
-                .needs_read()
-                .then(|| {
-                    let stored = current(&update.key, None);
-                    with_pending(&self.table, stored, &static_row, context.times.now_s)
-                })
-                .flatten();
-            operation.apply(context, &mut static_row, present.as_ref())?;
-        }
+        let static_row = Row::empty(Clustering::empty());
+        let static_row = self.apply_operations(true, static_row, &update.key, context, current)?;
         let checks = self.checks.as_ref().filter(|_| self.kind != ModificationKind::Delete);
         if let Some(checks) = checks {
             checks.check_row(&static_row)?;
@@ -317,18 +307,7 @@ impl PlannedModification {
             if self.writes_liveness() {
                 row.liveness = context.times.liveness();
             }
-            for (_, operation) in
-                self.operations.iter().filter(|(kind, _)| *kind != ColumnKind::Static)
-            {
-                let present = operation
-                    .needs_read()
-                    .then(|| {
-                        let stored = current(&update.key, Some(&row.clustering));
-                        with_pending(&self.table, stored, &row, context.times.now_s)
-                    })
-                    .flatten();
-                operation.apply(context, &mut row, present.as_ref())?;
-            }
+            let row = self.apply_operations(false, row, &update.key, context, current)?;
             if let Some(checks) = checks {
                 checks.check_row(&row)?;
             }
@@ -337,6 +316,26 @@ impl PlannedModification {
             }
         }
         Ok(())
+    }
+
+    /// Applies the operations on static columns or those on other columns to a row.
+    fn apply_operations(
+        &self,
+        is_static: bool,
+        row: Row,
+        key: &DecoratedKey,
+        context: &WriteContext<'_>,
+        current: CurrentRows<'_>,
+    ) -> Result<Row> {
+        let read = || current(key, (!is_static).then_some(&row.clustering));
+        let stored = if self.reads(is_static) { read() } else { None };
+        let mut row = RowWriter::new(&self.table, row, stored, context.times.now_s);
+        for (kind, operation) in &self.operations {
+            if (*kind == ColumnKind::Static) == is_static {
+                operation.apply(context, &mut row)?;
+            }
+        }
+        Ok(row.into_row())
     }
 
     /// Returns the TTL in seconds and the second of the expiry; 0 and [`NO_DELETION_TIME`] without

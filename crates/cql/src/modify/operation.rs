@@ -2,13 +2,11 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, CellRef, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, counter,
-    reconcile::{merge_rows, reconcile_cells},
-    schema::{ColumnDefinition, TableMetadata},
+    Cell, CellRef, ColumnData, DeletionTime, Liveness, counter, schema::ColumnDefinition,
 };
 use espalier_types::{CqlType, collection};
 
-use super::list_path;
+use super::{list_path, row_writer::RowWriter};
 use crate::{
     Error, Result,
     functions::ResolvedFunction,
@@ -89,8 +87,6 @@ impl WriteTimes {
 /// The input of [`Operation::apply`].
 #[derive(Clone, Copy, Debug)]
 pub struct WriteContext<'a> {
-    /// The table.
-    pub table: &'a TableMetadata,
     /// Bound values and clock.
     pub evaluation: &'a Evaluation<'a>,
     /// The times of the cells.
@@ -155,67 +151,61 @@ impl Operation {
         }
     }
 
-    /// Writes the change into `row`. `present` is the stored row, required if [`Self::needs_read`].
+    /// Writes the change into `row`.
     ///
     /// # Errors
     /// A term has no value ([`Term::evaluate`]), a collection is malformed, an increment is null,
     /// malformed or out of range, a key or an index is null or unset, a list has
     /// no element with the index, or a function fails.
-    pub fn apply(
-        &self,
-        context: &WriteContext<'_>,
-        row: &mut Row,
-        present: Option<&Row>,
-    ) -> Result<()> {
+    pub fn apply(&self, context: &WriteContext<'_>, row: &mut RowWriter<'_>) -> Result<()> {
         let evaluate = |term: &Term| term.evaluate(context.evaluation);
         match self {
             Self::Set(column, term) => {
                 if let Some(cell) = context.bound_cell(evaluate(term)?) {
-                    row.set_cell(column.id, cell);
+                    row.set(column, cell);
                 }
             }
             Self::Replace(column, term) => replace(context, column, row, evaluate(term)?)?,
             Self::Add(column, term) => {
                 if let Bound::Value(value) = evaluate(term)? {
-                    add(context, column, complex(row, column), &value)?;
+                    add(context, column, row, &value)?;
                 }
             }
             Self::Prepend(column, term) => {
                 if let Bound::Value(value) = evaluate(term)? {
-                    prepend(context, column, complex(row, column), &value)?;
+                    prepend(context, column, row, &value)?;
                 }
             }
             Self::Remove(column, term) => {
                 if let Bound::Value(value) = evaluate(term)? {
-                    let paths = removed_paths(column, &value, present)?;
+                    let paths = removed_paths(column, &value, row)?;
                     let cells = paths.into_iter().map(|path| (path, context.tombstone())).collect();
-                    put_all(context.table, column, complex(row, column), cells);
+                    row.put_all(column, cells);
                 }
             }
             Self::SetElement(column, key, term) => {
-                let path = element_path(column, evaluate(key)?, present, true)?;
+                let path = element_path(column, evaluate(key)?, row, true)?;
                 if let Some(cell) = context.bound_cell(evaluate(term)?) {
-                    put(context.table, column, complex(row, column), path, cell);
+                    row.put(column, path, cell);
                 }
             }
             Self::SetField(column, index, term) => {
                 let Some(cell) = context.bound_cell(evaluate(term)?) else { return Ok(()) };
                 let path = Bytes::copy_from_slice(&index.to_be_bytes());
-                put(context.table, column, complex(row, column), path, cell);
+                row.put(column, path, cell);
             }
             Self::Delete(column) if column.is_complex() => {
-                delete_cells(complex(row, column), context.times.deletion());
+                row.delete_elements(column, context.times.deletion());
             }
-            Self::Delete(column) => row.set_cell(column.id, context.tombstone()),
+            Self::Delete(column) => row.set(column, context.tombstone()),
             Self::DeleteElement(column, key) => {
-                let path = element_path(column, evaluate(key)?, present, false)?;
-                let cell = context.tombstone();
-                put(context.table, column, complex(row, column), path, cell);
+                let path = element_path(column, evaluate(key)?, row, false)?;
+                row.put(column, path, context.tombstone());
             }
             Self::Increase(column, add, term) => match evaluate(term)? {
                 Bound::Unset => {}
                 Bound::Null => return Err(null_increment(column)),
-                Bound::Value(value) => increase(context, column, row, present, add, value)?,
+                Bound::Value(value) => increase(context, column, row, add, value)?,
             },
             Self::Count(column, term, negated) => match evaluate(term)? {
                 Bound::Unset => {}
@@ -229,32 +219,18 @@ impl Operation {
     }
 }
 
-/// Returns the cells of a multi-cell column, and adds the column if the row does not have it.
-#[inline]
-fn complex<'r>(row: &'r mut Row, column: &ColumnDefinition) -> &'r mut ComplexColumn {
-    let data = row.column_or_insert(column.id, || ColumnData::Complex(ComplexColumn::default()));
-    if let ColumnData::Simple(_) = data {
-        *data = ColumnData::Complex(ComplexColumn::default());
-    }
-    match data {
-        ColumnData::Complex(complex) => complex,
-        ColumnData::Simple(_) => unreachable!("made complex just above"),
-    }
-}
-
 fn replace(
     context: &WriteContext<'_>,
     column: &ColumnDefinition,
-    row: &mut Row,
+    row: &mut RowWriter<'_>,
     bound: Bound,
 ) -> Result<()> {
     if let Bound::Unset = bound {
         return Ok(());
     }
-    let complex = complex(row, column);
-    complex.deletion = complex.deletion.max(context.deletion_before());
+    row.delete_elements(column, context.deletion_before());
     match bound {
-        Bound::Value(value) => add(context, column, complex, &value),
+        Bound::Value(value) => add(context, column, row, &value),
         Bound::Null | Bound::Unset => Ok(()),
     }
 }
@@ -262,14 +238,14 @@ fn replace(
 fn prepend(
     context: &WriteContext<'_>,
     column: &ColumnDefinition,
-    complex: &mut ComplexColumn,
+    row: &mut RowWriter<'_>,
     value: &Bytes,
 ) -> Result<()> {
     let elements = elements(value)?;
     let path = || list_path::prepend(context.evaluation.now_us);
     let cells = elements.into_iter().rev();
     let cells = cells.map(|element| (path(), context.cell(element))).collect();
-    put_all(context.table, column, complex, cells);
+    row.put_all(column, cells);
     Ok(())
 }
 
@@ -278,23 +254,18 @@ fn prepend(
 fn removed_paths(
     column: &ColumnDefinition,
     value: &Bytes,
-    present: Option<&Row>,
+    row: &RowWriter<'_>,
 ) -> Result<Vec<Bytes>> {
     let mut removed = elements(value)?;
     let CqlType::List { element, .. } = &column.column_type else { return Ok(removed) };
     removed.sort_by(|left, right| element.compare(left, right));
     let is_removed = |value: &Bytes| removed.binary_search_by(|r| element.compare(r, value));
-    Ok(list_cells(column, present)
+    Ok(row
+        .elements(column)
         .iter()
         .filter(|(_, cell)| is_removed(&cell.value).is_ok())
         .map(|(path, _)| path.clone())
         .collect())
-}
-
-fn delete_cells(complex: &mut ComplexColumn, deletion: DeletionTime) {
-    complex.deletion = complex.deletion.max(deletion);
-    let deletion = complex.deletion;
-    complex.cells.retain(|(_, cell)| !deletion.deletes(cell.timestamp));
 }
 
 fn null_counter() -> Error {
@@ -325,100 +296,32 @@ fn counter_delta(value: &Bytes, negated: bool) -> Result<i64> {
 fn increase(
     context: &WriteContext<'_>,
     column: &ColumnDefinition,
-    row: &mut Row,
-    present: Option<&Row>,
+    row: &mut RowWriter<'_>,
     add: &ResolvedFunction,
     value: Bytes,
 ) -> Result<()> {
-    let present = present.and_then(|row| row.column(column.id));
-    let Some(ColumnData::Simple(former)) = present else { return Ok(()) };
+    let Some(ColumnData::Simple(former)) = row.present(column) else { return Ok(()) };
     let operands = [Some(former.value.clone()), Some(value)];
     if let Some(sum) = add.call(&operands, context.evaluation)? {
-        row.set_cell(column.id, context.cell(sum));
+        row.set(column, context.cell(sum));
     }
     Ok(())
 }
 
 /// Changes a counter by `delta`, in addition to the earlier changes of the statement.
 #[inline]
-fn count(context: &WriteContext<'_>, column: &ColumnDefinition, row: &mut Row, delta: i64) {
-    let delta = match row.column(column.id) {
+fn count(
+    context: &WriteContext<'_>,
+    column: &ColumnDefinition,
+    row: &mut RowWriter<'_>,
+    delta: i64,
+) {
+    let delta = match row.written(column) {
         Some(ColumnData::Simple(former)) => delta.wrapping_add(counter::change(&former.value)),
         _ => delta,
     };
     let value = Bytes::copy_from_slice(&delta.to_be_bytes());
-    row.set_cell(column.id, Cell::live(context.times.timestamp, value));
-}
-
-/// Inserts a cell in the order of paths, unless the column's deletion deletes the cell. If the
-/// column has a cell with the same path, reconciliation keeps one of the two. The order of a
-/// statement's operations does not matter, because they share one timestamp.
-fn put(
-    table: &TableMetadata,
-    column: &ColumnDefinition,
-    complex: &mut ComplexColumn,
-    path: Bytes,
-    cell: Cell,
-) {
-    if complex.deletion.deletes(cell.timestamp) {
-        return;
-    }
-    match complex.cells.binary_search_by(|(other, _)| table.compare_paths(column.id, other, &path))
-    {
-        Ok(index) => {
-            let former = complex.cells[index].1.clone();
-            complex.cells[index].1 = reconcile_cells(former, cell, false);
-        }
-        Err(index) => complex.cells.insert(index, (path, cell)),
-    }
-}
-
-/// Inserts many cells in any order. The result equals that of [`put`] for each of them, but the
-/// time is O(n log n).
-fn put_all(
-    table: &TableMetadata,
-    column: &ColumnDefinition,
-    complex: &mut ComplexColumn,
-    cells: Vec<(Bytes, Cell)>,
-) {
-    if let [_] = cells.as_slice() {
-        cells.into_iter().for_each(|(path, cell)| put(table, column, complex, path, cell));
-        return;
-    }
-    let deletion = complex.deletion;
-    complex.cells.extend(cells.into_iter().filter(|(_, cell)| !deletion.deletes(cell.timestamp)));
-    complex.cells.sort_by(|(left, _), (right, _)| table.compare_paths(column.id, left, right));
-    complex.cells.dedup_by(|later, earlier| {
-        let same = table.compare_paths(column.id, &later.0, &earlier.0).is_eq();
-        if same {
-            earlier.1 = reconcile_cells(earlier.1.clone(), later.1.clone(), false);
-        }
-        same
-    });
-}
-
-/// Returns the row as an operation of a statement sees it: the stored row and, from `pending`, the
-/// writes of the statement's earlier operations. A row that is not stored yet keeps its tombstones,
-/// which count as elements of a list, as in Cassandra.
-pub(super) fn with_pending(
-    table: &TableMetadata,
-    stored: Option<Row>,
-    pending: &Row,
-    now_s: u32,
-) -> Option<Row> {
-    if pending.columns.is_empty() {
-        return stored;
-    }
-    let Some(stored) = stored else { return Some(pending.clone()) };
-    let mut row = merge_rows(table, stored, pending.clone());
-    row.columns.retain_mut(|(_, data)| match data {
-        ColumnData::Simple(cell) => cell.is_live(now_s),
-        ColumnData::Complex(complex) => {
-            complex.cells.retain(|(_, cell)| cell.is_live(now_s));
-            !complex.cells.is_empty()
-        }
-    });
-    Some(row)
+    row.set(column, Cell::live(context.times.timestamp, value));
 }
 
 fn malformed(error: impl std::fmt::Display) -> Error {
@@ -439,7 +342,7 @@ fn elements(value: &Bytes) -> Result<Vec<Bytes>> {
 fn add(
     context: &WriteContext<'_>,
     column: &ColumnDefinition,
-    complex: &mut ComplexColumn,
+    row: &mut RowWriter<'_>,
     value: &Bytes,
 ) -> Result<()> {
     let cells = match &column.column_type {
@@ -470,22 +373,15 @@ fn add(
         }
         other => return Err(Error::invalid(format!("{} has no elements", other.cql_name()))),
     };
-    put_all(context.table, column, complex, cells);
+    row.put_all(column, cells);
     Ok(())
-}
-
-fn list_cells<'r>(column: &ColumnDefinition, present: Option<&'r Row>) -> &'r [(Bytes, Cell)] {
-    match present.and_then(|row| row.column(column.id)) {
-        Some(ColumnData::Complex(complex)) => &complex.cells,
-        _ => &[],
-    }
 }
 
 /// Returns the path of `c[key]`; for a list, the path of the cell at the index.
 fn element_path(
     column: &ColumnDefinition,
     key: Bound,
-    present: Option<&Row>,
+    row: &RowWriter<'_>,
     is_assignment: bool,
 ) -> Result<Bytes> {
     let what = match column.column_type {
@@ -505,7 +401,7 @@ fn element_path(
         return Ok(key);
     }
     let index = <[u8; 4]>::try_from(key.as_ref()).map(i32::from_be_bytes).unwrap_or(-1);
-    let cells = list_cells(column, present);
+    let cells = row.elements(column);
     if cells.is_empty() {
         let attempt = if is_assignment { "set an element on" } else { "delete an element from" };
         return Err(Error::invalid(format!("Attempted to {attempt} a list which is null")));

@@ -70,7 +70,7 @@ impl PlannedModification {
     }
 
     /// Returns whether an operation on a column of this kind reads the stored row.
-    fn reads(&self, is_static: bool) -> bool {
+    pub(super) fn reads(&self, is_static: bool) -> bool {
         let mut operations = self.operations.iter();
         operations.any(|(kind, operation)| {
             (*kind == ColumnKind::Static) == is_static && operation.needs_read()

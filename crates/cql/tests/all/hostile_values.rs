@@ -432,3 +432,23 @@ fn many_conditions_on_one_collection_do_not_copy_it() {
         assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     });
 }
+
+#[test]
+fn many_changes_of_one_list_do_not_copy_it() {
+    const ELEMENTS: i32 = 10_000;
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let list = [ints(0..ELEMENTS)];
+        let insert = "INSERT INTO t (k, l) VALUES (1, ?)";
+        node.query(insert, Values::Positional(&list)).await.unwrap();
+        // The first assignment deletes an element, so the indices of the others move.
+        let last = ELEMENTS - 2;
+        let assignments: Vec<_> = (0..=last).map(|index| format!("l[{index}] = 1")).collect();
+        let update = format!("UPDATE t SET l[0] = null, {} WHERE k = 1", assignments.join(", "));
+        let start = Instant::now();
+        node.query(&update, Values::NONE).await.unwrap();
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+        let Value::Bytes(changed) = ints((0..last + 1).map(|_| 1)) else { unreachable!() };
+        assert_eq!(node.row("SELECT l FROM t WHERE k = 1").await, [Some(changed.to_vec())]);
+    });
+}
