@@ -1,6 +1,9 @@
 //! Filters with the values of one execution, which are evaluated once and not for each row.
 
+use std::{cmp::Ordering, collections::BTreeSet};
+
 use bytes::Bytes;
+use espalier_runtime::maybe_yield;
 use espalier_types::CqlType;
 
 use super::{
@@ -28,9 +31,12 @@ impl<'p> BoundFilters<'p> {
     /// # Errors
     /// A value or a key in a condition is null, unset or malformed, or an index does not serve the
     /// pattern of a LIKE.
-    pub(super) fn of(filters: &'p [Filter], evaluation: &Evaluation<'_>) -> Result<Self> {
-        let filters = filters.iter().map(|filter| BoundFilter::of(filter, evaluation));
-        Ok(Self { filters: filters.collect::<Result<_>>()? })
+    pub(super) async fn of(filters: &'p [Filter], evaluation: &Evaluation<'_>) -> Result<Self> {
+        let mut bound = Vec::with_capacity(filters.len());
+        for filter in filters {
+            bound.push(BoundFilter::of(filter, evaluation).await?);
+        }
+        Ok(Self { filters: bound })
     }
 
     /// Returns whether a row satisfies all filters. Null satisfies no condition, negated or not.
@@ -62,14 +68,51 @@ struct BoundFilter<'p> {
 #[derive(Debug)]
 enum Test<'p> {
     Compare(ComparisonOperator, Bytes),
-    In(Vec<Bytes>),
+    In(BTreeSet<OrderedValue<'p>>),
     Contains(Bytes),
     ContainsKey(Bytes),
     Like(PatternTerms<'p>),
 }
 
+/// A value with the order of its type.
+#[derive(Debug)]
+struct OrderedValue<'p> {
+    value_type: &'p CqlType,
+    value: Bytes,
+}
+
+impl Ord for OrderedValue<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.value_type.compare(&self.value, &other.value)
+    }
+}
+
+impl PartialOrd for OrderedValue<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for OrderedValue<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for OrderedValue<'_> {}
+
+/// Sorts the values of an IN, of which a client may send a million.
+async fn sorted(value_type: &CqlType, values: Vec<Bytes>) -> BTreeSet<OrderedValue<'_>> {
+    let mut sorted = BTreeSet::new();
+    for value in values {
+        maybe_yield().await;
+        sorted.insert(OrderedValue { value_type, value });
+    }
+    sorted
+}
+
 impl<'p> BoundFilter<'p> {
-    fn of(filter: &'p Filter, evaluation: &Evaluation<'_>) -> Result<Self> {
+    async fn of(filter: &'p Filter, evaluation: &Evaluation<'_>) -> Result<Self> {
         let (column, key, what) = match &filter.target {
             FilterTarget::Column(column) => (column, None, "value"),
             FilterTarget::Element(column, key) => {
@@ -85,21 +128,6 @@ impl<'p> BoundFilter<'p> {
             let value = term.evaluate(evaluation)?.required(format_args!("column {name}"))?;
             value.ok_or_else(|| null_value(name))
         };
-        let test = match &filter.operator {
-            FilterOperator::Compare(operator, term) => Test::Compare(*operator, value(term)?),
-            FilterOperator::In(values) if filter.is_negated => {
-                Test::In(values.evaluate_excluded(name, evaluation)?)
-            }
-            FilterOperator::In(values) => Test::In(values.evaluate_present(name, evaluation)?),
-            FilterOperator::Contains(term) => Test::Contains(value(term)?),
-            FilterOperator::ContainsKey(term) => Test::ContainsKey(value(term)?),
-            FilterOperator::Like(term, index) => {
-                let value = value(term)?;
-                let pattern = Pattern::of(&value)?;
-                pattern.check_served(index, column)?;
-                Test::Like(pattern.terms(index, name)?)
-            }
-        };
         let value_type = match &column.column_type {
             CqlType::Map { value: element, .. }
             | CqlType::List { element, .. }
@@ -109,6 +137,25 @@ impl<'p> BoundFilter<'p> {
                 element.as_ref()
             }
             whole => whole,
+        };
+        let test = match &filter.operator {
+            FilterOperator::Compare(operator, term) => Test::Compare(*operator, value(term)?),
+            FilterOperator::In(values) => {
+                let values = if filter.is_negated {
+                    values.evaluate_excluded(name, evaluation)?
+                } else {
+                    values.evaluate_present(name, evaluation)?
+                };
+                Test::In(sorted(value_type, values).await)
+            }
+            FilterOperator::Contains(term) => Test::Contains(value(term)?),
+            FilterOperator::ContainsKey(term) => Test::ContainsKey(value(term)?),
+            FilterOperator::Like(term, index) => {
+                let value = value(term)?;
+                let pattern = Pattern::of(&value)?;
+                pattern.check_served(index, column)?;
+                Test::Like(pattern.terms(index, name)?)
+            }
         };
         Ok(Self { filter, key, value_type, test })
     }
@@ -136,9 +183,7 @@ impl<'p> BoundFilter<'p> {
                 holds(*operator, value_type.compare(&value, wanted))
             }
             Test::Compare(_, wanted) => analysis.apply(&value) == analysis.apply(wanted),
-            Test::In(values) => {
-                values.iter().any(|wanted| value_type.compare(&value, wanted).is_eq())
-            }
+            Test::In(values) => values.contains(&OrderedValue { value_type, value }),
             Test::Contains(wanted) => contains_as(value_type, &value, wanted, false, *analysis)?,
             Test::ContainsKey(wanted) => contains_as(value_type, &value, wanted, true, *analysis)?,
             Test::Like(terms) => terms.matches(&value),

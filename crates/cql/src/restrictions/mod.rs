@@ -134,7 +134,7 @@ impl Restrictions {
     ///
     /// # Errors
     /// As [`BoundFilters::of`].
-    pub fn bind_filters(&self, evaluation: &Evaluation<'_>) -> Result<BoundFilters<'_>> {
-        BoundFilters::of(&self.filters, evaluation)
+    pub async fn bind_filters(&self, evaluation: &Evaluation<'_>) -> Result<BoundFilters<'_>> {
+        BoundFilters::of(&self.filters, evaluation).await
     }
 }

@@ -452,3 +452,27 @@ fn many_changes_of_one_list_do_not_copy_it() {
         assert_eq!(node.row("SELECT l FROM t WHERE k = 1").await, [Some(changed.to_vec())]);
     });
 }
+
+#[test]
+fn rows_are_compared_with_a_long_list_of_an_in_at_once() {
+    const VALUES: i32 = 50_000;
+    const ROWS: i32 = 1_000;
+    block_on(async {
+        let mut node = TestNode::new().await;
+        for key in 0..ROWS {
+            let values = [int(key), int(2 * key)];
+            let insert = "INSERT INTO t (k, v) VALUES (?, ?)";
+            node.query(insert, Values::Positional(&values)).await.unwrap();
+        }
+        let start = Instant::now();
+        let none = 0;
+        for (operator, count) in [("IN", ROWS), ("NOT IN", none)] {
+            let text = format!("SELECT count(*) FROM t WHERE v {operator} ? ALLOW FILTERING");
+            let list = [ints((0..VALUES).rev())];
+            let result = node.query(&text, Values::Positional(&list)).await.unwrap();
+            let QueryResult::Rows(rows) = result else { panic!("{text}: no rows") };
+            assert_eq!(rows.content[4..], i64::from(count).to_be_bytes(), "{text}");
+        }
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    });
+}

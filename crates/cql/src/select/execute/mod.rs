@@ -124,7 +124,7 @@ pub async fn execute(
         guard.check(Limit::PartitionKeysInSelect, keys.len(), &table.name)?;
     }
     let slices = Arc::new(select.restrictions.slices(table, evaluation)?);
-    let filters = select.restrictions.bind_filters(evaluation)?;
+    let filters = select.restrictions.bind_filters(evaluation).await?;
     let order = NearestOrder::of(select, evaluation)?;
     let resumed = state.as_ref().map(|state| state.position.clone());
     let mut execution = Execution {
