@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use espalier_mutation::{
     Clustering, ClusteringSlices, DecoratedKey,
-    schema::{ColumnDefinition, ColumnKind, TableMetadata},
+    schema::{ColumnDefinition, ColumnId, ColumnKind, TableMetadata},
 };
 use espalier_runtime::maybe_yield;
 use espalier_storage::{ReadCommand, ReadLimits, ReadTarget, TurnRows};
 use espalier_types::byte_comparable::{TERMINATOR, encode_ordered_clustering};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::{ReadRows, TurnRequest};
 use crate::{
@@ -34,6 +34,7 @@ pub struct TurnPlan<'r> {
     pub conditions: Vec<(Clustering, RowConditions<'r>)>,
     /// The index of each row in the unsorted `conditions`, by the row's ordered bytes.
     index_of_row: HashMap<Vec<u8>, usize>,
+    shown_statics: ShownStatics,
     pub is_conditional: bool,
     pub is_batch: bool,
     /// True if a statement names rows, or each partition of the table is one row.
@@ -42,6 +43,14 @@ pub struct TurnPlan<'r> {
     pub answers_all_columns: bool,
     /// The time in seconds since 1970. Data that expires up to then is not visible.
     pub now_s: u32,
+}
+
+/// The static columns that conditions and the answer see, as in Cassandra.
+enum ShownStatics {
+    /// All of them, because a conditional statement of the request writes one.
+    All,
+    /// The columns that a condition tests.
+    Tested(HashSet<ColumnId>),
 }
 
 /// A statement with its target.
@@ -83,6 +92,7 @@ impl<'r> TurnPlan<'r> {
             static_conditions: None,
             conditions: Vec::new(),
             index_of_row: HashMap::new(),
+            shown_statics: ShownStatics::Tested(HashSet::new()),
             is_conditional: false,
             is_batch: request.is_batch,
             names_rows: false,
@@ -143,6 +153,14 @@ impl<'r> TurnPlan<'r> {
             }
         }
         self.is_conditional = true;
+        if writes_static(modification) {
+            self.shown_statics = ShownStatics::All;
+        } else if let ShownStatics::Tested(tested) = &mut self.shown_statics {
+            let columns = modification.condition.columns().iter();
+            let columns = columns.map(|condition| condition.target.column());
+            let statics = columns.filter(|column| column.kind == ColumnKind::Static);
+            tested.extend(statics.map(|column| column.id));
+        }
         Ok(())
     }
 
@@ -184,14 +202,12 @@ impl<'r> TurnPlan<'r> {
         statements.any(|statement| writes_static(statement.modification))
     }
 
-    /// Returns whether conditions and the answer see a static column, as in Cassandra. They see all
-    /// static columns if a conditional statement of the request writes one, and otherwise the
-    /// columns that a condition tests.
+    /// Returns whether conditions and the answer see a static column.
     pub fn shows_static(&self, column: &ColumnDefinition) -> bool {
-        let mut conditional =
-            self.statements.iter().filter(|statement| !statement.modification.condition.is_none());
-        conditional.any(|statement| writes_static(statement.modification))
-            || self.condition_columns().any(|tested| tested.id == column.id)
+        match &self.shown_statics {
+            ShownStatics::All => true,
+            ShownStatics::Tested(tested) => tested.contains(&column.id),
+        }
     }
 
     /// Returns the columns with conditions in the order of the text, except that the static columns
