@@ -1,5 +1,5 @@
-//! Builds of materialized views that a drop, a restore or writes disturb, compactions of views, and
-//! writes that a view refuses.
+//! Builds of materialized views that a drop, a restore, writes or a crash disturb, compactions of
+//! views, and writes that a view refuses.
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
@@ -130,6 +130,57 @@ fn a_view_is_complete_after_a_restore_during_its_build() {
         assert_eq!(count(&processor, "t").await, ROWS);
         assert_eq!(count(&processor, "v").await, ROWS);
     });
+}
+
+/// Returns the disk after a crash of a node of one shard, at the end of `body`. The node has an
+/// empty table `k.t`, and its keyspace does not use the commit log.
+fn crash_without_log<F: Future<Output = ()> + 'static>(
+    body: impl Fn(QueryProcessor) -> F + Clone + Send + 'static,
+) -> FileSystem {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    let crashed = on_shards(1, &file_system, move |processor| {
+        let (body, disk) = (body.clone(), disk.clone());
+        async move {
+            let keyspace = format!("{KEYSPACE} AND durable_writes = false");
+            execute(&processor, &keyspace).await.unwrap();
+            let create = "CREATE TABLE k.t (k int, c text, v text, PRIMARY KEY (k, c))";
+            execute(&processor, create).await.unwrap();
+            body(processor).await;
+            disk.crash(1)
+        }
+    });
+    FileSystem::on(crashed)
+}
+
+fn assert_view_is_complete(file_system: &FileSystem) {
+    on_shards(1, file_system, |processor| async move {
+        wait_for_view(&processor).await;
+        assert_eq!(count(&processor, "t").await, ROWS);
+        assert_eq!(count(&processor, "v").await, ROWS);
+    });
+}
+
+/// The crash loses rows of the view, because they have no log, but not the recorded progress of the
+/// build.
+#[test]
+fn a_view_without_a_log_is_complete_after_a_crash_during_its_build() {
+    let crashed = crash_without_log(|processor| async move {
+        insert(&processor, 0..ROWS).await;
+        processor.database().flush("k", Some("t")).await.unwrap();
+        execute(&processor, CREATE_VIEW).await.unwrap();
+        let keys_built = async || {
+            let query = "SELECT keys_built FROM system.view_builds_in_progress";
+            let (_, content) = rows(&processor, query, None).await;
+            content.last_chunk().map_or(0, |bytes| i64::from_be_bytes(*bytes))
+        };
+        while keys_built().await < 20 {
+            let status = processor.database().view_builds().status_of("k", "v").await.unwrap();
+            assert_ne!(status.as_deref(), Some("SUCCESS"), "the build ended before the crash");
+            time::sleep(Duration::from_micros(100)).await;
+        }
+    });
+    assert_view_is_complete(&crashed);
 }
 
 #[test]

@@ -197,6 +197,8 @@ impl ViewBuilds<'_> {
 
     /// Marks a view as stale if a loss of power may have left it behind its base table, or ahead of
     /// it: the shards sync their logs at different times, or the keyspace does not use the log.
+    /// This includes views whose build was under way: its recorded progress may be newer than the
+    /// view rows that survived.
     pub(in super::super) async fn mark_unsynced_views_stale(self) -> Result<(), StorageError> {
         let is_periodic = matches!(
             self.node.store().configuration().commit_log.sync,
@@ -208,7 +210,7 @@ impl ViewBuilds<'_> {
             schema.keyspace(&view.keyspace).is_none_or(|keyspace| keyspace.durable_writes)
         };
         for view in schema.tables().filter(|table| table.is_view()) {
-            if (are_apart || !is_logged(view)) && self.is_recorded_view(view).await? {
+            if are_apart || !is_logged(view) {
                 self.mark_views_stale(std::slice::from_ref(view)).await?;
             }
         }

@@ -2,8 +2,8 @@
 //! `system.built_views`, `system.view_builds_in_progress` and
 //! `system_distributed.view_build_status`.
 //!
-//! A view whose status is [`CHECKING`] was built, but may have rows that do not follow from its
-//! base table, because files were imported or restored, a truncation stopped half-way, or the power
+//! A view whose status is [`CHECKING`] may lack rows, or have rows that do not follow from its base
+//! table, because files were imported or restored, a truncation stopped half-way, or the power
 //! failed.
 //!
 //! The tables identify a view by its name. The records of a dropped view must not count for a later
