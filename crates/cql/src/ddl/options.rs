@@ -15,10 +15,6 @@ use crate::{
     grammar::ast::{Property, PropertyValue},
 };
 
-/// The algorithms that files can be compressed with.
-const COMPRESSORS: [&str; 5] =
-    ["LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "NoopCompressor"];
-
 /// Sets the properties in `options`. Skips `id`, which the caller handles. `memtables` are the
 /// node's memtable configurations, or `None` if there is no node.
 ///
@@ -59,16 +55,8 @@ pub fn set_options(
             options.memtable
         )));
     }
-    let compression = options.compression_options().map_err(Error::configuration)?;
-    match compression.map(|compression| compression.class) {
-        Some(class) if !COMPRESSORS.contains(&class.as_str()) => {
-            Err(Error::configuration(format!(
-                "Could not create Compression for type {class}; there are {}",
-                COMPRESSORS.join(", ")
-            )))
-        }
-        _ => Ok(()),
-    }
+    options.compression_options().map_err(Error::configuration)?;
+    Ok(())
 }
 
 /// Sets the defaults that depend on other options of a new table: the bloom filters of a table with

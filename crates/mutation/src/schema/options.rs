@@ -79,6 +79,13 @@ pub struct CompressionOptions {
     pub parameters: BTreeMap<String, String>,
 }
 
+/// The algorithms with which a node can write.
+const COMPRESSORS: [&str; 5] =
+    ["LZ4Compressor", "SnappyCompressor", "DeflateCompressor", "ZstdCompressor", "NoopCompressor"];
+
+/// The length of a chunk in KiB, if the options give none.
+const DEFAULT_CHUNK_KIBIBYTES: u32 = 16;
+
 /// The largest chunk, in KiB. A reader holds a chunk as a whole, and a few bytes of a file can
 /// encode a chunk, so there is a limit (16 MiB, arbitrary).
 const MAX_CHUNK_KIBIBYTES: u32 = 16 * 1024;
@@ -96,7 +103,21 @@ impl TableOptions {
         self.extensions.get(SSTABLE_FORMAT).and_then(|name| std::str::from_utf8(name).ok())
     }
 
-    /// Returns the compression to write with; `None` for uncompressed tables.
+    /// Returns the compression to write with; `None` for uncompressed tables. Options that a node
+    /// cannot write with came from another node; LZ4 replaces them, because a table that cannot be
+    /// flushed would fill the commit log.
+    pub fn compression_to_write(&self) -> Option<CompressionOptions> {
+        self.compression_options().unwrap_or_else(|_| {
+            Some(CompressionOptions {
+                class: COMPRESSORS[0].to_string(),
+                chunk_length: DEFAULT_CHUNK_KIBIBYTES * 1024,
+                min_compress_ratio: 0.0,
+                parameters: BTreeMap::new(),
+            })
+        })
+    }
+
+    /// Returns the parsed `compression` option; `None` for uncompressed tables.
     ///
     /// # Errors
     ///
@@ -111,7 +132,7 @@ impl TableOptions {
             Some(class) => class.rsplit('.').next().unwrap_or(class).to_string(),
         };
         let kibibytes = match option("chunk_length_in_kb").or(option("chunk_length_kb")) {
-            None => 16,
+            None => DEFAULT_CHUNK_KIBIBYTES,
             Some(text) => text
                 .trim_end_matches("KiB")
                 .parse::<u32>()
@@ -150,6 +171,12 @@ impl TableOptions {
             .filter(|(name, _)| !known.contains(&name.as_str()))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
+        if !COMPRESSORS.contains(&class.as_str()) {
+            return Err(format!(
+                "Could not create Compression for type {class}; there are {}",
+                COMPRESSORS.join(", ")
+            ));
+        }
         check_parameters(&class, &parameters)?;
         Ok(Some(CompressionOptions {
             class,
@@ -163,7 +190,7 @@ impl TableOptions {
 /// Checks that the compressor knows its options and accepts their values.
 ///
 /// The check happens when the options are set, because a table that cannot be flushed must not take
-/// writes. The SSTable writer refuses unknown classes itself.
+/// writes.
 fn check_parameters(class: &str, parameters: &BTreeMap<String, String>) -> Result<(), String> {
     let in_range = |value: &str, least: i32, most: i32| {
         // A text longer than any number would enlarge the head of CompressionInfo.db.
@@ -191,9 +218,22 @@ fn check_parameters(class: &str, parameters: &BTreeMap<String, String>) -> Resul
 mod tests {
     use super::*;
 
-    fn read(pairs: &[(&str, &str)]) -> Result<Option<CompressionOptions>, String> {
+    fn with(pairs: &[(&str, &str)]) -> TableOptions {
         let compression = pairs.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect();
-        TableOptions { compression, ..TableOptions::default() }.compression_options()
+        TableOptions { compression, ..TableOptions::default() }
+    }
+
+    fn read(pairs: &[(&str, &str)]) -> Result<Option<CompressionOptions>, String> {
+        with(pairs).compression_options()
+    }
+
+    #[test]
+    fn lz4_replaces_invalid_compression_options() {
+        let default = TableOptions::default().compression_options().unwrap();
+        assert_eq!(with(&[("class", "x.Y")]).compression_to_write(), default);
+        let zstd = &[("class", "ZstdCompressor")];
+        assert_eq!(with(zstd).compression_to_write(), read(zstd).unwrap());
+        assert_eq!(with(&[("enabled", "false")]).compression_to_write(), None);
     }
 
     #[test]
@@ -207,6 +247,7 @@ mod tests {
             (&[("class", "LZ4Compressor"), ("lz4_compressor_type", "slow")], "fast or high"),
             (&[("class", "LZ4Compressor"), ("lz4_high_compressor_level", "18")], "from 1 to 17"),
             (&[("class", "SnappyCompressor"), ("level", "1")], "Unknown"),
+            (&[("class", "x.Y"), ("level", "1")], "for type Y"),
         ] {
             let reason = read(pairs).unwrap_err();
             assert!(reason.contains(part), "{pairs:?}: {reason}");

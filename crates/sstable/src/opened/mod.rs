@@ -120,7 +120,7 @@ impl SSTable {
     pub fn bytes_rewritten(&self) -> u64 {
         let reader = &self.reader;
         let table = reader.table();
-        let wanted = table.options.compression_options().ok().flatten();
+        let wanted = table.options.compression_to_write();
         let is_same = match (&wanted, reader.compression()) {
             (None, None) => true,
             (Some(wanted), Some(its)) => {

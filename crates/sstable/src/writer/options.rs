@@ -10,7 +10,7 @@ use espalier_mutation::{
 use crate::{
     components::Descriptor,
     data::writer::ChunkFormat,
-    error::{Result, SSTableError},
+    error::Result,
     statistics::{EncodingStats, SerializationHeader, collector::WriterFacts},
 };
 
@@ -100,15 +100,11 @@ impl WriterOptions {
     /// Creates the options from the table's settings.
     ///
     /// # Errors
-    /// Returns [`SSTableError::Rejected`] if the table's compression cannot be written, and
-    /// [`SSTableError::Unsupported`] if the version is unknown.
+    /// Returns [`SSTableError::Unsupported`](crate::error::SSTableError::Unsupported) if the version
+    /// is unknown.
     pub fn for_table(descriptor: Descriptor, table: Arc<TableMetadata>) -> Result<Self> {
         let features = descriptor.features()?;
-        let name = descriptor.name_in_errors(&crate::components::Component::Data);
-        let compression = table
-            .options
-            .compression_options()
-            .map_err(|reason| SSTableError::rejected(&name, reason))?;
+        let compression = table.options.compression_to_write();
         Ok(Self {
             columns: PresentColumns::All,
             encoding_stats: EncodingStats::default(),

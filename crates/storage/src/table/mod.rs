@@ -99,6 +99,7 @@ impl Table {
         row_cache: RowCache,
         empty_ranges: EmptyRanges,
     ) -> Self {
+        warn_of_compression(&metadata);
         let memtable = memtables.make(&metadata);
         let is_schema = metadata.keyspace == SCHEMA_KEYSPACE;
         Self {
@@ -193,6 +194,9 @@ impl Table {
         // An operator's switch of auto-compaction survives a change of other options.
         if self.borrow_metadata().options.compaction != metadata.options.compaction {
             *self.compaction_strategy.borrow_mut() = Rc::new(strategy_of(&metadata));
+        }
+        if self.borrow_metadata().options.compression != metadata.options.compression {
+            warn_of_compression(&metadata);
         }
         let has_same_rows = self.borrow_metadata().has_rows_of(&metadata);
         // The row cache drops tombstones that can be purged. With a longer grace time, such a
@@ -393,6 +397,19 @@ fn strategy_of(metadata: &TableMetadata) -> CompactionStrategy {
         );
         CompactionStrategy::default()
     })
+}
+
+/// Warns of a compression with which this node cannot write. It came from another node.
+fn warn_of_compression(metadata: &TableMetadata) {
+    if let Err(reason) = metadata.options.compression_options() {
+        let (keyspace, table) = (&metadata.keyspace, &metadata.name);
+        tracing::warn!(
+            %keyspace,
+            %table,
+            %reason,
+            "compression options invalid, writing with LZ4; correct them with ALTER TABLE"
+        );
+    }
 }
 
 /// Returns the features of the table's own `sstable_format`, if it has one that this node can

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::{
     PartitionUpdate,
-    schema::{Schema, TableBuilder, TableId, TableMetadata},
+    schema::{Schema, TableBuilder, TableId, TableMetadata, TableOptions},
 };
 use espalier_runtime::{file::FileSystem, time};
 use espalier_storage::{Node, SchemaMerge, system::schema_mutation};
@@ -175,6 +175,41 @@ fn an_unreadable_change_leaves_the_table() {
         let database = open(&file_system, configuration()).await.unwrap();
         assert_eq!(shown(&database, "t").await, ["p/ v=kept"]);
     });
+}
+
+/// A flush that fails for ever would fill the commit log, and stop all writes of the shard.
+#[test]
+fn a_table_with_a_foreign_compression_is_flushed() {
+    let file_system = FileSystem::simulated(1);
+    let maps =
+        [&[("class", "x.Y")][..], &[("class", "LZ4Compressor"), ("chunk_length_in_kb", "32768")]];
+    let tables = maps.iter().zip(1..).map(|(pairs, id)| {
+        let compression = pairs.iter().map(|(key, value)| (key.to_string(), value.to_string()));
+        let options = TableOptions { compression: compression.collect(), ..Default::default() };
+        with_columns(&format!("t{id}"), id, &["v"]).options(options).build()
+    });
+    let merged = schema(tables.collect());
+    for is_first in [true, false] {
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            if is_first {
+                assert_eq!(
+                    merge(&database, change(&none(), &merged, 10)).await,
+                    SchemaMerge::Equal
+                );
+            }
+            for (name, pairs) in ["t1", "t2"].into_iter().zip(maps) {
+                if is_first {
+                    write(&database, name, "p", &[("v", "kept")]).await;
+                }
+                database.flush("ks", Some(name)).await.unwrap();
+                assert_eq!(shown(&database, name).await, ["p/ v=kept"]);
+                // DESCRIBE and Cassandra's nodes see what the ring has set.
+                let kept = &table(&database, name).options.compression;
+                assert!(pairs.iter().all(|(key, value)| kept[*key] == *value), "{kept:?}");
+            }
+        });
+    }
 }
 
 /// The id of a table alone does not say whether the table was dropped: the ids of a dropped table
