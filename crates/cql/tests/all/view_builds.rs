@@ -1,11 +1,17 @@
 //! Builds of materialized views that a drop, a restore, writes or a crash disturb, compactions of
-//! views, and writes that a view refuses.
+//! views, writes that wait for an altered table, and writes that a view refuses.
 
 use std::{cell::Cell, rc::Rc, time::Duration};
 
+use bytes::Bytes;
 use espalier_cql::QueryProcessor;
+use espalier_mutation::{
+    Cell as ColumnCell, Clustering, ColumnData, DecoratedKey, Liveness, Mutation, PartitionUpdate,
+    Row,
+};
 use espalier_runtime::{file::FileSystem, spawn_local, time};
 use espalier_storage::SnapshotTable;
+use espalier_types::CqlType;
 
 use super::support::{
     node::{execute, rows},
@@ -181,6 +187,39 @@ fn a_view_without_a_log_is_complete_after_a_crash_during_its_build() {
         }
     });
     assert_view_is_complete(&crashed);
+}
+
+/// Shards install a new column one after the other, so a write may have a column that its shard
+/// lacks.
+#[test]
+fn a_write_that_waits_for_its_column_changes_the_view_too() {
+    on_node(1, |processor| async move {
+        execute(&processor, CREATE_VIEW).await.unwrap();
+        wait_for_view(&processor).await;
+        let database = processor.database().clone();
+        let table = database.store().schema().table("k", "t").unwrap().clone();
+        let newer = table.rebuild().regular("z", CqlType::Int).build();
+        let mut row = Row::empty(Clustering::new([Bytes::from_static(b"c")]));
+        row.liveness = Liveness::live(1);
+        for (name, value) in [("v", &b"v"[..]), ("z", &[0, 0, 0, 5])] {
+            let cell = ColumnCell::live(1, Bytes::copy_from_slice(value));
+            let id = newer.column(name).unwrap().id;
+            row.column_or_insert(id, || ColumnData::Simple(cell));
+        }
+        let key = DecoratedKey::new(Bytes::from_static(&[0, 0, 0, 1]));
+        let mut update = PartitionUpdate::new(newer.id, key);
+        update.rows.push(row);
+        let waiting =
+            spawn_local(async move { database.apply(Mutation { updates: vec![update] }).await });
+        time::sleep(Duration::from_millis(5)).await;
+        assert!(!waiting.is_finished());
+        execute(&processor, "ALTER TABLE k.t ADD z int").await.unwrap();
+        waiting.await.unwrap();
+        let of_base = rows(&processor, "SELECT k, c, v, z FROM k.t", None).await;
+        assert_eq!(of_base.0, 1);
+        assert!(of_base.1.ends_with(&[0, 0, 0, 5]));
+        assert_eq!(rows(&processor, "SELECT k, c, v, z FROM k.v", None).await, of_base);
+    });
 }
 
 #[test]

@@ -172,6 +172,27 @@ impl ShardStore {
         }
     }
 
+    /// Waits until this shard has the columns of an update.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the table is unknown, or if the write timeout ends before.
+    pub(crate) async fn wait_for_columns(
+        &self,
+        update: &PartitionUpdate,
+    ) -> Result<(), StorageError> {
+        let deadline = time::Instant::now() + self.configuration.timeouts.write;
+        loop {
+            let table = self.tables.get(update.table)?;
+            let checked = check_versions(&table.borrow_metadata(), update);
+            let Err(error) = checked else { return Ok(()) };
+            trace_event!("Waiting: {}", error.reason());
+            if time::timeout_at(deadline, time::sleep(SCHEMA_PAUSE)).await.is_err() {
+                return Err(Writer(self).out_of_room(&error));
+            }
+        }
+    }
+
     /// Checks on this shard that a mutation could be written if there were room, and that its
     /// record in the commit log could be `spare_bytes` larger. Writes nothing.
     ///
@@ -317,9 +338,7 @@ impl<'s> Writer<'s> {
         for update in &mutation.updates {
             let table = self.0.tables.get(update.table).map_err(WriteError::Failed)?;
             let features = table.sstable_features(self.0.tables.default_features);
-            for row in update.static_row.iter().chain(&update.rows) {
-                check_version(&table.borrow_metadata(), row)?;
-            }
+            check_versions(&table.borrow_metadata(), update)?;
             check_storable(&table, features, update).map_err(WriteError::Failed)?;
             tables.push(table);
         }
@@ -424,6 +443,11 @@ impl<'s> Writer<'s> {
         trace_event!("Adding to {} memtable: 1 row", metadata.name);
         Ok(self.end_write(&mut encoder, ticket))
     }
+}
+
+/// Returns an error as [`check_version`] does, for all rows of an update.
+fn check_versions(table: &TableMetadata, update: &PartitionUpdate) -> Result<(), WriteError> {
+    update.static_row.iter().chain(&update.rows).try_for_each(|row| check_version(table, row))
 }
 
 /// Returns an error if a row has a column of a newer version of the table. The commit log would

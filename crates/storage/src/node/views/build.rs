@@ -301,6 +301,8 @@ impl ViewBuilds<'_> {
             return Ok(());
         }
         let _turn = self.node.store().turns.take(turn_rows_of(&plan.base, &rows)).await;
+        // The table may have been altered during the wait.
+        let Some(plan) = self.plan_of(view) else { return Ok(()) };
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let (mut mutation, mut bytes) = (Mutation::default(), 0);
         let mut encoder = EncodedMutation::default();
@@ -383,6 +385,8 @@ impl ViewBuilds<'_> {
         let mut rows = PartitionUpdate::new(plan.base.id, key);
         rows.rows.push(Row::empty(clustering));
         let _turn = self.node.store().turns.take(turn_rows_of(&plan.base, &rows)).await;
+        // The table may have been altered during the wait.
+        let Some(plan) = self.plan_of(view) else { return Ok(()) };
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let comparator = plan.view.comparator();
         let is_same = |wanted: &ViewRow| {

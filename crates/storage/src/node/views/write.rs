@@ -193,6 +193,8 @@ impl<'n> Views<'n> {
         self,
         update: &PartitionUpdate,
     ) -> Result<Vec<PartitionUpdate>, StorageError> {
+        // A plan of the version before ALTER TABLE would leave the new columns out of the views.
+        self.node.store().wait_for_columns(update).await?;
         let plans = self.view_plans(update.table);
         let Some(base) = plans.first().map(|plan| plan.base.clone()) else {
             return Ok(Vec::new());
