@@ -10,7 +10,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::time;
 
-use super::SchemaChanges;
+use super::{SchemaChanges, Snapshots};
 use crate::{
     StorageError,
     shard::{FoundTable, FoundTables},
@@ -118,7 +118,7 @@ impl SchemaChanges<'_> {
 
     /// Makes sure that a new table shows no data of an earlier table with its id. A generated id is
     /// new. An id that the user gives may belong to a dropped table whose writes are still in the
-    /// commit log.
+    /// commit log, or whose files a crash has left.
     pub(super) async fn prepare_new_table(self, table: &TableMetadata) -> Result<(), StorageError> {
         if self.node.store().shared.is_new_id(table.id) {
             return Ok(());
@@ -135,6 +135,7 @@ impl SchemaChanges<'_> {
                 file_system.sync_dir(&directory).await?;
             }
         }
+        let is_orphan = Snapshots::of(self.node).keep_orphan(&directory).await?;
         let positions = self.node.on_all_shards(|node| async move {
             let log = node.store().logs.data.get();
             log.map_or(LogPosition::NONE, |log| log.truncation_position())
@@ -143,7 +144,7 @@ impl SchemaChanges<'_> {
         // The time also keeps out unfinished logged batches and hints of the earlier table. Without
         // an earlier table, the record has no time: a time would keep out the hints of the new
         // table, which the ring may have created while this node was down.
-        let was_there = is_marked || self.node.store().shared.was_dropped(table.id);
+        let was_there = is_marked || is_orphan || self.node.store().shared.was_dropped(table.id);
         let at_us = if was_there { time::now_micros() } else { 0 };
         let record = TruncationRecord { at_us, positions, ..TruncationRecord::default() };
         record.save(file_system, &directory).await

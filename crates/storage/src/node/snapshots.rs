@@ -3,18 +3,18 @@
 //! while its own compactions exchange none.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeSet, HashMap},
     io::ErrorKind,
     path::{Path, PathBuf},
 };
 
 use espalier_mutation::schema::{Schema, TableId, TableMetadata};
 use espalier_runtime::{
-    file::{DirectoryEntry, FileSystem},
+    file::{DirectoryEntry, FileError, FileSystem},
     maybe_yield, time,
 };
 use espalier_sstable::{
-    Component,
+    Component, Descriptor,
     components::{components_found, list_directory, remove_sstable},
 };
 use futures_util::future::LocalBoxFuture;
@@ -227,20 +227,70 @@ impl<'n> Snapshots<'n> {
             if ![Component::Data, Component::Toc].iter().all(|it| components.contains(it)) {
                 return Err(vanished());
             }
-            for component in components {
-                let from = descriptor.path(&component);
-                let Some(name) = from.file_name() else { continue };
-                match file_system.hard_link(&from, to.join(name)).await {
-                    // Another shard has a part of this file, too, and linked it.
-                    Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
-                    Err(error) if error.is_not_found() => return Err(vanished()),
-                    linked => linked?,
-                }
-                maybe_yield().await;
+            match self.link_components(descriptor, components, to).await {
+                Err(error) if error.is_not_found() => return Err(vanished()),
+                linked => linked?,
             }
             files.push(format!("{descriptor}-Data.db"));
         }
         Ok(files)
+    }
+
+    async fn link_components(
+        self,
+        descriptor: &Descriptor,
+        components: BTreeSet<Component>,
+        to: &Path,
+    ) -> Result<(), FileError> {
+        for component in components {
+            let from = descriptor.path(&component);
+            let Some(name) = from.file_name() else { continue };
+            match self.node.store().file_system().hard_link(&from, to.join(name)).await {
+                // Another shard has a part of this file, too, and linked it.
+                Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+                linked => linked?,
+            }
+            maybe_yield().await;
+        }
+        Ok(())
+    }
+
+    /// Moves the SSTables of an orphan into a snapshot, because a new table is about to use its
+    /// directory. Returns whether there were any.
+    ///
+    /// They may be the last copy of some data, so they are not removed. If they stayed, the next
+    /// start would open them as files of the new table.
+    pub(super) async fn keep_orphan(self, directory: &Path) -> Result<bool, StorageError> {
+        let file_system = self.node.store().file_system();
+        if !file_system.exists(directory).await? {
+            return Ok(false);
+        }
+        let listing = list_directory(file_system, directory).await?;
+        let sets = || listing.sealed.iter().chain(&listing.incomplete).chain(&listing.unsealed);
+        if sets().next().is_none() {
+            return Ok(false);
+        }
+        let snapshots = directory.join(SNAPSHOTS);
+        let to = snapshots.join(format!("orphan-{}", time::now_millis()));
+        file_system.create_dir_all(&to).await?;
+        for descriptor in sets() {
+            let components = components_found(file_system, descriptor).await?;
+            self.link_components(descriptor, components, &to).await?;
+        }
+        let files = listing.sealed.iter().map(|descriptor| format!("{descriptor}-Data.db"));
+        let manifest = manifest(&files.collect::<Vec<_>>());
+        file_system.write_atomically(to.join(MANIFEST), manifest).await?;
+        file_system.sync_dir(&snapshots).await?;
+        file_system.sync_dir(directory).await?;
+        for descriptor in sets() {
+            remove_sstable(file_system, descriptor).await?;
+        }
+        tracing::warn!(
+            snapshot = %to.display(),
+            "moved the SSTables of an orphan into a snapshot, because a new table has its id; \
+             restore or clear the snapshot"
+        );
+        Ok(true)
     }
 
     /// Removes the links of SSTables that vanished before a shard had linked all of their files.
