@@ -104,26 +104,13 @@ impl Truncation<'_> {
             .node
             .on_all_shards(move |node| async move { Truncation::of(&node).hold(id).await });
         held.await;
-        // No flush is under way on any shard: all existing files have lower numbers, all later ones
-        // higher.
-        let generations = self.node.store().shared.next_generation(id);
-        let truncation_state = self
-            .node
-            .on_all_shards(move |node| async move { Truncation::of(&node).begin_truncation(id) });
-        let (positions, names): (Vec<_>, Vec<_>) = truncation_state.await.into_iter().unzip();
-        let mut names: Vec<String> = names.into_iter().flatten().collect();
-        names.sort_unstable();
-        // Shards that share an SSTable all name it.
-        names.dedup();
-        let at_us = time::now_micros();
-        let record = TruncationRecord { at_us, generations, positions, names };
-        let saved = self.replace_record(&record, &directory).await;
-        let is_done = saved.is_ok();
+        let recorded = self.record_truncation(id, &directory).await;
+        let is_done = recorded.is_ok();
         let ended = self.node.on_all_shards(move |node| async move {
             Truncation::of(&node).end_truncation(id, is_done).await
         });
         let are_all_removed = ended.await.into_iter().all(|removed| removed);
-        saved?;
+        let record = recorded?;
         if !are_all_removed {
             return Ok(()); // The next start retries, and needs the numbers.
         }
@@ -136,6 +123,27 @@ impl Truncation<'_> {
             }
         }
         record.without_files().save(file_system, &directory).await
+    }
+
+    /// Sets the table's data aside on all shards, and makes the truncation record durable. The
+    /// shards hold the table.
+    async fn record_truncation(
+        self,
+        id: TableId,
+        directory: &Path,
+    ) -> Result<TruncationRecord, StorageError> {
+        // No flush is under way on any shard: all existing files have lower numbers, all later ones
+        // higher.
+        let names = self.name_sstables(id, directory).await?;
+        let generations = self.node.store().shared.next_generation(id);
+        let begun = self
+            .node
+            .on_all_shards(move |node| async move { Truncation::of(&node).begin_truncation(id) });
+        let positions = begun.await;
+        let at_us = time::now_micros();
+        let record = TruncationRecord { at_us, generations, positions, names };
+        self.replace_record(&record, directory).await?;
+        Ok(record)
     }
 
     /// Makes a record durable, or else restores the earlier one. A record that may or may not
@@ -171,20 +179,35 @@ impl Truncation<'_> {
         }
     }
 
-    /// Sets the table's data aside. Returns the shard's position in the commit log, and the names
-    /// of the SSTables whose ids are UUIDs, because such ids have no order.
-    fn begin_truncation(self, id: TableId) -> (LogPosition, Vec<String>) {
-        let Ok(table) = self.node.store().tables.get(id) else {
-            return (LogPosition::NONE, Vec::new());
-        };
-        let view = table.view();
-        let descriptors = view.sstables.iter().map(|sstable| sstable.descriptor());
-        let is_named = |id: &SSTableId| matches!(id, SSTableId::Uuid(_));
-        let named = descriptors.filter(|descriptor| is_named(&descriptor.id));
-        let names = named.map(ToString::to_string).collect();
+    /// Returns the names of the table's SSTables whose ids are UUIDs, because such ids have no
+    /// order. Makes later numbers greater than those of the other SSTables. Lists the directory,
+    /// because an unfinished import may have left SSTables that no shard reads.
+    async fn name_sstables(
+        self,
+        id: TableId,
+        directory: &Path,
+    ) -> Result<Vec<String>, StorageError> {
+        let (file_system, mut names) = (&self.node.store().file_system, Vec::new());
+        if !file_system.exists(directory).await? {
+            return Ok(names);
+        }
+        for descriptor in list_directory(file_system, directory).await?.sealed {
+            match descriptor.id {
+                SSTableId::Uuid(_) => names.push(descriptor.to_string()),
+                SSTableId::Generation(generation) => {
+                    self.node.store().shared.record_generation(id, generation.get());
+                }
+            }
+        }
+        Ok(names)
+    }
+
+    /// Sets the table's data aside. Returns the shard's position in the commit log.
+    fn begin_truncation(self, id: TableId) -> LogPosition {
+        let Ok(table) = self.node.store().tables.get(id) else { return LogPosition::NONE };
         table.begin_truncation();
         let log = self.node.store().logs.of_table(&table);
-        (log.map_or(LogPosition::NONE, |log| log.truncation_position()), names)
+        log.map_or(LogPosition::NONE, |log| log.truncation_position())
     }
 
     /// Ends a truncation, removes the files if it succeeded, and returns whether all of them are

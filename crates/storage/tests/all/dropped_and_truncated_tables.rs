@@ -116,6 +116,33 @@ fn files_that_could_not_be_removed_do_not_come_back() {
     }
 }
 
+/// A crash or an operator may have left such files.
+#[test]
+fn truncation_covers_files_that_the_node_has_not_opened() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = prepared(&file_system).await;
+        let directory = table_directory(&narrow_table());
+        let files = file_system.read_dir(&directory).await.unwrap();
+        for file in files.iter().filter(|file| file.name.starts_with("da-1-bti-")) {
+            let content = file_system.read(&file.path).await.unwrap();
+            for id in ["99", "3h2k_0u2q_3fbok2hhqk0ny4rb6l"] {
+                let name = file.name.replace("da-1-", &format!("da-{id}-"));
+                file_system.write_atomically(directory.join(name), content.clone()).await.unwrap();
+            }
+        }
+        assert_eq!(sstable_names(&file_system, &narrow_table()).await.len(), 3);
+        database.truncate(table(&database, "narrow").id).await.unwrap();
+        assert_eq!(sstable_names(&file_system, &narrow_table()).await, [""; 0]);
+        write_narrow(&database, &["later"]).await;
+        database.flush("ks", None).await.unwrap();
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(names_in_narrow(&database).await, ["later"]);
+    });
+}
+
 #[test]
 fn a_table_made_again_under_its_old_id_begins_empty() {
     let file_system = FileSystem::simulated(1);
