@@ -53,6 +53,14 @@ impl ColumnMapping {
     }
 }
 
+/// Returns the id of the table in the body of a record; `None` if the body is no mapping.
+pub(crate) fn table_of_mapping(body: &mut [u8]) -> Option<&mut [u8; 16]> {
+    let (kind, rest) = body.split_first_mut()?;
+    // The highest bit of a byte of the number says whether another byte follows.
+    let number_bytes = 1 + rest.iter().take_while(|byte| **byte >= 0x80).count();
+    if *kind == KIND_COLUMNS { rest.get_mut(number_bytes..)?.first_chunk_mut() } else { None }
+}
+
 /// A mapping read from a segment, and its translation to the current schema.
 pub struct Translation {
     /// Id of the table.

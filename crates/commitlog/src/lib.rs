@@ -59,5 +59,5 @@ pub use error::CommitLogError;
 pub use intervals::between;
 pub use layout::{KIND_COLUMNS, KIND_MARKER, KIND_MUTATION, LogKind};
 pub use log::{AppendError, Appended, CommitLog, CommitLogMetrics};
-pub use replay::{FoundSegment, FoundSegments, find_segments, read_segment};
+pub use replay::{FoundSegment, FoundSegments, copy_for_tables, find_segments, read_segment};
 pub use sync_batch::{CommitTicket, SyncBatch};

@@ -7,12 +7,14 @@
 use std::{collections::BTreeMap, path::PathBuf};
 
 use bytes::Bytes;
-use espalier_mutation::LogPosition;
-use espalier_runtime::{file::FileSystem, maybe_yield};
+use espalier_mutation::{LogPosition, schema::TableId};
+use espalier_runtime::{file::FileSystem, maybe_yield, random};
+use uuid::Uuid;
 
 use super::{
     CommitLogError, LogKind, ReplayPolicy,
-    layout::{HEADER_BYTES, SegmentHeader},
+    columns::table_of_mapping,
+    layout::{HEADER_BYTES, RECORD_OVERHEAD, SegmentHeader, checksum_seed, record_checksum},
     reader::{Opened, Read, SegmentReader},
 };
 
@@ -112,6 +114,42 @@ pub async fn find_segments(
     }
     found.segments.sort_by_key(|segment| segment.id);
     Ok(found)
+}
+
+/// Returns a copy of a segment from which a replay applies only the writes to some tables.
+///
+/// In the copy, the mapping of each table for which `is_kept` is false names a table that does not
+/// exist. All records keep their positions, because SSTables and truncations name positions.
+///
+/// # Errors
+///
+/// I/O errors.
+pub async fn copy_for_tables(
+    file_system: &FileSystem,
+    segment: &FoundSegment,
+    is_kept: impl Fn(TableId) -> bool,
+) -> Result<Vec<u8>, CommitLogError> {
+    let mut content = file_system.read(&segment.path).await?;
+    let (seed, nowhere) = (checksum_seed(segment.id), random::uuid_v4());
+    let mut rest = content.get_mut(HEADER_BYTES..).unwrap_or_default();
+    while let Some((head, after)) = rest.split_first_chunk_mut::<RECORD_OVERHEAD>() {
+        let [a, b, c, d, e, f, g, h] = *head;
+        let length = u32::from_le_bytes([a, b, c, d]) as usize;
+        let Some((body, next)) = after.split_at_mut_checked(length) else { break };
+        let crc = u32::from_le_bytes([e, f, g, h]);
+        if body.is_empty() || record_checksum(seed, body) != crc {
+            break;
+        }
+        if let Some(id) = table_of_mapping(body)
+            && !is_kept(TableId(Uuid::from_bytes(*id)))
+        {
+            id.copy_from_slice(nowhere.as_bytes());
+            head[4..].copy_from_slice(&record_checksum(seed, body).to_le_bytes());
+        }
+        rest = next;
+        maybe_yield().await;
+    }
+    Ok(content)
 }
 
 /// Passes each record of a segment to `take`, with its position. Returns the offset where the

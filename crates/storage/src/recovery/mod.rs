@@ -92,7 +92,7 @@ pub(crate) struct ReplaySummary {
     /// table was dropped or cannot be read.
     pub(crate) skipped: u64,
     /// Segments that hold writes of tables that this node cannot read.
-    pub(crate) unreadable: Vec<PathBuf>,
+    pub(crate) unreadable: Vec<FoundSegment>,
     /// A table that the segments describe and the schema lacks, if there is one.
     pub(crate) unknown: Option<TableId>,
 }
@@ -140,9 +140,9 @@ pub(crate) async fn replay_segments(
         summary.mutations += mutations;
         summary.skipped += skipped;
         if holds_unreadable {
-            summary.unreadable.push(segment.path.clone());
+            summary.unreadable.push(segment.clone());
         }
-        summary.segments.push((segment.id, segment.path.clone(), end));
+        summary.segments.push((segment.id, segment.path, end));
     }
     Ok(summary)
 }

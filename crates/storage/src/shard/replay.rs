@@ -1,8 +1,8 @@
 //! Replay of the commit log at the start of a shard.
 
-use std::{path::PathBuf, rc::Rc, sync::atomic::Ordering, time::Duration};
+use std::{rc::Rc, sync::atomic::Ordering, time::Duration};
 
-use espalier_commitlog::FoundSegment;
+use espalier_commitlog::{FoundSegment, copy_for_tables};
 use espalier_mutation::{
     LogPosition, Mutation,
     schema::{Schema, TableId},
@@ -74,7 +74,7 @@ pub(crate) async fn replay(
     store.logs.replaying.borrow_mut().clone_from(&segments);
     let file_system = &store.file_system;
     let summary = replay_segments(file_system, segments, policy, schema, recovered, apply).await?;
-    keep_unreadable(store, &summary.unreadable).await?;
+    keep_unreadable(store, schema, &summary.unreadable).await?;
     add(&store.counters.writes.replayed, summary.mutations);
     add(&store.counters.writes.replay_skipped, summary.skipped);
     if is_kept {
@@ -93,23 +93,33 @@ pub(crate) async fn replay(
 
 /// Copies segments that hold writes of tables that this node cannot read: flushes of other
 /// tables remove or rewrite the segments themselves.
-async fn keep_unreadable(store: &ShardStore, segments: &[PathBuf]) -> Result<(), StorageError> {
+///
+/// A replay of a copy applies no writes to other tables. An operator may move the copy back much
+/// later, when compactions have purged the deletions that hide such writes.
+async fn keep_unreadable(
+    store: &ShardStore,
+    schema: &Schema,
+    segments: &[FoundSegment],
+) -> Result<(), StorageError> {
     let directory = store.configuration.commit_log.directory.join(UNREADABLE);
     for segment in segments {
-        let Some(name) = segment.file_name() else { continue };
-        let copy = directory.join(name);
-        if store.file_system.exists(&copy).await? {
+        let name = segment.path.file_name().map(|name| name.to_string_lossy());
+        let Some((log, id)) = name.as_deref().and_then(|name| name.rsplit_once('-')) else {
             continue;
-        }
+        };
+        // Another name for the same id: the copy that is moved back must not replace the segment,
+        // which may hold unflushed writes to other tables.
+        let copy = directory.join(format!("{log}-0{id}"));
         store.file_system.create_dir_all(&directory).await?;
-        let content = store.file_system.read(segment).await?;
+        let is_kept = |table| schema.is_unreadable(table);
+        let content = copy_for_tables(&store.file_system, segment, is_kept).await?;
         store.file_system.write_atomically(copy.clone(), content).await?;
         let copy = copy.display();
         tracing::error!(
             %copy,
             "commit log segment holds writes of tables that cannot be read, copied; to replay \
-             it with a version that can read them, stop the node and move the copy back into \
-             the commit log's directory"
+             these writes with a version that can read them, stop the node and move the copy back \
+             into the commit log's directory"
         );
     }
     Ok(())

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::{
-    PartitionUpdate,
+    DeletionTime, Mutation, PartitionUpdate,
     schema::{Schema, TableBuilder, TableId, TableMetadata, TableOptions},
 };
 use espalier_runtime::{file::FileSystem, time};
@@ -174,6 +174,55 @@ fn an_unreadable_change_leaves_the_table() {
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
         assert_eq!(shown(&database, "t").await, ["p/ v=kept"]);
+    });
+}
+
+/// The node copies the log's segments with writes of unreadable tables. When an operator moves a
+/// copy back, the deletions of other tables may be purged.
+#[test]
+fn a_copied_segment_brings_back_only_writes_of_unreadable_tables() {
+    let file_system = FileSystem::simulated(1);
+    let with_bad = |column_type: CqlType| {
+        let bad = with_columns("bad", TABLE, &["v"]).regular("w", column_type).build();
+        schema(vec![with_columns("good", 1, &["v"]).build(), bad])
+    };
+    let vector = |element, dimension| CqlType::Vector { element: Arc::new(element), dimension };
+    let readable = with_bad(CqlType::Blob);
+    let unreadable = with_bad(vector(vector(CqlType::Bigint, 16384), 16384));
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        merge(&database, change(&none(), &readable, 10)).await;
+        write(&database, "good", "p", &[("v", "deleted")]).await;
+        write(&database, "bad", "p", &[("v", "kept")]).await;
+        merge(&database, change(&readable, &unreadable, 20)).await;
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(shown(&database, "good").await, ["p/ v=deleted"]);
+        let mut delete = PartitionUpdate::new(table(&database, "good").id, key("p"));
+        delete.deletion = DeletionTime::new(60, NOW);
+        database.apply(Mutation { updates: vec![delete] }).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        database.compactions().compact("ks", Some("good"), true).await.unwrap();
+        merge(&database, change(&unreadable, &readable, 30)).await;
+        database.shutdown().await.unwrap();
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(shown(&database, "bad").await, [""; 0]);
+        write(&database, "good", "q", &[("v", "new")]).await;
+        database.flush("ks", None).await.unwrap();
+        database.compactions().compact("ks", Some("good"), true).await.unwrap();
+        database.shutdown().await.unwrap();
+    });
+    run(async {
+        for copy in file_system.read_dir("node/commitlog/unreadable").await.unwrap() {
+            let back = std::path::Path::new("node/commitlog").join(&copy.name);
+            file_system.rename(&copy.path, &back).await.unwrap();
+        }
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(shown(&database, "bad").await, ["p/ v=kept"]);
+        assert_eq!(shown(&database, "good").await, ["q/ v=new"]);
     });
 }
 
