@@ -295,7 +295,7 @@ impl StatisticsCollector {
 
     /// Combines all numbers into the statistics. `compression_ratio` is −1 for an uncompressed
     /// Data.db.
-    pub fn finish(
+    pub async fn finish(
         self,
         header: SerializationHeader,
         facts: &WriterFacts,
@@ -323,7 +323,7 @@ impl StatisticsCollector {
             min_ttl,
             max_ttl,
             compression_ratio,
-            drop_times: self.drop_times.build(),
+            drop_times: self.drop_times.build().await,
             level: facts.level,
             repaired_at: facts.repaired_at,
             covered_clustering,

@@ -5,15 +5,18 @@
 //! there are more, and at the end, it adds them to the bins in the order of Cassandra's hash table,
 //! so that equal data yields equal bytes. It joins the nearest bins until [`MAX_BINS`] remain.
 
-use hashbrown::HashMap;
+use espalier_runtime::maybe_yield;
 
 /// Maximum number of bins in the file.
 pub const MAX_BINS: usize = 100;
 const ROUND_S: u64 = 60;
 /// Number of slots of Cassandra's spool: 100,000 rounded up to a power of two.
-const SPOOL_SLOTS: u64 = 131_072;
+const SPOOL_SLOTS: usize = 131_072;
 /// Number of slots that are probed for a free one.
-const SPOOL_PROBES: u64 = 100;
+const SPOOL_PROBES: usize = 100;
+/// Number of slots of a page of the spool. The times of a page move to the bins in one step of some
+/// 10 µs.
+const PAGE_SLOTS: usize = 64;
 const MAX_DELETION_TIME_S: u64 = 0xFFFF_FFFD;
 
 /// A finished histogram.
@@ -26,11 +29,56 @@ pub struct DropTimes {
 /// A builder that collects deletion times.
 #[derive(Clone, Debug, Default)]
 pub struct DropTimesBuilder {
-    /// Rounded times with their counts, and the slot in which Cassandra's spool would keep each
-    /// time.
-    spool: HashMap<u64, (u64, u32), foldhash::fast::FixedState>,
-    slots: hashbrown::HashSet<u64, foldhash::fast::FixedState>,
+    spool: Spool,
+    /// The rest of a full spool, whose times move to the bins.
+    draining: std::vec::IntoIter<Page>,
     bins: Vec<(u64, u32)>,
+}
+
+/// Slots of the spool, each with a time and its count. A free slot has the count 0.
+type Page = Option<Box<[(u32, u32); PAGE_SLOTS]>>;
+
+/// Rounded times with their counts, each in the slot in which Cassandra's spool would keep it.
+#[derive(Clone, Debug, Default)]
+struct Spool {
+    /// All pages, or none if the spool is empty. A page whose slots are all free is `None`.
+    pages: Vec<Page>,
+    /// Number of times.
+    times: usize,
+}
+
+enum Added {
+    NewTime,
+    KnownTime,
+    /// The time was not added, because the spool is full.
+    Nothing,
+}
+
+impl Spool {
+    fn add(&mut self, time: u64) -> Added {
+        if self.pages.is_empty() {
+            self.pages.resize((SPOOL_SLOTS + SPOOL_PROBES).div_ceil(PAGE_SLOTS), None);
+        }
+        let (time, first, is_full) = (time as u32, slot_of(time), self.times > SPOOL_SLOTS);
+        for slot in first..first + SPOOL_PROBES {
+            let page =
+                self.pages[slot / PAGE_SLOTS].get_or_insert_with(|| Box::new([(0, 0); PAGE_SLOTS]));
+            match &mut page[slot % PAGE_SLOTS] {
+                (_, 0) if is_full => return Added::Nothing,
+                free @ (_, 0) => {
+                    *free = (time, 1);
+                    self.times += 1;
+                    return Added::NewTime;
+                }
+                (known, count) if *known == time => {
+                    *count = add_counts(*count, 1);
+                    return Added::KnownTime;
+                }
+                _ => {}
+            }
+        }
+        Added::Nothing
+    }
 }
 
 fn round_up(time_s: u64) -> u64 {
@@ -44,42 +92,44 @@ impl DropTimesBuilder {
     /// Counts a deletion or an expiry at second `time_s`.
     pub fn add(&mut self, time_s: u32) {
         let time = round_up(u64::from(time_s));
-        if let Some((_, count)) = self.spool.get_mut(&time) {
-            *count = count.saturating_add(1).min(i32::MAX as u32);
-            return;
-        }
-        let slot = match self.free_slot(time) {
-            Some(slot) => slot,
-            None => {
-                self.flush();
-                slot_of(time)
+        match self.spool.add(time) {
+            Added::KnownTime => return,
+            Added::NewTime => {}
+            Added::Nothing => {
+                self.begin_drain();
+                self.spool.add(time);
             }
-        };
-        self.slots.insert(slot);
-        self.spool.insert(time, (slot, 1));
+        }
+        // Each new time after a full spool empties one page of it, so that no call takes long.
+        self.drain_page();
     }
 
-    fn free_slot(&self, time: u64) -> Option<u64> {
-        if self.spool.len() as u64 > SPOOL_SLOTS {
-            return None;
-        }
-        let first = slot_of(time);
-        (first..first + SPOOL_PROBES).find(|slot| !self.slots.contains(slot))
+    /// Begins to move the times of the spool to the bins. If times of an earlier spool are left,
+    /// moves these at once. That happens only to chosen times, which fill a new spool by collisions
+    /// of their slots.
+    fn begin_drain(&mut self) {
+        while self.drain_page() {}
+        self.draining = std::mem::take(&mut self.spool).pages.into_iter();
     }
 
-    fn flush(&mut self) {
-        let mut entries: Vec<_> =
-            self.spool.drain().map(|(time, (slot, count))| (slot, time, count)).collect();
-        self.slots.clear();
-        entries.sort_unstable();
-        for (_, time, count) in entries {
-            match self.bins.binary_search_by_key(&time, |(point, _)| *point) {
-                Ok(index) => self.bins[index].1 = add_counts(self.bins[index].1, count),
-                Err(index) => self.bins.insert(index, (time, count)),
+    /// Moves the times of a page to the bins. Returns false if there is no page left.
+    fn drain_page(&mut self) -> bool {
+        let Some(page) = self.draining.next() else { return false };
+        for (time, count) in page.into_iter().flat_map(|page| *page) {
+            if count > 0 {
+                self.add_to_bins(u64::from(time), count);
             }
-            if self.bins.len() > MAX_BINS {
-                self.join_nearest();
-            }
+        }
+        true
+    }
+
+    fn add_to_bins(&mut self, time: u64, count: u32) {
+        match self.bins.binary_search_by_key(&time, |(point, _)| *point) {
+            Ok(index) => self.bins[index].1 = add_counts(self.bins[index].1, count),
+            Err(index) => self.bins.insert(index, (time, count)),
+        }
+        if self.bins.len() > MAX_BINS {
+            self.join_nearest();
         }
     }
 
@@ -102,14 +152,22 @@ impl DropTimesBuilder {
     }
 
     /// Returns the histogram.
-    pub fn build(mut self) -> DropTimes {
-        self.flush();
+    pub async fn build(mut self) -> DropTimes {
+        self.drain_all().await;
+        self.begin_drain();
+        self.drain_all().await;
         DropTimes { bins: self.bins }
+    }
+
+    async fn drain_all(&mut self) {
+        while self.drain_page() {
+            maybe_yield().await;
+        }
     }
 }
 
-fn slot_of(time: u64) -> u64 {
-    time.wrapping_mul(948_701_839) & (SPOOL_SLOTS - 1)
+fn slot_of(time: u64) -> usize {
+    time.wrapping_mul(948_701_839) as usize & (SPOOL_SLOTS - 1)
 }
 
 /// Adds two counts, limited to the signed 32-bit integers of the file.
@@ -119,21 +177,27 @@ fn add_counts(left: u32, right: u32) -> u32 {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use espalier_runtime::{block_on, random::Generator};
+
     use super::*;
+
+    fn build(times: impl IntoIterator<Item = u32>) -> Vec<(u64, u32)> {
+        let mut builder = DropTimesBuilder::default();
+        times.into_iter().for_each(|time| builder.add(time));
+        block_on(builder.build()).bins
+    }
 
     #[test]
     fn times_are_rounded_up_to_minutes_and_counted() {
-        let mut builder = DropTimesBuilder::default();
-        [1_750_000_000, 1_750_000_020, 1_750_000_021, 0].into_iter().for_each(|t| builder.add(t));
-        let bins = builder.build().bins;
+        let bins = build([1_750_000_000, 1_750_000_020, 1_750_000_021, 0]);
         assert_eq!(bins, [(0, 1), (1_750_000_020, 2), (1_750_000_080, 1)]);
     }
 
     #[test]
     fn bins_are_limited_and_nothing_is_lost() {
-        let mut builder = DropTimesBuilder::default();
-        (0..5000u32).for_each(|minute| builder.add(minute * 60));
-        let bins = builder.build().bins;
+        let bins = build((0..5000u32).map(|minute| minute * 60));
         assert_eq!(bins.len(), MAX_BINS);
         assert!(bins.windows(2).all(|pair| pair[0].0 < pair[1].0));
         assert_eq!(bins.iter().map(|(_, count)| count).sum::<u32>(), 5000);
@@ -141,8 +205,64 @@ mod tests {
 
     #[test]
     fn the_latest_times_do_not_overflow() {
+        let bins = build((0..300u32).map(|i| u32::MAX - 2 - i * 7));
+        assert!(bins.iter().all(|(time, _)| *time <= MAX_DELETION_TIME_S));
+    }
+
+    /// Builds the bins as Cassandra does: a full spool moves to the bins as a whole.
+    fn model(times: &[u32]) -> Vec<(u64, u32)> {
+        let (mut slots, mut bins) = (BTreeMap::new(), DropTimesBuilder::default());
+        let flush = |slots: &mut BTreeMap<usize, (u64, u32)>, bins: &mut DropTimesBuilder| {
+            let all = std::mem::take(slots).into_values();
+            all.for_each(|(time, count)| bins.add_to_bins(time, count));
+        };
+        for time in times.iter().map(|time| round_up(u64::from(*time))) {
+            let mut probed = slot_of(time)..slot_of(time) + SPOOL_PROBES;
+            let is_its = |slot: &usize| slots.get(slot).is_none_or(|(other, _)| *other == time);
+            let found = probed
+                .find(is_its)
+                .filter(|slot| slots.contains_key(slot) || slots.len() <= SPOOL_SLOTS);
+            let slot = found.unwrap_or_else(|| {
+                flush(&mut slots, &mut bins);
+                slot_of(time)
+            });
+            slots.entry(slot).or_insert((time, 0)).1 += 1;
+        }
+        flush(&mut slots, &mut bins);
+        bins.bins
+    }
+
+    #[test]
+    fn bins_are_those_of_a_spool_that_moves_as_a_whole() {
+        let mut random = Generator::from_seed(7);
+        // Multiples of 15 · 2^17 seconds have the same slot.
+        let colliding = (0..250u32).map(|number| (number % 150) * 15 * SPOOL_SLOTS as u32);
+        let spread = (0..200_000).map(|_| random.below(u64::from(u32::MAX)) as u32);
+        for times in [spread.collect::<Vec<_>>(), colliding.collect()] {
+            assert_eq!(build(times.clone()), model(&times));
+        }
+    }
+
+    #[test]
+    fn no_step_moves_more_than_a_page() {
         let mut builder = DropTimesBuilder::default();
-        (0..300u32).for_each(|i| builder.add(u32::MAX - 2 - i * 7));
-        assert!(builder.build().bins.iter().all(|(time, _)| *time <= MAX_DELETION_TIME_S));
+        let (mut moved, mut steps) = (0, 0);
+        let mut check = |builder: &DropTimesBuilder| {
+            let now = builder.bins.iter().map(|(_, count)| *count as usize).sum::<usize>();
+            assert!(now - moved <= PAGE_SLOTS, "{now} after {moved}");
+            steps += usize::from(now > moved);
+            moved = now;
+        };
+        for minute in 0..300_000 {
+            builder.add(minute * 60);
+            check(&builder);
+        }
+        builder.begin_drain();
+        check(&builder);
+        while builder.drain_page() {
+            check(&builder);
+        }
+        assert_eq!(moved, 300_000);
+        assert!(steps > 300_000 / PAGE_SLOTS);
     }
 }

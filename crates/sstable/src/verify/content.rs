@@ -66,7 +66,7 @@ pub(super) async fn check_content(
     }
     index.check_end(report)?;
     keys.check_end(report);
-    check_statistics(reader, collector, report);
+    check_statistics(reader, collector, report).await;
     Ok(())
 }
 

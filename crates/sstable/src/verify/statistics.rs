@@ -62,7 +62,7 @@ impl Comparison<'_> {
     }
 }
 
-pub(super) fn check_statistics(
+pub(super) async fn check_statistics(
     reader: &SSTableReader,
     collector: StatisticsCollector,
     report: &mut VerifyReport,
@@ -70,7 +70,7 @@ pub(super) fn check_statistics(
     let stored = &reader.statistics().stats;
     let header = reader.statistics().header.clone();
     let key_type = header.key_type.clone();
-    let actual = collector.finish(header, &WriterFacts::default(), -1.0).stats;
+    let actual = collector.finish(header, &WriterFacts::default(), -1.0).await.stats;
     let name = reader.descriptor().name_in_errors(&Component::Statistics);
     let mut compare = Comparison { name, report };
     compare.bound("min timestamp", stored.min_timestamp, actual.min_timestamp, true);

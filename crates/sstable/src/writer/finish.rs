@@ -81,7 +81,7 @@ impl SSTableWriter {
 
         let mut facts = options.facts;
         facts.bloom_filter_fp_chance = options.bloom_filter_fp_chance;
-        let statistics = collector.finish(header, &facts, data.compression_ratio);
+        let statistics = collector.finish(header, &facts, data.compression_ratio).await;
         let name = descriptor.name_in_errors(&Component::Statistics);
         let statistics_bytes = statistics
             .to_bytes(features)
