@@ -4,7 +4,7 @@
 //! a checksum, and holds entries: length, checksum, a mutation, checksum. A mutation begins with
 //! the number of its tables and the id of the first one; all are of one keyspace. `nodetool drain`
 //! removes all segments with writes of users. The segment that it leaves may have writes of tables
-//! of `system`, which this node does not need.
+//! of `system`, which this node does not need, except those of `system.paxos`.
 
 use std::{collections::BTreeSet, path::Path};
 
@@ -23,7 +23,7 @@ const CHECKSUM: usize = 4;
 /// Bytes of the position of the next section, with its checksum.
 const MARKER: usize = 8;
 
-/// Checks that each segment has writes of `system` at most.
+/// Checks that each segment has at most writes of `system` that this node does not need.
 ///
 /// # Errors
 /// Fails if a segment has other writes, or cannot be understood.
@@ -34,9 +34,7 @@ pub(super) async fn check_drained(
     if !file_system.exists(directory).await? {
         return Ok(());
     }
-    let system = keyspaces().into_iter().find(|keyspace| keyspace.name == SYSTEM_KEYSPACE);
-    let system = system.iter().flat_map(|keyspace| keyspace.tables.values());
-    let system: BTreeSet<Uuid> = system.map(|table| table.id.0).collect();
+    let system = unneeded_tables();
     for entry in file_system.read_dir(directory).await? {
         if !entry.name.starts_with("CommitLog-") || !entry.name.ends_with(".log") {
             continue;
@@ -51,6 +49,14 @@ pub(super) async fn check_drained(
         }
     }
     Ok(())
+}
+
+/// Returns the tables of `system` whose writes this node does not need. It needs the promises in
+/// `system.paxos`, because the ring relies on them.
+fn unneeded_tables() -> BTreeSet<Uuid> {
+    let system = keyspaces().into_iter().find(|keyspace| keyspace.name == SYSTEM_KEYSPACE);
+    let tables = system.iter().flat_map(|keyspace| keyspace.tables.values());
+    tables.filter(|table| table.name != "paxos").map(|table| table.id.0).collect()
 }
 
 /// Returns whether a segment has no writes but those of the tables `system`. If a segment has
@@ -108,6 +114,7 @@ fn number(bytes: &[u8], at: usize) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::system::table;
 
     const SYSTEM: Uuid = Uuid::from_u128(7);
 
@@ -156,6 +163,13 @@ mod tests {
         ] {
             assert_eq!(is_drained(&bytes, &system), expected, "{bytes:?}");
         }
+    }
+
+    #[test]
+    fn a_log_with_promises_is_not_drained() {
+        let of = |name| segment(b"{}", &[&[table(SYSTEM_KEYSPACE, name).id.0]], &[0; 64]);
+        assert!(is_drained(&of("sstable_activity"), &unneeded_tables()));
+        assert!(!is_drained(&of("paxos"), &unneeded_tables()));
     }
 
     #[test]
