@@ -189,6 +189,19 @@ fn a_view_without_a_log_is_complete_after_a_crash_during_its_build() {
     assert_view_is_complete(&crashed);
 }
 
+#[test]
+fn a_view_is_complete_after_a_crash_if_its_keyspace_was_without_a_log() {
+    let crashed = crash_without_log(|processor| async move {
+        execute(&processor, CREATE_VIEW).await.unwrap();
+        wait_for_view(&processor).await;
+        insert(&processor, 0..ROWS).await;
+        processor.database().flush("k", Some("t")).await.unwrap();
+        let alter = "ALTER KEYSPACE k WITH durable_writes = true";
+        execute(&processor, alter).await.unwrap();
+    });
+    assert_view_is_complete(&crashed);
+}
+
 /// Shards install a new column one after the other, so a write may have a column that its shard
 /// lacks.
 #[test]

@@ -122,6 +122,7 @@ impl SchemaChanges<'_> {
             async move { node.install_schema(&schema, &Arc::default()).await }
         });
         outcomes.await.into_iter().collect::<Result<Vec<()>, _>>()?;
+        self.flush_newly_logged_views(old, &new).await;
         for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
             self.show_directory_of(table).await;
         }
@@ -139,6 +140,30 @@ impl SchemaChanges<'_> {
             );
         }
         Ok(())
+    }
+
+    /// Flushes the views of keyspaces that begin to use the commit log, and their base tables.
+    /// Otherwise a crash could lose unlogged writes of a view and keep those of its base table,
+    /// and the next start checks only the views of keyspaces without the log. A crash before the
+    /// flush ends can do so still.
+    async fn flush_newly_logged_views(self, old: &Schema, new: &Schema) {
+        let is_newly_logged = |keyspace: &str| {
+            let is_logged =
+                |schema: &Schema| schema.keyspace(keyspace).is_none_or(|it| it.durable_writes);
+            is_logged(new) && !is_logged(old)
+        };
+        let tables = new.tables().filter(|table| table.is_view() || table.has_views());
+        let flushed = tables.filter(|table| is_newly_logged(&table.keyspace));
+        let ids: Vec<TableId> = flushed.map(|table| table.id).collect();
+        if !ids.is_empty()
+            && let Err(error) = self.node.flush_tables(ids).await
+        {
+            tracing::warn!(
+                %error,
+                "a materialized view may lack rows after a crash: it could not be flushed when \
+                 its keyspace got durable_writes; flush the keyspace"
+            );
+        }
     }
 
     /// Creates the directory of a new table, as Cassandra does, so that operators see where files
