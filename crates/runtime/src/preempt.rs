@@ -20,8 +20,11 @@
 //!
 //! Memory: a few words per thread, and one waker per yielded task.
 
+mod poll;
 mod yielded;
 
+pub(crate) use self::poll::tasks_polled;
+pub use self::poll::{current_poll, expect_slow_step};
 use self::yielded::YieldedTasks;
 use crate::cpu::{ThreadUsage, thread_usage};
 use crate::scheduling::{self, Accounts, SchedulingGroup};
@@ -350,11 +353,6 @@ pub(crate) fn task_begins_at(now: u64) {
 /// difference to this usage would not say how much time other threads took from a task.
 pub(crate) fn loop_sleeps() {
     CORE.with(|core| core.usage.set((0, ThreadUsage::default())));
-}
-
-/// Returns the number of task polls on this thread.
-pub(crate) fn tasks_polled() -> u64 {
-    CORE.with(|core| core.tasks_polled.get())
 }
 
 /// Records which task is being polled.

@@ -15,7 +15,7 @@ use super::{
     choose::Signature,
     decimal::ArithmeticError,
     number::{NUMERIC, Number, is_numeric},
-    temporal,
+    temporal, work,
 };
 use crate::{Error, Result, grammar::ast::ArithmeticOperator};
 
@@ -187,6 +187,7 @@ fn compute(
             if matches!(operator, O::Divide | O::Modulo) && b.sign() == num_bigint::Sign::NoSign {
                 return Err(ArithmeticError::BigDivisionByZero);
             }
+            work::charge_product(&a, &b)?;
             Number::Varint(match operator {
                 O::Add => a + b,
                 O::Subtract => a - b,

@@ -9,7 +9,7 @@ use espalier_types::{CqlType, literal};
 use super::{
     ResolvedFunction,
     number::{Number, is_numeric},
-    temporal,
+    temporal, work,
 };
 use crate::Error;
 
@@ -65,7 +65,8 @@ pub fn function(source: CqlType, target: &CqlType) -> ResolvedFunction {
         if matches!(to, CqlType::Ascii | CqlType::Text) {
             // A counter prints as its number.
             let printed = if source == CqlType::Counter { &CqlType::Bigint } else { &source };
-            literal::check_printable(printed, value).map_err(invalid)?;
+            let squares = literal::check_printable(printed, value).map_err(invalid)?;
+            work::charge_printing(squares).map_err(invalid)?;
             return Ok(Some(Bytes::from(literal::to_text(printed, value))));
         }
         match temporal::to_millis(&source, value) {

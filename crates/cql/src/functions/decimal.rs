@@ -4,13 +4,17 @@
 //! visible, because 1.50 and 1.5 are equal numbers with different bytes.
 //!
 //! A scale has 32 bits, so a value of a few bytes may have two billion digits. To bound memory, a
-//! function appends at most [`MAX_DIGITS`] zeros to an operand. A result that needs more is an
-//! error.
-
-use std::cmp::Ordering;
+//! function appends at most [`MAX_DIGITS`](super::whole::MAX_DIGITS) zeros to an operand. A result
+//! that needs more is an error. To bound time, each function also fails with
+//! [`ArithmeticError::Work`] if its task has computed too much since it yielded.
 
 use espalier_types::{ValueError, decimal, varint::BigInt};
 use num_bigint::Sign;
+
+use super::{
+    whole::{digits, divide_rounded, low_bits, power_of_ten, trailing_zeros},
+    work,
+};
 
 /// The maximum number of digits of a sum or product.
 const MAX_PRECISION: i64 = 10_000;
@@ -18,10 +22,6 @@ const MAX_PRECISION: i64 = 10_000;
 const QUOTIENT_DIGITS: i64 = 32;
 /// The maximum number of digits of a quotient after the point.
 const MAX_QUOTIENT_SCALE: i64 = 1000;
-/// The maximum exponent of a power of ten that extends a number with zeros, for instance to give
-/// two operands one scale. The limit is arbitrary: the largest operand has about as many digits
-/// (39,456).
-const MAX_DIGITS: i64 = 40_000;
 
 /// The number `unscaled` × 10^-`scale`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,6 +44,8 @@ pub enum ArithmeticError {
     Scale,
     #[error("the result takes too many digits")]
     Digits,
+    #[error("the row or statement computes too much with numbers of many digits")]
+    Work,
     #[error("the logarithm of zero or less")]
     Logarithm,
     #[error("A NaN cannot be converted into a decimal")]
@@ -61,34 +63,6 @@ type Result<T, E = ArithmeticError> = std::result::Result<T, E>;
 pub enum Rounding {
     HalfUp,
     HalfEven,
-}
-
-/// Returns 10^`exponent`.
-///
-/// # Errors
-/// [`ArithmeticError::Digits`] if `exponent` is negative or above [`MAX_DIGITS`].
-pub fn power_of_ten(exponent: i64) -> Result<BigInt> {
-    match u32::try_from(exponent) {
-        Ok(exponent) if i64::from(exponent) <= MAX_DIGITS => Ok(BigInt::from(10).pow(exponent)),
-        _ => Err(ArithmeticError::Digits),
-    }
-}
-
-/// Returns the quotient rounded to an integer. The divisor must not be 0.
-pub fn divide_rounded(dividend: &BigInt, divisor: &BigInt, rounding: Rounding) -> BigInt {
-    let quotient = dividend / divisor;
-    let rest = dividend - &quotient * divisor;
-    let twice: BigInt = rest << 1u32;
-    let up = match twice.magnitude().cmp(divisor.magnitude()) {
-        Ordering::Less => false,
-        Ordering::Greater => true,
-        Ordering::Equal => rounding == Rounding::HalfUp || quotient.bit(0),
-    };
-    if !up {
-        return quotient;
-    }
-    let negative = (dividend.sign() == Sign::Minus) != (divisor.sign() == Sign::Minus);
-    if negative { quotient - 1 } else { quotient + 1 }
 }
 
 impl Decimal {
@@ -131,7 +105,15 @@ impl Decimal {
 
     /// Returns the unscaled number that has the same value with a greater scale: appends zeros.
     fn with_greater_scale(&self, scale: i64) -> Result<BigInt> {
-        Ok(&self.unscaled * power_of_ten(scale - self.wide_scale())?)
+        let zeros = power_of_ten(scale - self.wide_scale())?;
+        work::charge_product(&self.unscaled, &zeros)?;
+        Ok(&self.unscaled * zeros)
+    }
+
+    /// Counts an operation on two numbers that takes time quadratic in their digits.
+    fn charge_with(&self, other: &Self) -> Result<()> {
+        let words = work::words(&self.unscaled) + work::words(&other.unscaled);
+        work::charge(words * words / 4)
     }
 
     fn rounded(self, precision: i64) -> Result<Self> {
@@ -142,7 +124,7 @@ impl Decimal {
             if excess <= 0 {
                 return Ok(value);
             }
-            let kept = divide_rounded(&value.unscaled, &power_of_ten(excess)?, Rounding::HalfUp);
+            let kept = divide_rounded(&value.unscaled, &power_of_ten(excess)?, Rounding::HalfUp)?;
             value = Self::new(kept, value.wide_scale() - excess)?;
         }
     }
@@ -151,9 +133,10 @@ impl Decimal {
     ///
     /// # Errors
     /// [`ArithmeticError::Scale`] if the scale of the sum does not fit in 32 bits;
-    /// [`ArithmeticError::Digits`] if the sum needs more than [`MAX_DIGITS`] zeros after one
+    /// [`ArithmeticError::Digits`] if the sum needs more than `MAX_DIGITS` zeros after one
     /// operand, or if rounding would drop more than that many digits.
     pub fn add(&self, other: &Self) -> Result<Self> {
+        self.charge_with(other)?;
         let preferred = self.wide_scale().max(other.wide_scale());
         if self.is_zero() || other.is_zero() {
             let kept = if self.is_zero() { other } else { self };
@@ -185,7 +168,7 @@ impl Decimal {
     /// Returns the exact sum.
     ///
     /// # Errors
-    /// [`ArithmeticError::Digits`] if the scales differ by more than [`MAX_DIGITS`].
+    /// [`ArithmeticError::Digits`] if the scales differ by more than `MAX_DIGITS`.
     pub fn add_exactly(&self, other: &Self) -> Result<Self> {
         let scale = self.wide_scale().max(other.wide_scale());
         Self::new(self.with_greater_scale(scale)? + other.with_greater_scale(scale)?, scale)
@@ -205,8 +188,9 @@ impl Decimal {
     ///
     /// # Errors
     /// [`ArithmeticError::Scale`] if the sum of the scales does not fit in 32 bits;
-    /// [`ArithmeticError::Digits`] if rounding would drop more than [`MAX_DIGITS`] digits.
+    /// [`ArithmeticError::Digits`] if rounding would drop more than `MAX_DIGITS` digits.
     pub fn multiply(&self, other: &Self) -> Result<Self> {
+        self.charge_with(other)?;
         let scale = self.wide_scale() + other.wide_scale();
         Self::new(&self.unscaled * &other.unscaled, scale)?.rounded(MAX_PRECISION)
     }
@@ -217,11 +201,12 @@ impl Decimal {
     ///
     /// # Errors
     /// [`ArithmeticError::BigDivisionByZero`]; [`ArithmeticError::Digits`] if the quotient needs
-    /// more than [`MAX_DIGITS`] zeros after one operand.
+    /// more than `MAX_DIGITS` zeros after one operand.
     pub fn divide(&self, other: &Self) -> Result<Self> {
         if other.is_zero() {
             return Err(ArithmeticError::BigDivisionByZero);
         }
+        self.charge_with(other)?;
         let first_digit =
             (self.precision() - self.wide_scale()) - (other.precision() - other.wide_scale());
         let scale = (QUOTIENT_DIGITS - first_digit)
@@ -234,7 +219,7 @@ impl Decimal {
     /// Returns the quotient with `scale` digits after the point. The divisor must not be 0.
     ///
     /// # Errors
-    /// [`ArithmeticError::Digits`] if the quotient needs more than [`MAX_DIGITS`] zeros after one
+    /// [`ArithmeticError::Digits`] if the quotient needs more than `MAX_DIGITS` zeros after one
     /// operand; [`ArithmeticError::Scale`] if `scale` does not fit in 32 bits.
     pub fn divide_to_scale(&self, other: &Self, scale: i64, rounding: Rounding) -> Result<Self> {
         let shift = scale - self.wide_scale() + other.wide_scale();
@@ -243,9 +228,9 @@ impl Decimal {
             return Self::new(BigInt::ZERO, scale);
         }
         let quotient = if shift >= 0 {
-            divide_rounded(&(&self.unscaled * power_of_ten(shift)?), &other.unscaled, rounding)
+            divide_rounded(&(&self.unscaled * power_of_ten(shift)?), &other.unscaled, rounding)?
         } else {
-            divide_rounded(&self.unscaled, &(&other.unscaled * power_of_ten(-shift)?), rounding)
+            divide_rounded(&self.unscaled, &(&other.unscaled * power_of_ten(-shift)?), rounding)?
         };
         Self::new(quotient, scale)
     }
@@ -254,12 +239,13 @@ impl Decimal {
     ///
     /// # Errors
     /// [`ArithmeticError::BigDivisionByZero`]; [`ArithmeticError::Digits`] if the scales differ by
-    /// more than [`MAX_DIGITS`], unless `self` has fewer whole digits than `other` and is the
+    /// more than `MAX_DIGITS`, unless `self` has fewer whole digits than `other` and is the
     /// result.
     pub fn remainder(&self, other: &Self) -> Result<Self> {
         if other.is_zero() {
             return Err(ArithmeticError::BigDivisionByZero);
         }
+        self.charge_with(other)?;
         let preferred = self.wide_scale() - other.wide_scale();
         let magnitude = |value: &Self| value.precision() - value.wide_scale();
         if self.is_zero() || magnitude(self) < magnitude(other) {
@@ -268,6 +254,7 @@ impl Decimal {
         let common = self.wide_scale().max(other.wide_scale());
         let dividend = self.with_greater_scale(common)?;
         let divisor = other.with_greater_scale(common)?;
+        work::charge_product(&dividend, &divisor)?;
         let quotient = &dividend / &divisor;
         let rest = dividend - &quotient * &divisor;
         // Java computes dividend - quotient × divisor, so the rest has the greater scale of the
@@ -275,7 +262,10 @@ impl Decimal {
         // scale is above the preferred one. Each shed zero lowers the scale of the product by one.
         let shed = match quotient.sign() {
             Sign::NoSign => (-preferred).max(0),
-            _ => trailing_zeros(&quotient, (-preferred).max(0)).1,
+            _ => {
+                work::charge_product(&quotient, &quotient)?;
+                trailing_zeros(&quotient, (-preferred).max(0)).1
+            }
         };
         let scale = self.wide_scale().max(other.wide_scale() - shed);
         Self::new(rest / power_of_ten(common - scale)?, scale)
@@ -284,11 +274,13 @@ impl Decimal {
     /// Returns the same value with the smallest scale; zero gets the scale 0.
     ///
     /// # Errors
-    /// None: the function keeps the zeros without which the scale would not fit in 32 bits.
+    /// [`ArithmeticError::Work`]. The function keeps the zeros without which the scale would not
+    /// fit in 32 bits.
     pub fn without_trailing_zeros(self) -> Result<Self> {
         if self.is_zero() {
             return Self::new(BigInt::ZERO, 0);
         }
+        work::charge_product(&self.unscaled, &self.unscaled)?;
         let scale = self.wide_scale();
         let (stripped, zeros) =
             trailing_zeros(&self.unscaled, scale.saturating_add(1 << 31).max(0));
@@ -298,7 +290,7 @@ impl Decimal {
     /// Returns the number rounded to a whole number.
     ///
     /// # Errors
-    /// [`ArithmeticError::Digits`] if the result needs more than [`MAX_DIGITS`] zeros after the
+    /// [`ArithmeticError::Digits`] if the result needs more than `MAX_DIGITS` zeros after the
     /// unscaled number, or if the number loses more than that many digits after the point.
     pub fn to_integer(&self, rounding: Rounding) -> Result<BigInt> {
         if self.scale <= 0 {
@@ -307,7 +299,7 @@ impl Decimal {
         if self.wide_scale() > self.precision() + 1 {
             return Ok(BigInt::ZERO);
         }
-        Ok(divide_rounded(&self.unscaled, &power_of_ten(self.wide_scale())?, rounding))
+        divide_rounded(&self.unscaled, &power_of_ten(self.wide_scale())?, rounding)
     }
 
     /// Returns the whole part.
@@ -321,13 +313,15 @@ impl Decimal {
         if self.wide_scale() > self.precision() {
             return Ok(BigInt::ZERO);
         }
-        Ok(&self.unscaled / power_of_ten(self.wide_scale())?)
+        let divisor = power_of_ten(self.wide_scale())?;
+        work::charge_product(&self.unscaled, &divisor)?;
+        Ok(&self.unscaled / divisor)
     }
 
     /// Returns the low 64 bits of the whole part, as `BigDecimal.longValue`.
     ///
     /// # Errors
-    /// [`ArithmeticError::Digits`] if the number loses more than [`MAX_DIGITS`] digits after the
+    /// [`ArithmeticError::Digits`] if the number loses more than `MAX_DIGITS` digits after the
     /// point.
     pub fn low_bits(&self) -> Result<i64> {
         if self.scale <= -64 {
@@ -346,58 +340,6 @@ impl Decimal {
     pub fn to_f32(&self) -> f32 {
         decimal::to_scientific_string(&self.unscaled, self.scale).parse().unwrap_or(f32::NAN)
     }
-}
-
-/// Returns the low 64 bits in two's complement, as `BigInteger.longValue`.
-pub fn low_bits(value: &BigInt) -> i64 {
-    let low = value.magnitude().iter_u64_digits().next().unwrap_or(0);
-    let low = if value.sign() == Sign::Minus { low.wrapping_neg() } else { low };
-    low as i64
-}
-
-/// Returns the number of decimal digits; 1 for zero.
-fn digits(value: &BigInt) -> i64 {
-    let magnitude = value.magnitude();
-    if let Ok(small) = u64::try_from(magnitude) {
-        return i64::from(small.checked_ilog10().unwrap_or(0)) + 1;
-    }
-    // `at_least` is the integer part of the decimal logarithm, or one less.
-    let at_least = ((magnitude.bits() - 1) as f64 * std::f64::consts::LOG10_2) as u32;
-    let mut power = num_bigint::BigUint::from(10u8).pow(at_least);
-    let mut count = i64::from(at_least);
-    while *magnitude >= power {
-        power *= 10u8;
-        count += 1;
-    }
-    count
-}
-
-/// Strips up to `most` trailing zeros. Returns the number without them, and their count.
-///
-/// The function divides by 10^(2^n) for each n in descending order. Stripping one zero at a time
-/// would take 250 ms for a number of 8 KiB.
-fn trailing_zeros(value: &BigInt, most: i64) -> (BigInt, i64) {
-    // Each trailing zero needs a factor of two.
-    let twos = i64::try_from(value.trailing_zeros().unwrap_or(0)).unwrap_or(i64::MAX);
-    let most = most.min(twos);
-    let mut powers = vec![(1, BigInt::from(10))];
-    while let Some((exponent, power)) = powers.last()
-        && 2 * exponent <= most
-    {
-        powers.push((2 * exponent, power * power));
-    }
-    let (mut value, mut shed) = (value.clone(), 0);
-    for (exponent, power) in powers.into_iter().rev() {
-        if shed + exponent > most {
-            continue;
-        }
-        let quotient = &value / &power;
-        if &quotient * power == value {
-            value = quotient;
-            shed += exponent;
-        }
-    }
-    (value, shed)
 }
 
 #[cfg(test)]

@@ -7,12 +7,12 @@ use std::{cell::RefCell, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use espalier_types::{
-    CqlType, ValueError,
+    CqlType,
     literal::{self, Json},
 };
 use hashbrown::{HashMap, HashSet};
 
-use super::{ResolvedFunction, generic::GenericCall};
+use super::{ResolvedFunction, generic::GenericCall, work};
 use crate::{
     Error, Result,
     term::{Bound, Evaluation, Term},
@@ -36,7 +36,7 @@ pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> 
             let print = move |values: &[Option<Bytes>], _: &Evaluation<'_>| {
                 let value = values.first().and_then(Option::as_ref);
                 let Some(value) = value else { return Ok(Some(Bytes::from_static(b"null"))) };
-                literal::check_printable(&source, value).map_err(unprintable)?;
+                check_printable(&source, value)?;
                 Ok(Some(Bytes::from(literal::to_json(&source, value))))
             };
             Ok(Some(ResolvedFunction::nullable(call.name, types, CqlType::Text, print)))
@@ -67,8 +67,11 @@ pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> 
     }
 }
 
-fn unprintable(error: ValueError) -> Error {
-    Error::invalid(error.to_string())
+/// Refuses a value that takes too long to print, alone or after other values.
+fn check_printable(column_type: &CqlType, value: &[u8]) -> Result<()> {
+    let squares = literal::check_printable(column_type, value);
+    let squares = squares.map_err(|error| Error::invalid(error.to_string()))?;
+    work::charge_printing(squares).map_err(|error| Error::invalid(error.to_string()))
 }
 
 fn failed(name: &str, error: impl std::fmt::Display) -> Error {
@@ -94,7 +97,7 @@ pub fn row_to_json(columns: Vec<(String, CqlType)>) -> ResolvedFunction {
             object.push_str(": ");
             match value {
                 Some(value) => {
-                    literal::check_printable(column_type, value).map_err(unprintable)?;
+                    check_printable(column_type, value)?;
                     literal::push_json(column_type, value, &mut object);
                 }
                 None => object.push_str("null"),

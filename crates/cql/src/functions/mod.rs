@@ -27,6 +27,8 @@ mod token;
 mod transcendental;
 mod uuid;
 mod vector;
+mod whole;
+mod work;
 
 use std::{fmt, sync::Arc};
 

@@ -10,7 +10,8 @@ use espalier_types::{
     varint::{self, BigInt},
 };
 
-use super::decimal::{ArithmeticError, Decimal, low_bits};
+use super::decimal::{ArithmeticError, Decimal};
+use super::{whole::low_bits, work};
 
 /// A number.
 #[derive(Clone, Debug, PartialEq)]
@@ -79,15 +80,21 @@ impl Number {
     /// Serialises the number as a value of a numeric type, with Java's conversions.
     ///
     /// # Errors
-    /// As [`Self::to_i64`] for an integer type, and as [`Self::to_decimal`] for `decimal`.
+    /// As [`Self::to_i64`] for an integer type, and as [`Self::to_decimal`] for `decimal`;
+    /// [`ArithmeticError::Work`] for a floating-point type.
     pub fn encode(&self, column_type: &CqlType) -> Result<Bytes, ArithmeticError> {
         Ok(match column_type {
             CqlType::Tinyint => fixed((self.to_i32()? as i8).to_be_bytes()),
             CqlType::Smallint => fixed((self.to_i32()? as i16).to_be_bytes()),
             CqlType::Int => fixed(self.to_i32()?.to_be_bytes()),
             CqlType::Bigint | CqlType::Counter => fixed(self.to_i64()?.to_be_bytes()),
-            CqlType::Float => fixed(self.to_f32().to_be_bytes()),
-            CqlType::Double => fixed(self.to_f64().to_be_bytes()),
+            CqlType::Float | CqlType::Double => {
+                self.charge_printing()?;
+                match column_type {
+                    CqlType::Float => fixed(self.to_f32().to_be_bytes()),
+                    _ => fixed(self.to_f64().to_be_bytes()),
+                }
+            }
             CqlType::Varint => varint::encode(&self.to_varint()?).into(),
             _ => self.to_decimal()?.encode().into(),
         })
@@ -117,6 +124,15 @@ impl Number {
             Self::Double(value) => *value as i32,
             other => other.to_i64()? as i32,
         })
+    }
+
+    /// Counts the conversion to a floating-point number, which prints a `varint` or `decimal`.
+    fn charge_printing(&self) -> Result<(), ArithmeticError> {
+        let (Self::Varint(number) | Self::Decimal(Decimal { unscaled: number, .. })) = self else {
+            return Ok(());
+        };
+        let bytes = number.bits() as usize / 8;
+        work::charge_printing(bytes * bytes)
     }
 
     /// Returns the nearest `f32`.

@@ -8,7 +8,9 @@
 use espalier_types::varint::BigInt;
 use num_bigint::Sign;
 
-use super::decimal::{ArithmeticError, Decimal, Rounding, divide_rounded, power_of_ten};
+use super::decimal::{ArithmeticError, Decimal, Rounding};
+use super::whole::{divide_rounded, power_of_ten};
+use super::work;
 
 const MIN_PRECISION: i64 = 32;
 /// Maximum number of significant digits. Cassandra allows 10000.
@@ -110,7 +112,7 @@ fn significant(unscaled: BigInt, scale: i64, precision: i64) -> Result<Decimal> 
             return Ok(Decimal { unscaled: value.0, scale });
         }
         let excess = digits - precision;
-        let kept = divide_rounded(&value.0, &power_of_ten(excess)?, Rounding::HalfEven);
+        let kept = divide_rounded(&value.0, &power_of_ten(excess)?, Rounding::HalfEven)?;
         value = (kept, value.1 - excess);
     }
 }
@@ -123,6 +125,10 @@ struct Fixed {
 
 impl Fixed {
     fn new(digits: i64) -> Result<Self> {
+        // A call computes two exponentials: about 7 √digits multiplications and divisions of
+        // numbers of this length. Measured: a call takes 24 ms at 2020 digits.
+        let (count, words) = (digits.unsigned_abs(), digits.unsigned_abs() / 19 + 1);
+        work::charge(words * words * count.isqrt() * 48)?;
         Ok(Self { digits, one: power_of_ten(digits)? })
     }
 

@@ -69,6 +69,19 @@ impl<'s> Output<'s> {
         RowContext { row, evaluation: self.evaluation, now_s: self.now_s, aggregates }
     }
 
+    /// Returns whether a row needs more than values of columns, so that it may take long.
+    pub fn calls_functions(&self) -> bool {
+        let is_column =
+            |selector: &SelectExpression| matches!(selector, SelectExpression::Column(_));
+        let is_cheap = |selector: &SelectExpression| match selector {
+            SelectExpression::Aggregate(_, _, argument) => {
+                argument.as_deref().is_none_or(is_column)
+            }
+            other => is_column(other),
+        };
+        !self.selectors.iter().all(is_cheap)
+    }
+
     /// Encodes a result row.
     ///
     /// # Errors

@@ -1,4 +1,4 @@
-//! Decimals of many digits in columns with indexes.
+//! Decimals of many digits in columns with indexes and in functions.
 
 use bytes::Bytes;
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, Value, Values};
@@ -74,5 +74,71 @@ fn indexes_list_decimals_up_to_a_size() {
         }
         // No index lists this column.
         execute_with(&processor, "UPDATE k.t SET e = ? WHERE k = 1", &large).await.unwrap();
+    });
+}
+
+/// The message of a statement that computes too much without a yield.
+const TOO_MUCH: &str = "computes too much with numbers of many digits";
+
+/// Serialises 1 x 10^-scale.
+fn one_at(scale: i32) -> Vec<u8> {
+    [&scale.to_be_bytes()[..], &[1]].concat()
+}
+
+#[test]
+fn a_sum_of_decimals_ends_where_each_needs_many_zeros() {
+    block_on(async {
+        let (_, processor) = open(&FileSystem::simulated(1)).await;
+        for statement in [
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+            "CREATE TABLE k.t (k int PRIMARY KEY, l frozen<list<decimal>>)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        // The sum has 40,000 digits after its first element. Two powers of ten take turns.
+        let mut list = vec![one_at(40_000)];
+        list.extend((0..2000).map(|index| one_at(index % 2)));
+        for (count, is_accepted) in [(100, true), (2000, false)] {
+            let list = collection::list_of(list[..=count].iter().map(Vec::as_slice));
+            execute_with(&processor, "INSERT INTO k.t (k, l) VALUES (1, ?)", &list).await.unwrap();
+            for function in ["collection_sum", "collection_avg"] {
+                let query = format!("SELECT {function}(l) FROM k.t");
+                let answer = execute(&processor, &query).await;
+                assert_eq!(answer.is_ok(), is_accepted, "{query} of {count}");
+                assert!(answer.err().is_none_or(|message| message.contains(TOO_MUCH)));
+            }
+        }
+    });
+}
+
+#[test]
+fn a_row_or_statement_of_many_logarithms_is_refused() {
+    block_on(async {
+        let (_, processor) = open(&FileSystem::simulated(1)).await;
+        let digits = "7".repeat(1000);
+        for statement in [
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+            "CREATE TABLE k.t (k int PRIMARY KEY, d decimal, l list<decimal>)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        // Each row counts alone: together, these rows exceed the limit of a row.
+        for key in 0..12 {
+            let insert = format!("INSERT INTO k.t (k, d) VALUES ({key}, {digits})");
+            execute(&processor, &insert).await.unwrap();
+        }
+        execute(&processor, "SELECT log10(d) FROM k.t").await.unwrap();
+        execute(&processor, "SELECT max(log10(d)) FROM k.t").await.unwrap();
+        let calls = |argument: &str| vec![format!("log10({argument})"); 12].join(", ");
+        for statement in [
+            format!("SELECT {} FROM k.t WHERE k = 1", calls("d")),
+            format!("SELECT {} FROM k.t", calls("d")),
+            format!("UPDATE k.t SET l = [{}] WHERE k = 1", calls(&digits)),
+        ] {
+            let message = execute(&processor, &statement).await.unwrap_err();
+            assert!(message.contains(TOO_MUCH), "{message}");
+            // Each other statement of a client begins in a new poll.
+            espalier_runtime::yield_now().await;
+        }
     });
 }

@@ -13,6 +13,9 @@ pub const MAX_LARGE_NUMBERS: usize = 4;
 
 const MAX_WORK: usize = MAX_LARGE_NUMBERS * MAX_NUMBER_BYTES * MAX_NUMBER_BYTES;
 
+/// Length of a value, in bytes, whose numbers take no more than some microseconds to print.
+const SHORT_VALUE: usize = 256;
+
 /// Refuses a `varint` or `decimal` that exceeds [`MAX_NUMBER_BYTES`].
 ///
 /// # Errors
@@ -47,15 +50,17 @@ pub fn has_decimals(ty: &CqlType) -> bool {
     has(ty, |ty| matches!(ty, CqlType::Decimal))
 }
 
-/// Refuses a value whose numbers take too long to print.
+/// Refuses a value whose numbers take too long to print. Returns the sum of the squares of the
+/// lengths of its numbers, or 0 for a short value.
 ///
 /// # Errors
 /// Returns [`ValueError::TooLarge`] for such a value.
-pub fn check_printable(ty: &CqlType, value: &[u8]) -> Result<(), ValueError> {
-    if value.len() <= MAX_NUMBER_BYTES || !has_numbers(ty) {
-        return Ok(());
+pub fn check_printable(ty: &CqlType, value: &[u8]) -> Result<usize, ValueError> {
+    let mut work = 0;
+    if value.len() > SHORT_VALUE && has_numbers(ty) {
+        check_parts(ty, value, &mut work)?;
     }
-    check_parts(ty, value, &mut 0)
+    Ok(work)
 }
 
 fn too_large(ty: &CqlType, got: usize) -> ValueError {

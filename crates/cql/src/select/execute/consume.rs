@@ -11,7 +11,8 @@ use crate::{
     current_row::{CurrentRow, FlatRow, RowView},
 };
 
-/// Maximum number of flat rows between two calls of `maybe_yield`.
+/// Maximum number of flat rows between two calls of `maybe_yield`, if the statement calls no
+/// functions.
 const FLAT_ROWS_AT_ONCE: usize = 64;
 /// Bytes of flat rows between two calls of `maybe_yield`. Arbitrary: a copy of them takes some
 /// microseconds.
@@ -72,7 +73,8 @@ impl Execution<'_> {
         let FlatRows { partitions, ends, values } = flat;
         let buffer = Bytes::from(values);
         let (mut start, mut row_at, count) = (0, 0, partitions.len());
-        let (mut rows_left, mut batch_end) = (FLAT_ROWS_AT_ONCE, FLAT_BYTES_AT_ONCE);
+        let rows_at_once = if self.output.calls_functions() { 1 } else { FLAT_ROWS_AT_ONCE };
+        let (mut rows_left, mut batch_end) = (rows_at_once, FLAT_BYTES_AT_ONCE);
         // Each partition is freed after its rows. Many partitions that are freed together would
         // block the core.
         for (index, partition) in partitions.into_iter().enumerate() {
@@ -92,7 +94,7 @@ impl Execution<'_> {
             for (index, &end) in rows.iter().enumerate() {
                 rows_left -= 1;
                 if rows_left == 0 || end > batch_end {
-                    (rows_left, batch_end) = (FLAT_ROWS_AT_ONCE, end + FLAT_BYTES_AT_ONCE);
+                    (rows_left, batch_end) = (rows_at_once, end + FLAT_BYTES_AT_ONCE);
                     maybe_yield().await;
                 }
                 let values = buffer.get(start..end).unwrap_or_default();

@@ -1,0 +1,88 @@
+//! Limits the work on long numbers in one poll of a task.
+//!
+//! A call of a function does not yield, and a row or a statement can have thousands of calls. One
+//! call on numbers of many digits takes up to 24 ms. So the functions count their work, and refuse
+//! more than [`MAX_WORK`] until the task yields. Statements yield between rows.
+//!
+//! The unit of work is about a nanosecond. It depends on the lengths of the operands only, so that
+//! a statement is refused or not refused on every machine alike.
+
+use std::cell::Cell;
+
+use espalier_runtime::preempt;
+use espalier_types::varint::BigInt;
+
+use super::decimal::ArithmeticError;
+
+/// Limit of the work in one poll of a task. Arbitrary: about 0.2 s.
+const MAX_WORK: u64 = 200_000_000;
+
+/// Work that is not counted, so that short numbers cost a comparison.
+const FREE: u64 = 200;
+
+/// Work after which the task must not wait with its next yield.
+const SLOW: u64 = 100_000;
+
+thread_local! {
+    /// The poll for which work was counted last, and its work.
+    static DONE: Cell<(u64, u64)> = const { Cell::new((0, 0)) };
+}
+
+/// Counts work before it is done.
+///
+/// # Errors
+/// [`ArithmeticError::Work`] if the poll has done too much work.
+pub fn charge(work: u64) -> Result<(), ArithmeticError> {
+    if work < FREE {
+        return Ok(());
+    }
+    let Some(poll) = preempt::current_poll() else { return Ok(()) };
+    let (last, before) = DONE.get();
+    let done = if last == poll { before.saturating_add(work) } else { work };
+    DONE.set((poll, done));
+    if done > SLOW {
+        preempt::expect_slow_step();
+    }
+    if done > MAX_WORK { Err(ArithmeticError::Work) } else { Ok(()) }
+}
+
+/// Counts the multiplication or division of two numbers.
+///
+/// # Errors
+/// As [`charge`].
+pub fn charge_product(left: &BigInt, right: &BigInt) -> Result<(), ArithmeticError> {
+    charge(words(left).saturating_mul(words(right)))
+}
+
+/// Counts the conversion of numbers to decimal digits. `squares` is the sum of the squares of their
+/// lengths in bytes.
+///
+/// # Errors
+/// As [`charge`].
+pub fn charge_printing(squares: usize) -> Result<(), ArithmeticError> {
+    charge(squares as u64 / 100)
+}
+
+/// Returns the number of 64-bit words of a number.
+pub fn words(number: &BigInt) -> u64 {
+    number.bits() / 64 + 1
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use espalier_runtime::{block_on, yield_now};
+
+    #[test]
+    fn work_counts_until_the_task_yields() {
+        block_on(async {
+            for _ in 0..3 {
+                assert_eq!(charge(MAX_WORK / 2), Ok(()));
+                assert_eq!(charge(MAX_WORK / 2), Ok(()));
+                assert_eq!(charge(FREE), Err(ArithmeticError::Work));
+                yield_now().await;
+            }
+        });
+        assert_eq!(charge(u64::MAX), Ok(()), "outside of an event loop nothing waits");
+    }
+}
