@@ -187,6 +187,13 @@ fn a_copied_segment_brings_back_only_writes_of_unreadable_tables() {
         schema(vec![with_columns("good", 1, &["v"]).build(), bad])
     };
     let vector = |element, dimension| CqlType::Vector { element: Arc::new(element), dimension };
+    let purge = async |database: &Node, timestamp| {
+        let mut delete = PartitionUpdate::new(table(database, "good").id, key("p"));
+        delete.deletion = DeletionTime::new(timestamp, NOW);
+        database.apply(Mutation { updates: vec![delete] }).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        database.compactions().compact("ks", Some("good"), true).await.unwrap();
+    };
     let readable = with_bad(CqlType::Blob);
     let unreadable = with_bad(vector(vector(CqlType::Bigint, 16384), 16384));
     run(async {
@@ -199,20 +206,19 @@ fn a_copied_segment_brings_back_only_writes_of_unreadable_tables() {
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
         assert_eq!(shown(&database, "good").await, ["p/ v=deleted"]);
-        let mut delete = PartitionUpdate::new(table(&database, "good").id, key("p"));
-        delete.deletion = DeletionTime::new(60, NOW);
-        database.apply(Mutation { updates: vec![delete] }).await.unwrap();
-        database.flush("ks", None).await.unwrap();
-        database.compactions().compact("ks", Some("good"), true).await.unwrap();
+        purge(&database, 60).await;
         merge(&database, change(&unreadable, &readable, 30)).await;
         database.shutdown().await.unwrap();
     });
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();
         assert_eq!(shown(&database, "bad").await, [""; 0]);
+        // The node forgets which writes to `good` it has purged when it has purged many later ones.
+        for timestamp in 70..140 {
+            purge(&database, timestamp).await;
+            write(&database, "bad", "q", &[("v", "new")]).await;
+        }
         write(&database, "good", "q", &[("v", "new")]).await;
-        database.flush("ks", None).await.unwrap();
-        database.compactions().compact("ks", Some("good"), true).await.unwrap();
         database.shutdown().await.unwrap();
     });
     run(async {
@@ -221,7 +227,7 @@ fn a_copied_segment_brings_back_only_writes_of_unreadable_tables() {
             file_system.rename(&copy.path, &back).await.unwrap();
         }
         let database = open(&file_system, configuration()).await.unwrap();
-        assert_eq!(shown(&database, "bad").await, ["p/ v=kept"]);
+        assert_eq!(shown(&database, "bad").await, ["p/ v=kept", "q/ v=new"]);
         assert_eq!(shown(&database, "good").await, ["q/ v=new"]);
     });
 }
