@@ -175,7 +175,7 @@ class Shape:
             options,
             1_700_000_000_000_000,
         )
-        self.types = {}
+        self.types, self.ranges_at = {}, set()
         groups = []
         for prefix, kinds in (("p", key), ("c", clustering), ("s", static), ("r", regular)):
             names = [f"{prefix}{number:02d}" for number in range(len(kinds))]
@@ -248,6 +248,18 @@ class Shape:
             " AND TTL 1" if choice < 0.03 else " AND TTL 300000000" if choice < 0.1 else ""
         )
 
+    def _using_once(self):
+        """Returns a timestamp that no range deletion has yet.
+
+        If two overlapping ones had the same timestamp and different seconds, the digests of
+        Cassandra's own nodes would depend on their flushes.
+        """
+        using = self._using(False)
+        if using in self.ranges_at:
+            using = f"USING TIMESTAMP {self.clock}"
+        self.ranges_at.add(using)
+        return using
+
     def _assignments(self, names):
         some = self.draw.sample(names, self.draw.randint(1, min(6, len(names))))
         for name in some:
@@ -311,7 +323,7 @@ class Shape:
             ends.append(f"{draw.choice(['<', '<='])} {other}")
         ranges = " AND ".join(f"{name} {end}" for end in ends)
         return (
-            f"DELETE FROM {self.name} {self._using(False)} WHERE "
+            f"DELETE FROM {self.name} {self._using_once()} WHERE "
             f"{self._where(key, clustering[:depth])} AND {ranges}"
         )
 

@@ -226,7 +226,7 @@ public class ReadVectors extends InternodeVectors
         PartitionUpdate.Builder b = new PartitionUpdate.Builder(table, key, table.regularAndStaticColumns(), 4);
         boolean hasClusterings = !table.clusteringColumns().isEmpty();
         if (hasClusterings && one(4))
-            b.add(new RangeTombstone(aSlice(), deleted()));
+            b.add(new RangeTombstone(aSlice(), DeletionTime.build(moment(), second())));
         else if (!table.staticColumns().isEmpty() && one(4))
             b.add(aRow(Clustering.STATIC_CLUSTERING, table.staticColumns()));
         else

@@ -55,7 +55,7 @@ impl PartitionWriter<'_> {
         let mut put: Vec<(Vec<u8>, Boundary)> = Vec::new();
         let mut gone: Vec<Vec<u8>> = Vec::new();
         if within.first().is_none_or(|(key, _)| *key != start) {
-            let after = old.max(tombstone.deletion);
+            let after = old.followed_by(tombstone.deletion);
             if after != last {
                 let kept_values = format.kept_values(&tombstone.start);
                 put.push((start, Boundary { after, kept_values }));
@@ -66,7 +66,7 @@ impl PartitionWriter<'_> {
         for (key, boundary) in within {
             old = boundary.after;
             end_stands = key == end;
-            let after = if end_stands { old } else { old.max(tombstone.deletion) };
+            let after = if end_stands { old } else { old.followed_by(tombstone.deletion) };
             if after == last {
                 gone.push(key);
             } else if after != old {

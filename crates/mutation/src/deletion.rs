@@ -45,6 +45,14 @@ impl DeletionTime {
     pub const fn max(self, other: DeletionTime) -> DeletionTime {
         if other.supersedes(&self) { other } else { self }
     }
+
+    /// Returns the deletion in force in a memtable after the range deletion `new` arrives over this
+    /// one: `new` if its timestamp is later. At equal timestamps the first range stays, whatever
+    /// its wall clock, as in Cassandra's `RangeTombstoneList`; digests include the wall clock.
+    #[must_use]
+    pub const fn followed_by(self, new: DeletionTime) -> DeletionTime {
+        if new.marked_for_delete_at > self.marked_for_delete_at { new } else { self }
+    }
 }
 
 impl Default for DeletionTime {

@@ -29,8 +29,8 @@ pub struct RangeTombstoneList {
 }
 
 impl RangeTombstoneList {
-    /// Adds a range. Where the range overlaps others, the deletion that supersedes the others
-    /// stays. An empty range changes nothing.
+    /// Adds a range. Where the range overlaps others, the deletion with the latest timestamp stays,
+    /// and among equal timestamps the first that was added. An empty range changes nothing.
     pub fn add(&mut self, comparator: &ClusteringComparator, tombstone: &RangeTombstone) {
         let (start, end) = (&tombstone.start, &tombstone.end);
         if comparator.compare(start.position(), end.position()).is_ge() {
@@ -39,7 +39,7 @@ impl RangeTombstoneList {
         let first = self.split_at(comparator, start);
         let last = self.split_at(comparator, end);
         for (_, deletion) in &mut self.boundaries[first..last] {
-            *deletion = deletion.max(tombstone.deletion);
+            *deletion = deletion.followed_by(tombstone.deletion);
         }
         self.join_equal(first.saturating_sub(1), last + 1);
     }

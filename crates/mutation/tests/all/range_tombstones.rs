@@ -30,8 +30,10 @@ proptest! {
             list.add(&comparator, &RangeTombstone { start: bound(start), end: bound(end), deletion });
             // Value n lies between positions 2n and 2n + 1.
             for value in 0..10u8 {
-                if start <= 2 * value && 2 * value < end {
-                    model[value as usize] = model[value as usize].max(deletion);
+                let covers = start <= 2 * value && 2 * value < end;
+                // At equal timestamps the first range stays, as in Cassandra's memtable.
+                if covers && timestamp > model[value as usize].marked_for_delete_at {
+                    model[value as usize] = deletion;
                 }
             }
         }
