@@ -1,16 +1,23 @@
 //! Merges the schema of another node of a ring into this node's.
 //!
 //! 1. The merge prepares the new tables.
-//! 2. It writes the rows of the other node's schema tables to this node's schema tables, one
-//!    keyspace at a time, with the timestamps that the rows have in the ring, and syncs them.
+//! 2. It writes the rows of the other node's schema tables to this node's schema tables, with the
+//!    timestamps that the rows have in the ring, and syncs them. A record of the commit log takes
+//!    all rows of a keyspace. If they are too large for one, it takes all rows of some tables, types
+//!    and functions.
 //! 3. It reads the schema back from the schema tables and installs it.
 //!
 //! So the later change of each row wins, as in Cassandra: a merge from a node that lacks a change
 //! does not undo the change, and only a deletion that is later than the definition of a table drops
-//! the table. After a crash, some keyspaces may be merged; the next merge adds the others.
+//! the table. After a crash, some records may be merged; the next merge adds the others.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
+use bytes::Bytes;
+use espalier_commitlog::CommitLogError;
 use espalier_mutation::{
     Mutation, PartitionUpdate,
     schema::{KeyspaceMetadata, Schema, TableMetadata, UnreadableTable},
@@ -20,6 +27,7 @@ use espalier_runtime::time;
 use super::{Node, SchemaChanges, Start, ViewBuilds, schema_change::SchemaLock};
 use crate::{
     StorageError,
+    first_failure::FirstFailure,
     recovery::keyspaces_of,
     system::{SCHEMA_KEYSPACE, SCHEMA_TABLES, is_system_keyspace, table},
     table::remove_dropped_directory,
@@ -83,8 +91,9 @@ impl SchemaChanges<'_> {
             }
             self.prepare_new_table(table).await?;
         }
+        let mut failure = FirstFailure::none();
         for mutation in by_keyspace(rows) {
-            self.node.store().apply(&mutation).await?;
+            failure.keep(self.write_rows(mutation).await)?;
         }
         let read = Start::of(self.node).read_schema(&old).await?;
         let is_equal = |other: &KeyspaceMetadata| {
@@ -107,12 +116,72 @@ impl SchemaChanges<'_> {
                 remove_dropped_directory(&self.node.store().file_system, &directory).await?;
             }
         }
+        // The changes of the other keyspaces are in use now.
+        failure.into_result()?;
         Ok(match unreadable + unopened {
             0 if are_equal => SchemaMerge::Equal,
             0 => SchemaMerge::Newer,
             count => SchemaMerge::Unreadable(count),
         })
     }
+
+    /// Writes the rows of a keyspace in as few records as possible.
+    async fn write_rows(self, mutation: Mutation) -> Result<(), StorageError> {
+        let store = self.node.store();
+        let mut waiting = vec![mutation];
+        while let Some(mutation) = waiting.pop() {
+            let checked = store.check_write(&mutation, 0);
+            let is_too_large = |error: &StorageError| {
+                matches!(error, StorageError::CommitLog(CommitLogError::MutationTooLarge { .. }))
+            };
+            if checked.as_ref().is_err_and(is_too_large) {
+                let Some((first, second)) = divided(mutation) else { return checked };
+                waiting.extend([second, first]);
+                continue;
+            }
+            checked?;
+            store.apply(&mutation).await?;
+        }
+        Ok(())
+    }
+}
+
+/// Divides the rows of a keyspace into two parts. The first part has the user-defined types, which
+/// tables need. If all rows or none are of types, it has the first half of the names, and all
+/// deletions and rows without a name. Returns `None` if the rows have fewer than two names.
+fn divided(mutation: Mutation) -> Option<(Mutation, Mutation)> {
+    let types = table(SCHEMA_KEYSPACE, "types").id;
+    let is_type = |update: &PartitionUpdate| update.table == types;
+    if mutation.updates.iter().any(is_type) && !mutation.updates.iter().all(is_type) {
+        let (first, second) = mutation.updates.into_iter().partition(is_type);
+        return Some((Mutation { updates: first }, Mutation { updates: second }));
+    }
+    let rows = mutation.updates.iter().flat_map(|update| &update.rows);
+    let names: BTreeSet<_> = rows.filter_map(|row| name_in(&row.clustering.values)).collect();
+    if names.len() < 2 {
+        return None;
+    }
+    let middle = names.iter().nth(names.len() / 2).copied()?.clone();
+    let is_before = |values: &[Option<Bytes>]| name_in(values).is_none_or(|name| name < &middle);
+    let mut second = Mutation::default();
+    let mut first = mutation;
+    for update in &mut first.updates {
+        let mut rest = PartitionUpdate::new(update.table, update.key.clone());
+        rest.rows = update.rows.extract_if(.., |row| !is_before(&row.clustering.values)).collect();
+        let tombstones = &mut update.range_tombstones;
+        let rest_tombstones = tombstones.extract_if(.., |it| !is_before(&it.start.values));
+        rest.range_tombstones = rest_tombstones.collect();
+        if !rest.is_empty() {
+            second.updates.push(rest);
+        }
+    }
+    first.updates.retain(|update| !update.is_empty());
+    Some((first, second))
+}
+
+/// Returns the name that the clustering of a row in a schema table begins with.
+fn name_in(values: &[Option<Bytes>]) -> Option<&Bytes> {
+    values.first().and_then(Option::as_ref)
 }
 
 fn is_unknown(schema: &Schema, table: &TableMetadata) -> bool {

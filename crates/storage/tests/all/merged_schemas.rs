@@ -9,7 +9,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::{file::FileSystem, time};
 use espalier_storage::{Node, SchemaMerge, system::schema_mutation};
-use espalier_types::CqlType;
+use espalier_types::{CqlType, UserType};
 use uuid::Uuid;
 
 use crate::support::*;
@@ -265,6 +265,66 @@ fn a_table_with_a_foreign_compression_is_flushed() {
             }
         });
     }
+}
+
+/// The rows of this keyspace take more than a record of the commit log, 2 MiB.
+#[test]
+fn a_keyspace_of_many_tables_is_merged_in_parts() {
+    let file_system = FileSystem::simulated(1);
+    let long = |number: usize| format!("column_{number}_{}", "x".repeat(200));
+    let columns: Vec<_> = (0..50).map(long).collect();
+    let columns: Vec<_> = columns.iter().map(String::as_str).collect();
+    let names: Vec<_> = (0..200).map(|number| format!("t{number:03}")).collect();
+    let tables = |names: &[String]| {
+        let tables = names.iter().enumerate();
+        let tables = tables.map(|(number, name)| with_columns(name, 1 + number as u128, &columns));
+        schema(tables.map(TableBuilder::build).collect())
+    };
+    let (all, fewer) = (tables(&names), tables(&names[..100]));
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(merge(&database, change(&none(), &all, 10)).await, SchemaMerge::Equal);
+        write(&database, "t199", "p", &[(columns[7], "kept")]).await;
+        assert_eq!(shown(&database, "t199").await, [format!("p/ {}=kept", columns[7])]);
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(
+            database.store().schema().tables().filter(|it| it.keyspace == "ks").count(),
+            200
+        );
+        let dropped = [change(&none(), &fewer, 10), change(&all, &fewer, 20)].concat();
+        assert_eq!(merge(&database, dropped).await, SchemaMerge::Equal);
+        assert_eq!(
+            database.store().schema().tables().filter(|it| it.keyspace == "ks").count(),
+            100
+        );
+    });
+}
+
+/// Each type has two fields of the next one, so the first has 2^30 parts.
+#[test]
+fn user_types_with_too_many_parts_are_unreadable() {
+    let file_system = FileSystem::simulated(1);
+    let mut types: BTreeMap<String, Arc<UserType>> = BTreeMap::new();
+    let mut inner = CqlType::Int;
+    for number in 0..30 {
+        let (keyspace, name) = ("ks".to_owned(), format!("u{number:02}"));
+        let fields = ["a", "b"].map(|field| (field.to_owned(), inner.clone())).to_vec();
+        let definition = Arc::new(UserType { keyspace, name: name.clone(), fields });
+        inner = CqlType::UserDefined { definition: definition.clone(), frozen: true };
+        types.insert(name, definition);
+    }
+    let mut with_types = schema(vec![with_columns("t", TABLE, &["v"]).build()]);
+    let keyspace = with_types.keyspaces.get_mut("ks").map(Arc::make_mut);
+    keyspace.unwrap().types = types;
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        let merged = merge(&database, change(&none(), &with_types, 10)).await;
+        assert!(matches!(merged, SchemaMerge::Unreadable(count) if count > 10), "{merged:?}");
+        write(&database, "t", "p", &[("v", "kept")]).await;
+        assert_eq!(shown(&database, "t").await, ["p/ v=kept"]);
+    });
 }
 
 /// The id of a table alone does not say whether the table was dropped: the ids of a dropped table
