@@ -42,6 +42,9 @@ pub(super) struct RingSchema {
     paused_until: Duration,
     /// The pull under way.
     pull: Option<Pull>,
+    /// True while the node merges the rows of a pull. A merge waits for imports and other changes of
+    /// the schema, which may take long, and the member pulls no other schema meanwhile.
+    is_merging: bool,
 }
 
 #[derive(Debug)]
@@ -76,7 +79,7 @@ impl RingMember {
     /// Pulls the schema of a live peer that announces another version.
     pub(super) fn pull_schema(self: &Rc<Self>) {
         let now = self.now();
-        if now < self.schema.borrow().paused_until {
+        if self.schema.borrow().is_merging || now < self.schema.borrow().paused_until {
             return;
         }
         let announced = self.gossiper.borrow().live_peers().find_map(|(peer, endpoint)| {
@@ -118,11 +121,13 @@ impl RingMember {
     ) {
         let pull = self.schema.borrow_mut().pull.take_if(|pull| pull.from == from);
         let Some(Pull { version, .. }) = pull else { return };
+        self.schema.borrow_mut().is_merging = true;
+        // Nothing else of the peer waits for the merge. At most one merge keeps its rows in memory.
+        drop(room);
         let member = Rc::clone(self);
         let taking = self.backend.take_schema(rows);
         spawn_local(async move {
             let outcome = taking.await;
-            drop(room);
             member.end_pull(from, version, outcome);
         })
         .detach();
@@ -130,6 +135,7 @@ impl RingMember {
 
     fn end_pull(&self, peer: SocketAddr, version: Uuid, outcome: Result<SchemaMerge, String>) {
         let mut schema = self.schema.borrow_mut();
+        schema.is_merging = false;
         match outcome {
             Ok(SchemaMerge::Equal) => {
                 tracing::info!(%peer, %version, "took the schema of the ring");
