@@ -1,7 +1,7 @@
 //! The errors of storage. They are cheap to clone, because one failed disk write fails many client
 //! writes.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use espalier_cache::CacheError;
 use espalier_commitlog::CommitLogError;
@@ -95,6 +95,13 @@ pub enum StorageError {
         /// The setting, and Cassandra's text.
         message: String,
     },
+    /// A truncation that could not begin in time, because another change of the schema, a snapshot,
+    /// an import or a restore was under way. It removes nothing, now or later.
+    #[error(
+        "the truncation did not begin within {0:?}, because another change of the schema, a \
+         snapshot, an import or a restore is under way; the table keeps its rows: truncate it again"
+    )]
+    TruncationTimedOut(Duration),
     /// A write that SSTables cannot hold. It is refused before it is logged, because it could never
     /// be flushed.
     #[error("this cannot be stored: {0}")]

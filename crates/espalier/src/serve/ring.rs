@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::rc::Rc;
 use std::sync::Arc;
+use std::time::Duration;
 
 use espalier_internode::paxos::{self, PaxosAnswer, PaxosRequest};
 use espalier_internode::payload::{Batch, Mutation as RingMutation, ReadCommand, Update};
@@ -154,9 +155,12 @@ impl Backend for RingNode {
         Box::pin(async move { ring_batches::page(&database, after).await })
     }
 
-    fn truncate(&self, table: TableId) -> LocalFuture<Result<(), String>> {
+    fn truncate(&self, table: TableId, wait: Duration) -> LocalFuture<Result<(), String>> {
         let database = self.0.clone();
-        Box::pin(async move { database.truncate(table).await.map_err(|error| error.to_string()) })
+        Box::pin(async move {
+            let truncated = database.truncate_within(table, wait).await;
+            truncated.map_err(|error| error.to_string())
+        })
     }
 
     fn paxos(&self, request: PaxosRequest) -> LocalFuture<Result<PaxosAnswer, String>> {

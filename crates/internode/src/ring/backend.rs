@@ -1,6 +1,6 @@
 //! The interface from a member to its node: schema, writes, batches, conditional writes and reads.
 
-use std::{future::Future, pin::Pin, sync::Arc};
+use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
 
 use espalier_mutation::schema::{Schema, TableId};
 use espalier_storage::{ReadPosition, SchemaMerge};
@@ -51,8 +51,8 @@ pub trait Backend {
     /// ones.
     fn batches(&self, after: Option<ReadPosition>) -> LocalFuture<Result<BatchPage, String>>;
 
-    /// Removes all rows of a table.
-    fn truncate(&self, table: TableId) -> LocalFuture<Result<(), String>>;
+    /// Removes all rows of a table, if that can begin within `wait`.
+    fn truncate(&self, table: TableId, wait: Duration) -> LocalFuture<Result<(), String>>;
 
     /// Answers a step of a conditional write. The outcome is synced when the future is ready.
     fn paxos(&self, request: PaxosRequest) -> LocalFuture<Result<PaxosAnswer, String>>;

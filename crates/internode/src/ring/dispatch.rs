@@ -168,7 +168,7 @@ impl RingMember {
             (_, Payload::Hint(hint)) => self.store_hint(to, (id, verb), hint, room)?,
             (_, Payload::Paxos(commit)) => self.paxos(to, header, *commit, room)?,
             (Verb::TRUNCATE_REQ, Payload::Truncate { keyspace, table }) => {
-                self.truncate(to, id, (keyspace, table))?;
+                self.truncate(to, header, (keyspace, table))?;
             }
             (_, Payload::Read(command)) => self.read(to, header, *command, room)?,
             _ => return Err(Refusal::unsupported(verb)),

@@ -7,9 +7,9 @@ use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::{spawn_local, time};
 use espalier_storage::system::is_system_keyspace;
 
-use super::{RingMember, dispatch::Refusal, outbound::Queued, room::Reservation};
+use super::{RingMember, dispatch::Refusal, outbound::Queued, reads::time_left, room::Reservation};
 use crate::{
-    message::Verb,
+    message::{Header, Verb},
     payload::{Hint, Mutation, Payload},
 };
 
@@ -97,13 +97,15 @@ impl RingMember {
         self.send(to, Queued::new(id, Verb::HINT_RSP, Payload::None));
     }
 
-    /// Removes all rows of a table.
+    /// Removes all rows of a table. The truncation begins before the coordinator gives up, or not at
+    /// all: the coordinator may have acknowledged other writes by then.
     pub(super) fn truncate(
         self: &Rc<Self>,
         to: SocketAddr,
-        id: u64,
+        header: &Header,
         (keyspace, table): (String, String),
     ) -> Result<(), Refusal> {
+        let id = header.id;
         if is_system_keyspace(&keyspace) {
             return Err(Refusal::new("tables of system keyspaces are not truncated"));
         }
@@ -111,7 +113,11 @@ impl RingMember {
         let Some(found) = schema.table(&keyspace, &table) else {
             return Err(Refusal::new("the table to truncate does not exist"));
         };
-        let truncating = self.backend.truncate(found.id);
+        let Some(left) = time_left(header) else {
+            self.metrics.count_expired();
+            return Ok(());
+        };
+        let truncating = self.backend.truncate(found.id, left);
         let member = Rc::clone(self);
         spawn_local(async move {
             match truncating.await {

@@ -123,7 +123,7 @@ impl Backend for TestNode {
         ready(Ok((batches.iter().skip(index).take(1).cloned().collect(), next)))
     }
 
-    fn truncate(&self, _: TableId) -> LocalFuture<Result<(), String>> {
+    fn truncate(&self, _: TableId, _: Duration) -> LocalFuture<Result<(), String>> {
         ready(Err("not in this test".into()))
     }
 

@@ -7,7 +7,7 @@
 //! 4. The files set aside are removed. Then their numbers and names are removed from the record, so
 //!    that files that an operator copies into the directory later are not taken for truncated ones.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use espalier_mutation::{LogPosition, schema::TableId};
 use espalier_runtime::{run_to_completion, time};
@@ -37,18 +37,36 @@ impl<'n> Truncation<'n> {
     }
 }
 
+/// Time in which a truncation must begin: Cassandra's default of `truncate_request_timeout`.
+const MAX_WAIT: Duration = Duration::from_secs(60);
+
 impl Node {
-    /// Removes all writes to a table so far.
+    /// Removes all writes to a table so far. The truncation begins within 60 s, or not at all.
     ///
     /// # Errors
     ///
     /// Fails if the table is unknown or the node needs its contents to start, if the truncation
-    /// record cannot be written, or if a file that the table did not use cannot be removed. A file
-    /// of the table that cannot be removed is only logged.
+    /// cannot begin in time, if its record cannot be written, or if a file that the table did not
+    /// use cannot be removed. A file of the table that cannot be removed is only logged.
     pub fn truncate(&self, table: TableId) -> LocalBoxFuture<'_, Result<(), StorageError>> {
+        self.truncate_within(table, MAX_WAIT)
+    }
+
+    /// Removes all writes to a table so far, if that can begin within `wait`. The client gives up
+    /// then, and its later writes must stay.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::truncate`].
+    pub fn truncate_within(
+        &self,
+        table: TableId,
+        wait: Duration,
+    ) -> LocalBoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
-            self.on_shard(0, move |node| async move { Truncation::of(&node).lead(table).await })
-                .await
+            let lead =
+                move |node: Node| async move { Truncation::of(&node).lead(table, wait).await };
+            self.on_shard(0, lead).await
         })
     }
 
@@ -68,10 +86,11 @@ impl Node {
 }
 
 impl Truncation<'_> {
-    async fn lead(self, id: TableId) -> Result<(), StorageError> {
+    async fn lead(self, id: TableId, wait: Duration) -> Result<(), StorageError> {
         // Two truncations at the same time could wait for each other for ever, and the table must
         // not be dropped or get a view meanwhile.
-        let lock = self.node.inner.schema_lock.acquire(1).await;
+        let lock = time::timeout(wait, self.node.inner.schema_lock.acquire(1)).await;
+        let lock = lock.map_err(|_| StorageError::TruncationTimedOut(wait))?;
         let node = self.node.clone();
         // The truncation has a task of its own, so that it ends even if the caller drops this call:
         // one that stopped half-way would leave the table without its data, and block its flushes
