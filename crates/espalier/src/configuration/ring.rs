@@ -7,6 +7,7 @@ mod encryption;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{SocketAddr, ToSocketAddrs};
+use std::time::Duration;
 
 use espalier_internode::MessagingVersion;
 use espalier_internode::ring::{Compression, RingSettings};
@@ -38,6 +39,8 @@ const OWN_KEYS: [&str; 11] = [
 const COMPRESSION: &str = "internode_compression";
 const IGNORED: &str = "one node holds the whole ring, unless join_ring is true";
 const DEFAULT_STORAGE_PORT: u16 = 7000;
+/// Cassandra's default of `ring_delay_ms`.
+const RING_DELAY: Duration = Duration::from_secs(30);
 
 /// The given settings, by key.
 #[derive(Debug, Default)]
@@ -102,6 +105,7 @@ impl Given {
             compression: self.compression()?,
             encryption: self.encryption()?,
             version,
+            ring_delay: RING_DELAY,
         }))
     }
 
@@ -148,7 +152,8 @@ impl Given {
         port: u16,
     ) -> Result<Option<SocketAddr>, ConfigurationError> {
         let Some(name) = self.text(key)? else { return Ok(None) };
-        socket_address(name, port).map(Some).map_err(|reason| self.bad(key, reason))
+        let found = host_and_port(name, port).and_then(|name| resolved(&name));
+        found.map(Some).map_err(|reason| self.bad(key, reason))
     }
 
     /// Reads the tokens: one, or several with commas between them. A node that replaces a Cassandra
@@ -199,9 +204,22 @@ impl Given {
         let text = self.0.get(key).and_then(|(value, _)| seeds_of(value));
         let text = text.ok_or_else(|| self.bad(key, shape))?;
         let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
-        let seeds = names.map(|name| socket_address(name, port)).collect::<Result<Vec<_>, _>>();
-        let seeds = seeds.map_err(|reason| self.bad(key, reason))?;
-        if seeds.is_empty() { Err(self.bad(key, "there is no seed")) } else { Ok(seeds) }
+        let (mut seeds, mut reasons) = (Vec::new(), Vec::new());
+        for name in names {
+            let name = host_and_port(name, port).map_err(|reason| self.bad(key, reason))?;
+            match resolved(&name) {
+                Ok(seed) => seeds.push(seed),
+                Err(reason) => {
+                    tracing::warn!(seed = name.0, reason, "left out a seed without an address");
+                    reasons.push(reason);
+                }
+            }
+        }
+        if seeds.is_empty() {
+            let reason = reasons.pop().unwrap_or_else(|| "there is no seed".into());
+            return Err(self.bad(key, reason));
+        }
+        Ok(seeds)
     }
 }
 
@@ -223,19 +241,24 @@ fn field<'v>(list: &'v Value, name: &str) -> Option<&'v Value> {
     fields.iter().find(|(key, ..)| key == name).map(|(_, _, value)| value)
 }
 
-/// Parses an address with or without a port, or resolves a name.
-fn socket_address(name: &str, port: u16) -> Result<SocketAddr, String> {
-    if let Ok(address) = name.parse() {
-        return Ok(address);
+/// Parses an address or a name, with or without a port.
+fn host_and_port(name: &str, port: u16) -> Result<(String, u16), String> {
+    if let Ok(address) = name.parse::<SocketAddr>() {
+        return Ok((address.ip().to_string(), address.port()));
     }
-    let (host, port) = match name.rsplit_once(':') {
+    match name.rsplit_once(':') {
         Some((host, given)) if !host.contains(':') => {
-            (host, given.parse().map_err(|_| format!("{given} is no port"))?)
+            let port = given.parse().map_err(|_| format!("{given} is no port"))?;
+            Ok((host.to_owned(), port))
         }
-        _ => (name, port),
-    };
-    let mut found = (host, port).to_socket_addrs().map_err(|error| format!("{name}: {error}"))?;
-    found.next().ok_or_else(|| format!("{name} has no address"))
+        _ => Ok((name.to_owned(), port)),
+    }
+}
+
+fn resolved((host, port): &(String, u16)) -> Result<SocketAddr, String> {
+    let found = (host.as_str(), *port).to_socket_addrs();
+    let mut found = found.map_err(|error| format!("{host}: {error}"))?;
+    found.next().ok_or_else(|| format!("{host} has no address"))
 }
 
 #[cfg(test)]
@@ -277,6 +300,17 @@ seed_provider:
         assert_eq!(ring.tokens, [Token(-5), Token(7)]);
         let seeds = ["127.0.0.1:7070", "127.0.0.3:7001"].map(|seed| seed.parse().unwrap());
         assert_eq!(ring.seeds, seeds);
+    }
+
+    #[test]
+    fn a_seed_without_an_address_is_left_out_if_another_has_one() {
+        let unknown = MEMBER.replace("127.0.0.1,", "not a name,");
+        let seeds = ["127.0.0.3:7001".parse().unwrap()];
+        assert_eq!(resolve(&unknown).unwrap().unwrap().seeds, seeds);
+        let none = unknown.replace("127.0.0.3:7001", "nor this");
+        assert!(resolve(&none).unwrap_err().contains("nor this"));
+        let port = MEMBER.replace("7001", "x");
+        assert!(resolve(&port).unwrap_err().contains("x is no port"));
     }
 
     #[test]

@@ -103,6 +103,7 @@ impl RingMember {
 
     /// Finishes batches that are left over, until the member stops.
     pub(super) async fn finish_batches(self: Rc<Self>) {
+        time::sleep(self.settings.ring_delay).await;
         let mut periods = time::interval(PERIOD);
         loop {
             self.finish_all_batches().await;

@@ -1,6 +1,6 @@
 //! The facts about the node that a member of a ring announces.
 
-use std::net::SocketAddr;
+use std::{net::SocketAddr, time::Duration};
 
 use espalier_mutation::Token;
 use espalier_runtime::net::tls::{Handshake, TlsOptions};
@@ -36,6 +36,10 @@ pub struct RingSettings {
     /// The greatest version of messages. The form of some messages depends on it, so it must be the
     /// ring's version: 12, or 13 if all nodes have `storage_compatibility_mode: NONE`.
     pub version: MessagingVersion,
+    /// Time after the start in which gossip tells the member of all nodes, as Cassandra's
+    /// `ring_delay_ms`. Until then, the member finishes no batches of the batch log, because it may
+    /// take a wrong node for a replica.
+    pub ring_delay: Duration,
 }
 
 /// The peers to which a node sends frames of LZ4. Each node decides for the connections that it

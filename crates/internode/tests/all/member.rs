@@ -417,6 +417,7 @@ async fn ring_over(
         compression: Compression::default(),
         encryption: of_member,
         version: VERSION,
+        ring_delay: Duration::ZERO,
     };
     let local = LocalView {
         host_id: Uuid::from_u128(1),
