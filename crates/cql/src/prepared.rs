@@ -228,9 +228,21 @@ impl BoundedStatements {
             self.text_bytes = self.text_bytes - entry.prepared.text.len() + text_bytes;
             self.columns = self.columns - entry.prepared.column_count() + columns;
             entry.prepared = prepared;
+            // After a change of the table, the new plan may be larger than the former one.
+            *entry.is_used.get_mut() = true;
+            self.make_room(0, 0, 0);
             return;
         }
-        while self.by_id.len() >= MAX_STATEMENTS
+        self.make_room(1, text_bytes, columns);
+        self.text_bytes += text_bytes;
+        self.columns += columns;
+        self.queue.push_back(id);
+        self.by_id.insert(id, Entry { prepared, is_used: AtomicBool::new(false) });
+    }
+
+    /// Evicts statements until `count` more, of so many bytes and columns, are within the limits.
+    fn make_room(&mut self, count: usize, text_bytes: usize, columns: usize) {
+        while self.by_id.len() + count > MAX_STATEMENTS
             || self.text_bytes + text_bytes > MAX_TEXT_BYTES
             || self.columns + columns > MAX_COLUMNS
         {
@@ -238,10 +250,6 @@ impl BoundedStatements {
                 break;
             }
         }
-        self.text_bytes += text_bytes;
-        self.columns += columns;
-        self.queue.push_back(id);
-        self.by_id.insert(id, Entry { prepared, is_used: AtomicBool::new(false) });
     }
 
     /// Evicts the first statement in the queue that was not used, and moves the used statements
@@ -377,6 +385,10 @@ mod tests {
         assert_eq!(statements.columns, MAX_COLUMNS);
         statements.insert(statement_of_columns(299, 20, 1));
         assert_eq!(statements.columns, MAX_COLUMNS - 998);
+        // A statement that grows when it is planned again evicts others, too.
+        statements.insert(statement_of_columns(299, 20, 1000));
+        assert!(statements.columns <= MAX_COLUMNS && has(&statements, 299));
+        assert!(!has(&statements, 100));
     }
 
     #[test]
