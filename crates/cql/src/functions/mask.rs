@@ -64,7 +64,9 @@ pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> 
         }
         "mask_default" => {
             let kept = one(call)?;
-            let mask = default_mask(&kept)
+            let mask = (default_mask_bytes(&kept) <= MAX_DEFAULT_MASK_BYTES)
+                .then(|| default_mask(&kept))
+                .flatten()
                 .ok_or_else(|| call.invalid(format!("{} has no default mask", kept.cql_name())))?;
             ResolvedFunction::nullable(call.name, vec![kept.clone()], kept, move |_, _| {
                 Ok(Some(mask.clone()))
@@ -89,11 +91,30 @@ pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> 
     }))
 }
 
+/// The length in bytes above which a type has no default mask, because each plan keeps its mask.
+/// Arbitrary.
+const MAX_DEFAULT_MASK_BYTES: usize = 1 << 20;
+
 fn one(call: &GenericCall<'_, '_>) -> Result<CqlType> {
     const USAGE: &str = "any";
     call.expect_arguments(1..=1, USAGE)?;
     let known = call.known_type(0).or_else(|| call.receiver.map(CqlType::freeze));
     known.map_or_else(|| call.type_of(0, USAGE), Ok)
+}
+
+/// Returns an upper bound of the length of a default mask.
+fn default_mask_bytes(column_type: &CqlType) -> usize {
+    use CqlType as T;
+    // The length of a part takes at most 9 bytes.
+    let of_part = |part: &T| default_mask_bytes(part).saturating_add(9);
+    match column_type {
+        T::Tuple(types) => types.iter().map(of_part).fold(0, usize::saturating_add),
+        T::UserDefined { definition, .. } => {
+            definition.field_types().map(of_part).fold(0, usize::saturating_add)
+        }
+        T::Vector { element, dimension } => of_part(element).saturating_mul(*dimension),
+        _ => 16,
+    }
 }
 
 /// Returns the default mask of a type: `****`, 0, false, an empty collection, the epoch.

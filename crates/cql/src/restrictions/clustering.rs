@@ -116,6 +116,8 @@ pub fn slices(
                         let range = slices.split_off(begin);
                         exclusion::subtract(table, prefix, &excluded, &range, &mut slices);
                     }
+                    // A comparison of tuples has several slices for each prefix.
+                    check_product(slices.len(), 1)?;
                 }
                 return Ok(ClusteringSlices::normalise(slices, table.comparator()));
             }
@@ -189,7 +191,8 @@ fn range_slices(
         (Some(lowers), Some(uppers)) => {
             let comparator = table.comparator();
             for l in &lowers {
-                slices.extend(uppers.iter().map(|u| intersection(comparator, l, u)));
+                let common = uppers.iter().map(|u| intersection(comparator, l, u));
+                slices.extend(common.filter(|slice| !slice.is_empty(comparator)));
             }
         }
         (None, None) => slices.push(ClusteringSlice::prefix(prefix.clone().into())),

@@ -1,5 +1,7 @@
 //! Preparation of selectors with a type hint, `(type) selector`, whose parts may read columns.
 
+use std::collections::{HashMap, HashSet};
+
 use espalier_types::CqlType;
 
 use super::{
@@ -92,20 +94,21 @@ impl SelectionPreparation<'_, '_> {
             _ => None,
         };
         let Some(given) = given else { return Ok(None) };
-        let is_field = |name: &str| definition.fields.iter().any(|(field, _)| field == name);
-        if let Some((unknown, _)) = given.iter().find(|(name, _)| !is_field(name)) {
+        let known: HashSet<&str> = definition.fields.iter().map(|(field, _)| &**field).collect();
+        if let Some((unknown, _)) = given.iter().find(|(name, _)| !known.contains(name)) {
             let message = format!(
                 "Unknown field '{unknown}' in value of user defined type {}",
                 definition.name
             );
             return Err(self.invalid(inner, message));
         }
+        // The last of several values for a field counts.
+        let by_name: HashMap<&str, &Expression<'_>> = given.into_iter().collect();
         let null = SelectExpression::Term(crate::term::Term::NULL);
         let mut parts = Vec::with_capacity(definition.fields.len());
         for (field, field_type) in &definition.fields {
-            let value = given.iter().rev().find(|(name, _)| name == field);
-            parts.push(match value {
-                Some((_, value)) => self.assigned(whole, value, field_type)?,
+            parts.push(match by_name.get(&**field) {
+                Some(value) => self.assigned(whole, value, field_type)?,
                 None => null.clone(),
             });
         }

@@ -1,5 +1,7 @@
 //! Preparation of literals that have parts: collections, vectors, tuples and UDTs.
 
+use std::collections::{HashMap, HashSet};
+
 use espalier_types::CqlType;
 
 use super::{
@@ -153,20 +155,23 @@ pub(super) fn user_defined(
     let CqlType::UserDefined { definition, .. } = &receiver.column_type else {
         return Err(wrong_literal(preparation, position, "user type", receiver));
     };
+    let known: HashSet<&str> = definition.fields.iter().map(|(field, _)| &**field).collect();
     for (name, _) in fields {
-        if !definition.fields.iter().any(|(field, _)| field == name.as_str()) {
+        if !known.contains(name.as_str()) {
             return Err(preparation.invalid(
                 name.position,
                 format!("Unknown field '{name}' in value of user defined type {}", definition.name),
             ));
         }
     }
+    // The last of several values for a field counts.
+    let by_name: HashMap<&str, &Expression<'_>> =
+        fields.iter().map(|(name, expression)| (name.as_str(), expression)).collect();
     let mut parts = Vec::with_capacity(definition.fields.len());
     for (field, field_type) in &definition.fields {
-        let given = fields.iter().rev().find(|(name, _)| name.as_str() == field);
         let part = preparation.receiver(&format!("{}.{field}", receiver.name), field_type);
-        parts.push(match given {
-            Some((_, expression)) => {
+        parts.push(match by_name.get(&**field) {
+            Some(expression) => {
                 check_part(preparation, expression, field_type, || {
                     format!("user type literal for {}: field {field}", receiver.name)
                 })?;

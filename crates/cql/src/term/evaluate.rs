@@ -169,24 +169,28 @@ pub fn bind_valid_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<V
 
 fn given_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
     let mut bound = Vec::with_capacity(markers.len());
+    let check_count = |given: usize| {
+        if given == markers.len() {
+            return Ok(());
+        }
+        Err(Error::invalid(format!(
+            "Invalid amount of bind variables: expected {}, got {given}",
+            markers.len()
+        )))
+    };
     match values {
         Values::Positional(values) => {
-            if values.len() != markers.len() {
-                return Err(Error::invalid(format!(
-                    "Invalid amount of bind variables: expected {}, got {}",
-                    markers.len(),
-                    values.len()
-                )));
-            }
+            check_count(values.len())?;
             bound.extend(values.iter().cloned());
         }
         Values::Named(values) => {
             // The first of several values with the same name counts.
             let by_name: HashMap<&str, &Value> =
                 values.iter().rev().map(|(name, value)| (*name, value)).collect();
-            bound.extend(markers.iter().map(|marker| {
-                by_name.get(marker.name.as_str()).map_or(Value::Unset, |value| (*value).clone())
-            }));
+            // Names without a marker are ignored, as in Cassandra; a marker without a value is not.
+            let given = markers.iter().filter_map(|marker| by_name.get(marker.name.as_str()));
+            bound.extend(given.map(|value| (*value).clone()));
+            check_count(bound.len())?;
         }
     }
     Ok(bound)

@@ -178,9 +178,14 @@ impl<'a> Preparation<'a> {
     /// Resolves a type as written, including user-defined types.
     ///
     /// # Errors
-    /// As the function [`resolve_type`].
+    /// As the function [`resolve_type`], or the type exceeds the limits of types. A statement names
+    /// such a type without a table, and a value of it may take any time to check.
     pub fn resolve_type(&self, name: &TypeName<'_>) -> Result<CqlType> {
-        resolve_type(self.text, self.schema, &self.keyspace, name)
+        let resolved = resolve_type(self.text, self.schema, &self.keyspace, name)?;
+        resolved
+            .check_limits()
+            .map_err(|error| Error::invalid_at(self.text, name.position, error.to_string()))?;
+        Ok(resolved)
     }
 }
 

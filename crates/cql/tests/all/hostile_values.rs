@@ -16,15 +16,15 @@ use espalier_types::collection;
 
 /// Linear and n log n time take a fraction of a second without optimisation, quadratic time takes
 /// minutes.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub const PATIENCE: Duration = Duration::from_secs(10);
 
-struct TestNode {
+pub struct TestNode {
     processor: QueryProcessor,
     client: ClientState,
 }
 
 impl TestNode {
-    async fn new() -> Self {
+    pub async fn new() -> Self {
         let database = Node::open(
             ShardContext { index: 0, count: 1 },
             FileSystem::simulated(1),
@@ -58,13 +58,13 @@ impl TestNode {
         self.query("INSERT INTO m (k, m) VALUES (1, ?)", Values::Positional(&map)).await.unwrap();
     }
 
-    async fn query(&mut self, text: &str, values: Values<'_>) -> Result<QueryResult> {
+    pub async fn query(&mut self, text: &str, values: Values<'_>) -> Result<QueryResult> {
         let options = QueryOptions { values, ..QueryOptions::default() };
         self.processor.query(text, &mut self.client, &options).await
     }
 
     /// Returns the content of the only row, without the lengths of its cells.
-    async fn row(&mut self, text: &str) -> Vec<Option<Vec<u8>>> {
+    pub async fn row(&mut self, text: &str) -> Vec<Option<Vec<u8>>> {
         let QueryResult::Rows(rows) = self.query(text, Values::NONE).await.unwrap() else {
             panic!("{text}: no rows")
         };
@@ -87,7 +87,7 @@ fn int(value: i32) -> Value {
 }
 
 /// Encodes a list or set of ints as a client sends it.
-fn ints(values: impl ExactSizeIterator<Item = i32>) -> Value {
+pub fn ints(values: impl ExactSizeIterator<Item = i32>) -> Value {
     let mut bytes = (values.len() as i32).to_be_bytes().to_vec();
     for value in values {
         bytes.extend_from_slice(&4i32.to_be_bytes());

@@ -1,5 +1,7 @@
 //! Reads values from JSON.
 
+use std::collections::HashMap;
+
 use bytes::Bytes;
 
 use crate::literal::{
@@ -181,14 +183,15 @@ fn user_type(
     definition: &UserType,
     members: &[(String, Json)],
 ) -> Result<Bytes, ValueError> {
+    let names = definition.fields.iter().map(|(name, _)| name.as_str());
+    let indexes: HashMap<&str, usize> = names.zip(0..).collect();
     let mut values = vec![None; definition.fields.len()];
     for (name, member) in members {
         let stored = match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
             Some(quoted) => quoted.to_owned(),
             None => name.to_lowercase(),
         };
-        let index = definition.fields.iter().position(|(field, _)| *field == stored);
-        let index = index.ok_or_else(|| ValueError::Invalid {
+        let index = *indexes.get(&*stored).ok_or_else(|| ValueError::Invalid {
             type_name: ty.cql_name(),
             expected: "the name of a field",
             got: name.clone(),

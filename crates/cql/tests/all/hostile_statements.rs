@@ -1,0 +1,97 @@
+//! Statements and named values that try to take much time or memory, or that lack a value.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use espalier_cql::{Value, Values};
+use espalier_runtime::block_on;
+
+use crate::hostile_values::{PATIENCE, TestNode, ints};
+
+/// A statement names a type without a table, so the limits of types must hold there, too.
+#[test]
+fn hints_of_huge_types_are_refused() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let start = Instant::now();
+        for text in [
+            "SELECT mask_default((vector<bigint, 4294967295>) ?) FROM system.local",
+            "SELECT (vector<empty, 4294967295>) ? FROM system.local",
+            "SELECT (vector<vector<empty, 4294967295>, 4294967295>) ? FROM system.local",
+            "SELECT CAST(? AS vector<bigint, 4294967295>) FROM system.local",
+            "INSERT INTO t (k, v) VALUES (1, (vector<empty, 4294967295>) ?)",
+            // Within the limits of types, but each plan would keep a mask of this length.
+            "SELECT mask_default((vector<bigint, 268435455>) ?) FROM system.local",
+        ] {
+            let empty = [Value::Bytes(Bytes::new())];
+            let outcome = node.query(text, Values::Positional(&empty)).await;
+            assert!(outcome.is_err(), "{text}");
+        }
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+        let text = "SELECT mask_default((vector<int, 3>) [1, 2, 3]) FROM system.local";
+        assert_eq!(node.row(text).await, [Some(vec![0; 12])]);
+    });
+}
+
+#[test]
+fn a_marker_without_a_named_value_is_an_error() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let insert = "INSERT INTO t (k, v) VALUES (:k, :v)";
+        let int = |value: i32| Value::Bytes(value.to_be_bytes().to_vec().into());
+        let misspelt = [("k", int(1)), ("vv", int(5))];
+        let outcome = node.query(insert, Values::Named(&misspelt)).await;
+        let expected = "Invalid amount of bind variables: expected 2, got 1";
+        assert_eq!(outcome.unwrap_err().message, expected);
+        let more = [("k", int(1)), ("v", int(5)), ("vv", int(6))];
+        node.query(insert, Values::Named(&more)).await.unwrap();
+        assert_eq!(node.row("SELECT v FROM t WHERE k = 1").await, [Some(vec![0, 0, 0, 5])]);
+    });
+}
+
+#[test]
+fn slices_of_in_and_comparisons_of_tuples_are_bounded() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let names: Vec<_> = (0..21).map(|number| format!("c{number}")).collect();
+        let columns = names.join(" int, ");
+        let key = names.join(", ");
+        let create = format!("CREATE TABLE wide (k int, {columns} int, PRIMARY KEY (k, {key}))");
+        node.query(&create, Values::NONE).await.unwrap();
+        let (tuple, ones, twos) =
+            (names[1..].join(", "), ["1"; 20].join(", "), ["2"; 20].join(", "));
+        let condition =
+            format!("k = 1 AND c0 IN ? AND ({tuple}) > ({ones}) AND ({tuple}) < ({twos})");
+        let start = Instant::now();
+        for text in [
+            format!("SELECT k FROM wide WHERE {condition}"),
+            format!("DELETE FROM wide WHERE {condition}"),
+        ] {
+            let many = [ints(0..65_535)];
+            let outcome = node.query(&text, Values::Positional(&many)).await;
+            let message = outcome.unwrap_err().message;
+            assert!(message.contains("more than 65535 combinations"), "{message}");
+            node.query(&text, Values::Positional(&[ints(0..100)])).await.unwrap();
+        }
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    });
+}
+
+#[test]
+fn literals_of_user_types_take_no_longer_with_more_fields() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let fields: Vec<_> = (0..4000).map(|number| format!("f{number} int")).collect();
+        node.query(&format!("CREATE TYPE u ({})", fields.join(", ")), Values::NONE).await.unwrap();
+        let create = "CREATE TABLE large (k int PRIMARY KEY, u frozen<u>)";
+        node.query(create, Values::NONE).await.unwrap();
+        let start = Instant::now();
+        let given = vec!["f3999: 1"; 200_000].join(", ");
+        let insert = format!("INSERT INTO large (k, u) VALUES (1, {{{given}}})");
+        node.query(&insert, Values::NONE).await.unwrap();
+        let given = vec!["\"f3999\": 1"; 200_000].join(", ");
+        let insert = format!("INSERT INTO large JSON '{{\"k\": 2, \"u\": {{{given}}}}}'");
+        node.query(&insert, Values::NONE).await.unwrap();
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    });
+}
