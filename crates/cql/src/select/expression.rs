@@ -252,7 +252,11 @@ fn metadata_value(
     let Some(data) = context.row.data(column) else { return Ok(None) };
     match (data, part) {
         (ColumnData::Simple(cell), MetadataPart::OfFrozen(part)) => {
-            Ok(part.value(context)?.and_then(|_| of_cell(cell)))
+            let value = part.value(context)?;
+            let is_slice = matches!(**part, SelectExpression::Slice(..));
+            // A slice without elements is an empty collection.
+            let is_there = |value: &Bytes| !is_slice || value.iter().any(|byte| *byte != 0);
+            Ok(value.filter(is_there).and_then(|_| of_cell(cell)))
         }
         (ColumnData::Simple(cell), _) => Ok(of_cell(cell)),
         (ColumnData::Complex(_), MetadataPart::OfFrozen(_)) => Ok(None),
@@ -333,6 +337,8 @@ fn nullable_list(parts: &[Option<Bytes>]) -> Bytes {
     list.into()
 }
 
+/// Returns the part of a set or map between two bounds. If no element is inside, that is null, but
+/// of a frozen collection an empty one, as in Cassandra.
 fn slice(
     column_type: &CqlType,
     value: &Bytes,
@@ -344,16 +350,16 @@ fn slice(
             && to.is_none_or(|to| key_type.compare(key, to).is_le())
     };
     match column_type {
-        CqlType::Set { element, .. } => {
+        CqlType::Set { element, frozen } => {
             let mut kept = Vec::new();
             for candidate in collection::elements(value).map_err(malformed)? {
                 kept.extend(
                     candidate.map_err(malformed)?.filter(|candidate| inside(element, candidate)),
                 );
             }
-            Ok((!kept.is_empty()).then(|| collection::list_of(kept)))
+            Ok((*frozen || !kept.is_empty()).then(|| collection::list_of(kept)))
         }
-        CqlType::Map { key, .. } => {
+        CqlType::Map { key, frozen, .. } => {
             let mut kept = Vec::new();
             for entry in collection::entries(value).map_err(malformed)? {
                 let (k, v) = entry.map_err(malformed)?;
@@ -361,7 +367,7 @@ fn slice(
                     kept.push((k, v));
                 }
             }
-            Ok((!kept.is_empty()).then(|| collection::map_of(kept)))
+            Ok((*frozen || !kept.is_empty()).then(|| collection::map_of(kept)))
         }
         other => Err(Error::invalid(format!("Slices of {} are not supported", other.cql_name()))),
     }
