@@ -2,6 +2,7 @@
 
 use std::{cmp::Ordering, sync::Arc};
 
+use bytes::Bytes;
 use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey};
 use espalier_runtime::maybe_yield;
 use espalier_storage::{Node, PartitionRows, ReadTarget};
@@ -13,6 +14,11 @@ use crate::{
     restrictions::Partitions,
 };
 
+/// Bytes that a row in [`RowsToSort`], and a value of its clustering, take besides their content;
+/// estimates.
+const ROW_BYTES: usize = 48;
+const VALUE_BYTES: usize = 32;
+
 /// The result rows in the order in which they were read.
 #[derive(Default)]
 struct RowsToSort {
@@ -20,6 +26,11 @@ struct RowsToSort {
     rows: Vec<(Option<Clustering>, usize)>,
     /// The number of rows of the current partition.
     of_partition: usize,
+    /// The number of rows of each partition that may be in the answer. A partition's rows come in
+    /// the order of the answer.
+    max_of_partition: usize,
+    /// The memory of the clusterings in bytes; an estimate.
+    clustering_bytes: usize,
 }
 
 impl Execution<'_> {
@@ -33,7 +44,9 @@ impl Execution<'_> {
     ) -> Result<()> {
         let Partitions::Keys(keys) = partitions else { return Ok(()) };
         let select = self.select;
-        let (limit, mut found) = (self.rows_left, RowsToSort::default());
+        let limit = self.rows_left;
+        let max_of_partition = self.per_partition_limit.min(limit);
+        let mut found = RowsToSort { max_of_partition, ..RowsToSort::default() };
         for key in keys {
             found.of_partition = 0;
             self.collect_partition(database, key, &slices, now_s, &mut found).await?;
@@ -103,11 +116,12 @@ impl Execution<'_> {
                 self.output.finish_group()?;
             }
             if !self.output.has_group() {
-                if found.of_partition >= self.per_partition_limit {
+                if found.of_partition >= found.max_of_partition {
                     return Ok(Flow::SkipPartition(partition.key));
                 }
                 found.of_partition += 1;
                 let clustering = row.as_ref().map(|row| row.clustering.clone());
+                found.clustering_bytes += clustering.as_ref().map_or(0, bytes_of) + ROW_BYTES;
                 found.rows.push((clustering, self.output.content.len()));
             }
             if select.is_aggregate {
@@ -116,9 +130,16 @@ impl Execution<'_> {
                 self.output.emit(current)?
             }
             self.page_is_full()?;
+            self.page.check_unpaged(self.output.content.len() + found.clustering_bytes)?;
         }
         Ok(Flow::More)
     }
+}
+
+/// Returns the bytes of a clustering; an estimate.
+fn bytes_of(clustering: &Clustering) -> usize {
+    let values = clustering.values.iter();
+    values.map(|value| VALUE_BYTES + value.as_ref().map_or(0, Bytes::len)).sum()
 }
 
 /// Compares two result rows of a sorted SELECT. A row without a clustering (of a partition with
