@@ -1,10 +1,11 @@
 //! Tests empty ranges. A reader that skips empty ranges must return the rows that other readers
 //! return, whatever is written at the same time, and must not read the dead rows again.
 
-use std::{cell::Cell, rc::Rc, sync::Arc};
+use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    Clustering, DeletionTime, Direction, Liveness, Mutation, PartitionUpdate, Row,
+    Cell, Clustering, ColumnData, DeletionTime, Direction, Liveness, Mutation, PartitionUpdate,
+    Row,
     schema::{Schema, TableMetadata},
 };
 use espalier_runtime::{
@@ -68,7 +69,7 @@ fn check(seed: u64, definition: fn() -> TableMetadata, partitions: u64, spread: 
         let database = open(&file_system, settings).await.unwrap();
         create(&database, vec![keeping_tombstones(definition())]).await;
         let table = table(&database, &definition().name);
-        let is_over = Rc::new(Cell::new(false));
+        let is_over = Rc::new(std::cell::Cell::new(false));
         let readers: Vec<_> = (0..3)
             .map(|reader| {
                 let (database, table, is_over) = (database.clone(), table.clone(), is_over.clone());
@@ -284,6 +285,53 @@ fn ranges_follow_deletions_without_a_read() {
                 assert!(Instant::now() < deadline, "the first page still ends at {:?}", page.next);
                 time::sleep(std::time::Duration::from_millis(100)).await;
             }
+        });
+    }
+}
+
+/// A scan of cached partitions, of which all but the first have expired, yields between two of them.
+/// A partition that is written in front of it then does not belong to an empty range.
+#[test]
+fn a_partition_written_in_front_of_a_scan_is_not_hidden() {
+    for seed in 0..40 {
+        let file_system = FileSystem::simulated(seed);
+        run(async {
+            let mut settings = configuration();
+            settings.min_dropped = 2;
+            let database = open(&file_system, settings).await.unwrap();
+            create(&database, vec![narrow_table()]).await;
+            let table = table(&database, "narrow");
+            let mut names: Vec<_> = (0..40).map(|number| format!("p{number}")).collect();
+            names.sort_by_key(|name| key(name).token);
+            let late = names.remove(20);
+            for (index, name) in names.iter().enumerate() {
+                let mut row = row(&table, None, 1, &[("v", "x")]);
+                if index > 0 {
+                    row.liveness = Liveness::NONE;
+                    let id = table.column("v").unwrap().id;
+                    let cell = Cell::expiring(1, 10, NOW + 10, "x".into());
+                    row.columns = vec![(id, ColumnData::Simple(cell))];
+                }
+                let mut update = PartitionUpdate::new(table.id, key(name));
+                update.rows.push(row);
+                apply(&database, update).await;
+            }
+            database.flush("ks", None).await.unwrap();
+            let found = |now_s: u32| {
+                let command = ReadCommand { now_s, ..whole(&table) };
+                let database = database.clone();
+                async move { database.read(command).await.unwrap().partitions.len() }
+            };
+            assert_eq!(found(NOW).await, names.len());
+            espalier_runtime::preempt::force_yields(Some(seed));
+            let scan = spawn_local(found(NOW + 20));
+            for _ in 0..seed {
+                espalier_runtime::yield_now().await;
+            }
+            database.apply(insert(&table, &late, None, 1, &[("v", "new")])).await.unwrap();
+            scan.await;
+            espalier_runtime::preempt::force_yields(None);
+            assert_eq!(found(NOW + 20).await, 2, "seed {seed}");
         });
     }
 }
