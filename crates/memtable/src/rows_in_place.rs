@@ -15,6 +15,7 @@ use espalier_trie::prefetch::prefetch_range;
 use super::{
     Memtable, MemtablePartition,
     content::Content,
+    partition::SLICES_OF_A_FILL,
     row_format::split_stored,
     walk::{At, View},
 };
@@ -111,7 +112,8 @@ impl MemtablePartition {
         Self::unread(memtable, table, key, slices, Direction::Forward, usize::MAX)
     }
 
-    /// Calls `take` with the next rows, at most `most` of them, without waiting. The row at which
+    /// Calls `take` with the next rows, at most `most` of them and those of [`SLICES_OF_A_FILL`]
+    /// slices, without waiting. The row at which
     /// `take` breaks counts as taken.
     ///
     /// # Errors
@@ -141,7 +143,11 @@ impl MemtablePartition {
         take: &mut impl FnMut(&StoredRow<'_>) -> Result<ControlFlow<()>, MemtableError>,
     ) -> Result<RowsWalked, MemtableError> {
         let mut left = most;
+        let slices_done = self.slices_done.saturating_add(SLICES_OF_A_FILL);
         while !self.is_done() {
+            if self.slices_done >= slices_done {
+                return Ok(RowsWalked::More);
+            }
             let mut range = match self.range.take() {
                 Some(range) => range,
                 None => self.enter_slice(view),

@@ -1,6 +1,6 @@
 //! Tests of a memtable's counts, and of the amount that a read examines without yielding.
 
-use std::{rc::Rc, sync::Arc};
+use std::{ops::ControlFlow, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -13,7 +13,7 @@ use espalier_types::CqlType;
 use uuid::Uuid;
 
 use super::{
-    Memtable, MemtableBudget, MemtableKind, MemtablePartition, Structure,
+    Memtable, MemtableBudget, MemtableKind, MemtablePartition, RowsWalked, StoredRow, Structure,
     partition::SLICES_OF_A_FILL,
 };
 
@@ -186,5 +186,16 @@ fn a_read_of_many_slices_stops_after_a_fill_of_slices() {
     let partition =
         MemtablePartition::open(&memtable, &table, &key, &shared, Direction::Forward, 5000);
     assert_eq!(partition.unwrap().unwrap().slices_done, SLICES_OF_A_FILL);
+    let in_place = MemtablePartition::open_in_place(&memtable, &table, &key, &shared);
+    let mut in_place = in_place.unwrap().unwrap();
+    let mut found = 0;
+    let mut take = |_: &StoredRow<'_>| {
+        found += 1;
+        Ok(ControlFlow::Continue(()))
+    };
+    assert_eq!(in_place.walk_rows(5000, &mut take).unwrap(), RowsWalked::More);
+    assert_eq!(in_place.slices_done, SLICES_OF_A_FILL);
+    while in_place.walk_rows(5000, &mut take).unwrap() == RowsWalked::More {}
+    assert_eq!(found, 1);
     assert_eq!(read(&memtable, &table, slices), (1, 1));
 }
