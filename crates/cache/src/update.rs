@@ -28,6 +28,8 @@ use espalier_runtime::maybe_yield;
 /// The table and the partition to which a memtable's changes are applied.
 struct Change<'a> {
     table: &'a TableMetadata,
+    /// [`TableCache::row_versions`] at the start of the update.
+    row_version: u32,
     is_exact: bool,
     prefix: &'a [u8],
 }
@@ -45,8 +47,15 @@ impl TableCache {
         table: &Arc<TableMetadata>,
     ) -> Result<(), CacheError> {
         let mut bound = KeyBound::Unbounded;
+        let row_version = self.row_versions.get();
         loop {
             maybe_yield().await;
+            // The table was altered meanwhile, which forgot all entries. `table` may have columns
+            // that were dropped since. The entries since then have the file's data.
+            if self.row_versions.get() != row_version {
+                self.forget();
+                break;
+            }
             let Some(next) = memtable.next_partition(&bound)? else { break };
             let key = next.key;
             match self.continuity(&key)? {
@@ -72,7 +81,7 @@ impl TableCache {
                 let mut prefix = Vec::new();
                 self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
                 let is_exact = self.format().is_exact;
-                let change = Change { table, is_exact, prefix: &prefix };
+                let change = Change { table, row_version, is_exact, prefix: &prefix };
                 if self.format().is_single_row {
                     self.update_single_row(&change, stream).await?
                 } else {
@@ -117,6 +126,9 @@ impl TableCache {
             Some(Unfiltered::Row(row)) => row,
             _ => Row::empty(Clustering::empty()),
         };
+        if self.is_outdated(change) {
+            return Ok(());
+        }
         row.deletion = row.deletion.max(deletion);
         let mut bytes = Vec::new();
         self.format().store_row(&row, &mut bytes);
@@ -140,6 +152,9 @@ impl TableCache {
         let mut open: Option<(Vec<u8>, DeletionTime)> = None;
         while let Some(fragment) = stream.next().await? {
             maybe_yield().await;
+            if self.is_outdated(change) {
+                break;
+            }
             place.clear();
             match fragment {
                 Unfiltered::Row(row) => {
@@ -161,6 +176,11 @@ impl TableCache {
             }
         }
         Ok(())
+    }
+
+    /// Returns whether the table was altered since the update began. The update then ends.
+    fn is_outdated(&self, change: &Change<'_>) -> bool {
+        self.row_versions.get() != change.row_version
     }
 
     fn merge_row(&self, change: &Change<'_>, place: &[u8], row: &[u8], active: DeletionTime) {
@@ -217,7 +237,7 @@ impl TableCache {
             inner.split(change.prefix, &at);
             inner.split(change.prefix, high);
         }
-        loop {
+        while !self.is_outdated(change) {
             let reached = self.cache.0.borrow_mut().delete_some(change, &at, high, deletion);
             match reached {
                 Ok(Some(reached)) => at = reached,
@@ -431,7 +451,7 @@ mod tests {
         assert!(inner.add(prefix, LAST, Entry::bound(true, live)));
         let mut row = Vec::new();
         pack_row(&Row::empty(Clustering::empty()), &mut row);
-        let change = Change { table: &table, is_exact: true, prefix };
+        let change = Change { table: &table, row_version: 0, is_exact: true, prefix };
         assert!(inner.merge_row(&change, &place, &row, live));
         assert!(inner.get(prefix, &place).is_none());
         assert!(!inner.get(prefix, LAST).unwrap().is_continuous());

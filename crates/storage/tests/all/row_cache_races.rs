@@ -3,12 +3,13 @@
 
 use std::{cell::Cell, rc::Rc, sync::Arc};
 
+use bytes::Bytes;
 use espalier_mutation::{
-    Mutation,
+    FoundRow, Mutation,
     schema::{TableBuilder, TableId, TableMetadata},
 };
 use espalier_runtime::{file::FileSystem, preempt, spawn_local};
-use espalier_storage::{Node, RowCacheMetrics};
+use espalier_storage::{Node, RowCacheMetrics, RowLookup};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
@@ -210,5 +211,70 @@ fn races_of_the_configured_seeds_agree() {
     let first = number_from_environment("ESPALIER_SEED", 0);
     for seed in first..first + number_from_environment("ESPALIER_SEEDS", 100) {
         check(seed, wide_table, 3, 12);
+    }
+}
+
+/// A column is dropped and added again while a flush brings its rows into the cache. The cells from
+/// before the drop must not come with them.
+#[test]
+fn a_flush_caches_no_cells_of_a_column_that_was_dropped_meanwhile() {
+    const ROWS: u32 = 12;
+    for seed in 0..40 {
+        let file_system = FileSystem::simulated(seed);
+        run(async {
+            let database = open(&file_system, settings(1 << 20)).await.unwrap();
+            let definition = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(0xaa)))
+                .partition_key("k", CqlType::Blob)
+                .regular("v", CqlType::Blob)
+                .regular("w", CqlType::Blob);
+            create(&database, vec![definition.build()]).await;
+            let names: Vec<_> = (0..ROWS).map(|number| format!("p{number}")).collect();
+            let before = table(&database, "t");
+            for (timestamp, value) in [(1, "old"), (2, "new")] {
+                for name in &names {
+                    let write = insert(&before, name, None, timestamp, &[("v", value), ("w", "x")]);
+                    database.apply(write).await.unwrap();
+                }
+                if timestamp == 1 {
+                    database.flush("ks", None).await.unwrap();
+                    for name in &names {
+                        assert!(read_partition(&database, &before, name).await.is_some());
+                    }
+                }
+            }
+            preempt::force_yields(Some(seed));
+            let flushing = database.clone();
+            let flush = spawn_local(async move { flushing.flush("ks", None).await });
+            for _ in 0..8 * seed {
+                preempt::yield_now().await;
+            }
+            alter_table(&database, "t", |table| {
+                table.rebuild().drop_column("v", 20_000_000).build()
+            })
+            .await;
+            alter_table(&database, "t", |table| {
+                table.rebuild().regular("v", CqlType::Blob).build()
+            })
+            .await;
+            let after = table(&database, "t");
+            for name in &names {
+                assert!(read_partition(&database, &after, name).await.is_some());
+            }
+            flush.await.unwrap();
+            preempt::force_yields(None);
+            let dropped = after.column("v").unwrap().id;
+            for name in &names {
+                let key = key(name);
+                let mut lookup = RowLookup::new(&after, key.borrowed(), &[] as &[Option<Bytes>]);
+                let found = |found: FoundRow<'_>| {
+                    let mut has_dropped = false;
+                    let look = |column, _| has_dropped |= column == dropped;
+                    found.visible_cells(NOW, |_| true, look).unwrap();
+                    has_dropped
+                };
+                let has_dropped = lookup.poll(database.store(), found).known_or(|| false);
+                assert_ne!(has_dropped, Some(true), "seed {seed}, {name}");
+            }
+        });
     }
 }
