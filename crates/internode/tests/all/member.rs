@@ -72,6 +72,8 @@ pub struct Records {
     stored: RefCell<Vec<Mutation>>,
     /// The outcomes of the next merges of a schema.
     merges: RefCell<VecDeque<Result<SchemaMerge, String>>>,
+    /// The time that a merge takes.
+    merge_time: Cell<Duration>,
     removed: RefCell<Vec<Uuid>>,
 }
 
@@ -86,7 +88,11 @@ impl Backend for TestNode {
 
     fn take_schema(&self, _: Vec<RingMutation>) -> LocalFuture<Result<SchemaMerge, String>> {
         let outcome = self.0.merges.borrow_mut().pop_front();
-        ready(outcome.unwrap_or_else(|| Err("not in this test".into())))
+        let time = self.0.merge_time.get();
+        Box::pin(async move {
+            time::sleep(time).await;
+            outcome.unwrap_or_else(|| Err("not in this test".into()))
+        })
     }
 
     fn store(&self, write: Mutation) -> LocalFuture<Result<(), String>> {

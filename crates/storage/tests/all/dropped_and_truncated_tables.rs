@@ -1,6 +1,6 @@
 //! Truncated or dropped data never comes back, wherever power fails; later writes stay.
 
-use std::{cell::Cell, rc::Rc};
+use std::{cell::Cell, rc::Rc, time::Duration};
 
 use espalier_mutation::schema::Schema;
 use espalier_runtime::{
@@ -10,8 +10,9 @@ use espalier_runtime::{
         simulated::{Effect, Fault},
     },
     random::Generator,
+    spawn_local, yield_now,
 };
-use espalier_storage::Node;
+use espalier_storage::{Node, StorageError};
 
 use crate::support::{shards::on_shards, *};
 
@@ -23,6 +24,27 @@ async fn prepared(file_system: &FileSystem) -> Node {
     database.flush("ks", None).await.unwrap();
     write_narrow(&database, &["memory"]).await;
     database
+}
+
+#[test]
+fn a_truncation_that_cannot_begin_in_time_removes_nothing() {
+    let file_system = FileSystem::simulated(1);
+    block_on(async {
+        let database = prepared(&file_system).await;
+        let narrow = table(&database, "narrow");
+        let rows = read_all(&database, &narrow).await.partitions.len();
+        assert_eq!(rows, 2);
+        // The creation of a table holds the right to change the schema meanwhile.
+        let creating = database.clone();
+        let creation = spawn_local(async move { create(&creating, vec![wide_table()]).await });
+        yield_now().await;
+        let truncated = database.truncate_within(narrow.id, Duration::ZERO).await;
+        assert!(matches!(truncated, Err(StorageError::TruncationTimedOut(_))), "{truncated:?}");
+        creation.await;
+        assert_eq!(read_all(&database, &narrow).await.partitions.len(), rows);
+        database.truncate(narrow.id).await.unwrap();
+        assert_eq!(read_all(&database, &narrow).await.partitions.len(), 0);
+    });
 }
 
 #[test]

@@ -61,6 +61,21 @@ fn a_schema_that_could_not_be_stored_is_pulled_again() {
     });
 }
 
+/// A merge waits for imports and other changes of the schema.
+#[test]
+fn a_member_pulls_no_schema_while_it_merges_one() {
+    block_on(async {
+        let (node, peer, own, member) = with_merges([Ok(SchemaMerge::Equal)]).await;
+        node.0.merge_time.set(Duration::from_secs(4));
+        announce(&peer, own, 7).await;
+        until("the pull", || node.0.merges.borrow().is_empty()).await;
+        time::sleep(Duration::from_secs(3)).await;
+        assert_eq!(peer.count(Verb::SCHEMA_PULL_REQ), 1);
+        until_announced(&peer, own, 7).await;
+        member.stop().await;
+    });
+}
+
 #[test]
 fn the_version_of_a_peer_that_lacks_a_change_is_not_announced() {
     block_on(async {
