@@ -94,6 +94,11 @@ impl TableCache {
         self.cache.remove_later(old);
     }
 
+    /// Returns the number of changes of the table so far after which rows are encoded in another way.
+    pub fn row_version(&self) -> u32 {
+        self.row_versions.get()
+    }
+
     /// Switches to another version of the table. Keeps the entries if rows are encoded as before
     /// and caching is not switched on or off: while it is off, no read uses the entries, and they
     /// would only take memory.

@@ -36,7 +36,7 @@ struct Change<'a> {
 
 impl TableCache {
     /// Applies a flushed memtable, after its file has come into the table's view and a new epoch
-    /// has begun.
+    /// has begun. `row_version` is [`Self::row_version`] at the moment when the caller took `table`.
     ///
     /// # Errors
     ///
@@ -45,9 +45,9 @@ impl TableCache {
         self: &Rc<Self>,
         memtable: &Rc<Memtable>,
         table: &Arc<TableMetadata>,
+        row_version: u32,
     ) -> Result<(), CacheError> {
         let mut bound = KeyBound::Unbounded;
-        let row_version = self.row_versions.get();
         loop {
             maybe_yield().await;
             // The table was altered meanwhile, which forgot all entries. `table` may have columns
