@@ -74,7 +74,7 @@ impl<'n> Snapshots<'n> {
         if metadata.has_views() {
             Views::of(self.node).truncate_with_views(&metadata).await?;
         } else {
-            Truncation::of(self.node).truncate_locked(metadata.id).await?;
+            Truncation::of(self.node).truncate_locked(metadata.id, None).await?;
         }
         let added =
             Imports::of(self.node).add_foreign_sstables(&table, &found, Becoming::Links).await;

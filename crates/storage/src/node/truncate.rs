@@ -10,7 +10,10 @@
 use std::{path::Path, time::Duration};
 
 use espalier_mutation::{LogPosition, schema::TableId};
-use espalier_runtime::{run_to_completion, time};
+use espalier_runtime::{
+    run_to_completion,
+    time::{self, Instant},
+};
 use espalier_sstable::{
     SSTableId,
     components::{list_directory, remove_sstable},
@@ -89,7 +92,8 @@ impl Truncation<'_> {
     async fn lead(self, id: TableId, wait: Duration) -> Result<(), StorageError> {
         // Two truncations at the same time could wait for each other for ever, and the table must
         // not be dropped or get a view meanwhile.
-        let lock = time::timeout(wait, self.node.inner.schema_lock.acquire(1)).await;
+        let deadline = Instant::now() + wait;
+        let lock = time::timeout_at(deadline, self.node.inner.schema_lock.acquire(1)).await;
         let lock = lock.map_err(|_| StorageError::TruncationTimedOut(wait))?;
         let node = self.node.clone();
         // The truncation has a task of its own, so that it ends even if the caller drops this call:
@@ -97,13 +101,17 @@ impl Truncation<'_> {
         // and compactions. The task begins under the lock, so that at most one runs at a time.
         let truncated = run_to_completion(async move {
             let _lock = lock;
-            Truncation::of(&node).truncate_any(id).await
+            Truncation::of(&node).truncate_any(id, (deadline, wait)).await
         });
         truncated.await.unwrap_or(Err(StorageError::ShuttingDown))
     }
 
     /// Truncates a table and, if it has views, its views. The caller holds `schema_lock`.
-    async fn truncate_any(self, id: TableId) -> Result<(), StorageError> {
+    async fn truncate_any(
+        self,
+        id: TableId,
+        limit: (Instant, Duration),
+    ) -> Result<(), StorageError> {
         let metadata = self.node.store().tables.get(id)?.metadata();
         if must_not_be_empty(&metadata) {
             StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
@@ -111,18 +119,30 @@ impl Truncation<'_> {
         if metadata.has_views() {
             return Views::of(self.node).truncate_with_views(&metadata).await;
         }
-        self.truncate_locked(id).await
+        self.truncate_locked(id, Some(limit)).await
     }
 
     /// Truncates a table without its views. The caller holds `schema_lock`, and polls this to its
-    /// end.
-    pub(super) async fn truncate_locked(self, id: TableId) -> Result<(), StorageError> {
+    /// end. `limit` is the time by which the truncation has to begin, and the wait until then.
+    pub(super) async fn truncate_locked(
+        self,
+        id: TableId,
+        limit: Option<(Instant, Duration)>,
+    ) -> Result<(), StorageError> {
         let table = self.node.store().tables.get(id)?;
         let directory = table.home.directory.clone();
         let held = self
             .node
             .on_all_shards(move |node| async move { Truncation::of(&node).hold(id).await });
         held.await;
+        // The shards may have waited for long flushes.
+        if let Some((_, wait)) = limit.filter(|(deadline, _)| Instant::now() > *deadline) {
+            let released = self.node.on_all_shards(move |node| async move {
+                Truncation::of(&node).end_truncation(id, false).await
+            });
+            released.await;
+            return Err(StorageError::TruncationTimedOut(wait));
+        }
         let recorded = self.record_truncation(id, &directory).await;
         let is_done = recorded.is_ok();
         let ended = self.node.on_all_shards(move |node| async move {

@@ -43,7 +43,7 @@ impl Views<'_> {
             if shard == node.store().shard().count {
                 let truncate = move |node: Node| async move {
                     for id in tables.iter() {
-                        Box::pin(Truncation::of(&node).truncate_locked(*id)).await?;
+                        Box::pin(Truncation::of(&node).truncate_locked(*id, None)).await?;
                     }
                     Ok(())
                 };
