@@ -23,7 +23,7 @@ use uuid::Uuid;
 use super::Node;
 use crate::{
     StorageError,
-    table::{SNAPSHOTS, Table, TableView},
+    table::{SNAPSHOTS, Table, TableView, find_sstables},
 };
 
 pub(super) const MANIFEST: &str = "manifest.json";
@@ -265,24 +265,43 @@ impl<'n> Snapshots<'n> {
         if !file_system.exists(directory).await? {
             return Ok(false);
         }
-        let listing = list_directory(file_system, directory).await?;
-        let sets = || listing.sealed.iter().chain(&listing.incomplete).chain(&listing.unsealed);
-        if sets().next().is_none() {
+        // As at a start: a compaction may have been under way. Its log must not stay, because it may
+        // name files that the new table will write.
+        espalier_compaction::recover(file_system, directory).await?;
+        let found = find_sstables(file_system, directory).await?;
+        let now = time::now_millis();
+        let sealed = self.move_into_snapshot(directory, format!("orphan-{now}"), &found.sealed);
+        let has_sealed = sealed.await?;
+        // A restore refuses a snapshot with such SSTables.
+        let name = format!("orphan-{now}-incomplete");
+        let has_incomplete = self.move_into_snapshot(directory, name, &found.incomplete).await?;
+        Ok(has_sealed || has_incomplete)
+    }
+
+    /// Moves SSTables of an orphan into a snapshot. Returns whether there are any.
+    async fn move_into_snapshot(
+        self,
+        directory: &Path,
+        name: String,
+        sets: &[Descriptor],
+    ) -> Result<bool, StorageError> {
+        let file_system = self.node.store().file_system();
+        if sets.is_empty() {
             return Ok(false);
         }
         let snapshots = directory.join(SNAPSHOTS);
-        let to = snapshots.join(format!("orphan-{}", time::now_millis()));
+        let to = snapshots.join(name);
         file_system.create_dir_all(&to).await?;
-        for descriptor in sets() {
+        for descriptor in sets {
             let components = components_found(file_system, descriptor).await?;
             self.link_components(descriptor, components, &to).await?;
         }
-        let files = listing.sealed.iter().map(|descriptor| format!("{descriptor}-Data.db"));
+        let files = sets.iter().map(|descriptor| format!("{descriptor}-Data.db"));
         let manifest = manifest(&files.collect::<Vec<_>>());
         file_system.write_atomically(to.join(MANIFEST), manifest).await?;
         file_system.sync_dir(&snapshots).await?;
         file_system.sync_dir(directory).await?;
-        for descriptor in sets() {
+        for descriptor in sets {
             remove_sstable(file_system, descriptor).await?;
         }
         tracing::warn!(
