@@ -114,6 +114,12 @@ async fn keep_unreadable(
         let is_kept = |table| schema.is_unreadable(table);
         let content = copy_for_tables(&store.file_system, segment, is_kept).await?;
         store.file_system.write_atomically(copy.clone(), content).await?;
+        // A copy of an earlier version has the segment's name and the writes to all tables.
+        if let Some(name) = name.as_deref()
+            && store.file_system.exists(directory.join(name)).await?
+        {
+            store.file_system.remove_file(directory.join(name)).await?;
+        }
         let copy = copy.display();
         tracing::error!(
             %copy,
