@@ -22,7 +22,7 @@ use espalier_mutation::{
     Mutation, PartitionUpdate,
     schema::{KeyspaceMetadata, Schema, TableMetadata, UnreadableTable},
 };
-use espalier_runtime::time;
+use espalier_runtime::{maybe_yield, time};
 
 use super::{Node, SchemaChanges, Start, ViewBuilds, schema_change::SchemaLock};
 use crate::{
@@ -130,6 +130,7 @@ impl SchemaChanges<'_> {
         let store = self.node.store();
         let mut waiting = vec![mutation];
         while let Some(mutation) = waiting.pop() {
+            maybe_yield().await;
             let checked = store.check_write(&mutation, 0);
             let is_too_large = |error: &StorageError| {
                 matches!(error, StorageError::CommitLog(CommitLogError::MutationTooLarge { .. }))
