@@ -296,6 +296,7 @@ impl Decimal {
         if self.scale <= 0 {
             return self.with_greater_scale(0);
         }
+        work::charge_product(&self.unscaled, &self.unscaled)?;
         if self.wide_scale() > self.precision() + 1 {
             return Ok(BigInt::ZERO);
         }
@@ -310,6 +311,7 @@ impl Decimal {
         if self.scale <= 0 {
             return self.with_greater_scale(0);
         }
+        work::charge_product(&self.unscaled, &self.unscaled)?;
         if self.wide_scale() > self.precision() {
             return Ok(BigInt::ZERO);
         }
