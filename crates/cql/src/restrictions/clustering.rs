@@ -64,6 +64,10 @@ impl ClusteringRestriction {
     }
 }
 
+/// Mean number of slices of a prefix above which the number of prefixes is limited further. A
+/// comparison of tuples has several slices. Arbitrary.
+const SLICES_OF_A_PREFIX: usize = 4;
+
 pub(super) type Prefix = Vec<Option<Bytes>>;
 
 /// Returns the slices that the restrictions select, in clustering order.
@@ -116,8 +120,7 @@ pub fn slices(
                         let range = slices.split_off(begin);
                         exclusion::subtract(table, prefix, &excluded, &range, &mut slices);
                     }
-                    // A comparison of tuples has several slices for each prefix.
-                    check_product(slices.len(), 1)?;
+                    check_product(slices.len().div_ceil(SLICES_OF_A_PREFIX), 1)?;
                 }
                 return Ok(ClusteringSlices::normalise(slices, table.comparator()));
             }

@@ -9,7 +9,7 @@ use espalier_storage::{Node, PartitionRows, ReadTarget};
 
 use super::{super::PlannedSelect, Execution, Flow, key_components, limits::CHUNK_ROWS};
 use crate::{
-    Result,
+    Error, Result,
     current_row::{CurrentRow, RowView},
     restrictions::Partitions,
 };
@@ -18,6 +18,12 @@ use crate::{
 /// estimates.
 const ROW_BYTES: usize = 48;
 const VALUE_BYTES: usize = 32;
+
+/// Maximum memory of the clusterings by which the rows are sorted. Arbitrary: as much as a result may
+/// have.
+const MAX_SORTED_BYTES: usize = 256 << 20;
+const TOO_MANY_ROWS: &str = "The statement sorts too many rows in memory; give it a LIMIT, or read \
+                             the partitions one by one";
 
 /// The result rows in the order in which they were read.
 #[derive(Default)]
@@ -130,7 +136,9 @@ impl Execution<'_> {
                 self.output.emit(current)?
             }
             self.page_is_full()?;
-            self.page.check_unpaged(self.output.content.len() + found.clustering_bytes)?;
+            if found.clustering_bytes > MAX_SORTED_BYTES {
+                return Err(Error::invalid(TOO_MANY_ROWS));
+            }
         }
         Ok(Flow::More)
     }
