@@ -135,6 +135,13 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
     // The files may be those of roles or permissions.
     server.processor.auth().roles_changed();
     match restored {
+        Err(error @ RestoreError::Script(_)) if is_created => {
+            let message = format!(
+                "{error}. The restore created {keyspace}.{table}, but the table lacks a part of \
+                 its schema and has no rows of the snapshot: drop it before you restore again"
+            );
+            HttpResponse::error(error.status(), &message)
+        }
         Err(error) if is_created => {
             // A DROP could lose rows that clients have written since the table was created.
             let message = format!(
