@@ -94,7 +94,8 @@ impl TableCache {
         self.cache.remove_later(old);
     }
 
-    /// Returns the number of changes of the table so far after which rows are encoded in another way.
+    /// Returns the number of changes of the table so far after which rows are encoded in another
+    /// way.
     pub fn row_version(&self) -> u32 {
         self.row_versions.get()
     }

@@ -36,7 +36,8 @@ struct Change<'a> {
 
 impl TableCache {
     /// Applies a flushed memtable, after its file has come into the table's view and a new epoch
-    /// has begun. `row_version` is [`Self::row_version`] at the moment when the caller took `table`.
+    /// has begun. `row_version` is [`Self::row_version`] at the moment when the caller took
+    /// `table`.
     ///
     /// # Errors
     ///

@@ -6,8 +6,9 @@
 //! | Euclidean | 1 / (1 + distance²) |
 //! | dot product | (1 + product) / 2 |
 //!
-//! Sums have [`LANES`] accumulators, so that the compiler may use vector instructions. A vector of
-//! fewer components is summed from front to back.
+//! [`Similarity::of`] sums in [`LANES`] accumulators, so that the compiler may use vector
+//! instructions, and vectors of fewer components from front to back. [`Similarity::of_in_order`]
+//! sums all vectors from front to back.
 
 use crate::literal::print_float;
 
@@ -27,7 +28,7 @@ pub enum Similarity {
 }
 
 impl Similarity {
-    /// All measures, in the order of Cassandra's messages.
+    /// All measures, in the order in which Cassandra's error text lists them.
     pub const ALL: [Self; 3] = [Self::Euclidean, Self::DotProduct, Self::Cosine];
 
     /// Returns the name in the options of an index.
@@ -39,7 +40,7 @@ impl Similarity {
         }
     }
 
-    /// Returns the measure with that name, in any case.
+    /// Returns the measure with that name, in upper or lower case.
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|measure| measure.name().eq_ignore_ascii_case(name))
     }

@@ -1,5 +1,5 @@
-//! Measures the disk: random reads of 4 KiB of a file that bypass the kernel's page cache, many of
-//! them under way at once.
+//! Measures the disk: many reads at once, each of 4 KiB at a random place of one file. The reads
+//! bypass the kernel's page cache.
 
 use std::cell::Cell;
 use std::path::Path;

@@ -252,11 +252,10 @@ fn metadata_value(
     let Some(data) = context.row.data(column) else { return Ok(None) };
     match (data, part) {
         (ColumnData::Simple(cell), MetadataPart::OfFrozen(part)) => {
-            let value = part.value(context)?;
-            let is_slice = matches!(**part, SelectExpression::Slice(..));
             // A slice without elements is an empty collection.
+            let is_slice = matches!(**part, SelectExpression::Slice(..));
             let is_there = |value: &Bytes| !is_slice || value.iter().any(|byte| *byte != 0);
-            Ok(value.filter(is_there).and_then(|_| of_cell(cell)))
+            Ok(part.value(context)?.filter(is_there).and_then(|_| of_cell(cell)))
         }
         (ColumnData::Simple(cell), _) => Ok(of_cell(cell)),
         (ColumnData::Complex(_), MetadataPart::OfFrozen(_)) => Ok(None),

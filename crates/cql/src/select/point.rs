@@ -2,8 +2,8 @@
 //! answers from memory without waiting; [`read_point_with_waits`] waits for each page that is not
 //! cached.
 //!
-//! Most requests of most applications take this path. This path builds no row: cells are read from
-//! the packed row (in a memtable, in place) and written straight into the result.
+//! Most requests of most applications take this path. This path builds no row: it copies cells from
+//! the packed row straight into the result. It reads the packed row of a memtable in place.
 
 use std::sync::Arc;
 

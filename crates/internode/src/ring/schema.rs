@@ -42,8 +42,8 @@ pub(super) struct RingSchema {
     paused_until: Duration,
     /// The pull under way.
     pull: Option<Pull>,
-    /// True while the node merges the rows of a pull. A merge waits for imports and other changes of
-    /// the schema, which may take long, and the member pulls no other schema meanwhile.
+    /// True while the node merges the rows of a pull. A merge waits for imports and other changes
+    /// of the schema, which may take long, and the member pulls no other schema meanwhile.
     is_merging: bool,
 }
 

@@ -97,8 +97,8 @@ impl RingMember {
         self.send(to, Queued::new(id, Verb::HINT_RSP, Payload::None));
     }
 
-    /// Removes all rows of a table. The truncation begins before the coordinator gives up, or not at
-    /// all: the coordinator may have acknowledged other writes by then.
+    /// Removes all rows of a table. The truncation begins before the coordinator gives up, or not
+    /// at all: the coordinator may have acknowledged other writes by then.
     pub(super) fn truncate(
         self: &Rc<Self>,
         to: SocketAddr,

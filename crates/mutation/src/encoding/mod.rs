@@ -3,8 +3,9 @@
 //! docs/formats/commit-log.md; decision: docs/decisions/0037.
 //!
 //! An SSTable has the lengths of a row in front of its body, and describes columns and baselines
-//! once for a file. A message has no lengths, and describes both for each partition. The callers
-//! ([`espalier_sstable`] and [`espalier_internode`]) read and write these parts around the bodies.
+//! once for a file. A message has no lengths, and describes columns and baselines for each
+//! partition. The callers ([`espalier_sstable`] and [`espalier_internode`]) read and write these
+//! parts around the bodies.
 //!
 //! | module | content |
 //! | --- | --- |

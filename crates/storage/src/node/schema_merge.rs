@@ -3,8 +3,8 @@
 //! 1. The merge prepares the new tables.
 //! 2. It writes the rows of the other node's schema tables to this node's schema tables, with the
 //!    timestamps that the rows have in the ring, and syncs them. A record of the commit log takes
-//!    all rows of a keyspace. If they are too large for one, it takes all rows of some tables, types
-//!    and functions.
+//!    all rows of a keyspace. If they are too large for one, it takes all rows of some tables,
+//!    types and functions.
 //! 3. It reads the schema back from the schema tables and installs it.
 //!
 //! So the later change of each row wins, as in Cassandra: a merge from a node that lacks a change

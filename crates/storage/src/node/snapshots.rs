@@ -265,8 +265,8 @@ impl<'n> Snapshots<'n> {
         if !file_system.exists(directory).await? {
             return Ok(false);
         }
-        // As at a start: a compaction may have been under way. Its log must not stay, because it may
-        // name files that the new table will write.
+        // As at a start: a compaction may have been under way. Its log must not stay, because it
+        // may name files that the new table will write.
         espalier_compaction::recover(file_system, directory).await?;
         let found = find_sstables(file_system, directory).await?;
         let now = time::now_millis();

@@ -49,8 +49,9 @@ impl Node {
     /// # Errors
     ///
     /// Fails if the table is unknown or the node needs its contents to start, if the truncation
-    /// cannot begin in time, if its record cannot be written, or if a file that the table did not
-    /// use cannot be removed. A file of the table that cannot be removed is only logged.
+    /// cannot begin in time, if its record cannot be written, or if an SSTable in the table's
+    /// directory that no shard has opened cannot be removed. If an SSTable of a shard cannot be
+    /// removed, the node logs that, and the next start tries again.
     pub fn truncate(&self, table: TableId) -> LocalBoxFuture<'_, Result<(), StorageError>> {
         self.truncate_within(table, MAX_WAIT)
     }
@@ -74,8 +75,8 @@ impl Node {
     }
 
     /// Returns the time of a table's last truncation, in µs since 1970. Returns `None` if the
-    /// table has no truncation record, and 0 if the record has no time, as that of a new table with
-    /// a reused id.
+    /// table has no truncation record. Returns 0 if the record has no time: the table was created
+    /// with a given id, and the node knows of no earlier table with this id.
     ///
     /// # Errors
     ///
@@ -171,8 +172,8 @@ impl Truncation<'_> {
         id: TableId,
         directory: &Path,
     ) -> Result<TruncationRecord, StorageError> {
-        // No flush is under way on any shard: all existing files have lower numbers, all later ones
-        // higher.
+        // No flush or compaction is under way on any shard. So all existing SSTables with a number
+        // have a lower one than `generations`, and all later ones have a higher one or this one.
         let names = self.name_sstables(id, directory).await?;
         let generations = self.node.store().shared.next_generation(id);
         let begun = self
@@ -249,8 +250,8 @@ impl Truncation<'_> {
         log.map_or(LogPosition::NONE, |log| log.truncation_position())
     }
 
-    /// Ends a truncation, removes the files if it succeeded, and returns whether all of them are
-    /// gone.
+    /// Ends a truncation. If it succeeded, removes the files. Returns false if a file could not be
+    /// removed.
     async fn end_truncation(self, id: TableId, is_done: bool) -> bool {
         let Ok(table) = self.node.store().tables.get(id) else { return true };
         let files = table.end_truncation(is_done);

@@ -218,8 +218,8 @@ fn parse_fields(
         .collect()
 }
 
-/// Parses the type of a column or field. Another node of a ring may have created it, so the limits of
-/// types are checked, too: a type of 30 user types inside each other may have 2^30 parts.
+/// Parses the type of a column or field. Another node of a ring may have created it, so the limits
+/// of types are checked, too: a type of 30 user types inside each other may have 2^30 parts.
 pub(super) fn parse_type(text: &str, keyspace: &KeyspaceMetadata) -> Result<CqlType, String> {
     let parsed =
         CqlType::parse_cql(text, &keyspace.name, &|name| keyspace.types.get(name).cloned());

@@ -289,8 +289,8 @@ fn ranges_follow_deletions_without_a_read() {
     }
 }
 
-/// A scan of cached partitions, of which all but the first have expired, yields between two of them.
-/// A partition that is written in front of it then does not belong to an empty range.
+/// A scan of cached partitions, of which all but the first have expired, yields between two of
+/// them. A partition that is written in front of it then does not belong to an empty range.
 #[test]
 fn a_partition_written_in_front_of_a_scan_is_not_hidden() {
     for seed in 0..40 {

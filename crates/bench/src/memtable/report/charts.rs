@@ -1,5 +1,5 @@
-//! The report as drawings: bars for each measure with all kinds and peers, stacked bars for memory,
-//! and latencies over time.
+//! The report as drawings: for each measure, bars that compare the kinds of memtable and the other
+//! programs; stacked bars of memory; latencies over time.
 
 use espalier_commands::svg::{Anchor, anchored_text, document, polyline, rectangle, text};
 
@@ -85,7 +85,8 @@ fn speeds(title: &str, series: &[&Series]) -> String {
     document(WIDTH, y + 30.0, &body)
 }
 
-/// Draws bytes for each row, structure and content stacked.
+/// Draws a bar for each shape of keys and kind of memtable: bytes per row, with the content stacked
+/// on the structure.
 fn memory(record: &Record) -> String {
     let most = record.memory.iter().map(|figure| figure.per_row()).fold(1.0, f64::max);
     let scale = (WIDTH - LEFT - RIGHT) / most;

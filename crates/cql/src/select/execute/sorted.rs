@@ -19,8 +19,8 @@ use crate::{
 const ROW_BYTES: usize = 48;
 const VALUE_BYTES: usize = 32;
 
-/// Maximum memory of the clusterings by which the rows are sorted. Arbitrary: as much as a result may
-/// have.
+/// Maximum memory of the clusterings by which the rows are sorted. Arbitrary: as much as a result
+/// may have.
 const MAX_SORTED_BYTES: usize = 256 << 20;
 const TOO_MANY_ROWS: &str = "The statement sorts too many rows in memory; give it a LIMIT, or read \
                              the partitions one by one";

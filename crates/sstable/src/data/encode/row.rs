@@ -89,9 +89,9 @@ impl RowEncoder {
         Ok(())
     }
 
-    /// Returns whether [`RowEncoder::write_uniform`] copies uniform rows of a file with this layout
-    /// as this encoder would write them. The values must have the same form, and the columns must
-    /// be the same.
+    /// Returns whether uniform rows of a file with this layout may be copied. If so,
+    /// [`RowEncoder::write_uniform`] gives the bytes that [`RowEncoder::write_row`] would give. The
+    /// values must have the same form, and the columns must be the same.
     pub(crate) fn has_form_of(&self, layout: &FileLayout) -> bool {
         let columns = self.regulars.columns();
         let is_same = |(mine, theirs): (&FileColumn, &FileColumn)| {
