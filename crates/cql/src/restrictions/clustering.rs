@@ -64,9 +64,9 @@ impl ClusteringRestriction {
     }
 }
 
-/// Mean number of slices of a prefix above which the number of prefixes is limited further. A
-/// comparison of tuples has several slices. Arbitrary.
-const SLICES_OF_A_PREFIX: usize = 4;
+/// Number of pairs of slices for each prefix above which the number of prefixes is limited further.
+/// Each comparison of tuples has a slice for each column, and each pair is intersected. Arbitrary.
+const PAIRS_OF_A_PREFIX: usize = 16;
 
 pub(super) type Prefix = Vec<Option<Bytes>>;
 
@@ -113,6 +113,11 @@ pub fn slices(
                     upper.as_ref().map(|bound| bound.values(name, evaluation)).transpose()?;
                 let excluded = exclusion::values(table, at, excluded, evaluation)?;
                 check_product(prefixes.len(), excluded.len() + 1)?;
+                let parts = |bound: &Option<(Prefix, bool)>| {
+                    bound.as_ref().map_or(1, |(values, _)| values.len())
+                };
+                let pairs = parts(&lower) * parts(&upper);
+                check_product(prefixes.len(), pairs.div_ceil(PAIRS_OF_A_PREFIX))?;
                 for prefix in &prefixes {
                     let begin = slices.len();
                     range_slices(table, at, prefix, lower.as_ref(), upper.as_ref(), &mut slices);
@@ -120,7 +125,6 @@ pub fn slices(
                         let range = slices.split_off(begin);
                         exclusion::subtract(table, prefix, &excluded, &range, &mut slices);
                     }
-                    check_product(slices.len().div_ceil(SLICES_OF_A_PREFIX), 1)?;
                 }
                 return Ok(ClusteringSlices::normalise(slices, table.comparator()));
             }
