@@ -75,6 +75,10 @@ pub struct Records {
     /// The time that a merge takes.
     merge_time: Cell<Duration>,
     removed: RefCell<Vec<Uuid>>,
+    /// The times within which truncations had to begin. The node refuses them.
+    truncations: RefCell<Vec<Duration>>,
+    /// The settings' `ring_delay`.
+    ring_delay: Cell<Duration>,
 }
 
 fn ready<T: 'static>(value: T) -> LocalFuture<T> {
@@ -129,7 +133,8 @@ impl Backend for TestNode {
         ready(Ok((batches.iter().skip(index).take(1).cloned().collect(), next)))
     }
 
-    fn truncate(&self, _: TableId, _: Duration) -> LocalFuture<Result<(), String>> {
+    fn truncate(&self, _: TableId, wait: Duration) -> LocalFuture<Result<(), String>> {
+        self.0.truncations.borrow_mut().push(wait);
         ready(Err("not in this test".into()))
     }
 
@@ -185,6 +190,8 @@ pub struct Peer {
     ended: Cell<usize>,
     /// The kind of the connection that `send` opens.
     sends: Cell<ConnectionKind>,
+    /// The time in ms after which the messages that `send` sends expire.
+    pub expires_in_ms: Cell<u64>,
     /// The flags of the messages that `send` sends.
     pub flags: Cell<MessageFlags>,
     /// The address of a further member of the ring, which does not run.
@@ -221,7 +228,19 @@ impl Peer {
         let (arrived, out, ended) = (RefCell::default(), RefCell::default(), Cell::default());
         let sends = Cell::new(ConnectionKind::Small);
         let flags = Cell::new(MessageFlags::CALL_BACK_ON_FAILURE);
-        let peer = Rc::new(Self { address, arrived, out, ended, sends, flags, dead, refuses, tls });
+        let expires_in_ms = Cell::new(60_000);
+        let peer = Rc::new(Self {
+            address,
+            arrived,
+            out,
+            ended,
+            sends,
+            expires_in_ms,
+            flags,
+            dead,
+            refuses,
+            tls,
+        });
         let accepting = Rc::clone(&peer);
         spawn_local(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -360,7 +379,7 @@ impl Peer {
         let header = Header {
             id,
             created_ms: time::now_millis() as u32,
-            expires_in_ms: 60_000,
+            expires_in_ms: self.expires_in_ms.get(),
             verb,
             flags: self.flags.get(),
             parameters,
@@ -423,7 +442,7 @@ async fn ring_over(
         compression: Compression::default(),
         encryption: of_member,
         version: VERSION,
-        ring_delay: Duration::ZERO,
+        ring_delay: node.0.ring_delay.get(),
     };
     let local = LocalView {
         host_id: Uuid::from_u128(1),
@@ -435,51 +454,4 @@ async fn ring_over(
     };
     let started = RingMember::start(settings, local, Box::new(node.clone()), &Event::new()).await;
     (peer, own, started.unwrap().unwrap())
-}
-
-#[test]
-fn urgent_connections_carry_gossip_alone() {
-    block_on(async {
-        let node = TestNode::default();
-        *node.0.schema.borrow_mut() = Some(of_two_replicas());
-        let (peer, own, member) = ring(&node, false).await;
-        peer.out.take();
-        peer.sends.set(ConnectionKind::Urgent);
-        peer.send(own, 5, Verb::BATCH_STORE_REQ, Payload::BatchStore(recorded_batch())).await;
-        peer.send(own, 6, Verb::ECHO_REQ, Payload::None).await;
-        until("the answers", || {
-            peer.count(Verb::FAILURE_RSP) == 1 && peer.count(Verb::ECHO_RSP) > 0
-        })
-        .await;
-        assert!(node.0.batches.borrow().is_empty());
-        peer.out.take();
-        peer.sends.set(ConnectionKind::Small);
-        peer.send(own, 7, Verb::BATCH_STORE_REQ, Payload::BatchStore(recorded_batch())).await;
-        until("the batch", || peer.count(Verb::BATCH_STORE_RSP) == 1).await;
-        member.stop().await;
-    });
-}
-
-#[test]
-fn a_large_answer_has_a_connection_of_its_own() {
-    block_on(async {
-        let node = TestNode::default();
-        let (database, read) = (database().await, whole_partition());
-        write(&database, &read, 5000, 0).await;
-        *node.0.schema.borrow_mut() = Some(database.store().schema());
-        *node.0.database.borrow_mut() = Some(database);
-        let (peer, own, member) = ring(&node, false).await;
-        let command = Payload::Read(Box::new(read.clone()));
-        peer.send(own, 77, Verb::READ_REQ, command).await;
-        until("the answer", || peer.count(Verb::READ_RSP) == 1).await;
-        let of_verb = |(_, message): &&(_, Message)| message.header.verb == Verb::READ_RSP;
-        let (kind, message) = peer.arrived.borrow().iter().find(of_verb).unwrap().clone();
-        assert_eq!((kind, message.header.id), (ConnectionKind::Large, 77));
-        assert!(message.payload.len() > 64 << 10, "{}", message.payload.len());
-        let answer = decode(Verb::READ_RSP, &message.payload);
-        let Payload::ReadResponse(answer) = answer else { panic!() };
-        let partitions = answer.partitions(&read).unwrap();
-        assert_eq!(partitions[0].content.as_ref().unwrap().unfiltered.len(), 5000);
-        member.stop().await;
-    });
 }

@@ -37,6 +37,47 @@ fn a_left_over_batch_goes_to_all_replicas() {
     });
 }
 
+/// Until the delay has passed, the member may not know all replicas.
+#[test]
+fn left_over_batches_wait_for_the_delay_of_the_ring() {
+    block_on(async {
+        let node = TestNode::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        node.0.batches.borrow_mut().push(recorded_batch());
+        node.0.ring_delay.set(Duration::from_secs(2));
+        let (peer, _, member) = ring(&node, false).await;
+        time::sleep(Duration::from_millis(1500)).await;
+        assert_eq!((peer.count(Verb::MUTATION_REQ), node.0.stored.borrow().len()), (0, 0));
+        until("the end of the batch", || node.0.removed.borrow().len() == 1).await;
+        assert_eq!((peer.count(Verb::MUTATION_REQ), node.0.stored.borrow().len()), (2, 2));
+        member.stop().await;
+    });
+}
+
+#[test]
+fn a_truncation_begins_in_the_time_of_its_coordinator_or_never() {
+    block_on(async {
+        let node = TestNode::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let (peer, own, member) = ring(&node, false).await;
+        let table = of_two_replicas().tables().next().unwrap().clone();
+        let truncate = || {
+            let (keyspace, table) = (table.keyspace.clone(), table.name.clone());
+            Payload::Truncate { keyspace, table }
+        };
+        peer.expires_in_ms.set(9000);
+        peer.send(own, 5, Verb::TRUNCATE_REQ, truncate()).await;
+        until("the refusal", || peer.count(Verb::FAILURE_RSP) == 1).await;
+        peer.expires_in_ms.set(0);
+        peer.send(own, 6, Verb::TRUNCATE_REQ, truncate()).await;
+        peer.send(own, 7, Verb::SCHEMA_VERSION_REQ, Payload::None).await;
+        until("the answer", || peer.count(Verb::SCHEMA_VERSION_RSP) == 1).await;
+        let waits = node.0.truncations.borrow().clone();
+        assert!(matches!(waits[..], [wait] if wait <= Duration::from_secs(9)), "{waits:?}");
+        member.stop().await;
+    });
+}
+
 /// Four batches come first: one of a table that does not exist, which is removed, and three that
 /// wait for a node that is down. The member finishes the batch behind them nevertheless.
 #[test]
