@@ -3,27 +3,20 @@ import subprocess
 
 from espalier_node import BINARY, REPOSITORY
 
-ATTEMPTS = 3
-
 
 def test_start_up_and_idle_memory():
-    """All settings but the ports are defaults. Other tests run at the same time and slow most
-    starts, so the fastest start must keep the limit."""
-    said = []
-    for _ in range(ATTEMPTS):
-        done = subprocess.run(
-            [REPOSITORY / "bench" / "start_up.sh", "7"],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            env={"BINARY": str(BINARY), "LIMIT_OF": "best",
-                 "PATH": "/usr/local/bin:/usr/bin:/bin"},
-        )
-        said.append(done.stdout + done.stderr)
-        if done.returncode == 0:
-            print(said[-1])
-            return
-    raise AssertionError("\n".join(said))
+    """All settings but the ports are defaults. Other tests run at the same time and slow each start,
+    so the limit is for its processor time."""
+    done = subprocess.run(
+        [REPOSITORY / "bench" / "start_up.sh", "7"],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env={"BINARY": str(BINARY), "LIMIT_OF": "processor",
+             "PATH": "/usr/local/bin:/usr/bin:/bin"},
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    print(done.stdout)
 
 
 def test_a_replacement_makes_its_own_data_directory(tmp_path):
