@@ -32,7 +32,8 @@ for run in $(seq "$runs"); do
   ended=${EPOCHREALTIME/[.,]/}
   case $line in ready*) ;; *) echo "the node said: ${line:-nothing}" >&2; exit 1 ;; esac
   times_us+=($((ended - began)))
-  processor_us+=("$(cat /proc/"$pid"/task/*/schedstat | awk '{ ns += $1 } END { print int(ns / 1000) }')")
+  # A thread may end meanwhile.
+  processor_us+=("$({ cat /proc/"$pid"/task/*/schedstat 2> /dev/null || true; } | awk '{ ns += $1 } END { print int(ns / 1000) }')")
   if [ "$run" = "$runs" ]; then
     sleep 3
     resident_kib=$(awk '/^VmRSS:/ { print $2 }' "/proc/$pid/status")
