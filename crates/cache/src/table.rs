@@ -22,8 +22,6 @@ pub struct TableCache {
     epoch: Cell<u32>,
     format: Cell<RowFormat>,
     is_enabled: Cell<bool>,
-    /// The number of changes of the table after which rows are encoded in another way.
-    pub(super) row_versions: Cell<u32>,
     /// A buffer for paths.
     pub(super) path: RefCell<Vec<u8>>,
 }
@@ -44,7 +42,6 @@ impl TableCache {
             number: Cell::new(cache.new_number()),
             cache,
             epoch: Cell::new(0),
-            row_versions: Cell::new(0),
             format: Cell::new(RowFormat::of(table)),
             is_enabled: Cell::new(is_enabled),
             path: RefCell::default(),
@@ -94,21 +91,12 @@ impl TableCache {
         self.cache.remove_later(old);
     }
 
-    /// Returns the number of changes of the table so far after which rows are encoded in another
-    /// way.
-    pub fn row_version(&self) -> u32 {
-        self.row_versions.get()
-    }
-
     /// Switches to another version of the table. Keeps the entries if rows are encoded as before
     /// and caching is not switched on or off: while it is off, no read uses the entries, and they
     /// would only take memory.
     pub fn alter(&self, table: &TableMetadata, has_same_rows: bool) {
         let is_enabled = is_enabled(table, &self.cache);
         let was_enabled = self.is_enabled.replace(is_enabled);
-        if !has_same_rows {
-            self.row_versions.set(self.row_versions.get().wrapping_add(1));
-        }
         if !has_same_rows || is_enabled != was_enabled {
             self.forget();
         }

@@ -28,16 +28,19 @@ use espalier_runtime::maybe_yield;
 /// The table and the partition to which a memtable's changes are applied.
 struct Change<'a> {
     table: &'a TableMetadata,
-    /// [`TableCache::row_versions`] at the start of the update.
-    row_version: u32,
+    /// The number of the table's entries with which `prefix` begins.
+    number: u32,
     is_exact: bool,
     prefix: &'a [u8],
 }
 
 impl TableCache {
     /// Applies a flushed memtable, after its file has come into the table's view and a new epoch
-    /// has begun. `row_version` is [`Self::row_version`] at the moment when the caller took
-    /// `table`.
+    /// has begun. `number` is [`Self::number`] at the moment when the caller took `table`.
+    ///
+    /// The update ends once the table's entries are forgotten. Reads add new entries from the files
+    /// of the present view, which have the memtable's data. Besides, `table` may have columns that
+    /// were dropped since.
     ///
     /// # Errors
     ///
@@ -46,15 +49,12 @@ impl TableCache {
         self: &Rc<Self>,
         memtable: &Rc<Memtable>,
         table: &Arc<TableMetadata>,
-        row_version: u32,
+        number: u32,
     ) -> Result<(), CacheError> {
         let mut bound = KeyBound::Unbounded;
         loop {
             maybe_yield().await;
-            // The table was altered meanwhile, which forgot all entries. `table` may have columns
-            // that were dropped since. The entries since then have the file's data.
-            if self.row_versions.get() != row_version {
-                self.forget();
+            if self.number() != number {
                 break;
             }
             let Some(next) = memtable.next_partition(&bound)? else { break };
@@ -80,9 +80,9 @@ impl TableCache {
                 MemtablePartition::open(memtable, table, &key, &all, direction, wanted)?
             {
                 let mut prefix = Vec::new();
-                self.put_partition(self.ticket().number, key.borrowed(), &mut prefix);
+                self.put_partition(number, key.borrowed(), &mut prefix);
                 let is_exact = self.format().is_exact;
-                let change = Change { table, row_version, is_exact, prefix: &prefix };
+                let change = Change { table, number, is_exact, prefix: &prefix };
                 if self.format().is_single_row {
                     self.update_single_row(&change, stream).await?
                 } else {
@@ -127,9 +127,6 @@ impl TableCache {
             Some(Unfiltered::Row(row)) => row,
             _ => Row::empty(Clustering::empty()),
         };
-        if self.is_outdated(change) {
-            return Ok(());
-        }
         row.deletion = row.deletion.max(deletion);
         let mut bytes = Vec::new();
         self.format().store_row(&row, &mut bytes);
@@ -153,7 +150,7 @@ impl TableCache {
         let mut open: Option<(Vec<u8>, DeletionTime)> = None;
         while let Some(fragment) = stream.next().await? {
             maybe_yield().await;
-            if self.is_outdated(change) {
+            if self.number() != change.number {
                 break;
             }
             place.clear();
@@ -177,11 +174,6 @@ impl TableCache {
             }
         }
         Ok(())
-    }
-
-    /// Returns whether the table was altered since the update began. The update then ends.
-    fn is_outdated(&self, change: &Change<'_>) -> bool {
-        self.row_versions.get() != change.row_version
     }
 
     fn merge_row(&self, change: &Change<'_>, place: &[u8], row: &[u8], active: DeletionTime) {
@@ -238,7 +230,7 @@ impl TableCache {
             inner.split(change.prefix, &at);
             inner.split(change.prefix, high);
         }
-        while !self.is_outdated(change) {
+        while self.number() == change.number {
             let reached = self.cache.0.borrow_mut().delete_some(change, &at, high, deletion);
             match reached {
                 Ok(Some(reached)) => at = reached,
@@ -452,7 +444,7 @@ mod tests {
         assert!(inner.add(prefix, LAST, Entry::bound(true, live)));
         let mut row = Vec::new();
         pack_row(&Row::empty(Clustering::empty()), &mut row);
-        let change = Change { table: &table, row_version: 0, is_exact: true, prefix };
+        let change = Change { table: &table, number: 1, is_exact: true, prefix };
         assert!(inner.merge_row(&change, &place, &row, live));
         assert!(inner.get(prefix, &place).is_none());
         assert!(!inner.get(prefix, LAST).unwrap().is_continuous());

@@ -137,9 +137,8 @@ impl TableFlush<'_> {
         if let Some(sstable) = sstable {
             table.add_flushed(sstable);
             let (cache, memtable) = (table.cache().clone(), memtable.clone());
-            let (metadata, row_version) = (table.metadata(), cache.row_version());
-            let update =
-                async move { Box::pin(cache.update(&memtable, &metadata, row_version)).await };
+            let (metadata, number) = (table.metadata(), cache.number());
+            let update = async move { Box::pin(cache.update(&memtable, &metadata, number)).await };
             let updated = SchedulingGroup::CacheUpdate.run(update).await;
             if let Err(error) = updated {
                 tracing::warn!(
