@@ -5,7 +5,7 @@
 //! ("multi-cell", "complex"). Types nested inside a frozen type, a tuple or a vector are always
 //! frozen themselves.
 
-use std::sync::Arc;
+use std::{collections::HashMap, sync::Arc};
 
 /// A CQL type. Sources: the specification of CQL 3.4.7; `org.apache.cassandra.db.marshal` for the
 /// marshal names.
@@ -93,6 +93,11 @@ impl UserType {
     /// Returns the field types in their order of declaration.
     pub fn field_types(&self) -> impl ExactSizeIterator<Item = &CqlType> + Clone {
         self.fields.iter().map(|(_, ty)| ty)
+    }
+
+    /// Returns the index of each field by its name, for values that name many fields.
+    pub fn field_indexes(&self) -> HashMap<&str, usize> {
+        self.fields.iter().map(|(name, _)| name.as_str()).zip(0..).collect()
     }
 }
 

@@ -1,7 +1,5 @@
 //! Preparation of selectors with a type hint, `(type) selector`, whose parts may read columns.
 
-use std::collections::{HashMap, HashSet};
-
 use espalier_types::CqlType;
 
 use super::{
@@ -11,7 +9,7 @@ use super::{
 use crate::{
     Result,
     grammar::ast::{Expression, ExpressionKind},
-    term::Assignable,
+    term::{Assignable, values_by_field},
 };
 
 impl SelectionPreparation<'_, '_> {
@@ -94,20 +92,15 @@ impl SelectionPreparation<'_, '_> {
             _ => None,
         };
         let Some(given) = given else { return Ok(None) };
-        let known: HashSet<&str> = definition.fields.iter().map(|(field, _)| &**field).collect();
-        if let Some((unknown, _)) = given.iter().find(|(name, _)| !known.contains(name)) {
-            let message = format!(
-                "Unknown field '{unknown}' in value of user defined type {}",
-                definition.name
-            );
-            return Err(self.invalid(inner, message));
-        }
-        // The last of several values for a field counts.
-        let by_name: HashMap<&str, &Expression<'_>> = given.into_iter().collect();
+        let values = values_by_field(definition, given.iter().copied()).map_err(|at| {
+            let (unknown, name) = (given[at].0, &definition.name);
+            let message = format!("Unknown field '{unknown}' in value of user defined type {name}");
+            self.invalid(inner, message)
+        })?;
         let null = SelectExpression::Term(crate::term::Term::NULL);
         let mut parts = Vec::with_capacity(definition.fields.len());
-        for (field, field_type) in &definition.fields {
-            parts.push(match by_name.get(&**field) {
+        for (field_type, value) in definition.field_types().zip(values) {
+            parts.push(match value {
                 Some(value) => self.assigned(whole, value, field_type)?,
                 None => null.clone(),
             });

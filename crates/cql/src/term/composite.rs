@@ -1,8 +1,6 @@
 //! Preparation of literals that have parts: collections, vectors, tuples and UDTs.
 
-use std::collections::{HashMap, HashSet};
-
-use espalier_types::CqlType;
+use espalier_types::{CqlType, UserType};
 
 use super::{
     Assignable, CompositeTerm, Term,
@@ -145,6 +143,24 @@ pub(super) fn tuple(
     composite(preparation, parts.into_iter(), target)
 }
 
+/// Returns the value for each field of a type, from values by name. The last of several values for
+/// a field counts.
+///
+/// # Errors
+/// The index of the first value whose name is no field.
+pub fn values_by_field<'n, V: Clone>(
+    definition: &UserType,
+    given: impl IntoIterator<Item = (&'n str, V)>,
+) -> Result<Vec<Option<V>>, usize> {
+    let indexes = definition.field_indexes();
+    let mut values = vec![None; definition.fields.len()];
+    for (at, (name, value)) in given.into_iter().enumerate() {
+        let index = *indexes.get(name).ok_or(at)?;
+        values[index] = Some(value);
+    }
+    Ok(values)
+}
+
 /// Prepares `{field: value}`.
 pub(super) fn user_defined(
     preparation: &mut Preparation<'_>,
@@ -155,22 +171,17 @@ pub(super) fn user_defined(
     let CqlType::UserDefined { definition, .. } = &receiver.column_type else {
         return Err(wrong_literal(preparation, position, "user type", receiver));
     };
-    let known: HashSet<&str> = definition.fields.iter().map(|(field, _)| &**field).collect();
-    for (name, _) in fields {
-        if !known.contains(name.as_str()) {
-            return Err(preparation.invalid(
-                name.position,
-                format!("Unknown field '{name}' in value of user defined type {}", definition.name),
-            ));
-        }
-    }
-    // The last of several values for a field counts.
-    let by_name: HashMap<&str, &Expression<'_>> =
-        fields.iter().map(|(name, expression)| (name.as_str(), expression)).collect();
+    let given = fields.iter().map(|(name, expression)| (name.as_str(), expression));
+    let given = values_by_field(definition, given).map_err(|at| {
+        let name = &fields[at].0;
+        let message =
+            format!("Unknown field '{name}' in value of user defined type {}", definition.name);
+        preparation.invalid(name.position, message)
+    })?;
     let mut parts = Vec::with_capacity(definition.fields.len());
-    for (field, field_type) in &definition.fields {
+    for ((field, field_type), given) in definition.fields.iter().zip(given) {
         let part = preparation.receiver(&format!("{}.{field}", receiver.name), field_type);
-        parts.push(match by_name.get(&**field) {
+        parts.push(match given {
             Some(expression) => {
                 check_part(preparation, expression, field_type, || {
                     format!("user type literal for {}: field {field}", receiver.name)

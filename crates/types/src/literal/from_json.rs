@@ -1,7 +1,5 @@
 //! Reads values from JSON.
 
-use std::collections::HashMap;
-
 use bytes::Bytes;
 
 use crate::literal::{
@@ -183,8 +181,7 @@ fn user_type(
     definition: &UserType,
     members: &[(String, Json)],
 ) -> Result<Bytes, ValueError> {
-    let names = definition.fields.iter().map(|(name, _)| name.as_str());
-    let indexes: HashMap<&str, usize> = names.zip(0..).collect();
+    let indexes = definition.field_indexes();
     let mut values = vec![None; definition.fields.len()];
     for (name, member) in members {
         let stored = match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
