@@ -95,11 +95,11 @@ pub enum StorageError {
         /// The setting, and Cassandra's text.
         message: String,
     },
-    /// A truncation that could not begin in time, because another change of the schema, a snapshot,
-    /// an import or a restore was under way. It removes nothing, now or later.
+    /// A truncation that could not begin in time. It removes nothing, now or later.
     #[error(
-        "the truncation did not begin within {0:?}, because a change of the schema, a \
-         snapshot, an import, a restore or a flush of the table is under way; the table keeps its rows: truncate it again"
+        "the truncation did not begin within {0:?}, because a change of the schema, a snapshot, an \
+         import, a restore or a flush of the table is under way; the table keeps its rows: truncate \
+         it again"
     )]
     TruncationTimedOut(Duration),
     /// A write that SSTables cannot hold. It is refused before it is logged, because it could never

@@ -100,8 +100,7 @@ impl WriterOptions {
     /// Creates the options from the table's settings.
     ///
     /// # Errors
-    /// Returns [`SSTableError::Unsupported`](crate::error::SSTableError::Unsupported) if the version
-    /// is unknown.
+    /// Returns [`Unsupported`](crate::error::SSTableError::Unsupported) if the version is unknown.
     pub fn for_table(descriptor: Descriptor, table: Arc<TableMetadata>) -> Result<Self> {
         let features = descriptor.features()?;
         let compression = table.options.compression_to_write();
