@@ -52,6 +52,12 @@ public class ReadVectors extends InternodeVectors
     static List<DecoratedKey> keys;
     static List<ByteBuffer[]> clusterings;
     static NavigableMap<DecoratedKey, AtomicBTreePartition> content;
+    /**
+     * Whether the reader of the vectors may flush the table. Two range deletions may have the same moment and
+     * different seconds only in a table that is not flushed: a memtable keeps the first of them, a merge of a
+     * memtable with a file the later.
+     */
+    static boolean isFlushed;
     /** The seconds of deletions by their moment, because the deletions of one batch share both. */
     static long[] seconds = new long[MOMENTS];
 
@@ -67,6 +73,7 @@ public class ReadVectors extends InternodeVectors
         {
             random = new Random((seed << 20) + t);
             table = randomTable(t);
+            isFlushed = t % 2 == 0;
             describe(table);
             fill();
             for (int r = 0; r < Integer.parseInt(a[2]); r++)
@@ -226,7 +233,7 @@ public class ReadVectors extends InternodeVectors
         PartitionUpdate.Builder b = new PartitionUpdate.Builder(table, key, table.regularAndStaticColumns(), 4);
         boolean hasClusterings = !table.clusteringColumns().isEmpty();
         if (hasClusterings && one(4))
-            b.add(new RangeTombstone(aSlice(), DeletionTime.build(moment(), second())));
+            b.add(new RangeTombstone(aSlice(), isFlushed ? deleted() : DeletionTime.build(moment(), second())));
         else if (!table.staticColumns().isEmpty() && one(4))
             b.add(aRow(Clustering.STATIC_CLUSTERING, table.staticColumns()));
         else
