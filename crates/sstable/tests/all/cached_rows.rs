@@ -139,6 +139,9 @@ async fn compare(
         return (0, 0);
     }
     let partitions = generator.partitions(&table);
+    if partitions.is_empty() {
+        return (0, 0);
+    }
     let file_system = FileSystem::simulated(seed);
     let directory = Path::new("/t");
     file_system.create_dir_all(directory).await.unwrap();
@@ -175,6 +178,8 @@ async fn compare(
                     let (said, pages) =
                         page_by_page(&other_reader, key, &clustering, &mut scratch).await;
                     let after = reads_of(&other_cache);
+                    // Behind the last row of a block, a look-up reads the item that follows.
+                    let more = u64::from(expected.as_ref().is_some_and(|(.., row)| row.is_none()));
                     assert_eq!(said, Some(expected), "{key:?} {clustering:?} seed {seed}");
                     other_cache.forget_pages().await;
                     read(&other_reader, key, &clustering).await;
@@ -186,7 +191,7 @@ async fn compare(
                     assert!(pages as u64 <= reads.0 + reads.1, "{context}");
                     // A cache that keeps nothing loses the pages that one read fetches together.
                     assert!(reads.0 <= general.0, "{context}");
-                    assert!(seed.is_multiple_of(2) || reads.1 <= general.1, "{context}");
+                    assert!(seed.is_multiple_of(2) || reads.1 <= general.1 + more, "{context}");
                 }
             }
             assert_eq!(cache.metrics().misses, pages.misses, "a cached look-up must not read");

@@ -144,9 +144,9 @@ fn check_seeds(first: u64, seeds: u64, shape: Shape, steps: u64) {
         all.add(&metrics);
         answered += looks;
     }
-    assert!(answered > seeds, "only {answered} looks were answered");
     assert!(all.reads_without_misses > 0 && all.reads_with_misses > 0, "{all:?}");
     if espalier_testing::runs_all() {
+        assert!(answered > seeds, "only {answered} looks were answered");
         assert!(all.row_evictions > 0 && all.row_merges > 0, "{all:?}");
     }
 }
