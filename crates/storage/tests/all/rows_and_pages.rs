@@ -9,16 +9,16 @@ use uuid::Uuid;
 
 use crate::support::*;
 
-const BUDGET: u64 = 1 << 20;
+const BUDGET: u64 = 1 << 19;
 const MAX_ROW_BYTES: u64 = BUDGET / 4 * 3;
 /// Number of hot reads between two adjustments of the split.
-const READS: u64 = 1000;
-/// Nine rows fill a chunk of a file, and nearly each hot row needs a cached chunk of 16 KiB.
-const PAGED: u64 = 15_000;
-const HOT_PAGES: u64 = 25;
+const READS: u64 = 500;
+/// Nine rows fill a chunk of 16 KiB, and nearly every hot row needs another chunk.
+const PAGED: u64 = 7500;
+const HOT_PAGES: u64 = 12;
 /// Number of rows, which take some 400 bytes each in the cache.
-const ROWS: u64 = 15_000;
-const HOT_ROWS: u64 = 1200;
+const ROWS: u64 = 7500;
+const HOT_ROWS: u64 = 600;
 
 struct Caches {
     database: Node,
@@ -76,18 +76,23 @@ impl Caches {
         self.database.store().row_cache().metrics().limit_bytes
     }
 
-    /// Reads hot pages in rounds, and a row of a long cycle after each of them. Returns the number
-    /// of misses of a round, as the mean of the last rounds.
+    /// Reads hot pages in rounds, and after every 20 of them as many rows of a long cycle. Returns
+    /// the number of misses of a round, as the mean of the last rounds.
     async fn hot_pages(&mut self, rounds: u64) -> u64 {
         let mut all = Vec::new();
         for _ in 0..rounds {
             let mut misses = 0;
-            for _ in 0..READS {
-                let (number, before) = (self.random.below(HOT_PAGES), self.page_misses());
-                self.read_page(number).await;
+            for _ in 0..READS / 20 {
+                let before = self.page_misses();
+                for _ in 0..20 {
+                    let number = self.random.below(HOT_PAGES);
+                    self.read_page(number).await;
+                }
                 misses += self.page_misses() - before;
-                self.cold += 1;
-                self.read_row(HOT_ROWS + self.cold % (ROWS - HOT_ROWS)).await;
+                for _ in 0..20 {
+                    self.cold += 1;
+                    self.read_row(HOT_ROWS + self.cold % (ROWS - HOT_ROWS)).await;
+                }
             }
             all.push(misses);
             self.database.store().row_cache().split_memory().await;
