@@ -91,8 +91,11 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
         let now = Instant::now();
         paused.retain(|paused| now < paused.until);
         for table in store.tables.all() {
-            // Check again for each table, because the flushes before it took time.
-            if !store.is_closing() && by_time::is_due(&table, store.configuration.autocompaction) {
+            // Check again for each table, because the flushes before it took time. The holder of a
+            // table's flush lock may be a truncation that waits for another shard, so such a table
+            // waits for the next tick, and the others do not wait for it.
+            let is_due = || by_time::is_due(&table, store.configuration.autocompaction);
+            if !store.is_closing() && is_free(&table) && is_due() {
                 flush(&store, &table).await;
             }
         }

@@ -7,7 +7,11 @@ use espalier_mutation::{
     DecoratedKey, DeletionTime, Mutation, PartitionUpdate,
     schema::{TableBuilder, TableId, TableMetadata},
 };
-use espalier_runtime::{block_on, file::FileSystem};
+use espalier_runtime::{
+    block_on,
+    file::FileSystem,
+    time::{self, ManualClock},
+};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
@@ -70,5 +74,41 @@ fn a_table_that_is_being_dropped_is_not_the_next_one() {
         );
         table.set_dropped();
         assert!(victim(node.store(), |_| false).is_none());
+    });
+}
+
+/// The holder may be a truncation that waits for another shard.
+#[test]
+fn a_table_whose_flush_lock_is_held_delays_no_flush_of_another() {
+    let file_system = FileSystem::simulated(1);
+    let _clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
+    block_on(async {
+        let node = open(file_system).await;
+        let mut tables = Vec::new();
+        for number in 1..=2 {
+            let id = TableId(Uuid::from_u128(number));
+            let mut metadata = TableBuilder::new("ks", format!("t{number}"), id)
+                .partition_key("k", CqlType::Blob)
+                .build();
+            metadata.options.memtable_flush_period_in_ms = 1000;
+            let metadata = create(&node, metadata).await;
+            tables.push(table(&node, &metadata));
+        }
+        // One of the two orders is that of the scheduler.
+        for held in 0..2 {
+            let permit = tables[held].flushes.lock.acquire(1).await;
+            for table in &tables {
+                let key = DecoratedKey::new(Bytes::from_static(b"a"));
+                let mut update = PartitionUpdate::new(table.metadata().id, key);
+                update.deletion = DeletionTime::new(1, 1);
+                node.apply(Mutation { updates: vec![update] }).await.unwrap();
+            }
+            time::sleep(Duration::from_secs(5)).await;
+            assert!(tables[1 - held].memtable().is_empty());
+            assert!(!tables[held].memtable().is_empty());
+            drop(permit);
+            time::sleep(Duration::from_secs(5)).await;
+            assert!(tables[held].memtable().is_empty());
+        }
     });
 }
