@@ -11,7 +11,7 @@ use std::{
 
 use arc_swap::ArcSwap;
 use espalier_mutation::schema::{Schema, TableId};
-use espalier_runtime::time;
+use espalier_runtime::{random, time};
 use hashbrown::{HashMap, HashSet};
 use uuid::Uuid;
 
@@ -29,6 +29,9 @@ pub struct SharedStorage {
     /// is begun, not on hot paths.
     generations: Mutex<HashMap<TableId, u64>>,
     host_id: OnceLock<Uuid>,
+    /// The lower halves of the time-based ids that the threads of the shards make. They are random
+    /// for each thread.
+    lower_halves_of_ids: Mutex<HashSet<u64>>,
     /// The time at which this state was created, in µs since 1970.
     started_us: i64,
     /// Names and values of the node's settings, for `system_views.settings`. Only readers and
@@ -48,6 +51,7 @@ impl SharedStorage {
             schema: ArcSwap::from_pointee(nothing),
             generations: Mutex::default(),
             host_id: OnceLock::new(),
+            lower_halves_of_ids: Mutex::default(),
             started_us: time::now_micros(),
             settings: Mutex::default(),
             dropped: Mutex::default(),
@@ -98,15 +102,24 @@ impl SharedStorage {
         self.dropped.lock().unwrap_or_else(PoisonError::into_inner).insert(table);
     }
 
-    /// Returns whether no table can have had this id before: it was generated since the start, and
-    /// its table was not dropped.
+    /// Records that the calling thread makes ids for this node.
+    pub(crate) fn record_thread(&self) {
+        let mut halves = self.lower_halves_of_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        halves.insert(random::clock_sequence_and_node());
+    }
+
+    /// Returns whether no table can have had this id before: this process made it since the start,
+    /// and its table was not dropped. The time in the id alone does not decide, because the clock
+    /// may have been behind at the start.
     pub(crate) fn is_new_id(&self, table: TableId) -> bool {
         let made_us = table.0.get_timestamp().map(|made| {
             let (seconds, nanoseconds) = made.to_unix();
             i64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000)
                 + i64::from(nanoseconds) / 1000
         });
-        made_us.is_some_and(|made| (self.started_us..=time::now_micros()).contains(&made))
+        let halves = self.lower_halves_of_ids.lock().unwrap_or_else(PoisonError::into_inner);
+        halves.contains(&table.0.as_u64_pair().1)
+            && made_us.is_some_and(|made| (self.started_us..=time::now_micros()).contains(&made))
             && !self.was_dropped(table)
     }
 

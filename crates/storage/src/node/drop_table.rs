@@ -116,9 +116,9 @@ impl SchemaChanges<'_> {
         }
     }
 
-    /// Makes sure that a new table shows no data of an earlier table with its id. A generated id is
-    /// new. An id that the user gives may belong to a dropped table whose writes are still in the
-    /// commit log, or whose files a crash has left.
+    /// Makes sure that a new table shows no data of an earlier table with its id. An id that this
+    /// process has made is new. An id that the user or another node gives may belong to a dropped
+    /// table whose writes are still in the commit log, or whose files a crash has left.
     pub(super) async fn prepare_new_table(self, table: &TableMetadata) -> Result<(), StorageError> {
         if self.node.store().shared.is_new_id(table.id) {
             return Ok(());

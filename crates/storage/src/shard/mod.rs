@@ -164,6 +164,7 @@ impl ShardStore {
         let sstable_features = Version::named(&configuration.sstables.format)
             .ok_or(StorageError::NotSupported("the configured sstable_format"))?;
         let memtables = Memtables::new(context, &configuration);
+        shared.record_thread();
         Ok(Self {
             routing: Routing { context },
             tables: Tables::new(shared.schema(), sstable_features),

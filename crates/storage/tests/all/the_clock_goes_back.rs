@@ -2,7 +2,16 @@
 //! for positions that files of the earlier life hold, nor for positions before a truncation. Later
 //! changes of the schema win over earlier ones.
 
-use espalier_runtime::{block_on, file::FileSystem, time::ManualClock};
+use std::time::Duration;
+
+use espalier_mutation::schema::{Schema, TableId};
+use espalier_runtime::{
+    block_on,
+    file::FileSystem,
+    random,
+    time::{self, ManualClock},
+};
+use espalier_storage::SnapshotTable;
 
 use crate::support::*;
 
@@ -107,4 +116,35 @@ fn later_changes_of_the_schema_win_over_earlier_ones() {
             file_system = FileSystem::on(file_system.simulated_disk().unwrap().crash(life));
         }
     }
+}
+
+/// A table comes back with its old id from a snapshot, in a life that began with the clock behind
+/// the time of the id. The id then seems to be of this life.
+#[test]
+fn a_table_created_again_with_its_old_id_keeps_its_rows() {
+    let file_system = FileSystem::simulated(1);
+    let old_id = std::sync::Mutex::new(None);
+    let made_again = || {
+        let mut metadata = narrow_table();
+        metadata.id = old_id.lock().unwrap().unwrap();
+        metadata
+    };
+    live(&file_system, LATE_US, async |database| {
+        *old_id.lock().unwrap() = Some(TableId(random::timeuuid_now()));
+        create(&database, vec![made_again()]).await;
+        write(&database, "a", 1).await;
+        let wanted = SnapshotTable { id: made_again().id, describe: |_, _| "schema".into() };
+        database.snapshots().take("kept".into(), vec![wanted], true).await.unwrap();
+        let change = |schema: &Schema| Ok::<_, ()>(Some(without_table(schema, "narrow")));
+        database.change_schema(change).await.unwrap().unwrap();
+        database.shutdown().await.unwrap();
+    });
+    live(&file_system, EARLY_US, async |database| {
+        time::sleep(Duration::from_secs(1)).await;
+        assert!(time::now_micros() > LATE_US);
+        create(&database, vec![made_again()]).await;
+        write(&database, "b", 60).await;
+        database.shutdown().await.unwrap();
+    });
+    live(&file_system, LATE_US, async |database| assert_eq!(count(&database).await, 60));
 }
