@@ -178,7 +178,8 @@ impl Acceptor {
                 }
                 let commit = self.paxos.commit(table, ballot, update.clone(), times);
                 let commit = self.mutation_of(&key, Some(commit), Some(*write));
-                self.database.store().check_write(&commit, COMMIT_SPARE_BYTES).map_err(text)?;
+                let checked = self.database.store().check_write(&commit, COMMIT_SPARE_BYTES);
+                checked.await.map_err(text)?;
                 let row = self.paxos.proposal(table, ballot, update, times);
                 (Some(row), PaxosAnswer::Accepted(true))
             }

@@ -139,7 +139,9 @@ impl<'n> Batches<'n> {
     /// unfinished, or if the log or memtables take no write. An error means that the mutation is
     /// not acknowledged; if the node has stored the batch, it still retries the mutation.
     pub async fn apply(self, mutation: Mutation) -> Result<(), StorageError> {
-        let Some(entry) = self.entry_of(&mutation)? else { return self.node.apply(mutation).await };
+        let Some(entry) = self.entry_of(&mutation).await? else {
+            return self.node.apply(mutation).await;
+        };
         // The mutation has a task of its own, so that it is applied as a whole even if the caller
         // drops this call.
         let (node, unfinished) = (self.node.clone(), Rc::new(OnceCell::new()));
@@ -175,28 +177,25 @@ impl<'n> Batches<'n> {
 
     /// Returns the batchlog entry of a mutation of several shards; `None` if one shard owns all
     /// partitions.
-    fn entry_of(self, mutation: &Mutation) -> Result<Option<Entry>, StorageError> {
+    async fn entry_of(self, mutation: &Mutation) -> Result<Option<Entry>, StorageError> {
         if self.node.split_by_shard(mutation.clone()).len() <= 1 {
             return Ok(None);
         }
+        // A batch with an entry is retried. A mutation that a table would refuse never succeeds, so
+        // it is refused before the entry is written.
+        check_index_entries(self.node.store(), mutation).await?;
         let bytes = self.node.inner.unfinished_batch_bytes.get();
         if bytes > MAX_UNFINISHED_BYTES {
             return Err(StorageError::TooManyUnfinishedBatches { bytes });
         }
         let schema = self.node.store().schema();
-        // A batch with an entry is retried. A mutation that a table would refuse never succeeds, so
-        // it is refused before the entry is written.
-        let mut tables = Vec::with_capacity(mutation.updates.len());
         for update in &mutation.updates {
             if schema.table_by_id(update.table).is_none() {
                 return Err(StorageError::UnknownTable(update.table));
             }
             let table = self.node.store().tables.get(update.table)?;
             check_storable(&table, self.node.store().tables.features_of(&table), update)?;
-            tables.push(table);
         }
-        let updates = tables.iter().map(|table| &**table).zip(&mutation.updates);
-        check_index_entries(self.node.store(), updates)?;
         Views::of(self.node).check_view_keys(mutation)?;
         let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {
             return Err(StorageError::NotSupported(
@@ -265,7 +264,7 @@ impl<'n> Batches<'n> {
     }
 
     async fn apply_with_entry(self, mutation: &Mutation) -> Result<(), StorageError> {
-        let Some(entry) = self.entry_of(mutation)? else {
+        let Some(entry) = self.entry_of(mutation).await? else {
             return self.node.apply_complete(mutation.clone()).await;
         };
         self.write_entry(&entry).await?;

@@ -131,7 +131,7 @@ impl SchemaChanges<'_> {
         let mut waiting = vec![mutation];
         while let Some(mutation) = waiting.pop() {
             maybe_yield().await;
-            let checked = store.check_write(&mutation, 0);
+            let checked = store.check_write(&mutation, 0).await;
             let is_too_large = |error: &StorageError| {
                 matches!(error, StorageError::CommitLog(CommitLogError::MutationTooLarge { .. }))
             };

@@ -3,21 +3,21 @@
 //! Each entry repeats the primary key, so that a mutation of many small elements or rows under a
 //! long key has entries of many times its own size.
 
+use std::rc::Rc;
+
 use espalier_memtable::{IndexCounts, IndexEntryCount, Memtable};
 use espalier_mutation::{
-    ColumnRef, MAX_FORM_BYTES, PartitionUpdate, Row, RowContent, schema::TableMetadata,
+    ColumnRef, MAX_FORM_BYTES, Mutation, PartitionUpdate, Row, RowContent, schema::TableMetadata,
 };
+use espalier_runtime::maybe_yield;
+use smallvec::SmallVec;
 
-use super::ShardStore;
+use super::{ShardStore, index_steps::ELEMENTS_OF_STEP};
 use crate::{StorageError, table::Table};
 
 /// Maximum size of a mutation's index entries, in segments of the commit log (arbitrary). A segment
 /// is twice as large as the largest mutation.
 const SEGMENTS: usize = 2;
-
-/// Number of elements whose entries a check counts between two looks at the maximum (arbitrary).
-/// They bound the memory of a check that fails.
-const ELEMENTS_OF_CHECK: usize = 4096;
 
 /// Returns the maximum number of bytes of a mutation's entries: [`SEGMENTS`] segments of the commit
 /// log, or half of the memory for memtables if that is less.
@@ -30,7 +30,7 @@ fn max_bytes(store: &ShardStore) -> usize {
 /// maximum. For nearly all writes, an upper limit that needs no look at the values is below the
 /// maximum.
 #[inline]
-pub(crate) fn may_lack_index_room<'a>(
+pub(super) fn may_lack_index_room<'a>(
     store: &ShardStore,
     updates: impl Iterator<Item = (&'a Table, &'a PartitionUpdate)>,
 ) -> bool {
@@ -44,12 +44,18 @@ pub(crate) fn may_lack_index_room<'a>(
     bound > 0 && bound > max_bytes(store)
 }
 
-/// Checks that the entries of a mutation's updates, each with its table, take no more than the
-/// maximum.
-pub(crate) fn check_index_entries<'a>(
+/// Checks in steps that the entries of a mutation take no more than the maximum.
+///
+/// # Errors
+///
+/// Fails if a table is unknown, or if the entries take more.
+pub(crate) async fn check_index_entries(
     store: &ShardStore,
-    updates: impl Iterator<Item = (&'a Table, &'a PartitionUpdate)> + Clone,
+    mutation: &Mutation,
 ) -> Result<(), StorageError> {
+    let tables = mutation.updates.iter().map(|update| store.tables.get(update.table));
+    let tables: SmallVec<[Rc<Table>; 2]> = tables.collect::<Result<_, _>>()?;
+    let updates = tables.iter().map(|table| &**table).zip(&mutation.updates);
     if !may_lack_index_room(store, updates.clone()) {
         return Ok(());
     }
@@ -57,19 +63,21 @@ pub(crate) fn check_index_entries<'a>(
     for (table, update) in updates {
         let (metadata, memtable) = (table.metadata(), table.memtable());
         let mut count = IndexEntryCount::default();
-        while !room.take((&metadata, &memtable), update, &mut count, ELEMENTS_OF_CHECK)? {}
+        while !room.take((&metadata, &memtable), update, &mut count, ELEMENTS_OF_STEP)? {
+            maybe_yield().await;
+        }
     }
     Ok(())
 }
 
 /// The bytes that are left for the entries of a mutation.
-pub(crate) struct IndexRoom {
+struct IndexRoom {
     used_bytes: usize,
     max_bytes: usize,
 }
 
 impl IndexRoom {
-    pub(crate) fn of(store: &ShardStore) -> Self {
+    fn of(store: &ShardStore) -> Self {
         Self { used_bytes: 0, max_bytes: max_bytes(store) }
     }
 
@@ -80,7 +88,7 @@ impl IndexRoom {
     /// # Errors
     ///
     /// Fails if all entries so far take more than the maximum.
-    pub(crate) fn take(
+    fn take(
         &mut self,
         (metadata, memtable): (&TableMetadata, &Memtable),
         update: &PartitionUpdate,
@@ -134,7 +142,7 @@ mod tests {
 
     use bytes::Bytes;
     use espalier_mutation::{
-        Cell, Clustering, ColumnData, DecoratedKey, Mutation,
+        Cell, Clustering, ColumnData, DecoratedKey,
         schema::{
             CLASS_OPTION, IndexKind, IndexMetadata, SASI, TARGET_OPTION, TableBuilder, TableId,
         },
@@ -205,7 +213,7 @@ mod tests {
             assert_eq!([count(1), count(64), count(1000)], [bytes; 3]);
             let updates = [(&*table, &mutation.updates[0])];
             assert!(may_lack_index_room(store, updates.into_iter()));
-            store.check_write(&mutation, 0).unwrap();
+            store.check_write(&mutation, 0).await.unwrap();
             store.apply(&mutation).await.unwrap();
             let entries = table.memtable().index_entries("by_v", (&[], &[]), usize::MAX).entries;
             assert_eq!(entries.len(), different);
@@ -248,9 +256,28 @@ mod tests {
             let (node, metadata) = opened().await;
             let mutation = write(&metadata, WORDS);
             let outcomes =
-                [node.store().check_write(&mutation, 0), node.store().apply(&mutation).await];
+                [node.store().check_write(&mutation, 0).await, node.store().apply(&mutation).await];
             let is_refused = |outcome| matches!(outcome, Err(StorageError::Unstorable(_)));
             assert!(outcomes.into_iter().all(is_refused));
+        });
+    }
+
+    /// A logged batch makes the same check.
+    #[test]
+    fn the_check_before_a_write_counts_entries_in_steps() {
+        block_on(async {
+            let (node, metadata) = opened().await;
+            let (store, mutation) = (node.store().clone(), write(&metadata, 40));
+            force_every_yield(true);
+            let check = spawn_local(async move { store.check_write(&mutation, 0).await });
+            let mut turns = 0;
+            while !check.is_finished() {
+                turns += 1;
+                yield_now().await;
+            }
+            force_every_yield(false);
+            check.await.unwrap();
+            assert!(turns > WORDS / ELEMENTS_OF_STEP, "{turns} turns");
         });
     }
 }

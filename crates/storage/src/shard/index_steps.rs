@@ -5,17 +5,20 @@
 //! collection, of the terms of a long text, or of many rows do not hold the core.
 //!
 //! A flush may replace a memtable between two steps. Then the write adds the entries again.
+//!
+//! One write at a time adds entries in steps (`Memtables::index_turn`), and begins only if the
+//! memtables have room. So memory exceeds the limit by the entries of one write at most.
 
 use std::rc::{Rc, Weak};
 
-use espalier_memtable::{IndexEntryCount, IndexPosition, Memtable, MemtableIndexes};
+use espalier_memtable::{IndexPosition, Memtable, MemtableIndexes};
 use espalier_mutation::{DecoratedKeyRef, Mutation, PartitionUpdate, RowContent};
 use espalier_runtime::{maybe_yield, trace_event};
 use smallvec::SmallVec;
 
 use super::{
     ShardStore,
-    index_room::{IndexRoom, may_lack_index_room},
+    index_room::{check_index_entries, may_lack_index_room},
 };
 use crate::{StorageError, table::Table};
 
@@ -23,7 +26,7 @@ use crate::{StorageError, table::Table};
 /// (arbitrary). An entry takes up to a microsecond.
 const MAX_ELEMENTS_AT_ONCE: usize = 256;
 /// Number of elements of a step, between two looks at the clock.
-const ELEMENTS_OF_STEP: usize = 64;
+pub(super) const ELEMENTS_OF_STEP: usize = 64;
 /// Maximum number of attempts to add the entries in steps before a flush replaces the memtables
 /// (arbitrary). After these, the write adds the entries in one step, together with its rows.
 const MAX_ATTEMPTS: usize = 4;
@@ -101,7 +104,7 @@ impl IndexedWrite {
     ) -> Result<(), StorageError> {
         self.attempts += 1;
         if !self.has_room {
-            check_room(store, mutation).await?;
+            check_index_entries(store, mutation).await?;
             self.has_room = true;
         }
         self.memtables.resize_with(mutation.updates.len(), Weak::new);
@@ -127,25 +130,6 @@ impl IndexedWrite {
     }
 }
 
-/// Checks in steps that the entries of a mutation do not take too much memory.
-async fn check_room(store: &ShardStore, mutation: &Mutation) -> Result<(), StorageError> {
-    let tables = mutation.updates.iter().map(|update| store.tables.get(update.table));
-    let tables: SmallVec<[Rc<Table>; 2]> = tables.collect::<Result<_, _>>()?;
-    let updates = tables.iter().map(|table| &**table).zip(&mutation.updates);
-    if !may_lack_index_room(store, updates.clone()) {
-        return Ok(());
-    }
-    let mut room = IndexRoom::of(store);
-    for (table, update) in updates {
-        let (metadata, memtable) = (table.metadata(), table.memtable());
-        let mut count = IndexEntryCount::default();
-        while !room.take((&metadata, &memtable), update, &mut count, ELEMENTS_OF_STEP)? {
-            maybe_yield().await;
-        }
-    }
-    Ok(())
-}
-
 #[cfg(test)]
 mod tests {
     use std::{sync::Arc, time::Duration};
@@ -159,7 +143,7 @@ mod tests {
         },
     };
     use espalier_runtime::{
-        block_on,
+        ShardContext, block_on,
         file::FileSystem,
         preempt::force_every_yield,
         spawn_local,
@@ -171,7 +155,7 @@ mod tests {
 
     use super::{super::replay::apply_replayed, *};
     use crate::{
-        Node,
+        Node, SharedStorage, StorageConfiguration,
         test_database::{create, open, table},
     };
 
@@ -356,6 +340,50 @@ mod tests {
                 yield_now().await;
             }
             drop(indexed);
+        });
+    }
+
+    /// Each write is admitted while there is room for it alone.
+    #[test]
+    fn writes_of_many_entries_exceed_the_memory_by_one_of_them() {
+        const WRITES: usize = 16;
+        block_on(async {
+            let mut configuration = StorageConfiguration::new("node");
+            configuration.memtables.bytes = 8 << 20;
+            configuration.timeouts.write = Duration::from_secs(60);
+            let (context, shared) = (ShardContext { index: 0, count: 1 }, SharedStorage::new());
+            let files = FileSystem::simulated(1);
+            let node = Node::open(context, files, Arc::new(configuration), shared).await.unwrap();
+            let set = CqlType::Set { element: CqlType::Int.into(), frozen: false };
+            let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
+            let mut metadata = builder.partition_key("k", CqlType::Blob).regular("v", set).build();
+            metadata.indexes.push(Large::Set.index());
+            let metadata = create(&node, metadata).await;
+            let of_one = ELEMENTS as usize * 1100;
+            force_every_yield(true);
+            let mut writes = Vec::new();
+            for number in 0..WRITES {
+                let key = DecoratedKey::new(Bytes::from(vec![number as u8; 1000]));
+                let mut row = Row::empty(Clustering::empty());
+                row.columns.push((metadata.column("v").unwrap().id, Large::Set.value()));
+                let mut update = PartitionUpdate::new(metadata.id, key);
+                update.rows.push(row);
+                let (store, mutation) = (node.store().clone(), Mutation { updates: vec![update] });
+                writes.push(spawn_local(async move { store.apply(&mutation).await }));
+            }
+            let budget = &node.store().memtables.budget;
+            let (mut most, begin) = (0, Instant::now());
+            while writes.iter().any(|write| !write.is_finished()) {
+                assert!(begin.elapsed() < Duration::from_secs(60), "the writes do not end");
+                most = most.max(budget.used_bytes());
+                yield_now().await;
+            }
+            force_every_yield(false);
+            for write in writes {
+                write.await.unwrap();
+            }
+            assert!(most > budget.limit_bytes() / 2, "{most} bytes");
+            assert!(most < budget.limit_bytes() + 2 * of_one, "{most} bytes");
         });
     }
 }

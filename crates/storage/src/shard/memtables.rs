@@ -4,7 +4,7 @@ use std::cell::Cell;
 
 use espalier_commitlog::CommitLog;
 use espalier_memtable::{MemtableBudget, MemtableFactory};
-use espalier_runtime::{ShardContext, scheduling::STATEMENT_SHARES};
+use espalier_runtime::{ShardContext, scheduling::STATEMENT_SHARES, sync::Semaphore};
 
 use super::{Logs, flush_estimate::FlushEstimate, write_pace::WritePace};
 use crate::StorageConfiguration;
@@ -42,6 +42,8 @@ pub(crate) struct Memtables {
     pub(crate) factory: MemtableFactory,
     pub(crate) flush_estimate: FlushEstimate,
     pub(crate) write_pace: WritePace,
+    /// The turn of the write that adds entries of indexes in steps; one unit.
+    pub(super) index_turn: Semaphore,
     /// Number of flushes under way.
     flushing: Cell<usize>,
     /// Number of tasks that wait for a flush.
@@ -66,6 +68,7 @@ impl Memtables {
             budget,
             flush_estimate: FlushEstimate::default(),
             write_pace: WritePace::default(),
+            index_turn: Semaphore::new(1),
             flushing: Cell::new(0),
             awaiting_flush: Cell::new(0),
             are_flushed: Cell::new(false),

@@ -136,21 +136,31 @@ impl ShardStore {
         check: LogCheck,
     ) -> Result<Option<CommitTicket>, StorageError> {
         let (mut deadline, mut indexed) = (None, IndexedWrite::default());
+        let mut index_turn = None;
+        let timeout = self.configuration.timeouts.write;
         loop {
             if completeness == Completeness::Base && self.tables.has_views(mutation) {
                 return Ok(None);
             }
             let error = match Writer(self).write_now(mutation, check, &indexed) {
                 Ok(ticket) => return Ok(Some(ticket)),
-                Err(WriteError::HasManyEntries) => {
+                Err(WriteError::HasManyEntries) if index_turn.is_some() => {
                     indexed.add(self, mutation).await?;
+                    continue;
+                }
+                Err(WriteError::HasManyEntries) => {
+                    // The writes before this one may have used the room.
+                    let deadline = *deadline.get_or_insert_with(|| time::Instant::now() + timeout);
+                    let turn = self.memtables.index_turn.acquire(1);
+                    let turn = time::timeout_at(deadline, turn).await;
+                    index_turn =
+                        Some(turn.map_err(|_| Writer(self).out_of_room(&WriteError::NoMemory))?);
                     continue;
                 }
                 Err(error) => error,
             };
             trace_event!("Waiting: {}", error.reason());
             let _awaiting = self.memtables.await_flush();
-            let timeout = self.configuration.timeouts.write;
             let deadline = *deadline.get_or_insert_with(|| time::Instant::now() + timeout);
             let waited = match &error {
                 WriteError::NoLogRoom => {
@@ -200,13 +210,16 @@ impl ShardStore {
     ///
     /// Fails if a table or a column is unknown, if an update cannot be stored, if the mutation is
     /// too large for the commit log, or if the node shuts down.
-    pub fn check_write(&self, mutation: &Mutation, spare_bytes: usize) -> Result<(), StorageError> {
+    pub async fn check_write(
+        &self,
+        mutation: &Mutation,
+        spare_bytes: usize,
+    ) -> Result<(), StorageError> {
+        check_index_entries(self, mutation).await?;
         let tables = Writer(self).tables_to_write(mutation).map_err(|error| match error {
             WriteError::Failed(error) => error,
             other => Writer(self).out_of_room(&other),
         })?;
-        let updates = tables.iter().map(|table| &**table).zip(&mutation.updates);
-        check_index_entries(self, updates)?;
         let mut encoder = self.buffers.encoder.borrow_mut();
         encoder.encode(mutation, |index| {
             tables.get(index).map_or(0, |table| table.borrow_mapping().number)
