@@ -1,6 +1,9 @@
 //! Lists the SSTables of a Cassandra node, and links or copies them.
 
-use std::path::{Path, PathBuf};
+use std::{
+    collections::BTreeMap,
+    path::{Path, PathBuf},
+};
 
 use espalier_compaction::dead_sets;
 use espalier_runtime::file::FileSystem;
@@ -13,16 +16,19 @@ use uuid::Uuid;
 use crate::{
     StorageError,
     system::{SCHEMA_KEYSPACE, SYSTEM_KEYSPACE, is_system_keyspace},
+    table::TruncationRecord,
 };
 
-/// A table with files.
+/// A table in a data directory.
 #[derive(Clone, Debug)]
 pub(super) struct SourceTable {
     pub keyspace: String,
     /// The name without the id.
     pub name: String,
+    id: Uuid,
     /// The name of the directory, with the id.
     directory: String,
+    path: PathBuf,
     pub sstables: Vec<Descriptor>,
 }
 
@@ -43,6 +49,21 @@ pub(super) async fn tables(
     directories: &[PathBuf],
 ) -> Result<Vec<SourceTable>, StorageError> {
     let mut found = Vec::new();
+    for mut table in all_tables(file_system, directories).await? {
+        table.sstables = sstables(file_system, &table.path).await?;
+        if !table.sstables.is_empty() {
+            found.push(table);
+        }
+    }
+    Ok(found)
+}
+
+/// Lists the tables below the data directories, without their SSTables.
+async fn all_tables(
+    file_system: &FileSystem,
+    directories: &[PathBuf],
+) -> Result<Vec<SourceTable>, StorageError> {
+    let mut found = Vec::new();
     for directory in directories {
         if !file_system.exists(directory).await? {
             continue;
@@ -54,18 +75,15 @@ pub(super) async fn tables(
             for table in file_system.read_dir(&keyspace.path).await? {
                 let name = table.name.rsplit_once('-');
                 let Some((name, id)) = name.filter(|_| table.is_directory) else { continue };
-                if Uuid::try_parse(id).is_err() {
-                    continue;
-                }
-                let sstables = sstables(file_system, &table.path).await?;
-                if !sstables.is_empty() {
-                    found.push(SourceTable {
-                        keyspace: keyspace.name.clone(),
-                        name: name.to_owned(),
-                        directory: table.name.clone(),
-                        sstables,
-                    });
-                }
+                let Ok(id) = Uuid::try_parse(id) else { continue };
+                found.push(SourceTable {
+                    keyspace: keyspace.name.clone(),
+                    name: name.to_owned(),
+                    id,
+                    directory: table.name.clone(),
+                    path: table.path.clone(),
+                    sstables: Vec::new(),
+                });
             }
         }
     }
@@ -110,6 +128,22 @@ pub(super) async fn take(
         }
     }
     Ok(taken)
+}
+
+/// Saves the times of truncations, in µs since 1970, by the table's id. The table mostly has no
+/// SSTables then. Cassandra drops hints that are older than the truncation, and so must this node.
+pub(super) async fn take_truncations(
+    file_system: &FileSystem,
+    directories: &[PathBuf],
+    into: &Path,
+    truncations: &BTreeMap<Uuid, i64>,
+) -> Result<(), StorageError> {
+    for table in all_tables(file_system, directories).await?.into_iter().filter(is_taken) {
+        let Some(&at_us) = truncations.get(&table.id) else { continue };
+        let record = TruncationRecord { at_us, ..TruncationRecord::default() };
+        record.save(file_system, &into.join(&table.keyspace).join(&table.directory)).await?;
+    }
+    Ok(())
 }
 
 /// Returns whether the node takes a table: the tables of users, the schema tables, `system.local`

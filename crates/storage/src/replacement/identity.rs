@@ -1,6 +1,6 @@
 //! The identity of a Cassandra node, from the SSTables of its table `system.local`.
 
-use std::{path::PathBuf, sync::Arc};
+use std::{collections::BTreeMap, path::PathBuf, sync::Arc};
 
 use espalier_mutation::{
     ClusteringSlices, Direction, Row, Unfiltered, UnfilteredStream, reconcile::merge_rows_into,
@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::files;
 use crate::{
     StorageError,
-    system::{Fields, SYSTEM_KEYSPACE, local_key, table, tokens_of},
+    system::{Fields, SYSTEM_KEYSPACE, local_key, table, tokens_of, truncations_of},
 };
 
 /// Bytes of the cache for the pages of the few small files. Arbitrary.
@@ -26,6 +26,8 @@ pub(super) struct Identity {
     pub generation: i32,
     /// The number of the node's tokens.
     pub tokens: usize,
+    /// The times of the last truncations of tables, in µs since 1970, by the table's id.
+    pub truncations: BTreeMap<Uuid, i64>,
     cluster_name: String,
     has_joined: bool,
 }
@@ -67,6 +69,7 @@ impl Identity {
             host_id,
             generation: fields.int("gossip_generation").unwrap_or(0),
             tokens: tokens_of(&row).len(),
+            truncations: truncations_of(&row),
             cluster_name: fields.text("cluster_name").unwrap_or_default().to_owned(),
             has_joined: fields.text("bootstrapped") == Some("COMPLETED"),
         }))

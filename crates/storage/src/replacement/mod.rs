@@ -5,7 +5,9 @@
 //!    this node does not read Cassandra's log.
 //! 3. The SSTables are linked into a new directory, `data.taken` (copied, if they are on another
 //!    disk): all tables of users, the schema, `system.local` and `system.paxos`.
-//! 4. A marker and the host id are written there, and the directory gets the name `data`.
+//! 4. The times of the Cassandra node's truncations are saved, so that this node drops hints from
+//!    before a truncation, as the Cassandra node would.
+//! 5. A marker and the host id are written there, and the directory gets the name `data`.
 //!
 //! The start then finds schema, tokens and rows as it finds its own. A crash before the last step
 //! leaves `data.taken`, which the next start removes. The Cassandra node's directories are only
@@ -73,7 +75,10 @@ pub fn take_files<'a>(
             file_system.remove_dir_all(&unfinished).await?;
         }
         file_system.create_dir_all(&unfinished).await?;
-        let taken = files::take(file_system, &node.data_directories, &unfinished).await?;
+        let directories = &node.data_directories;
+        let taken = files::take(file_system, directories, &unfinished).await?;
+        let truncations = &identity.truncations;
+        files::take_truncations(file_system, directories, &unfinished, truncations).await?;
         save_host_id(file_system, &unfinished, identity.host_id).await?;
         let marker = format!("{}\n", identity.generation);
         file_system.write_atomically(unfinished.join(MARKER), marker).await?;
@@ -91,6 +96,7 @@ pub fn take_files<'a>(
             sstables = taken.sstables,
             bytes = taken.bytes,
             copied = taken.copied,
+            truncations = identity.truncations.len(),
             from = listed(&node.data_directories),
             into = %into.display(),
             "took the files of the Cassandra node"

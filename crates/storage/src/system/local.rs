@@ -1,9 +1,12 @@
 //! `system.local`: the description of the node.
 
-use std::{collections::BTreeSet, net::IpAddr};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::IpAddr,
+};
 
 use bytes::Bytes;
-use espalier_mutation::{ColumnData, DecoratedKey, PartitionUpdate, Row};
+use espalier_mutation::{Cell, ColumnData, DecoratedKey, PartitionUpdate, Row};
 use uuid::Uuid;
 
 use super::{
@@ -66,6 +69,22 @@ pub fn tokens_of(row: &Row) -> Vec<String> {
     let Some(ColumnData::Complex(tokens)) = column else { return Vec::new() };
     let live = tokens.cells.iter().filter(|(_, cell)| !cell.is_tombstone());
     live.map(|(token, _)| String::from_utf8_lossy(token).into_owned()).collect()
+}
+
+/// Returns the times of a Cassandra node's truncations in a row of `system.local`, by the table's
+/// id, in µs since 1970. Cassandra keeps a position in its commit log (12 bytes) and a time in ms
+/// for each table. The time here is the last µs of that ms.
+pub(crate) fn truncations_of(row: &Row) -> BTreeMap<Uuid, i64> {
+    let table = table(SYSTEM_KEYSPACE, "local");
+    let column = table.column("truncated_at").and_then(|column| row.column(column.id));
+    let Some(ColumnData::Complex(entries)) = column else { return BTreeMap::new() };
+    let live = entries.cells.iter().filter(|(_, cell)| !cell.is_tombstone());
+    let entry = |(id, cell): &(Bytes, Cell)| {
+        let at_ms = i64::from_be_bytes(cell.value.get(12..)?.try_into().ok()?);
+        let at_us = at_ms.checked_mul(1000)?.checked_add(999)?;
+        Some((Uuid::from_slice(id).ok()?, at_us)).filter(|_| at_ms > 0)
+    };
+    live.filter_map(entry).collect()
 }
 
 /// Returns the serialised form of an `inet`.

@@ -35,11 +35,11 @@ pub use definitions::{keyspaces, table};
 pub(crate) use encode::column_row;
 pub use encode::schema_mutation;
 pub(crate) use index_info::index_info_update;
-pub(crate) use local::address;
 pub use local::{
     DATA_CENTER, LocalNode, RACK, RELEASE_VERSION, TOKEN, generation_of, is_described_by,
     local_key, local_update, schema_version_update, tokens_of, tokens_update,
 };
+pub(crate) use local::{address, truncations_of};
 pub use row::{Fields, RowWriter};
 pub use system_keyspaces::{SYSTEM_KEYSPACES, is_system_keyspace};
 pub use traces::{TRACES_KEYSPACE, TraceSession, TraceWriter};

@@ -4,7 +4,10 @@
 
 use std::path::{Path, PathBuf};
 
-use espalier_mutation::Mutation;
+use espalier_mutation::{
+    Cell, Clustering, ColumnData, ComplexColumn, Mutation, PartitionUpdate, Row,
+    schema::{TableBuilder, TableId},
+};
 use espalier_runtime::file::{
     FileSystem, Operation,
     simulated::{Effect, Fault},
@@ -14,6 +17,7 @@ use espalier_storage::{
     system::{LocalNode, local_key, local_update, tokens_of},
     take_files,
 };
+use espalier_types::CqlType;
 use uuid::Uuid;
 
 use crate::support::*;
@@ -94,6 +98,45 @@ async fn files(file_system: &FileSystem, directory: &str) -> Vec<(PathBuf, u64)>
     }
     found.sort();
     found
+}
+
+/// Returns a write to `system.local` as Cassandra makes it for a truncation at `at_ms`.
+fn cassandra_truncation(database: &Node, table: TableId, at_ms: i64) -> Mutation {
+    let local = database.store().schema().table("system", "local").cloned().unwrap();
+    let position_and_time = [[0; 12].as_slice(), &at_ms.to_be_bytes()].concat();
+    let cell = Cell::live(1, position_and_time.into());
+    let cells = vec![(table.0.as_bytes().to_vec().into(), cell)];
+    let mut row = Row::empty(Clustering::default());
+    let truncated_at = local.column("truncated_at").unwrap().id;
+    let column = ComplexColumn { cells, ..ComplexColumn::default() };
+    row.columns.push((truncated_at, ColumnData::Complex(column)));
+    let update = PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(local.id, local_key()) };
+    Mutation { updates: vec![update] }
+}
+
+/// The node must drop hints from before these truncations.
+#[test]
+fn truncations_of_the_cassandra_node_are_taken() {
+    let file_system = FileSystem::simulated(4);
+    run(async {
+        let database = open(&file_system, StorageConfiguration::new("cassandra")).await.unwrap();
+        let other = TableBuilder::new("ks", "empty", TableId(Uuid::from_u128(0xe1)));
+        let other = other.partition_key("k", CqlType::Int).build();
+        create(&database, vec![narrow_table(), other]).await;
+        let [narrow, empty] = ["narrow", "empty"].map(|name| table(&database, name).id);
+        for (table, at_ms) in [(narrow, 1_700_000_000_123), (empty, 1_700_000_000_456)] {
+            database.apply(cassandra_truncation(&database, table, at_ms)).await.unwrap();
+        }
+        database.shutdown().await.unwrap();
+        cassandra(&file_system, 5, &["a"]).await;
+        take(&file_system).await.unwrap();
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(database.truncated_at_us(narrow).await.unwrap(), Some(1_700_000_000_123_999));
+        assert_eq!(database.truncated_at_us(empty).await.unwrap(), Some(1_700_000_000_456_999));
+        // The rows from after the truncation are there.
+        assert_eq!(read_all(&database, &table(&database, "narrow")).await.partitions.len(), 1);
+        database.shutdown().await.unwrap();
+    });
 }
 
 fn reason(outcome: Result<(), StorageError>) -> String {
