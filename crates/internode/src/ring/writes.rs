@@ -32,7 +32,8 @@ impl RingMember {
     ///
     /// If the hint is older than the grace period of its tables, the node acknowledges it but does
     /// not store it, as in Cassandra, because later deletions may be purged. The node also does not
-    /// store the hint's changes of tables that were truncated later.
+    /// store the hint's changes of tables that were truncated later. Nor does it store a hint with
+    /// a value that is not of its column's type for this node.
     ///
     /// If this node is no longer a replica of the hint, the node sends the hint to the replicas.
     pub(super) fn store_hint(
@@ -65,8 +66,22 @@ impl RingMember {
             let forwarding = Rc::clone(self).forward_hint(mutation, created_ms);
             return self.acknowledge(to, (id, verb), room, Box::pin(forwarding));
         }
-        let write = mutation.into_mutation().map_err(Refusal::of)?;
-        let storing = self.backend.store_unless_truncated(write, created_ms);
+        let storing = match mutation.into_mutation() {
+            Ok(write) => self.backend.store_unless_truncated(write, created_ms),
+            // If the node refused the hint, the peer would send it again until it expires, and no
+            // later hint before. Cassandra acknowledges such a hint, too.
+            Err(error) => {
+                if self.log_limit.is_due("hint with an invalid value") {
+                    tracing::warn!(
+                        peer = %to,
+                        created_ms,
+                        %error,
+                        "dropped a hint that this node cannot store; repair the table"
+                    );
+                }
+                Box::pin(async { Ok(()) })
+            }
+        };
         self.acknowledge(to, (id, verb), room, storing)
     }
 

@@ -185,8 +185,38 @@ fn a_write_is_forwarded_to_the_replicas_that_it_names() {
     });
 }
 
+/// Cassandra takes `c0 80` as text. It sends a refused hint again until the hint expires, and no
+/// later one before.
+#[test]
+fn a_hint_with_a_value_that_the_node_refuses_does_not_stop_later_hints() {
+    block_on(async {
+        let node = TestNode::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let (peer, own, member) = ring(&node, false).await;
+        for (id, text) in [(5, &b"\xc0\x80"[..]), (6, b"text")] {
+            let (host, created_ms) = (Uuid::from_u128(1), time::now_millis());
+            let mutation = write_of_text(text);
+            let hint = Hint { host, created_ms, gc_grace_seconds: 864_000, mutation };
+            peer.send(own, id, Verb::HINT_REQ, Payload::Hint(hint)).await;
+        }
+        let mutation = Payload::Mutation(write_of_text(b"\xc0\x80"));
+        peer.send(own, 7, Verb::MUTATION_REQ, mutation).await;
+        until("the answers", || {
+            (peer.count(Verb::HINT_RSP), peer.count(Verb::FAILURE_RSP)) == (2, 1)
+        })
+        .await;
+        assert_eq!(node.0.stored.borrow().len(), 1);
+        member.stop().await;
+    });
+}
+
 /// Returns a write that has a few bytes more than `bytes`.
 fn large_write(bytes: usize) -> RingMutation {
+    write_of_text(&vec![b'x'; bytes])
+}
+
+/// Returns a write of this text.
+fn write_of_text(text: &[u8]) -> RingMutation {
     let mut write = recorded_batch().mutations(&*of_two_replicas()).unwrap().remove(0);
     write.updates.truncate(1);
     let Update { table, partition } = &mut write.updates[0];
@@ -198,7 +228,7 @@ fn large_write(bytes: usize) -> RingMutation {
             if let ColumnData::Simple(cell) = data
                 && is_text(*id)
             {
-                cell.value = vec![b'x'; bytes].into();
+                cell.value = Bytes::copy_from_slice(text);
                 return write;
             }
         }
