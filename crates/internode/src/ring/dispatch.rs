@@ -80,7 +80,7 @@ impl RingMember {
             | Verb::ECHO_RSP
             | Verb::PING_REQ
             | Verb::SCHEMA_VERSION_REQ => Ok(true),
-            Verb::SCHEMA_PULL_RSP => Ok(self.pulls_from(from)),
+            Verb::SCHEMA_PULL_RSP => Ok(self.is_pulled(from, header.id)),
             Verb::SCHEMA_PUSH_REQ => {
                 self.on_schema_push();
                 Ok(false)
@@ -158,7 +158,9 @@ impl RingMember {
                 let version = self.schema_version();
                 respond(Verb::SCHEMA_VERSION_RSP, Payload::SchemaVersion(version));
             }
-            (Verb::SCHEMA_PULL_RSP, Payload::Schema(rows)) => self.on_schema(from, rows, room),
+            (Verb::SCHEMA_PULL_RSP, Payload::Schema(rows)) => {
+                self.on_schema((from, id), rows, room);
+            }
             (_, Payload::Mutation(write)) => {
                 self.forward(to, header, &write)?;
                 self.store(to, (id, verb), write, room)?;

@@ -7,7 +7,9 @@
 //!    pulled rows are of that version or of a later one. The peer announces a later version, too,
 //!    which causes a new pull.
 //!
-//! One pull is under way at a time.
+//! One pull is under way at a time. A peer that does not answer a pull is asked again only when all
+//! others with a new version have not answered either. A node of Espalier, for example, answers
+//! none.
 
 use std::{collections::BTreeSet, net::SocketAddr, rc::Rc, time::Duration};
 
@@ -42,6 +44,8 @@ pub(super) struct RingSchema {
     paused_until: Duration,
     /// The pull under way.
     pull: Option<Pull>,
+    /// Peers that have not answered their last pull. The member pulls from others first.
+    silent: BTreeSet<SocketAddr>,
     /// True while the node merges the rows of a pull. A merge waits for imports and other changes
     /// of the schema, which may take long, and the member pulls no other schema meanwhile.
     is_merging: bool,
@@ -49,9 +53,47 @@ pub(super) struct RingSchema {
 
 #[derive(Debug)]
 struct Pull {
+    /// The id of the request. A late answer to an earlier pull has the rows of an earlier version.
+    id: u64,
     from: SocketAddr,
     version: Uuid,
     began: Duration,
+}
+
+impl RingSchema {
+    /// Ends the pull under way if its time is over, and returns its peer.
+    fn end_silent_pull(&mut self, now: Duration) -> Option<SocketAddr> {
+        let pull = self.pull.take_if(|pull| now.saturating_sub(pull.began) >= PULL_LIMIT)?;
+        self.silent.insert(pull.from);
+        Some(pull.from)
+    }
+
+    /// Chooses the next pull: a peer that announces another version than the member, and this
+    /// version. Returns `None` while a pull is under way.
+    fn choose(&mut self, announced: &[(SocketAddr, Uuid)]) -> Option<(SocketAddr, Uuid)> {
+        if self.pull.is_some() {
+            return None;
+        }
+        let is_new = |version: &Uuid| {
+            self.taken.as_ref() != Some(version) && !self.different.contains(version)
+        };
+        let mut new = announced.iter().filter(|(_, version)| is_new(version)).copied();
+        let mut answering = new.clone().filter(|(peer, _)| !self.silent.contains(peer));
+        if let Some(answering) = answering.next() {
+            return Some(answering);
+        }
+        let first = new.next();
+        self.silent.clear();
+        first
+    }
+
+    /// Ends the pull that this message answers, and returns its version. Returns `None` if the
+    /// message answers no pull, or a pull that has ended.
+    fn take_answered(&mut self, from: SocketAddr, id: u64) -> Option<Uuid> {
+        let pull = self.pull.take_if(|pull| (pull.from, pull.id) == (from, id))?;
+        self.silent.remove(&from);
+        Some(pull.version)
+    }
 }
 
 impl RingMember {
@@ -82,22 +124,27 @@ impl RingMember {
         if self.schema.borrow().is_merging || now < self.schema.borrow().paused_until {
             return;
         }
-        let announced = self.gossiper.borrow().live_peers().find_map(|(peer, endpoint)| {
-            let version = endpoint.value(ApplicationState::Schema)?.parse().ok()?;
-            let schema = self.schema.borrow();
-            let is_new = schema.taken != Some(version) && !schema.different.contains(&version);
-            is_new.then_some((peer, version))
-        });
-        let Some((from, version)) = announced else { return };
+        let announced: Vec<_> = {
+            let gossiper = self.gossiper.borrow();
+            let announced = gossiper.live_peers().filter_map(|(peer, endpoint)| {
+                Some((peer, endpoint.value(ApplicationState::Schema)?.parse().ok()?))
+            });
+            announced.collect()
+        };
+        let silent = self.schema.borrow_mut().end_silent_pull(now);
+        if let Some(peer) = silent
+            && self.log_limit.is_due("schema without an answer")
         {
-            let mut schema = self.schema.borrow_mut();
-            let pulls = |pull: &Pull| now.saturating_sub(pull.began) < PULL_LIMIT;
-            if schema.pull.as_ref().is_some_and(pulls) {
-                return;
-            }
-            schema.pull = Some(Pull { from, version, began: now });
+            tracing::warn!(
+                %peer,
+                "a peer did not answer the request for its schema; the node asks other peers first"
+            );
         }
+        let chosen = self.schema.borrow_mut().choose(&announced);
+        let Some((from, version)) = chosen else { return };
         let message = self.queued(Verb::SCHEMA_PULL_REQ, Payload::None);
+        let pull = Pull { id: message.id(), from, version, began: now };
+        self.schema.borrow_mut().pull = Some(pull);
         self.send(from, message);
     }
 
@@ -112,15 +159,21 @@ impl RingMember {
         self.schema.borrow().pull.as_ref().is_some_and(|pull| pull.from == peer)
     }
 
+    /// Returns whether a message with this id from this peer answers the pull under way.
+    pub(super) fn is_pulled(&self, peer: SocketAddr, id: u64) -> bool {
+        let schema = self.schema.borrow();
+        schema.pull.as_ref().is_some_and(|pull| (pull.from, pull.id) == (peer, id))
+    }
+
     /// Merges the rows of a pull into the node's schema.
     pub(super) fn on_schema(
         self: &Rc<Self>,
-        from: SocketAddr,
+        (from, id): (SocketAddr, u64),
         rows: Vec<Mutation>,
         room: Reservation,
     ) {
-        let pull = self.schema.borrow_mut().pull.take_if(|pull| pull.from == from);
-        let Some(Pull { version, .. }) = pull else { return };
+        let answered = self.schema.borrow_mut().take_answered(from, id);
+        let Some(version) = answered else { return };
         self.schema.borrow_mut().is_merging = true;
         // Nothing else of the peer waits for the merge. At most one merge keeps its rows in memory.
         drop(room);
@@ -158,7 +211,8 @@ impl RingMember {
                     %peer,
                     count,
                     "took the ring's schema except tables or types that the node cannot read or \
-                     opens at its next start; nodetool describecluster shows two versions"
+                     opens at its next start; peers deliver no hints until the versions of \
+                     nodetool describecluster agree"
                 );
             }
             Err(error) => {
@@ -175,5 +229,39 @@ impl RingMember {
             schema.different.clear();
         }
         schema.different.insert(version);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peer_that_does_not_answer_does_not_keep_others_from_being_asked() {
+        let [first, second] = [1, 2].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let version = Uuid::from_u128(7);
+        let mut schema = RingSchema::default();
+        let mut now = Duration::ZERO;
+        let mut asked = Vec::new();
+        for id in 0..4 {
+            let announced = [(first, version), (second, version)];
+            let (from, version) = schema.choose(&announced).unwrap();
+            schema.pull = Some(Pull { id, from, version, began: now });
+            asked.push(from);
+            assert_eq!(schema.choose(&announced), None, "a pull is under way");
+            assert_eq!(schema.end_silent_pull(now + PULL_LIMIT / 2), None);
+            now += PULL_LIMIT;
+            assert_eq!(schema.end_silent_pull(now), Some(from));
+            // The answer comes too late.
+            assert_eq!(schema.take_answered(from, id), None);
+        }
+        assert_eq!(asked, [first, second, first, second]);
+        // Only the silent peer announces the version.
+        assert_eq!(schema.choose(&[(second, version)]), Some((second, version)));
+        schema.pull = Some(Pull { id: 9, from: second, version, began: now });
+        assert_eq!(schema.take_answered(second, 8), None);
+        assert_eq!(schema.take_answered(second, 9), Some(version));
+        schema.taken = Some(version);
+        assert_eq!(schema.choose(&[(first, version)]), None);
     }
 }

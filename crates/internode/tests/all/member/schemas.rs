@@ -93,3 +93,26 @@ fn the_version_of_a_peer_that_lacks_a_change_is_not_announced() {
         member.stop().await;
     });
 }
+
+/// The rows of a late answer may lack what the peer has announced since.
+#[test]
+fn an_answer_to_an_earlier_pull_is_not_merged() {
+    block_on(async {
+        let (node, peer, own, member) = with_merges([Ok(SchemaMerge::Equal)]).await;
+        peer.answers_earlier_pulls.set(true);
+        announce(&peer, own, 7).await;
+        until("the pull", || peer.count(Verb::SCHEMA_PULL_REQ) == 1).await;
+        // The member handles the messages of a connection in their order.
+        peer.send(own, 3, Verb::SCHEMA_VERSION_REQ, Payload::None).await;
+        until("an answer", || peer.count(Verb::SCHEMA_VERSION_RSP) == 1).await;
+        assert_eq!(node.0.merges.borrow().len(), 1, "the member merged the rows");
+        let id = {
+            let arrived = peer.arrived.borrow();
+            let is_pull = |message: &Message| message.header.verb == Verb::SCHEMA_PULL_REQ;
+            arrived.iter().find(|(_, message)| is_pull(message)).unwrap().1.header.id
+        };
+        peer.send(own, id, Verb::SCHEMA_PULL_RSP, Payload::Schema(Vec::new())).await;
+        until_announced(&peer, own, 7).await;
+        member.stop().await;
+    });
+}
