@@ -5,6 +5,7 @@ use espalier_mutation::schema::{ColumnDefinition, Schema, TableMetadata};
 use super::AUTH_KEYSPACE;
 use super::permission::Permission;
 use super::resource::Resource;
+use crate::grammar;
 use crate::grammar::ast::{AnnotateTarget, Name, ObjectKind, QualifiedName, Statement};
 use crate::modify::PlannedModification;
 use crate::prepared::Plan;
@@ -130,6 +131,17 @@ fn of_view(schema: &Schema, keyspace: Option<String>, name: &QualifiedName<'_>) 
     let view = schema.table(&keyspace, name.name.as_str())?.view.as_ref()?;
     let base = Resource::Table(keyspace, view.base_name.clone());
     Some(Need::Permission(Permission::Alter, base))
+}
+
+/// Returns the needs of a schema statement that is applied to this schema. A text that is not CQL
+/// has none, because its execution fails.
+pub(crate) fn needs_of_schema_change(
+    text: &str,
+    keyspace: Option<&str>,
+    schema: &Schema,
+) -> Vec<Need> {
+    let parsed = grammar::parse(text);
+    parsed.map_or_else(|_| Vec::new(), |parsed| schema_change(&parsed.statement, keyspace, schema))
 }
 
 fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Schema) -> Vec<Need> {

@@ -125,6 +125,19 @@ impl Login {
         self.check_with(&role, prepared)
     }
 
+    /// Checks the needs of a statement that are not those of its planning.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub(crate) async fn check_needs(&self, database: &Node, needs: &[Need]) -> Result<()> {
+        if !self.auth.settings.checks_statements() {
+            return Ok(());
+        }
+        let role = self.role(database).await?;
+        self.check_place(&role)?;
+        needs.iter().try_for_each(|need| self.check_need(&role, need))
+    }
+
     #[cold]
     fn check_with(&self, role: &EffectiveRole, prepared: &Prepared) -> Result<()> {
         self.check_place(role)?;

@@ -33,6 +33,7 @@ use espalier_runtime::time::Instant;
 use espalier_storage::Node;
 
 pub use access::Need;
+pub(crate) use access::needs_of_schema_change;
 use failures::Attempt;
 pub use login::Login;
 pub use obfuscate::obfuscate;

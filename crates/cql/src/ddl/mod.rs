@@ -65,7 +65,9 @@ pub fn is_replicated_system_keyspace(keyspace: &str) -> bool {
 /// The new schema and the change, or `None` if the statement leaves the schema unchanged.
 type Outcome = Result<Option<(Schema, SchemaChange)>>;
 
-/// Executes a schema statement.
+/// Executes a schema statement. Returns `None`, and changes nothing, if `is_permitted` returns
+/// false for the schema to which the statement would be applied. Other changes may precede the
+/// statement, so the schema may differ from the one of its planning.
 ///
 /// # Errors
 /// [`apply`] refuses the statement, or the storage cannot write the new schema or install it on all
@@ -75,7 +77,8 @@ pub fn execute<'a>(
     text: &'a str,
     keyspace: Option<&'a str>,
     guard: Guard<'a>,
-) -> LocalBoxFuture<'a, Result<QueryResult>> {
+    is_permitted: impl FnOnce(&Schema) -> bool + Send + 'a,
+) -> LocalBoxFuture<'a, Result<Option<QueryResult>>> {
     Box::pin(async move {
         let (text, keyspace) = (text.to_string(), keyspace.map(str::to_string));
         let node = NodeSettings {
@@ -85,7 +88,10 @@ pub fn execute<'a>(
         let report = Arc::new(Mutex::new(Report::default()));
         let reported = report.clone();
         let changed = database
-            .change_schema(move |schema: &Schema| -> Result<Option<Schema>> {
+            .change_schema(move |schema: &Schema| -> Result<Option<Schema>, Option<Error>> {
+                if !is_permitted(schema) {
+                    return Err(None);
+                }
                 let outcome = apply(&text, keyspace.as_deref(), schema, Some(&node));
                 let mut reported = reported.lock().unwrap_or_else(PoisonError::into_inner);
                 reported.warnings = node.warnings.take();
@@ -97,11 +103,15 @@ pub fn execute<'a>(
             .await;
         let report = std::mem::take(&mut *report.lock().unwrap_or_else(PoisonError::into_inner));
         report.warnings.into_iter().for_each(|text| guard.warn(text));
-        let changed = changed??;
-        Ok(match report.change {
+        let changed = match changed? {
+            Ok(changed) => changed,
+            Err(None) => return Ok(None),
+            Err(Some(error)) => return Err(error),
+        };
+        Ok(Some(match report.change {
             Some(change) if changed => QueryResult::SchemaChange(change),
             _ => QueryResult::Void,
-        })
+        }))
     })
 }
 

@@ -5,6 +5,7 @@ mod disk_usage;
 mod error;
 mod modify;
 mod now;
+mod schema_change;
 mod serial;
 mod timeout;
 mod turn_requests;
@@ -28,7 +29,7 @@ pub use self::{
 use crate::{
     ClientState, Error, ErrorCode, QueryOptions, QueryResult, Result,
     auth::{self, Auth, Login},
-    consistency, ddl, describe,
+    consistency, describe,
     guard::{self, Guard},
     metadata::statement_id,
     modify::Clocks,
@@ -338,8 +339,7 @@ impl QueryProcessor {
             // request would be as large.
             Plan::Truncate(table) => Box::pin(self.truncate(*table)).await,
             Plan::Schema => {
-                let (text, keyspace) = (&prepared.text, keyspace.as_deref());
-                Box::pin(self.change_schema(text, login, keyspace, options)).await
+                Box::pin(self.change_schema(prepared, login, keyspace.as_deref(), options)).await
             }
             Plan::Role => {
                 let (text, keyspace) = (&prepared.text, keyspace.as_deref());
@@ -385,26 +385,6 @@ impl QueryProcessor {
                 .schema_features
                 .dynamic_data_masking_enabled
             && login.is_some_and(|login| !login.unmasks(table))
-    }
-
-    /// Executes a schema statement. Grants the client the permissions on an object that the
-    /// statement creates, and revokes all permissions on an object that it drops.
-    async fn change_schema(
-        &self,
-        text: &str,
-        login: Option<&Login>,
-        keyspace: Option<&str>,
-        options: &QueryOptions<'_>,
-    ) -> Result<QueryResult> {
-        let database = &self.inner.database;
-        let guard = Guard::of(database, options);
-        let result = ddl::execute(database, text, keyspace, guard).await?;
-        if let QueryResult::SchemaChange(change) = &result {
-            let auth = &self.inner.auth;
-            auth::creator_permissions(database, auth, login, change).await?;
-            auth::revoke_dropped(database, auth, change).await?;
-        }
-        Ok(result)
     }
 
     async fn truncate(&self, id: TableId) -> Result<QueryResult> {
