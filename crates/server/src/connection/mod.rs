@@ -19,6 +19,7 @@
 mod inline;
 mod log_in;
 mod reader;
+mod receive_buffer;
 mod room;
 
 use std::cell::{Cell, OnceCell, RefCell};

@@ -6,7 +6,7 @@ use std::io;
 use std::rc::Rc;
 use std::time::Duration;
 
-use bytes::{Bytes, BytesMut};
+use bytes::Bytes;
 use espalier_runtime::net::Shutdown;
 use espalier_runtime::time::Instant;
 use espalier_runtime::{should_yield, time, yield_now};
@@ -14,6 +14,7 @@ use espalier_runtime::{should_yield, time, yield_now};
 use super::Connection;
 use super::inline::InlineRunner;
 use super::log_in::MAX_LOGIN_BYTES;
+use super::receive_buffer::{MIN_READ_BYTES, ReceiveBuffer};
 use crate::admission::InFlight;
 use crate::dispatch;
 use crate::options;
@@ -23,14 +24,8 @@ use crate::protocol::{
 };
 use crate::traces::TraceChoice;
 
-/// Minimum and maximum space for a read, in bytes. A connection with little traffic holds the
-/// minimum. Above the maximum, fewer system calls bring no gain. Arbitrary.
-const MIN_READ_BYTES: usize = 4 * 1024;
+/// Maximum space for a read, in bytes. Above it, fewer system calls bring no gain. Arbitrary.
 const MAX_READ_BYTES: usize = 64 * 1024;
-
-/// Maximum growth of the receive buffer for one read, in bytes. The buffer grows by no more than it
-/// holds, or by `read_bytes`, so the header of a large frame reserves little.
-const MAX_GROWTH: usize = 1024 * 1024;
 
 /// Bytes of an unfinished envelope that are not counted as in flight. Arbitrary: a thousand
 /// connections hold 64 MiB.
@@ -92,7 +87,7 @@ pub(super) struct Reader<S, F> {
     connection: Rc<Connection>,
     serve: S,
     decoder: Decoder,
-    buffer: BytesMut,
+    buffer: ReceiveBuffer,
     /// Requests that the reader took out of the buffer and has not served yet, each with the result
     /// of its admission.
     arrived: VecDeque<(Envelope, Admitted)>,
@@ -109,18 +104,16 @@ where
 {
     pub fn new(connection: Rc<Connection>, serve: S) -> Self {
         let decoder = Decoder::new(connection.max_frame_size());
-        let (buffer, runner) = (BytesMut::new(), InlineRunner::new());
-        let read_bytes = MIN_READ_BYTES;
         Self {
             connection,
             serve,
             decoder,
-            buffer,
+            buffer: ReceiveBuffer::default(),
             arrived: VecDeque::new(),
             unfinished: None,
-            runner,
+            runner: InlineRunner::new(),
             started: false,
-            read_bytes,
+            read_bytes: MIN_READ_BYTES,
         }
     }
 
@@ -131,20 +124,15 @@ where
     /// Fails if the socket fails, or with `TimedOut` if the client does not send the rest of a
     /// large envelope in time.
     pub async fn fill(&mut self) -> io::Result<usize> {
-        let mut buffer = std::mem::take(&mut self.buffer);
-        if buffer.is_empty() && buffer.capacity() > 2 * self.read_bytes {
-            buffer = BytesMut::new(); // returns memory that a large frame or a busy time took
-        }
-        let missing = self.decoder.bytes_wanted(&buffer).saturating_sub(buffer.len());
-        if buffer.capacity() - buffer.len() < MIN_READ_BYTES / 2 {
-            buffer.reserve(missing.min(buffer.len().min(MAX_GROWTH)).max(self.read_bytes));
-        }
+        let missing = self.decoder.bytes_wanted(&self.buffer.bytes);
+        let missing = missing.saturating_sub(self.buffer.bytes.len());
+        let buffer = self.buffer.take_for_read(missing, self.read_bytes);
         let space = buffer.capacity() - buffer.len();
         let (result, buffer) = match &mut self.unfinished {
             None => self.connection.stream.read(buffer).await,
             Some(unfinished) => unfinished.in_time(self.connection.stream.read(buffer)).await?,
         };
-        self.buffer = buffer;
+        self.buffer.bytes = buffer;
         if let Ok(count) = result {
             if count == space {
                 let must_log_in = self.connection.must_log_in();
@@ -196,7 +184,7 @@ where
     /// Reads and discards up to `limit` bytes, until the end of the stream.
     async fn discard(&mut self, mut limit: usize) {
         while limit > 0 {
-            self.buffer.clear();
+            self.buffer.bytes.clear();
             match self.fill().await {
                 Ok(0) | Err(_) => return,
                 Ok(count) => limit = limit.saturating_sub(count),
@@ -253,7 +241,7 @@ where
     /// the reader waits. After [`PATIENCE_FOR_MEMORY`] the node refuses the request and frees
     /// its bytes, so that unfinished requests do not block each other.
     async fn count_unfinished(&mut self) {
-        let held = self.decoder.unfinished_bytes(&self.buffer);
+        let held = self.decoder.unfinished_bytes(&self.buffer.bytes);
         if held <= FREE_UNFINISHED_BYTES {
             self.unfinished = None; // the envelope was refused, so the client needs no pace
             return;
@@ -273,7 +261,7 @@ where
             if began.elapsed() >= PATIENCE_FOR_MEMORY || connection.closed.is_set() {
                 self.unfinished = None;
                 let error = DecodeError::Overloaded { limit };
-                let refused = self.decoder.refuse_unfinished(&mut self.buffer, error);
+                let refused = self.decoder.refuse_unfinished(&mut self.buffer.bytes, error);
                 if refused && !connection.closed.is_set() {
                     connection.server.metrics.requests_shed.increment();
                 }
@@ -292,7 +280,7 @@ where
     fn take_arrived(&mut self) -> Option<Result<Option<Envelope>, DecodeFailure>> {
         let (mut bytes, mut taken_at) = (0, None);
         while self.arrived.len() < MAX_AHEAD && bytes < MAX_AHEAD_BYTES {
-            let next = self.decoder.next(&mut self.buffer);
+            let next = self.decoder.next(&mut self.buffer.bytes);
             let unfinished = if matches!(next, Ok(None)) { None } else { self.unfinished.take() };
             match next {
                 Ok(Some(mut envelope)) if self.started => {

@@ -287,7 +287,8 @@ impl Decoder {
         let Some(raw) = RawHeader::parse(partial) else { return Ok(None) };
         let missing =
             raw.envelope_length().checked_sub(partial.len()).ok_or_else(|| misaligned(TOO_LONG))?;
-        let whole = if missing == 0 { partial.split().freeze() } else { Bytes::new() };
+        // `partial.split()` would leave a handle in `partial` that keeps the envelope's memory.
+        let whole = if missing == 0 { std::mem::take(partial).freeze() } else { Bytes::new() };
         match self.judge(&raw) {
             Ok(_) if missing > 0 => Ok(None),
             Ok(header) => Ok(Some(Envelope { header, body: whole.slice(HEADER_LENGTH..) })),
@@ -364,4 +365,24 @@ fn fatal(stream: i16, error: DecodeError) -> DecodeFailure {
 
 fn misaligned(reason: &'static str) -> DecodeFailure {
     fatal(0, DecodeError::Segmentation(reason))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_decoder_keeps_no_memory_of_an_envelope_that_was_spread_over_segments() {
+        const BODY: usize = 1 << 20;
+        let mut decoder = Decoder::new(BODY);
+        decoder.start(ProtocolVersion::V5, None);
+        let mut envelope = vec![5, 0, 0, 1, Opcode::Options as u8];
+        envelope.extend_from_slice(&(BODY as u32).to_be_bytes());
+        envelope.resize(HEADER_LENGTH + BODY, 0);
+        let whole = decoder.gather(envelope.into()).unwrap().unwrap();
+        assert_eq!(whole.body.len(), BODY);
+        drop(whole);
+        let Framing::Segments { partial, .. } = &mut decoder.framing else { panic!() };
+        assert!(!partial.try_reclaim(BODY), "the decoder keeps the memory of the envelope");
+    }
 }

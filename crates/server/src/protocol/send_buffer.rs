@@ -3,7 +3,8 @@
 //!
 //! Memory: the responses that were written since the last [`SendBuffer::take`]; the caller bounds
 //! them. One response is at most [`MAX_BODY`] bytes, the limit of drivers; a larger one is replaced
-//! by an error.
+//! by an error. Once they are sent, the buffer keeps at most [`MAX_RECYCLED`] bytes for the next
+//! responses and as many for their compression and segments.
 
 use bytes::Bytes;
 use uuid::Uuid;
@@ -19,7 +20,7 @@ use super::writer::WireWrite;
 /// Maximum body of a response, in bytes: the default limit of the Java driver.
 const MAX_BODY: usize = 256 * 1024 * 1024;
 
-/// Maximum capacity, in bytes, of a buffer that is kept for reuse once it is sent.
+/// Maximum capacity, in bytes, of a buffer that is kept for reuse.
 const MAX_RECYCLED: usize = 256 * 1024;
 
 /// The stream of events, which answer no request.
@@ -107,6 +108,7 @@ impl SendBuffer {
         if let Framing::Segments { compressing, open_at: Some(start) } = self.framing {
             self.bound_segment(start, envelope_start, compressing);
         }
+        self.bound_scratch();
     }
 
     /// Adds an event.
@@ -149,6 +151,7 @@ impl SendBuffer {
         {
             segment::seal(&mut self.out, start, *compressing, &mut self.scratch);
         }
+        self.bound_scratch();
         std::mem::take(&mut self.out)
     }
 
@@ -160,6 +163,13 @@ impl SendBuffer {
         {
             sent.clear();
             self.out = sent;
+        }
+    }
+
+    /// Frees the scratch buffer if it is large. A connection would keep it as long as it is open.
+    fn bound_scratch(&mut self) {
+        if self.scratch.capacity() > MAX_RECYCLED {
+            self.scratch = Vec::new();
         }
     }
 
@@ -232,5 +242,34 @@ impl SendBuffer {
             open_at = Some(start);
         }
         self.framing = Framing::Segments { compressing, open_at };
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::protocol::response::{EncodedColumns, Rows, RowsMetadata};
+
+    #[test]
+    fn a_buffer_keeps_little_memory_after_a_large_response() {
+        use Compression::{Lz4, Snappy};
+        use ProtocolVersion::{V4, V5};
+        let columns = EncodedColumns::default();
+        let content = vec![b'x'; 8 << 20];
+        let ways = [(V5, None), (V5, Some(Lz4)), (V4, Some(Lz4)), (V4, Some(Snappy))];
+        for (version, compression) in ways {
+            for length in [content.len(), 100_000] {
+                let mut buffer = SendBuffer::default();
+                buffer.start(version, compression);
+                let metadata = RowsMetadata::Full(&columns);
+                let content = &content[..length];
+                let rows = Rows { metadata, paging_state: None, row_count: 0, content };
+                buffer.write(1, &ResponseExtras::default(), &Response::Rows(rows));
+                let sent = buffer.take();
+                buffer.recycle(sent);
+                let kept = buffer.scratch.capacity().max(buffer.out.capacity());
+                assert!(kept <= MAX_RECYCLED, "{version:?} {compression:?}: {kept} bytes");
+            }
+        }
     }
 }
