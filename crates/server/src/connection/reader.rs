@@ -317,7 +317,7 @@ where
     }
 
     /// Starts a request of a connection that is past STARTUP.
-    async fn start(&mut self, envelope: Envelope, admitted: Admitted) {
+    async fn start(&mut self, mut envelope: Envelope, admitted: Admitted) {
         let connection = &self.connection;
         let stream = envelope.header.stream;
         if connection.awaits_login.get() {
@@ -344,6 +344,7 @@ where
             TraceChoice::Drawn | TraceChoice::Asked => Some(in_flight),
         };
         let Some(in_flight) = in_flight else { return };
+        envelope.body = self.buffer.alone(envelope.body);
         let request = (self.serve)(Rc::clone(connection), envelope, in_flight, choice);
         if let Some(waiting) = self.runner.run(request).await {
             self.connection.spawn(waiting).await;
