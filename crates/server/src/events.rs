@@ -3,9 +3,11 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
+use espalier_cql as cql;
 use espalier_runtime::{current_shard, spawn_local, submit_to};
 
 use crate::connection::Connection;
+use crate::convert::schema_change;
 use crate::protocol::Event;
 use crate::shard::ShardServer;
 
@@ -42,9 +44,17 @@ impl EventRegistry {
     }
 }
 
+/// Sends the events of a change of the schema to all connections of the node that registered for
+/// them. Drivers would otherwise not know of the change.
+pub(crate) fn broadcast_schema_change(change: cql::SchemaChange) {
+    for event in change.into_events() {
+        broadcast(Event::Schema(schema_change(&event)));
+    }
+}
+
 /// Sends `event` to all connections of the node that registered for it. The caller is on a shard;
 /// the call does not wait.
-pub(crate) fn broadcast(event: Event) {
+fn broadcast(event: Event) {
     let Some(context) = current_shard() else { return };
     for shard in 0..context.count {
         let event = event.clone();

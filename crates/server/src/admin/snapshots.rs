@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::compaction::{failure, flag, names, outcome, status_of};
 use super::http::{HttpRequest, HttpResponse};
 use super::json::Pair;
+use crate::events::broadcast_schema_change;
 use crate::shard::ShardServer;
 
 /// Answers a request with one of these paths.
@@ -174,8 +175,9 @@ impl RestoreError {
     }
 }
 
-/// Executes the statements of a snapshot's `schema.cql`, up to the first that fails. Sets
-/// `is_created` once one of them has created a table or view.
+/// Executes the statements of a snapshot's `schema.cql`, up to the first that fails, and sends the
+/// events of the changes to clients. Sets `is_created` once a statement has created a table or
+/// view.
 async fn create(
     server: &ShardServer,
     script: &str,
@@ -186,6 +188,7 @@ async fn create(
             Ok(QueryResult::SchemaChange(change)) => {
                 *is_created |=
                     change.change == ChangeKind::Created && change.target == ChangeTarget::Table;
+                broadcast_schema_change(change);
             }
             Ok(_) => {}
             Err(error) => {

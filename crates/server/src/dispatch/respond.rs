@@ -8,9 +8,9 @@ use espalier_runtime::trace_event;
 
 use crate::connection::Connection;
 use crate::convert::{Levels, encode_columns, error_response, schema_change};
-use crate::events;
+use crate::events::broadcast_schema_change;
 use crate::protocol::response::{ErrorResponse, Rows, RowsMetadata};
-use crate::protocol::{Event, Header, ProtocolVersion, Response, ResponseExtras};
+use crate::protocol::{Header, ProtocolVersion, Response, ResponseExtras};
 
 /// The columns that a response describes to the client.
 #[derive(Clone, Copy)]
@@ -64,9 +64,7 @@ pub(super) fn finish(
         }
         cql::QueryResult::SchemaChange(change) => {
             respond(&Response::SchemaChange(&schema_change(&change)));
-            for event in change.into_events() {
-                events::broadcast(Event::Schema(schema_change(&event)));
-            }
+            broadcast_schema_change(change);
         }
     }
     Ok(())

@@ -8,7 +8,7 @@ use cassandra_protocol::frame::{Opcode, Serialize};
 use super::client::{Client, MODES};
 use super::node::with_node;
 
-async fn register(client: &mut Client, events: Vec<SimpleServerEvent>) {
+pub async fn register(client: &mut Client, events: Vec<SimpleServerEvent>) {
     let body = BodyReqRegister::new(events).serialize_to_vec(client.mode.oracle_version());
     let request = client.request(0, Opcode::Register, body);
     assert_eq!(client.ask(request).await, ResponseBody::Ready);

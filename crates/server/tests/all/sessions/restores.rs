@@ -2,12 +2,17 @@
 
 use std::time::Duration;
 
+use cassandra_protocol::frame::events::{
+    SchemaChangeOptions, SchemaChangeType, ServerEvent, SimpleServerEvent,
+};
+use cassandra_protocol::frame::message_event::BodyResEvent;
 use cassandra_protocol::frame::message_response::ResponseBody;
 use espalier_runtime::time::sleep;
 use futures_util::future::join;
 
 use super::admin_api::ask;
 use super::client::{Client, MODES};
+use super::events::register;
 use super::node::{TestNode, with_node};
 
 const RESTORE: &str = "/storage_service/restore?keyspace=ks&snapshot=m&table=";
@@ -26,6 +31,16 @@ async fn dropped_with_snapshot(node: &TestNode) -> Client {
     assert_eq!(taken, (200, String::new()));
     client.must("DROP TABLE ks.t").await;
     client
+}
+
+/// Returns the next event of a client that registered for changes of the schema.
+async fn next_change(client: &mut Client) -> (SchemaChangeType, SchemaChangeOptions) {
+    match client.receive().await.expect("an event").response_body().unwrap() {
+        ResponseBody::Event(BodyResEvent { event: ServerEvent::SchemaChange(change) }) => {
+            (change.change_type, change.options)
+        }
+        other => panic!("{other:?}"),
+    }
 }
 
 /// A restore creates the table, and then finds that its files do not fit. Clients may have written
@@ -105,6 +120,9 @@ fn a_restored_table_has_its_indexes_and_a_view_needs_its_base_table() {
             client.must("DROP TABLE ks.t").await;
             let restore =
                 async |table: &str| ask(node.admin, "POST", &format!("{RESTORE}{table}")).await;
+            // A driver that saw the drop must learn of the restored table.
+            let mut driver = node.client(MODES[0]).await;
+            register(&mut driver, vec![SimpleServerEvent::SchemaChange]).await;
             let refused = restore("a").await;
             assert_eq!(refused.0, 400, "{refused:?}");
             for part in ["Base table 't' doesn't exist", "restore the base table of the view"] {
@@ -113,6 +131,11 @@ fn a_restored_table_has_its_indexes_and_a_view_needs_its_base_table() {
             for table in ["t", "a"] {
                 let restored = restore(table).await;
                 assert_eq!(restored.0, 200, "{table}: {restored:?}");
+                let name = table.to_owned();
+                let created = SchemaChangeOptions::TableType("ks".to_owned(), name);
+                while next_change(&mut driver).await != (SchemaChangeType::Created, created.clone())
+                {
+                }
             }
             for query in ["SELECT k FROM ks.t WHERE v = 7", "SELECT k FROM ks.a WHERE v = 7"] {
                 let rows = super::client::Client::rows(client.ask_query(query).await);
