@@ -23,6 +23,7 @@ mod listener;
 mod metrics;
 mod options;
 mod places;
+mod planning;
 pub mod protocol;
 mod shard;
 mod started;

@@ -29,6 +29,7 @@ use crate::events::EventRegistry;
 use crate::listener::{Placement, Port, accept_all};
 use crate::metrics::{Kind, Sample, TransportMetrics, scheduling_samples, storage_samples};
 use crate::options::ShardInfo;
+use crate::planning::PlanMemory;
 use crate::started::Started;
 use crate::traces::Traces;
 
@@ -107,6 +108,7 @@ pub struct ShardServer {
     pub(crate) answers: Rc<AnswerMemory>,
     /// Permits of requests that read pages of rows.
     pub(crate) row_readers: Semaphore,
+    pub(crate) plans: PlanMemory,
     /// Buffer for the row of an EXECUTE that is answered without a future.
     pub(crate) row: RefCell<Vec<u8>>,
     /// Counters of other parts of the node.
@@ -152,6 +154,7 @@ impl ShardServer {
                 share(config.max_request_data_in_flight_per_ip).max(MIN_ANSWERS_OF_ADDRESS),
             ),
             row_readers: Semaphore::new(MAX_ROW_READERS),
+            plans: PlanMemory::default(),
             row: RefCell::default(),
             more_counters: RefCell::default(),
             open: RefCell::default(),

@@ -131,9 +131,13 @@ async fn serve_query(
     };
     let consistency = query.parameters.consistency;
     let levels = Levels::of(&query.parameters);
-    // A plan is much larger than its text, so only a few plans may wait until their client reads.
-    let _place =
-        if may_return_rows(query.text) { Some(connection.place_for_query().await) } else { None };
+    // A plan is much larger than its text, so only a few plans may wait until their client reads,
+    // and the plans of other statements have a limit.
+    let _place = if may_return_rows(query.text) {
+        connection.place_for_query().await
+    } else {
+        connection.server.plans.reserve(query.text.len()).await
+    };
     let processor = &connection.server.processor;
     let planned = processor.plan(query.text, &client, &options);
     let prepared = planned.map_err(|error| {
@@ -153,6 +157,11 @@ async fn serve_batch(
     batch: Batch<'_>,
 ) -> Result<(), ErrorResponse> {
     ring::check_member(connection)?;
+    let text_bytes = batch.statements.iter().map(|it| match it.statement {
+        StatementRef::Text(text) => text.len(),
+        StatementRef::Prepared(_) => 0,
+    });
+    let _place = connection.server.plans.reserve(text_bytes.sum()).await;
     let client = connection.client();
     let values: Vec<_> =
         batch.statements.iter().map(|it| BoundValues::new(&batch.values(it))).collect();

@@ -9,7 +9,7 @@ use cassandra_protocol::frame::message_error::ErrorType;
 use cassandra_protocol::frame::message_register::BodyReqRegister;
 use cassandra_protocol::frame::message_response::ResponseBody;
 use cassandra_protocol::frame::message_result::ResResultBody;
-use cassandra_protocol::frame::{Opcode, Serialize};
+use cassandra_protocol::frame::{Envelope, Opcode, Serialize};
 use cassandra_protocol::types::value::Value;
 use espalier_runtime::spawn_local;
 use espalier_runtime::time::sleep;
@@ -429,4 +429,45 @@ fn a_refused_envelope_holds_no_bytes() {
     assert_eq!(decoder.unfinished_bytes(&buffer), 0);
     buffer.extend_from_slice(&wire[240_000..]);
     assert_eq!(decoder.next(&mut buffer).unwrap_err().error, error());
+}
+
+/// Returns a BATCH with `count` statements whose texts have about `length` bytes.
+fn long_batch(client: &Client, stream: i16, count: u16, length: usize) -> Envelope {
+    let mut body = vec![1];
+    body.extend_from_slice(&count.to_be_bytes());
+    let text = format!("INSERT INTO ks.t (k, v) VALUES (1, 0x{})", "00".repeat(length / 2));
+    for _ in 0..count {
+        body.push(0);
+        body.extend_from_slice(&(text.len() as u32).to_be_bytes());
+        body.extend_from_slice(text.as_bytes());
+        body.extend_from_slice(&0u16.to_be_bytes());
+    }
+    body.extend_from_slice(&[0, 1, 0]);
+    client.request(stream, Opcode::Batch, body)
+}
+
+/// The plans of batches take much more memory than their texts, so a long batch is planned only
+/// when the plans of another one are dropped. A short one is planned meanwhile.
+#[test]
+fn long_batches_are_planned_one_after_the_other() {
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            let mut client = node.client(MODES[0]).await;
+            client.must("CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}").await;
+            client.must("CREATE TABLE ks.t (k int PRIMARY KEY, v blob)").await;
+            let requests = [
+                long_batch(&client, 1, 1000, 4000),
+                long_batch(&client, 2, 1, 5000),
+                long_batch(&client, 3, 1, 500),
+            ];
+            client.send(&requests).await;
+            let mut streams = Vec::new();
+            for _ in requests {
+                streams.push(client.receive().await.expect("an answer").stream_id);
+            }
+            assert_eq!(streams, [3, 1, 2]);
+        },
+    );
 }
