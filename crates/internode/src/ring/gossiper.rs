@@ -22,6 +22,7 @@
 
 mod limits;
 mod places;
+mod unknown;
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -53,10 +54,6 @@ pub const DEPARTED_LIMIT: Duration = Duration::from_secs(3 * 24 * 3600);
 
 /// Maximum number of endpoints that the node knows. Arbitrary; Cassandra has no bound.
 pub const MAX_ENDPOINTS: usize = 1024;
-
-/// The time in seconds by which a generation may be ahead of the clock, as in Cassandra. If the
-/// node accepted a later generation, no restart of the endpoint could correct it.
-const MAX_GENERATION_AHEAD_S: i32 = 365 * 24 * 3600;
 
 /// The beginnings of the statuses of endpoints that take no part in the ring.
 const DEPARTED: [&str; 4] = ["removing", "removed", "LEFT", "hibernate"];
@@ -171,6 +168,8 @@ pub struct Gossiper {
     events: Vec<GossipEvent>,
     /// Endpoints that the node ignores for a while, because others have their places.
     removed: BTreeMap<SocketAddr, Removed>,
+    /// Members whose states no peer has sent, each with the first tick after it was named.
+    unknown: BTreeMap<SocketAddr, Option<Duration>>,
     /// True if a member may have taken the place of another one.
     places_changed: bool,
 }
@@ -194,6 +193,7 @@ impl Gossiper {
             version: 0,
             events: Vec::new(),
             removed: BTreeMap::new(),
+            unknown: BTreeMap::new(),
             places_changed: false,
         }
     }
@@ -245,6 +245,7 @@ impl Gossiper {
         self.convict(now);
         self.forget(now);
         self.settle_places(now);
+        self.forget_unknown(now);
         let others = |wanted: &dyn Fn(Liveness) -> bool| -> Vec<SocketAddr> {
             let others = self.endpoints.iter().filter(|(address, _)| **address != self.own);
             others.filter(|(_, e)| wanted(e.liveness)).map(|(address, _)| *address).collect()
@@ -304,17 +305,6 @@ impl Gossiper {
         });
     }
 
-    /// Returns whether the node may add this endpoint, or has it already.
-    fn has_place_for(&self, endpoint: &SocketAddr) -> bool {
-        self.endpoints.len() < MAX_ENDPOINTS || self.endpoints.contains_key(endpoint)
-    }
-
-    /// Returns whether a generation can be the time of a start. The generation of this node and the
-    /// time since its start give the present time.
-    fn is_plausible(&self, generation: i32, now: Duration) -> bool {
-        generation <= self.present_s(now).saturating_add(MAX_GENERATION_AHEAD_S)
-    }
-
     /// Returns the present time in seconds since 1970.
     fn present_s(&self, now: Duration) -> i32 {
         let start = self.endpoints.get(&self.own).map_or(0, |own| own.generation);
@@ -347,6 +337,7 @@ impl Gossiper {
             let Some(known) = self.endpoints.get(&endpoint) else {
                 if self.has_place_for(&endpoint) && !self.is_removed(&endpoint, generation) {
                     ack.digests.push(ask(0));
+                    self.record_unknown(digest);
                 }
                 continue;
             };

@@ -5,6 +5,7 @@
 //! SimpleStrategy and NetworkTopologyStrategy. The replicas of other strategies, and of keyspaces
 //! with transient replicas, are unknown. While a node joins, leaves or moves, all replicas are
 //! unknown, because writes then belong to future replicas, too, which this node does not compute.
+//! They are also unknown while a peer names a member whose tokens this node does not know.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -34,14 +35,14 @@ pub struct TokenRing {
     nodes: Vec<RingNode>,
     /// The index of the node that has each token.
     owners: BTreeMap<Token, usize>,
-    /// True if tokens are about to change their owners.
+    /// True if tokens are about to change their owners, or if a member's tokens are unknown.
     is_changing: bool,
 }
 
 impl TokenRing {
     /// Returns the tokens of the members that gossip knows, whether they are up or down.
     pub fn of(gossiper: &Gossiper) -> Self {
-        let mut ring = Self::default();
+        let mut ring = Self { is_changing: !gossiper.knows_all_named(), ..Self::default() };
         let mut endpoints: Vec<_> = gossiper.endpoints().iter().collect();
         // If two nodes announce the same token, the node of the later generation has it.
         endpoints.sort_by_key(|(address, endpoint)| (endpoint.generation, **address));
@@ -190,7 +191,13 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::payload::{EndpointState, GossipAck2, VersionedValue, gossip::tokens_value};
+    use crate::{
+        payload::{
+            EndpointState, GossipAck2, GossipDigest, GossipSyn, VersionedValue,
+            gossip::tokens_value,
+        },
+        ring::gossiper::PARTITIONER,
+    };
 
     fn at(host: u8) -> SocketAddr {
         SocketAddr::from(([127, 0, 0, host], 7000))
@@ -247,6 +254,41 @@ mod tests {
             gossiper.on_ack2(ack, Duration::ZERO);
         }
         TokenRing::of(&gossiper)
+    }
+
+    /// A peer restarted while node 2 was down, and so knows only the address of node 2.
+    #[test]
+    fn a_member_without_states_makes_the_replicas_unknown() {
+        use ApplicationState::{StatusWithPort, Tokens};
+        let one = [("class", "SimpleStrategy"), ("replication_factor", "1")];
+        let mut gossiper = Gossiper::new(at(1), "ring", Vec::new(), 7);
+        gossiper.set(Tokens, tokens_value(&[Token(0)]));
+        gossiper.set(StatusWithPort, "NORMAL,0");
+        let name = |gossiper: &mut Gossiper, host, generation| {
+            let digest = GossipDigest { endpoint: at(host), generation, max_version: 0 };
+            let (cluster, partitioner) = ("ring".into(), PARTITIONER.into());
+            gossiper.on_syn(at(3), &GossipSyn { cluster, partitioner, digests: vec![digest] });
+        };
+        let found = |gossiper: &Gossiper| replicas(&TokenRing::of(gossiper), 15, &one);
+        // The states of node 3 are about to come.
+        name(&mut gossiper, 3, 7);
+        assert_eq!(found(&gossiper), Some(vec![1]));
+        name(&mut gossiper, 2, 0);
+        assert_eq!(found(&gossiper), None);
+        let second = Duration::from_secs(1);
+        gossiper.tick(100 * second, &mut |_| 0);
+        gossiper.tick(159 * second, &mut |_| 0);
+        assert_eq!(found(&gossiper), None);
+        gossiper.tick(160 * second, &mut |_| 0);
+        assert_eq!(found(&gossiper), Some(vec![1]), "no peer has named node 2 for 60 s");
+        name(&mut gossiper, 2, 0);
+        assert_eq!(found(&gossiper), None);
+        let values =
+            [(Tokens, tokens_value(&[Token(20)])), (StatusWithPort, "NORMAL,20".to_owned())];
+        let states = values.map(|(kind, value)| (kind, VersionedValue { value, version: 1 }));
+        let state = EndpointState { generation: 8, heartbeat: 1, states: states.into() };
+        gossiper.on_ack2(GossipAck2 { states: vec![(at(2), state)] }, 160 * second);
+        assert_eq!(found(&gossiper), Some(vec![2]), "node 2 is back");
     }
 
     #[test]
