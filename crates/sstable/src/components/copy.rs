@@ -9,15 +9,15 @@ use crate::error::{Result, SSTableError};
 
 const PIECE_BYTES: usize = 1 << 20;
 
-/// Copies all files of an SSTable and returns the number of bytes copied. The copy is sealed with
-/// TOC.txt last. A crash leaves either a whole copy or files that a directory listing reports as
-/// garbage. Both names must have the same version. The copy is removed after an error.
+/// Copies all files of an SSTable and returns the number of bytes copied. Until [`seal`], a
+/// directory listing reports the copy as garbage, which the next start removes. Both names must
+/// have the same version. The copy is removed after an error.
 ///
 /// Memory: a piece of 1 MiB.
 ///
 /// # Errors
 /// Fails if a file of the new name exists, if the versions differ, or if a file operation fails.
-pub async fn copy_sstable(
+pub async fn copy_unsealed(
     file_system: &FileSystem,
     from: &Descriptor,
     to: &Descriptor,
@@ -26,17 +26,35 @@ pub async fn copy_sstable(
 }
 
 /// Gives an SSTable a second name with a hard link for each file, and returns the length of the
-/// files in bytes. Both names must be on one disk, where they share the blocks of the files. A
-/// crash or an error has the same consequences as in [`copy_sstable`].
+/// files in bytes. Both names must be on one disk, where they share the blocks of the files. The
+/// links are unsealed, as after [`copy_unsealed`].
 ///
 /// # Errors
 /// Fails if a file of the new name exists, if the versions differ, or if a file operation fails.
-pub async fn link_sstable(
+pub async fn link_unsealed(
     file_system: &FileSystem,
     from: &Descriptor,
     to: &Descriptor,
 ) -> Result<u64> {
     under_another_name(file_system, from, to, How::Link).await
+}
+
+/// Seals a copy: it gets TOC.txt. The copy is removed after an error.
+///
+/// # Errors
+/// Fails if a file operation fails.
+pub async fn seal(file_system: &FileSystem, copy: &Descriptor) -> Result<()> {
+    let (toc, temporary) = (copy.path(&Component::Toc), copy.path(&Component::TemporaryToc));
+    let sealed = async {
+        file_system.rename(&temporary, &toc).await?;
+        file_system.sync_dir(&copy.directory).await
+    };
+    let outcome = sealed.await;
+    if outcome.is_err() {
+        // An error of the removal is ignored, because the first error explains more.
+        let _ = remove_sstable(file_system, copy).await;
+    }
+    Ok(outcome?)
 }
 
 #[derive(Clone, Copy)]
@@ -73,15 +91,13 @@ async fn all_files(
     let mut components = components_found(file_system, from).await?;
     components.remove(&Component::TemporaryToc);
     components.remove(&Component::Toc);
-    let (toc, temporary) = (to.path(&Component::Toc), to.path(&Component::TemporaryToc));
+    let temporary = to.path(&Component::TemporaryToc);
     let mut copied = one_file(file_system, &from.path(&Component::Toc), &temporary, how).await?;
     file_system.sync_dir(&to.directory).await?;
     for component in &components {
         let (from, to) = (from.path(component), to.path(component));
         copied += one_file(file_system, &from, &to, how).await?;
     }
-    file_system.sync_dir(&to.directory).await?;
-    file_system.rename(&temporary, &toc).await?;
     file_system.sync_dir(&to.directory).await?;
     Ok(copied)
 }
@@ -139,11 +155,16 @@ mod tests {
         file_system
     }
 
+    async fn copy(file_system: &FileSystem) -> Result<()> {
+        copy_unsealed(file_system, &set(1), &set(2)).await?;
+        seal(file_system, &set(2)).await
+    }
+
     #[test]
     fn a_copy_is_whole_and_outlives_a_crash() {
         block_on(async {
             let file_system = prepared(1).await;
-            copy_sstable(&file_system, &set(1), &set(2)).await.unwrap();
+            copy(&file_system).await.unwrap();
             let expected = file_system.read(set(1).path(&Component::Data)).await.unwrap();
             file_system.sync_dir("/").await.unwrap();
             let after = FileSystem::on(file_system.simulated_disk().unwrap().crash(3));
@@ -161,7 +182,7 @@ mod tests {
                 let file_system = prepared(nth).await;
                 let disk = file_system.simulated_disk().unwrap();
                 disk.inject(Fault::nth(Operation::Sync, nth, Effect::InputOutput));
-                let has_failed = copy_sstable(&file_system, &set(1), &set(2)).await.is_err();
+                let has_failed = copy(&file_system).await.is_err();
                 assert_eq!(has_failed, nth < 4, "{nth}");
                 let found = components_found(&file_system, &set(2)).await.unwrap();
                 assert_eq!(found.is_empty(), has_failed, "{nth}");

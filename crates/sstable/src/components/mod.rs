@@ -10,7 +10,7 @@ mod identifier;
 mod toc;
 
 pub use component::Component;
-pub use copy::{copy_sstable, link_sstable};
+pub use copy::{copy_unsealed, link_unsealed, seal};
 pub use descriptor::{Descriptor, NotAnSSTable};
 pub use digest::{format_digest, parse_digest};
 pub(crate) use directory::check_name_is_free;

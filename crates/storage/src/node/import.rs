@@ -18,7 +18,7 @@ use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::{SchedulingGroup, file::FileSystem};
 use espalier_sstable::{
     Component, Descriptor, SSTableError,
-    components::{copy_sstable, files_found, link_sstable, list_directory, remove_sstable},
+    components::{copy_unsealed, files_found, link_unsealed, list_directory, remove_sstable, seal},
     statistics::SerializationHeader,
     verify::{Severity, verify},
 };
@@ -47,6 +47,13 @@ pub(super) enum Becoming {
     Copies,
     /// Hard links, for files of this node that never change.
     Links,
+}
+
+/// Files in a table's directory that are not sealed yet.
+#[derive(Debug, Default)]
+pub(super) struct Taken {
+    descriptors: Vec<Descriptor>,
+    bytes: u64,
 }
 
 /// Imports of files into tables.
@@ -97,8 +104,7 @@ impl Node {
 
 impl Imports<'_> {
     async fn lead(self, id: TableId, directory: Option<PathBuf>) -> Result<Imported, StorageError> {
-        // The table is not dropped, altered or truncated meanwhile.
-        let _lock = self.node.inner.schema_lock.acquire(1).await;
+        let _turn = self.node.inner.import_lock.acquire(1).await;
         let table = self.node.store().tables.get(id)?;
         let (metadata, file_system) = (table.metadata(), self.node.store().file_system().clone());
         let is_upload = directory.is_none();
@@ -109,21 +115,15 @@ impl Imports<'_> {
                 source.display()
             )));
         }
+        // This takes long for large files. Until the copies are sealed, they belong to no table, so
+        // the schema may change meanwhile.
         let found = find(&file_system, &source).await?;
         let partitions = self.check_imports(&metadata, &found).await?;
         self.check_room_for_copies(&table, &found).await?;
-        // SSTables of this node record which intervals of its commit log they hold, and a start
-        // does not replay these intervals. The intervals lie in the past, so all of the table's
-        // writes in the intervals must be flushed before the first copy is visible.
-        self.node.flush_tables(vec![id]).await?;
-        let views = ViewBuilds::of(self.node).dependent_views(&metadata);
-        ViewBuilds::of(self.node).mark_views_stale(&views).await?;
-        let copied = self.add_foreign_sstables(&table, &found, Becoming::Copies).await;
-        // A build that began before the files were there does not count.
-        ViewBuilds::of(self.node).mark_views_stale(&views).await?;
-        ViewBuilds::of(self.node).build_views();
-        let copied = copied?;
-        let imported = Imported { partitions, ..copied };
+        let truncated_at_us = self.node.truncated_at_us(id).await?;
+        let copied = self.take_files(&table, &found, Becoming::Copies).await?;
+        let imported = self.add_copies(id, copied, truncated_at_us).await?;
+        let imported = Imported { partitions, ..imported };
         if is_upload {
             remove_all(&file_system, &found).await;
             // The files that `find` left out go too, with the logs that list them, because the next
@@ -143,6 +143,47 @@ impl Imports<'_> {
             "imported"
         );
         Ok(imported)
+    }
+
+    /// Adds copies of SSTables to a table. `truncated_at_us` is the time of its last truncation
+    /// before the files were copied.
+    async fn add_copies(
+        self,
+        id: TableId,
+        copied: Taken,
+        truncated_at_us: Option<i64>,
+    ) -> Result<Imported, StorageError> {
+        // From here on, the table is not dropped, altered or truncated.
+        let _lock = self.node.inner.schema_lock.acquire(1).await;
+        let prepared = async {
+            let metadata = self.node.store().tables.get(id)?.metadata();
+            // A truncation removes all files up to a number, also at the next start if it cannot
+            // remove them at once. The copies have such numbers.
+            if self.node.truncated_at_us(id).await? != truncated_at_us {
+                return Err(StorageError::NotImportable(
+                    "the table was truncated meanwhile; import the files again".into(),
+                ));
+            }
+            // SSTables of this node record which intervals of its commit log they hold, and a start
+            // does not replay these intervals. The intervals lie in the past, so all of the table's
+            // writes in the intervals must be flushed before the first copy is sealed.
+            self.node.flush_tables(vec![id]).await?;
+            let views = ViewBuilds::of(self.node).dependent_views(&metadata);
+            ViewBuilds::of(self.node).mark_views_stale(&views).await?;
+            Ok(views)
+        };
+        let views = match prepared.await {
+            Ok(views) => views,
+            Err(error) => {
+                remove_all(self.node.store().file_system(), &copied.descriptors).await;
+                return Err(error);
+            }
+        };
+        let added = self.add(id, copied).await;
+        // A build that began before the files were there does not count.
+        ViewBuilds::of(self.node).mark_views_stale(&views).await?;
+        ViewBuilds::of(self.node).build_views();
+        added
     }
 
     /// Checks that the disk has room for copies of SSTables, besides the needs of flushes and
@@ -180,18 +221,17 @@ impl Imports<'_> {
         Ok(partitions)
     }
 
-    /// Puts SSTables into the table's directory under numbers of this node, and adds them to the
-    /// table. The result counts no partitions.
-    pub(super) async fn add_foreign_sstables(
+    /// Puts SSTables into the table's directory under numbers of this node. They are not yet
+    /// sealed.
+    pub(super) async fn take_files(
         self,
         table: &Table,
         found: &[Descriptor],
         becoming: Becoming,
-    ) -> Result<Imported, StorageError> {
+    ) -> Result<Taken, StorageError> {
         let (id, file_system) = (table.metadata().id, self.node.store().file_system());
         table.home.make(&self.node.store().file_system).await?;
-        let mut imported = Imported::default();
-        let mut copies = Vec::new();
+        let mut taken = Taken::default();
         for descriptor in found {
             let named = |id| Descriptor {
                 id,
@@ -204,23 +244,37 @@ impl Imports<'_> {
                     Becoming::Copies => {
                         let (from, to) = (descriptor.clone(), copy.clone());
                         let file_system = file_system.clone();
-                        let copying = async move { copy_sstable(&file_system, &from, &to).await };
+                        let copying = async move { copy_unsealed(&file_system, &from, &to).await };
                         SchedulingGroup::Streaming.run(copying).await?
                     }
-                    Becoming::Links => link_sstable(file_system, descriptor, &copy).await?,
+                    Becoming::Links => link_unsealed(file_system, descriptor, &copy).await?,
                 };
                 Ok((copy, bytes))
             };
             match copied.await {
                 Ok((copy, bytes)) => {
-                    imported.bytes += bytes;
-                    imported.sstables += 1;
-                    copies.push(copy);
+                    taken.bytes += bytes;
+                    taken.descriptors.push(copy);
                 }
                 Err(error) => {
-                    remove_all(file_system, &copies).await;
+                    remove_all(file_system, &taken.descriptors).await;
                     return Err(error);
                 }
+            }
+        }
+        Ok(taken)
+    }
+
+    /// Seals files and adds them to their table. The caller holds `schema_lock`. The result counts
+    /// no partitions.
+    pub(super) async fn add(self, id: TableId, taken: Taken) -> Result<Imported, StorageError> {
+        let (file_system, copies) = (self.node.store().file_system(), taken.descriptors);
+        let imported =
+            Imported { sstables: copies.len() as u64, bytes: taken.bytes, ..Imported::default() };
+        for copy in &copies {
+            if let Err(error) = seal(file_system, copy).await {
+                remove_all(file_system, &copies).await;
+                return Err(error.into());
             }
         }
         let opened = self.open_imported_everywhere(id, copies.clone()).await;

@@ -106,6 +106,8 @@ struct Inner {
     /// On shard 0: held by a schema change, a truncation, or work on the files of tables, such as a
     /// snapshot, one at a time.
     schema_lock: Semaphore,
+    /// On shard 0: held by an import, one at a time.
+    import_lock: Semaphore,
     /// Plans and builds of materialized views.
     views: ViewWork,
     /// Units of calls to other shards that may wait for a turn.
@@ -124,6 +126,7 @@ impl Node {
             opened: Event::new(),
             open_outcome: RefCell::new(Ok(())),
             schema_lock: Semaphore::new(1),
+            import_lock: Semaphore::new(1),
             views: ViewWork::default(),
             turn_calls: Semaphore::new(MAX_TURN_CALLS),
             unfinished_batch_bytes: Cell::default(),

@@ -76,8 +76,12 @@ impl<'n> Snapshots<'n> {
         } else {
             Truncation::of(self.node).truncate_locked(metadata.id, None).await?;
         }
-        let added =
-            Imports::of(self.node).add_foreign_sstables(&table, &found, Becoming::Links).await;
+        let imports = Imports::of(self.node);
+        let added = async {
+            let linked = imports.take_files(&table, &found, Becoming::Links).await?;
+            imports.add(metadata.id, linked).await
+        };
+        let added = added.await;
         // A build that began before the files were there does not count.
         ViewBuilds::of(self.node).mark_views_stale(&views).await?;
         ViewBuilds::of(self.node).build_views();

@@ -9,7 +9,7 @@ use espalier_compaction::dead_sets;
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     Component, Descriptor,
-    components::{copy_sstable, link_sstable, list_directory},
+    components::{copy_unsealed, link_unsealed, list_directory, seal},
 };
 use uuid::Uuid;
 
@@ -119,11 +119,12 @@ pub(super) async fn take(
             let to = Descriptor { directory: directory.clone(), ..from.clone() };
             let is_here = file_system.metadata(&from.directory).await?.device == device;
             taken.bytes += if is_here {
-                link_sstable(file_system, &from, &to).await?
+                link_unsealed(file_system, &from, &to).await?
             } else {
                 taken.copied += 1;
-                copy_sstable(file_system, &from, &to).await?
+                copy_unsealed(file_system, &from, &to).await?
             };
+            seal(file_system, &to).await?;
             taken.sstables += 1;
         }
     }

@@ -420,3 +420,51 @@ fn an_import_without_disk_space_copies_nothing() {
         assert_eq!(import().await.unwrap().sstables, 2);
     });
 }
+
+/// An import of large files takes hours.
+#[test]
+fn the_schema_changes_while_an_import_copies_files() {
+    let file_system = FileSystem::simulated(8);
+    let backup = backup(&file_system, "da", 40);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let start = || {
+            let (database, backup) = (database.clone(), backup.clone());
+            spawn_local(async move { database.import("ks", "narrow", Some(backup)).await })
+        };
+        let directory = table_directory(&table(&database, "narrow"));
+        let is_copying = || {
+            let files = file_system.clone();
+            let directory = directory.clone();
+            async move {
+                let is_unsealed = |name: &str| name.ends_with("TemporaryTOC.txt");
+                let listed = || files.read_dir(&directory);
+                while !listed().await.unwrap().iter().any(|entry| is_unsealed(&entry.name)) {
+                    yield_now().await;
+                }
+            }
+        };
+        let import = start();
+        is_copying().await;
+        create(&database, vec![wide_table()]).await;
+        assert!(!import.is_finished());
+        assert_eq!(import.await.unwrap().sstables, 2);
+        assert_eq!(names(&database).await.len(), 40);
+
+        let import = start();
+        is_copying().await;
+        database.truncate(table(&database, "narrow").id).await.unwrap();
+        let error = import.await.unwrap_err().to_string();
+        assert!(error.contains("was truncated meanwhile"), "{error}");
+        assert_eq!(names(&database).await, [""; 0]);
+        assert!(sstable_names(&file_system, &narrow_table()).await.is_empty());
+
+        let import = start();
+        is_copying().await;
+        let change = |schema: &Schema| Ok::<_, ()>(Some(without_table(schema, "narrow")));
+        database.change_schema(change).await.unwrap().unwrap();
+        assert!(import.await.is_err());
+        assert_eq!(database.orphans().list().await.unwrap(), []);
+    });
+}
