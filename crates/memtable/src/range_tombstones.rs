@@ -11,6 +11,7 @@ use espalier_trie::cursor::Direction;
 use super::{
     content::{Boundary, Content},
     partition_writer::PartitionWriter,
+    row_format::RowFormat,
     store::{PartitionView, StoreFull},
 };
 
@@ -38,7 +39,7 @@ impl PartitionWriter<'_> {
         &mut self,
         tombstone: &RangeTombstone,
     ) -> Result<(), StoreFull> {
-        let (comparator, format) = (self.table.comparator(), self.memtable.format);
+        let comparator = self.table.comparator();
         let mut start = Vec::new();
         path::put_bound(comparator, &tombstone.start, &mut start);
         let mut end = Vec::new();
@@ -46,40 +47,8 @@ impl PartitionWriter<'_> {
         if start >= end || tombstone.deletion.is_live() {
             return Ok(());
         }
-        let range = (start.clone(), end.clone());
-        let before = deletion_before(self.partition.subtrie(), &start, false);
-        let within = within(self.partition.subtrie(), &start, &end);
-        // The old deletion in force at the present step, and the new one behind the last boundary
-        // that stays.
-        let (mut old, mut last) = (before, before);
-        let mut put: Vec<(Vec<u8>, Boundary)> = Vec::new();
-        let mut gone: Vec<Vec<u8>> = Vec::new();
-        if within.first().is_none_or(|(key, _)| *key != start) {
-            let after = old.followed_by(tombstone.deletion);
-            if after != last {
-                let kept_values = format.kept_values(&tombstone.start);
-                put.push((start, Boundary { after, kept_values }));
-                last = after;
-            }
-        }
-        let mut end_stands = false;
-        for (key, boundary) in within {
-            old = boundary.after;
-            end_stands = key == end;
-            let after = if end_stands { old } else { old.followed_by(tombstone.deletion) };
-            if after == last {
-                gone.push(key);
-            } else if after != old {
-                put.push((key, Boundary { after, ..boundary }));
-            }
-            last = after;
-        }
-        if !end_stands && old != last {
-            put.push((
-                end,
-                Boundary { after: old, kept_values: format.kept_values(&tombstone.end) },
-            ));
-        }
+        let Changes { put, gone } =
+            changes(self.partition.subtrie(), self.memtable.format, tombstone, (&start, &end));
         // If the trie becomes full half-way, a part of this deletion is in place and no older one
         // is lost: each step, from the end to the start, raises the deletion behind one boundary.
         // Boundaries that say the same as the one before them are removed only after that.
@@ -96,23 +65,61 @@ impl PartitionWriter<'_> {
             self.remove(&key)?;
         }
         if self.memtable.statistics.borrow().is_covered_by(tombstone.deletion) {
-            let _ = self.cover(range.0, range.1);
+            let _ = self.cover(start, end);
         }
         Ok(())
     }
 }
 
-/// Returns the boundaries of a partition from `start` to `end`, both included.
-fn within(partition: PartitionView<'_>, start: &[u8], end: &[u8]) -> Vec<(Vec<u8>, Boundary)> {
+/// The changes of boundaries by which a range deletion enters a partition.
+#[derive(Default)]
+struct Changes {
+    put: Vec<(Vec<u8>, Boundary)>,
+    gone: Vec<Vec<u8>>,
+}
+
+/// Returns the changes for a deletion of the range from `start` to `end`. Boundaries that stay as
+/// they are cost no memory.
+fn changes(
+    partition: PartitionView<'_>,
+    format: RowFormat,
+    tombstone: &RangeTombstone,
+    (start, end): (&[u8], &[u8]),
+) -> Changes {
+    let before = deletion_before(partition, start, false);
+    // The old deletion in force at the present step, and the new one behind the last boundary that
+    // stays.
+    let (mut old, mut last) = (before, before);
+    let mut changes = Changes::default();
+    let (mut is_first, mut end_stands) = (true, false);
     let mut entries = partition.subtrie(&[path::DELETIONS]).entries(Direction::Forward);
     entries.seek(start);
-    let mut boundaries = Vec::new();
-    while let Some((key, content)) = entries.next_entry()
-        && key <= end
-    {
-        if let Content::Boundary(boundary) = content {
-            boundaries.push((key.to_vec(), boundary.clone()));
+    loop {
+        let entry = entries.next_entry().filter(|(key, _)| *key <= end);
+        if is_first && entry.is_none_or(|(key, _)| key != start) {
+            let after = old.followed_by(tombstone.deletion);
+            if after != last {
+                let kept_values = format.kept_values(&tombstone.start);
+                changes.put.push((start.to_vec(), Boundary { after, kept_values }));
+                last = after;
+            }
         }
+        is_first = false;
+        let Some((key, content)) = entry else { break };
+        let Content::Boundary(boundary) = content else { continue };
+        old = boundary.after;
+        end_stands = key == end;
+        let after = if end_stands { old } else { old.followed_by(tombstone.deletion) };
+        if after == last {
+            changes.gone.push(key.to_vec());
+        } else if after != old {
+            changes.put.push((key.to_vec(), Boundary { after, ..boundary.clone() }));
+        }
+        last = after;
     }
-    boundaries
+    if !end_stands && old != last {
+        let kept_values = format.kept_values(&tombstone.end);
+        changes.put.push((end.to_vec(), Boundary { after: old, kept_values }));
+    }
+    changes
 }

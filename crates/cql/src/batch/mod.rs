@@ -1,5 +1,6 @@
 //! BATCH: modifications that are applied together.
 
+mod range_deletions;
 mod size;
 mod updates;
 

@@ -3,7 +3,8 @@
 //! Many statements may write one row. Each step of the commit log and the memtable takes time
 //! proportional to the row, so a mutation with a row for each statement takes quadratic time, in
 //! one step. Here, the rows are merged in pairs, then the results in pairs, and so on. That takes
-//! O(n log n), and yields.
+//! O(n log n), and yields. The range deletions of a partition are made disjoint
+//! (`range_deletions`), for the same reason.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},
@@ -18,6 +19,7 @@ use espalier_mutation::{
 use espalier_runtime::maybe_yield;
 use smallvec::SmallVec;
 
+use super::range_deletions::disjoint;
 use crate::{
     Result,
     guard::Guard,
@@ -87,6 +89,8 @@ impl BatchUpdates {
             } else {
                 update.static_row = merged(&table, static_rows.into()).await;
                 update.rows = distinct(&table, update.rows).await;
+                update.range_tombstones =
+                    disjoint(table.comparator(), update.range_tombstones).await;
             }
             updates.push(update);
         }

@@ -107,6 +107,50 @@ fn rows_in_any_order_have_all_writes() {
     });
 }
 
+/// Overlapping range deletions, of which a batch may have 65,535, take n log n time, and delete the
+/// same as one after another.
+#[test]
+fn many_range_deletions_do_not_take_quadratic_time() {
+    const COUNT: i32 = 10_000;
+    block_on(async {
+        let (_database, processor) = open(&FileSystem::simulated(1)).await;
+        for statement in [
+            "CREATE KEYSPACE ks WITH replication = \
+             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        // Rows 0 and 3 are newer than the wide deletions, but not than the narrow ones.
+        for (row, timestamp) in [(0, 7), (1, 7), (2, 4), (3, 7), (-1, 4)] {
+            let insert = format!(
+                "INSERT INTO ks.t (k, c, v) VALUES (1, {row}, 0) USING TIMESTAMP {timestamp}"
+            );
+            execute(&processor, &insert).await.unwrap();
+        }
+        let client = ClientState::default();
+        let narrow = "DELETE FROM ks.t USING TIMESTAMP 10 WHERE k = 1 AND c >= ? AND c < ?";
+        let wide = "DELETE FROM ks.t USING TIMESTAMP 5 WHERE k = 1 AND c >= ? AND c < ?";
+        let [narrow, wide] = [narrow, wide].map(|text| processor.prepare(text, &client).unwrap());
+        let values: Vec<_> =
+            (0..COUNT).map(|number| [int(3 * number), int(3 * number + 1)]).collect();
+        let all = [int(-1), int(3 * COUNT)];
+        let narrow = values.iter().map(|values| (&narrow, values));
+        let wide = (0..COUNT).map(|_| (&wide, &all));
+        let statements = narrow.chain(wide).map(|(statement, values)| BatchStatement {
+            statement: BatchedStatement::Prepared(statement.clone()),
+            values: Values::Positional(values),
+        });
+        let batch = Batch { kind: BatchKind::Unlogged, statements: statements.collect() };
+        let start = Instant::now();
+        processor.batch(batch, &client, &QueryOptions::default()).await.unwrap();
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+        let (count, content) = rows(&processor, "SELECT c FROM ks.t", None).await;
+        let wanted = [4i32.to_be_bytes(), 1i32.to_be_bytes()].concat();
+        assert_eq!((count, content), (1, wanted));
+    });
+}
+
 /// Returns the error of a BATCH message, and the number of polls in which the node found it. `last`
 /// follows `count` times `repeated`.
 async fn failure(
