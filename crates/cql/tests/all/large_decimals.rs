@@ -8,7 +8,7 @@ use espalier_types::{
     literal::{MAX_LARGE_NUMBERS, MAX_NUMBER_BYTES},
 };
 
-use super::support::node::{execute, open};
+use super::support::node::{execute, open, rows};
 
 /// Executes a statement with one value. If it fails, returns the message of the error.
 async fn execute_with(
@@ -74,6 +74,32 @@ fn indexes_list_decimals_up_to_a_size() {
         }
         // No index lists this column.
         execute_with(&processor, "UPDATE k.t SET e = ? WHERE k = 1", &large).await.unwrap();
+    });
+}
+
+/// The path of a row does not have the zeros of its decimal.
+#[test]
+fn an_index_lists_rows_whose_decimals_end_with_many_zeros() {
+    block_on(async {
+        let (_, processor) = open(&FileSystem::simulated(1)).await;
+        for statement in [
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+            "CREATE TABLE k.t (k int, d decimal, v int, PRIMARY KEY (k, d))",
+            "CREATE INDEX ON k.t (v)",
+            "INSERT INTO k.t (k, d, v) VALUES (2, 1, 7)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        let zeros = "0".repeat(2000);
+        let insert = format!("INSERT INTO k.t (k, d, v) VALUES (1, 1{zeros}e2147483648, 7)");
+        execute(&processor, &insert).await.unwrap();
+        for is_flushed in [false, true] {
+            if is_flushed {
+                processor.database().flush("k", None).await.unwrap();
+            }
+            let (count, _) = rows(&processor, "SELECT * FROM k.t WHERE v = 7", None).await;
+            assert_eq!(count, 2, "flushed: {is_flushed}");
+        }
     });
 }
 

@@ -170,9 +170,10 @@ fn restore_digits(stored: &[i8], negative: bool) -> Option<Vec<u8>> {
 /// Appends zeros to the unscaled value if the scale is too small for 32 bits. Each zero raises the
 /// scale by one.
 ///
-/// The limit of zeros bounds the memory that a forged exponent could take.
+/// The limit of zeros bounds the memory that a forged exponent could take. A key has at most 65,535
+/// bytes, so its unscaled value has at most 157,827 digits.
 fn fit_scale(unscaled: BigInt, scale: i64) -> Option<(BigInt, i32)> {
-    const MAX_ZEROS: i64 = 1024;
+    const MAX_ZEROS: i64 = 160_000;
     let missing = i64::from(i32::MIN).checked_sub(scale)?;
     if missing <= 0 {
         return Some((unscaled, i32::try_from(scale).ok()?));

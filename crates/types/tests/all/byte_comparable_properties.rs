@@ -9,6 +9,7 @@ use espalier_types::byte_comparable::{
     encode_component, encode_ordered_clustering,
 };
 use espalier_types::collection::write_value;
+use num_bigint::BigInt;
 use proptest::collection::vec;
 use proptest::prelude::*;
 
@@ -199,6 +200,21 @@ fn huge_decimal_exponents_are_refused() {
         form.extend([0x7F; 8]);
         form.extend([0x81, 0x00]);
         assert!(decode(&CqlType::Decimal, &mut &form[..]).is_err(), "{header:x}");
+    }
+}
+
+/// The least scale with trailing zeros needs digits that the encoding does not have.
+#[test]
+fn trailing_zeros_at_the_least_scale_come_back() {
+    for zeros in [1, 1024, 1025, 20_000] {
+        for sign in [1, -1] {
+            let unscaled: BigInt = BigInt::from(10).pow(zeros) * 7 * sign;
+            let mut value = i32::MIN.to_be_bytes().to_vec();
+            value.extend(unscaled.to_signed_bytes_be());
+            let form = component(&CqlType::Decimal, false, Some(&value));
+            let decoded = decode_component(&CqlType::Decimal, false, &mut &form[..]).unwrap();
+            assert_eq!(decoded.as_deref(), Some(&*value), "{zeros} zeros");
+        }
     }
 }
 
