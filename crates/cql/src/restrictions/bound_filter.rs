@@ -12,7 +12,7 @@ use super::{
     like::{Pattern, PatternTerms},
 };
 use crate::{
-    Result,
+    Error, Result,
     current_row::CurrentRow,
     grammar::ast::ComparisonOperator,
     term::{Evaluation, Term},
@@ -64,7 +64,8 @@ struct BoundFilter<'p> {
     test: Test<'p>,
 }
 
-/// A [`FilterOperator`] with its values.
+/// A [`FilterOperator`] with its values. Texts that an index analyses are analysed here, so that a
+/// row costs only the analysis of its own texts.
 #[derive(Debug)]
 enum Test<'p> {
     Compare(ComparisonOperator, Bytes),
@@ -138,8 +139,15 @@ impl<'p> BoundFilter<'p> {
             }
             whole => whole,
         };
+        let analysed = |term: &Term| {
+            let value = value(term)?;
+            if filter.analysis.is_plain() {
+                return Ok(value);
+            }
+            Ok::<_, Error>(Bytes::from(filter.analysis.apply(&value).into_owned()))
+        };
         let test = match &filter.operator {
-            FilterOperator::Compare(operator, term) => Test::Compare(*operator, value(term)?),
+            FilterOperator::Compare(operator, term) => Test::Compare(*operator, analysed(term)?),
             FilterOperator::In(values) => {
                 let values = if filter.is_negated {
                     values.evaluate_excluded(name, evaluation)?
@@ -148,8 +156,8 @@ impl<'p> BoundFilter<'p> {
                 };
                 Test::In(sorted(value_type, values).await)
             }
-            FilterOperator::Contains(term) => Test::Contains(value(term)?),
-            FilterOperator::ContainsKey(term) => Test::ContainsKey(value(term)?),
+            FilterOperator::Contains(term) => Test::Contains(analysed(term)?),
+            FilterOperator::ContainsKey(term) => Test::ContainsKey(analysed(term)?),
             FilterOperator::Like(term, index) => {
                 let value = value(term)?;
                 let pattern = Pattern::of(&value)?;
@@ -182,7 +190,7 @@ impl<'p> BoundFilter<'p> {
             Test::Compare(operator, wanted) if analysis.is_plain() => {
                 holds(*operator, value_type.compare(&value, wanted))
             }
-            Test::Compare(_, wanted) => analysis.apply(&value) == analysis.apply(wanted),
+            Test::Compare(_, wanted) => *analysis.apply(&value) == **wanted,
             Test::In(values) => values.contains(&OrderedValue { value_type, value }),
             Test::Contains(wanted) => contains_as(value_type, &value, wanted, false, *analysis)?,
             Test::ContainsKey(wanted) => contains_as(value_type, &value, wanted, true, *analysis)?,

@@ -161,8 +161,8 @@ pub fn contains(
     contains_as(column_type, value, wanted, in_keys, TextAnalysis::default())
 }
 
-/// Returns whether a frozen collection has a value, as [`contains`] does, but compares analysed
-/// texts.
+/// Returns whether a frozen collection has a value, as [`contains`] does, but compares the analysed
+/// texts of the collection with `wanted`, an analysed text.
 pub(super) fn contains_as(
     column_type: &CqlType,
     value: &Bytes,
@@ -174,7 +174,7 @@ pub(super) fn contains_as(
         if analysis.is_plain() {
             candidate_type.compare(candidate, wanted).is_eq()
         } else {
-            analysis.apply(candidate) == analysis.apply(wanted)
+            *analysis.apply(candidate) == *wanted
         }
     };
     match column_type {

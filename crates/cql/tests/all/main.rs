@@ -14,6 +14,7 @@ mod grammar_cases;
 mod grammar_round_trip;
 mod grammar_soup;
 mod guardrails;
+mod hostile_indexes;
 mod hostile_statements;
 mod hostile_values;
 mod index_conditions;

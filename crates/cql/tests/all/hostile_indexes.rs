@@ -1,0 +1,73 @@
+//! Conditions on columns with indexes that try to take much time or memory.
+
+use std::time::Instant;
+
+use bytes::Bytes;
+use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult, Value, Values};
+use espalier_runtime::{block_on, file::FileSystem};
+use espalier_types::collection;
+
+use super::{
+    hostile_values::PATIENCE,
+    support::node::{execute, open},
+};
+
+async fn open_with(statements: &[&str]) -> QueryProcessor {
+    let (_, processor) = open(&FileSystem::simulated(1)).await;
+    let keyspace =
+        "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    for statement in [keyspace].iter().chain(statements) {
+        execute(&processor, statement).await.unwrap();
+    }
+    processor
+}
+
+async fn execute_with(
+    processor: &QueryProcessor,
+    statement: &str,
+    values: &[Value],
+) -> QueryResult {
+    let options = QueryOptions { values: Values::Positional(values), ..QueryOptions::default() };
+    processor.query(statement, &mut ClientState::default(), &options).await.unwrap()
+}
+
+/// Executes a query. Returns the number of its rows.
+async fn search(processor: &QueryProcessor, query: &str, values: &[Value]) -> i32 {
+    let answer = execute_with(processor, query, values).await;
+    let QueryResult::Rows(rows) = answer else { panic!("{query}: no rows") };
+    rows.row_count
+}
+
+/// The text of a condition is analysed once, not for each element of each row.
+#[test]
+fn a_long_text_is_analysed_once() {
+    const ELEMENTS: usize = 20_000;
+    block_on(async {
+        let processor = open_with(&[
+            "CREATE TABLE k.t (k int PRIMARY KEY, v text, e set<text>, m map<text, int>)",
+            "CREATE INDEX ON k.t (v) USING 'sai' WITH OPTIONS = {'case_sensitive': 'false'}",
+            "CREATE INDEX ON k.t (e) USING 'sai' WITH OPTIONS = {'case_sensitive': 'false'}",
+            "CREATE INDEX ON k.t (KEYS(m)) USING 'sai' WITH OPTIONS = {'case_sensitive': 'false'}",
+        ])
+        .await;
+        let long = "X".repeat(4 << 20);
+        let texts: Vec<_> = (0..ELEMENTS).map(|number| format!("E{number}")).collect();
+        let elements = collection::list_of(texts.iter().map(|text| text.as_bytes()));
+        let entries = texts.iter().map(|text| (text.as_bytes(), &[0, 0, 0, 1][..]));
+        let entries = collection::map_of(entries);
+        let insert = "INSERT INTO k.t (k, v, e, m) VALUES (1, 'Text', ?, ?)";
+        let values = [Value::Bytes(elements), Value::Bytes(entries)];
+        execute_with(&processor, insert, &values).await;
+        let start = Instant::now();
+        for condition in ["e CONTAINS ?", "m CONTAINS KEY ?", "v = ?"] {
+            let query = format!("SELECT k FROM k.t WHERE k = 1 AND {condition}");
+            let wanted = if condition == "v = ?" { "tEXT" } else { "e19999" };
+            for (text, count) in [(wanted, 1), (long.as_str(), 0)] {
+                let text = Value::Bytes(Bytes::copy_from_slice(text.as_bytes()));
+                let rows = search(&processor, &query, &[text]).await;
+                assert_eq!(rows, count, "{condition}");
+            }
+        }
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    });
+}
