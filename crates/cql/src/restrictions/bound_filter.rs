@@ -3,6 +3,7 @@
 use std::{cmp::Ordering, collections::BTreeSet};
 
 use bytes::Bytes;
+use espalier_mutation::ColumnData;
 use espalier_runtime::maybe_yield;
 use espalier_types::CqlType;
 
@@ -13,7 +14,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    current_row::CurrentRow,
+    current_row::{CurrentRow, FrozenColumns},
     grammar::ast::ComparisonOperator,
     term::{Evaluation, Term},
 };
@@ -34,22 +35,33 @@ impl<'p> BoundFilters<'p> {
     pub(super) async fn of(filters: &'p [Filter], evaluation: &Evaluation<'_>) -> Result<Self> {
         let mut bound = Vec::with_capacity(filters.len());
         for filter in filters {
+            maybe_yield().await;
             bound.push(BoundFilter::of(filter, evaluation).await?);
         }
         Ok(Self { filters: bound })
+    }
+
+    /// Returns whether there are no filters, so that each row satisfies them.
+    pub fn is_empty(&self) -> bool {
+        self.filters.is_empty()
     }
 
     /// Returns whether a row satisfies all filters. Null satisfies no condition, negated or not.
     ///
     /// # Errors
     /// A collection in the row is malformed.
-    pub fn accepts(&self, row: &CurrentRow<'_>) -> Result<bool> {
-        for filter in &self.filters {
-            if !filter.accepts(row)? {
-                return Ok(false);
+    pub async fn accepts(&self, row: &CurrentRow<'_>) -> Result<bool> {
+        let Some((first, others)) = self.filters.split_first() else { return Ok(true) };
+        let mut frozen = FrozenColumns::default();
+        let mut is_accepted = first.accepts(row, &mut frozen)?;
+        for filter in others {
+            if !is_accepted {
+                break;
             }
+            maybe_yield().await;
+            is_accepted = filter.accepts(row, &mut frozen)?;
         }
-        Ok(true)
+        Ok(is_accepted)
     }
 }
 
@@ -168,7 +180,8 @@ impl<'p> BoundFilter<'p> {
         Ok(Self { filter, key, value_type, test })
     }
 
-    fn accepts(&self, row: &CurrentRow<'_>) -> Result<bool> {
+    /// Tests a row. `frozen` has values of this row.
+    fn accepts(&self, row: &CurrentRow<'_>, frozen: &mut FrozenColumns) -> Result<bool> {
         let Filter { target, is_negated, analysis, .. } = self.filter;
         let (FilterTarget::Column(column) | FilterTarget::Element(column, _)) = target;
         if self.key.is_none()
@@ -180,9 +193,15 @@ impl<'p> BoundFilter<'p> {
             let order = self.value_type.compare(value, wanted);
             return Ok(holds(*operator, order) != *is_negated);
         }
+        if let Some(wanted) = self.wanted_path(&column.column_type)
+            && let Some(ColumnData::Complex(complex)) = row.data(column)
+        {
+            let is_present = element_in(row, column, wanted)?.is_some();
+            return Ok(!complex.cells.is_empty() && is_present != *is_negated);
+        }
         let value = match &self.key {
             Some(key) => element_in(row, column, key)?,
-            None => row.value(column),
+            None => frozen.value(row, column),
         };
         let Some(value) = value else { return Ok(false) };
         let value_type = self.value_type;
@@ -197,5 +216,19 @@ impl<'p> BoundFilter<'p> {
             Test::Like(terms) => terms.matches(&value),
         };
         Ok(holds != *is_negated)
+    }
+
+    /// Returns the element of a set or the key of a map that the test wants, if the cells of a
+    /// multi-cell column are in the order of these values. Otherwise, the test has to compare each.
+    fn wanted_path(&self, column_type: &CqlType) -> Option<&Bytes> {
+        match (&self.test, column_type) {
+            (Test::Contains(wanted), CqlType::Set { .. })
+            | (Test::ContainsKey(wanted), CqlType::Map { .. })
+                if self.filter.analysis.is_plain() =>
+            {
+                Some(wanted)
+            }
+            _ => None,
+        }
     }
 }

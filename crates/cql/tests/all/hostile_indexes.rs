@@ -8,7 +8,7 @@ use espalier_runtime::{block_on, file::FileSystem};
 use espalier_types::collection;
 
 use super::{
-    hostile_values::PATIENCE,
+    hostile_values::{PATIENCE, ints},
     support::node::{execute, open},
 };
 
@@ -66,6 +66,46 @@ fn a_long_text_is_analysed_once() {
                 let text = Value::Bytes(Bytes::copy_from_slice(text.as_bytes()));
                 let rows = search(&processor, &query, &[text]).await;
                 assert_eq!(rows, count, "{condition}");
+            }
+        }
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    });
+}
+
+/// Each of these conditions is tested without a copy of the collection.
+#[test]
+fn many_conditions_of_a_select_do_not_copy_a_collection() {
+    const ELEMENTS: i32 = 20_000;
+    block_on(async {
+        let processor =
+            open_with(&["CREATE TABLE k.t (k int PRIMARY KEY, s set<int>, m map<int, int>)"]).await;
+        let entries: Vec<_> = (0..ELEMENTS).map(i32::to_be_bytes).collect();
+        let map = collection::map_of(entries.iter().map(|key| (&key[..], &key[..])));
+        let insert = "INSERT INTO k.t (k, s, m) VALUES (1, ?, ?)";
+        execute_with(&processor, insert, &[ints(0..ELEMENTS), Value::Bytes(map)]).await;
+        execute(&processor, "INSERT INTO k.t (k) VALUES (2)").await.unwrap();
+        let each = |condition: &str| {
+            let conditions: Vec<_> = (0..ELEMENTS)
+                .map(|number| format!("{condition} {}", number % 2 * (ELEMENTS - 1)))
+                .collect();
+            conditions.join(" AND ")
+        };
+        let start = Instant::now();
+        for (conditions, count) in [
+            (each("s CONTAINS"), 1),
+            (each("m CONTAINS KEY"), 1),
+            (each("m CONTAINS KEY") + " AND m CONTAINS 7 AND m CONTAINS 0", 1),
+            (each("s CONTAINS") + &format!(" AND s CONTAINS {ELEMENTS}"), 0),
+            ("s NOT CONTAINS 7".to_string(), 0),
+            ("s NOT CONTAINS -1".to_string(), 1),
+            ("m NOT CONTAINS KEY -1".to_string(), 1),
+        ] {
+            for key in [1, 2] {
+                let query =
+                    format!("SELECT k FROM k.t WHERE k = {key} AND {conditions} ALLOW FILTERING");
+                let rows = search(&processor, &query, &[]).await;
+                let count = if key == 1 { count } else { 0 };
+                assert_eq!(rows, count, "{}", &query[query.len().saturating_sub(80)..]);
             }
         }
         assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());

@@ -45,7 +45,7 @@ impl Execution<'_> {
             let is_last = index + 1 == count;
             let found = self.enter(&key, &components, static_row.as_ref(), is_last, more);
             if self.select.shows_partitions() || rows.is_empty() {
-                if self.show_partition(&found, rows.first())? == Flow::Done {
+                if self.show_partition(&found, rows.first()).await? == Flow::Done {
                     return Ok(Flow::Done);
                 }
                 maybe_yield().await;
@@ -55,7 +55,11 @@ impl Execution<'_> {
             for (index, row) in rows.into_iter().enumerate() {
                 maybe_yield().await;
                 let more = found.more || index + 1 < row_count;
-                match self.take_row(&found, Some(RowView::Object(&row)), more)? {
+                let view = Some(RowView::Object(&row));
+                if self.tests_rows() && !self.accepts(&found, view).await? {
+                    continue;
+                }
+                match self.take_row(&found, view, more)? {
                     Flow::More => {}
                     Flow::SkipPartition(_) if !found.is_last => break,
                     flow => return Ok(flow),
@@ -83,7 +87,7 @@ impl Execution<'_> {
             let found = self.enter(&partition.key, &components, static_row, is_last, more);
             let rows = ends.get(row_at..partition.rows_end).unwrap_or_default();
             if rows.is_empty() {
-                if self.show_partition(&found, None)? == Flow::Done {
+                if self.show_partition(&found, None).await? == Flow::Done {
                     return Ok(Flow::Done);
                 }
                 maybe_yield().await;
@@ -102,8 +106,11 @@ impl Execution<'_> {
                 if is_skipped {
                     continue;
                 }
-                let row = RowView::Flat(FlatRow { columns, values, buffer: &buffer });
-                match self.take_row(&found, Some(row), found.more || index + 1 < rows.len())? {
+                let row = Some(RowView::Flat(FlatRow { columns, values, buffer: &buffer }));
+                if self.tests_rows() && !self.accepts(&found, row).await? {
+                    continue;
+                }
+                match self.take_row(&found, row, found.more || index + 1 < rows.len())? {
                     Flow::More => {}
                     Flow::SkipPartition(_) if !found.is_last => is_skipped = true,
                     flow => return Ok(flow),
@@ -134,7 +141,7 @@ impl Execution<'_> {
 
     /// Consumes a partition that may count as one row: with DISTINCT, in a compact table without
     /// clustering columns, or if it has only a static row.
-    fn show_partition(&mut self, found: &Found<'_>, first: Option<&Row>) -> Result<Flow> {
+    async fn show_partition(&mut self, found: &Found<'_>, first: Option<&Row>) -> Result<Flow> {
         let select = self.select;
         let shows_partitions = select.shows_partitions();
         // A partition with only a static row counts as a row only if the statement does not
@@ -148,23 +155,50 @@ impl Execution<'_> {
             return Ok(Flow::More);
         }
         let row = first.filter(|_| shows_partitions).map(RowView::Object);
+        if !self.accepts(found, row).await? {
+            return Ok(Flow::More);
+        }
         self.row(found, row, found.more)
     }
 
-    /// Consumes a row, unless the partition has reached PER PARTITION LIMIT.
+    /// Returns whether [`Self::take_row`] needs rows that the filters accept.
+    #[inline]
+    fn tests_rows(&self) -> bool {
+        !self.filters.is_empty() && !self.has_enough_rows()
+    }
+
+    /// Returns whether the partition has reached PER PARTITION LIMIT. For aggregates, the limit is
+    /// checked where a group begins.
+    #[inline]
+    fn has_enough_rows(&self) -> bool {
+        !self.select.is_aggregate && self.partition_rows >= self.per_partition_limit
+    }
+
+    /// Returns whether the filters accept a row.
+    async fn accepts(&self, found: &Found<'_>, row: Option<RowView<'_>>) -> Result<bool> {
+        let current = CurrentRow {
+            table: &self.select.table,
+            partition_key: found.components,
+            static_row: found.static_row,
+            row: row.filter(|_| !self.select.shows_partitions()),
+        };
+        self.filters.accepts(&current).await
+    }
+
+    /// Consumes a row that the filters accept, unless the partition has enough rows.
     fn take_row(
         &mut self,
         found: &Found<'_>,
         row: Option<RowView<'_>>,
         more: bool,
     ) -> Result<Flow> {
-        // For aggregates, the limit is checked where a group begins.
-        if !self.select.is_aggregate && self.partition_rows >= self.per_partition_limit {
+        if self.has_enough_rows() {
             return Ok(Flow::SkipPartition(found.key.clone()));
         }
         self.row(found, row, more)
     }
 
+    /// Consumes a row that the filters accept.
     fn row(&mut self, found: &Found<'_>, row: Option<RowView<'_>>, more: bool) -> Result<Flow> {
         let row = row.filter(|_| !self.select.shows_partitions());
         let current = CurrentRow {
@@ -173,9 +207,6 @@ impl Execution<'_> {
             static_row: found.static_row,
             row,
         };
-        if !self.filters.accepts(&current)? {
-            return Ok(Flow::More);
-        }
         let position = |rows_of_partition| ReadPosition {
             key: found.key.clone(),
             clustering: row.and_then(RowView::clustering),

@@ -229,7 +229,7 @@ impl Execution<'_> {
             let Some(value) = value.map(|value| floats(&value).collect::<Vec<f32>>()) else {
                 continue;
             };
-            if !self.filters.accepts(&current)? {
+            if !self.filters.accepts(&current).await? {
                 continue;
             }
             if value.len() != vector.len()

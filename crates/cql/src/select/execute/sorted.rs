@@ -115,7 +115,7 @@ impl Execution<'_> {
                 static_row: partition.static_row.as_ref(),
                 row: row.as_ref().map(RowView::Object),
             };
-            if !self.filters.accepts(&current)? {
+            if !self.filters.accepts(&current).await? {
                 continue;
             }
             if self.output.begins_group(&current) {
