@@ -35,8 +35,8 @@ pub mod units;
 
 pub use command::{
     ColumnSelection, FlatColumns, FlatPartition, FlatRows, FormBound, FoundPlaces, IndexSearch,
-    IndexTerm, IndexValues, NearestBound, PartitionRows, ReadCommand, ReadLimits, ReadPosition,
-    ReadResult, ReadTarget,
+    IndexTerm, IndexValues, MAX_SEARCH_STREAMS, NearestBound, PartitionRows, ReadCommand,
+    ReadLimits, ReadPosition, ReadResult, ReadTarget,
 };
 pub use configuration::{
     CacheSettings, CommitLogSettings, MemtableSettings, NearestLimits, SSTableSettings,

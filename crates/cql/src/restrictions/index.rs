@@ -7,6 +7,7 @@ use espalier_mutation::{
     put_form,
     schema::{IndexPart, TermIndex},
 };
+use espalier_runtime::maybe_yield;
 use espalier_storage::{FormBound, IndexSearch, IndexTerm, IndexValues};
 use espalier_types::{CqlType, TextAnalysis, literal::IndexedDecimals};
 
@@ -16,6 +17,10 @@ use crate::{
     grammar::ast::ComparisonOperator as Operator,
     term::{Bound, Evaluation, Term},
 };
+
+/// Maximum number of different terms that a SELECT looks up (arbitrary). Each term costs a search
+/// of its index. The filters check the other conditions.
+const MAX_TERMS: usize = 64;
 
 /// The terms of all indexes that a SELECT uses.
 #[derive(Clone, Debug, Default)]
@@ -67,28 +72,46 @@ impl PlannedValues {
 }
 
 impl IndexPlan {
-    /// Evaluates the terms with the bound values. Returns `None` if there are no terms, or if a
-    /// value is null or unset; the filters or slices refuse such a value.
+    /// Evaluates the terms with the bound values, up to [`MAX_TERMS`] different ones. Returns
+    /// `None` if there are no terms, or if a value is null or unset; the filters or slices refuse
+    /// such a value.
     ///
     /// # Errors
     /// A term cannot be evaluated, a value of an IN is unset, a decimal has more than 16 KiB, the
     /// decimals of a term together take too long ([`IndexedDecimals::add`]), or the pattern of a
     /// LIKE is empty or has too many terms.
-    pub fn search(&self, evaluation: &Evaluation<'_>) -> Result<Option<IndexSearch>> {
-        let mut terms = Vec::with_capacity(self.terms.len());
-        for term in &self.terms {
-            let Some(values) = term.evaluate(evaluation)? else { return Ok(None) };
-            let of_values = |values| IndexTerm { index: term.index.clone(), values };
-            terms.extend(values.into_iter().map(of_values));
+    pub async fn search(&self, evaluation: &Evaluation<'_>) -> Result<Option<IndexSearch>> {
+        let mut terms: Vec<IndexTerm> = Vec::new();
+        'terms: for planned in &self.terms {
+            maybe_yield().await;
+            let values = match planned.evaluate(evaluation)? {
+                Searched::Values(values) => values,
+                Searched::Null => return Ok(None),
+            };
+            for values in values {
+                let term = IndexTerm { index: planned.index.clone(), values };
+                if !terms.contains(&term) {
+                    terms.push(term);
+                }
+                if terms.len() == MAX_TERMS {
+                    break 'terms;
+                }
+            }
         }
         Ok((!terms.is_empty()).then_some(IndexSearch { terms }))
     }
 }
 
+/// A [`PlannedTerm`] with the values of one execution.
+enum Searched {
+    /// The searches, all of which a row of the result satisfies.
+    Values(Vec<IndexValues>),
+    /// A value is null or unset.
+    Null,
+}
+
 impl PlannedTerm {
-    /// Returns the searches, all of which a row of the result satisfies, or `None` if a value is
-    /// null or unset.
-    fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Option<Vec<IndexValues>>> {
+    fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Searched> {
         let value = |term: &Term| -> Result<Option<Bytes>> {
             Ok(match term.evaluate(evaluation)? {
                 Bound::Value(value) => Some(value),
@@ -123,7 +146,7 @@ impl PlannedTerm {
             }
             PlannedValues::Entry(key_type, key, term) => {
                 let (Some(key), Some(value)) = (value(key)?, value(term)?) else {
-                    return Ok(None);
+                    return Ok(Searched::Null);
                 };
                 let (form, _) = form(&[(key_type, &key), (of_type, &value)])?;
                 Some(IndexValues::OneOf(vec![form]))
@@ -131,7 +154,7 @@ impl PlannedTerm {
             PlannedValues::Range(bounds) => {
                 let (mut lower, mut upper) = (None, None);
                 for (operator, term) in bounds {
-                    let Some(value) = value(term)? else { return Ok(None) };
+                    let Some(value) = value(term)? else { return Ok(Searched::Null) };
                     let (form, is_cut) = form(&[(of_type, &value)])?;
                     let inclusive = is_cut
                         || matches!(operator, Operator::GreaterOrEqual | Operator::LessOrEqual);
@@ -145,12 +168,12 @@ impl PlannedTerm {
                 Some(IndexValues::Between { lower, upper })
             }
             PlannedValues::Like(term, index) => {
-                let Some(value) = value(term)? else { return Ok(None) };
+                let Some(value) = value(term)? else { return Ok(Searched::Null) };
                 let terms = Pattern::of(&value)?.terms(index, &self.column)?;
-                return Ok(Some(terms.searches(of_type)));
+                return Ok(Searched::Values(terms.searches(of_type)));
             }
         };
-        Ok(found.map(|values| vec![values]))
+        Ok(found.map_or(Searched::Null, |values| Searched::Values(vec![values])))
     }
 }
 

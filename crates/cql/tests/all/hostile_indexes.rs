@@ -4,7 +4,11 @@ use std::time::Instant;
 
 use bytes::Bytes;
 use espalier_cql::{ClientState, QueryOptions, QueryProcessor, QueryResult, Value, Values};
-use espalier_runtime::{block_on, file::FileSystem};
+use espalier_runtime::{
+    block_on,
+    file::FileSystem,
+    trace::{Trace, traced},
+};
 use espalier_types::collection;
 
 use super::{
@@ -31,11 +35,52 @@ async fn execute_with(
     processor.query(statement, &mut ClientState::default(), &options).await.unwrap()
 }
 
-/// Executes a query. Returns the number of its rows.
-async fn search(processor: &QueryProcessor, query: &str, values: &[Value]) -> i32 {
-    let answer = execute_with(processor, query, values).await;
+/// Executes a query. Returns the number of its rows, and of the terms that it has looked up.
+async fn search(processor: &QueryProcessor, query: &str, values: &[Value]) -> (i32, usize) {
+    let trace = Trace::new(None);
+    let answer = traced(Some(trace.clone()), execute_with(processor, query, values)).await;
     let QueryResult::Rows(rows) = answer else { panic!("{query}: no rows") };
-    rows.row_count
+    let log = trace.take_log();
+    let names = log.events().into_iter().find_map(|event| {
+        Some(event.text.strip_prefix("Reading by the secondary indexes ")?.split(", ").count())
+    });
+    (rows.row_count, names.unwrap_or(0))
+}
+
+/// A client may repeat CONTAINS as often as the text of a statement allows. Each term that a read
+/// looks up takes memory for each source of entries.
+#[test]
+fn a_search_has_few_terms_however_many_conditions_there_are() {
+    block_on(async {
+        let processor = open_with(&[
+            "CREATE TABLE k.t (k int PRIMARY KEY, s set<int>, v int)",
+            "CREATE INDEX by_s ON k.t (s) USING 'sai'",
+            "CREATE INDEX by_v ON k.t (v) USING 'sai'",
+        ])
+        .await;
+        let insert = "INSERT INTO k.t (k, s, v) VALUES (?, ?, 3)";
+        for (key, elements) in [(1, 200), (2, 199), (3, 100)] {
+            let key = Value::Bytes(Bytes::copy_from_slice(&i32::to_be_bytes(key)));
+            execute_with(&processor, insert, &[key, ints(0..elements)]).await;
+        }
+        let query = |count: i32, element: fn(i32) -> i32| {
+            let conditions: Vec<_> =
+                (0..count).map(|number| format!("s CONTAINS {}", element(number))).collect();
+            format!("SELECT k FROM k.t WHERE {} AND v = 3", conditions.join(" AND "))
+        };
+        let equal = query(2000, |_| 199);
+        let different = query(200, |number| number);
+        assert_eq!(search(&processor, &equal, &[]).await, (1, 2));
+        assert_eq!(search(&processor, &different, &[]).await, (1, 64));
+        // With 20 files, 64 terms have more streams than a search may have.
+        for _ in 0..20 {
+            execute(&processor, "INSERT INTO k.t (k, s, v) VALUES (4, {0}, 3)").await.unwrap();
+            processor.database().flush("k", None).await.unwrap();
+        }
+        let (rows, terms) = search(&processor, &different, &[]).await;
+        assert_eq!(rows, 1);
+        assert!((1..=64).contains(&terms), "{terms}");
+    });
 }
 
 /// The text of a condition is analysed once, not for each element of each row.
@@ -64,7 +109,7 @@ fn a_long_text_is_analysed_once() {
             let wanted = if condition == "v = ?" { "tEXT" } else { "e19999" };
             for (text, count) in [(wanted, 1), (long.as_str(), 0)] {
                 let text = Value::Bytes(Bytes::copy_from_slice(text.as_bytes()));
-                let rows = search(&processor, &query, &[text]).await;
+                let (rows, _) = search(&processor, &query, &[text]).await;
                 assert_eq!(rows, count, "{condition}");
             }
         }
@@ -103,7 +148,7 @@ fn many_conditions_of_a_select_do_not_copy_a_collection() {
             for key in [1, 2] {
                 let query =
                     format!("SELECT k FROM k.t WHERE k = {key} AND {conditions} ALLOW FILTERING");
-                let rows = search(&processor, &query, &[]).await;
+                let (rows, _) = search(&processor, &query, &[]).await;
                 let count = if key == 1 { count } else { 0 };
                 assert_eq!(rows, count, "{}", &query[query.len().saturating_sub(80)..]);
             }

@@ -17,7 +17,9 @@ use espalier_mutation::{
 
 pub(crate) use flat_rows::partition_bytes;
 pub use flat_rows::{FlatColumns, FlatPartition, FlatRows};
-pub use search::{FormBound, FoundPlaces, IndexSearch, IndexTerm, IndexValues, NearestBound};
+pub use search::{
+    FormBound, FoundPlaces, IndexSearch, IndexTerm, IndexValues, MAX_SEARCH_STREAMS, NearestBound,
+};
 
 /// A read command. It is cheap to clone and to send to the shard that owns the data.
 #[derive(Clone, Debug)]

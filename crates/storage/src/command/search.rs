@@ -14,6 +14,11 @@ pub struct IndexSearch {
     pub terms: Vec<IndexTerm>,
 }
 
+/// Maximum number of streams of a search, one for each source of entries and value (arbitrary).
+/// Each stream costs a seek, and the memory of a cursor. A read whose first term exceeds the limit
+/// reads its whole target; a read leaves out further terms once it has so many streams.
+pub const MAX_SEARCH_STREAMS: usize = 1024;
+
 /// The values to look up in one index.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IndexTerm {

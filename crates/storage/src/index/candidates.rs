@@ -22,12 +22,9 @@ use super::{
     union::{Stream, Union},
 };
 use crate::{
-    FoundPlaces, IndexTerm, IndexValues, NearestBound, ReadCommand, StorageError, table::TableView,
+    FoundPlaces, IndexTerm, IndexValues, MAX_SEARCH_STREAMS, NearestBound, ReadCommand,
+    StorageError, table::TableView,
 };
-
-/// Maximum number of streams of a search, one for each source and value (arbitrary). Each stream
-/// costs a seek, so the read of a search with more streams reads its whole target.
-const MAX_STREAMS: usize = 1024;
 
 /// Maximum number of places in a batch that the read takes at once.
 const PLACES_AT_ONCE: usize = 256;
@@ -102,7 +99,7 @@ impl Candidates {
             IndexValues::OneOf(forms) => {
                 let mut streams = Vec::new();
                 for form in forms {
-                    if streams.len() > MAX_STREAMS {
+                    if streams.len() > MAX_SEARCH_STREAMS {
                         return None;
                     }
                     let mut value = Vec::new();
@@ -241,6 +238,11 @@ impl Candidates {
             Kind::Between(range) => range.passed_entries(),
             Kind::Nearest { places, .. } => places.compared(),
         }
+    }
+
+    /// Returns the number of streams of entries.
+    pub(crate) fn streams(&mut self) -> usize {
+        self.sources().count()
     }
 
     fn sources(&mut self) -> Box<dyn Iterator<Item = &mut EntrySource> + '_> {

@@ -17,7 +17,8 @@ use espalier_runtime::{trace, trace_event};
 
 use super::{Remaining, TableAccess, read_one};
 use crate::{
-    IndexSearch, ReadCommand, ReadPosition, ReadResult, ReadTarget, StorageError,
+    IndexSearch, IndexValues, MAX_SEARCH_STREAMS, ReadCommand, ReadPosition, ReadResult,
+    ReadTarget, StorageError,
     index::{Candidates, Found, Places, entry},
 };
 
@@ -48,21 +49,26 @@ pub(crate) async fn read_indexed(
     if command.direction == Direction::Reverse {
         return Ok(Indexed::SCAN);
     }
-    let mut terms = Vec::with_capacity(search.terms.len());
+    let (mut terms, mut streams) = (Vec::new(), 0);
     for term in &search.terms {
+        // The caller checks each row, so the other terms find its rows, too.
+        if streams >= MAX_SEARCH_STREAMS && !matches!(term.values, IndexValues::Nearest { .. }) {
+            continue;
+        }
         let opened = Candidates::open(access.view, command, term);
-        let Some(opened) = opened else { return Ok(Indexed::SCAN) };
+        let Some(mut opened) = opened else { return Ok(Indexed::SCAN) };
+        streams += opened.streams();
         terms.push(opened);
+    }
+    if trace::is_on() {
+        let names: Vec<&str> = terms.iter().map(|term| term.term().index.as_str()).collect();
+        trace_event!("Reading by the secondary indexes {}", names.join(", "));
     }
     // The walk prefers near vectors to single values, these to ranges, and then rows to partitions.
     terms.sort_by_key(|term| {
         (!term.is_of_vectors(), !term.is_of_values(), term.listed() == Listed::Partitions)
     });
     let Some((first, others)) = terms.split_first_mut() else { return Ok(Indexed::SCAN) };
-    if trace::is_on() {
-        let names: Vec<&str> = search.terms.iter().map(|term| term.index.as_str()).collect();
-        trace_event!("Reading by the secondary indexes {}", names.join(", "));
-    }
     // The walk reads a range as a whole, so an ordinary read finds the rows of one partition
     // faster.
     let view = access.view;

@@ -132,7 +132,7 @@ pub async fn execute(
         filters,
         output: Output::new(select, evaluation, now_s, options.applies_masks),
         page,
-        search: select.restrictions.index.search(evaluation)?.map(Arc::new),
+        search: select.restrictions.index.search(evaluation).await?.map(Arc::new),
         rows_left: match &state {
             Some(state) if state.rows_left != u32::MAX => limit.min(state.rows_left as usize),
             _ => limit,
