@@ -8,7 +8,7 @@ use espalier_mutation::{
     schema::{IndexPart, TermIndex},
 };
 use espalier_runtime::maybe_yield;
-use espalier_storage::{FormBound, IndexSearch, IndexTerm, IndexValues};
+use espalier_storage::{FormBound, IndexSearch, IndexTerm, IndexValues, MAX_SEARCH_STREAMS};
 use espalier_types::{CqlType, TextAnalysis, literal::IndexedDecimals};
 
 use super::{Alternatives, RangeBound, like::Pattern};
@@ -86,6 +86,7 @@ impl IndexPlan {
             maybe_yield().await;
             let values = match planned.evaluate(evaluation)? {
                 Searched::Values(values) => values,
+                Searched::TooMany => continue,
                 Searched::Null => return Ok(None),
             };
             for values in values {
@@ -106,6 +107,8 @@ impl IndexPlan {
 enum Searched {
     /// The searches, all of which a row of the result satisfies.
     Values(Vec<IndexValues>),
+    /// An IN has so many values that the index does not serve it. The filter checks them.
+    TooMany,
     /// A value is null or unset.
     Null,
 }
@@ -138,6 +141,9 @@ impl PlannedTerm {
             }
             PlannedValues::In(alternatives) => {
                 let values = alternatives.evaluate_present(&self.column, evaluation)?;
+                if values.len() > MAX_SEARCH_STREAMS {
+                    return Ok(Searched::TooMany);
+                }
                 let forms = values.iter().map(|value| form_of(value));
                 let mut forms: Vec<Vec<u8>> = forms.collect::<Result<_>>()?;
                 forms.sort();

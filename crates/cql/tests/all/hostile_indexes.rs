@@ -83,6 +83,26 @@ fn a_search_has_few_terms_however_many_conditions_there_are() {
     });
 }
 
+/// The index does not serve an IN of so many values, so the statement makes no forms of them.
+#[test]
+fn an_in_of_very_many_values_reads_without_the_index() {
+    block_on(async {
+        let processor = open_with(&[
+            "CREATE TABLE k.t (k int PRIMARY KEY, v int)",
+            "CREATE INDEX by_v ON k.t (v)",
+            "INSERT INTO k.t (k, v) VALUES (1, 5)",
+            "INSERT INTO k.t (k, v) VALUES (2, -1)",
+        ])
+        .await;
+        let query = "SELECT k FROM k.t WHERE v IN ? ALLOW FILTERING";
+        assert_eq!(search(&processor, query, &[ints(0..1000)]).await, (1, 1));
+        assert_eq!(search(&processor, query, &[ints(0..100_000)]).await, (1, 0));
+        // Equal values count, too.
+        let equal = [ints((0..2000).map(|_| 5).collect::<Vec<_>>().into_iter())];
+        assert_eq!(search(&processor, query, &equal).await, (1, 0));
+    });
+}
+
 /// The text of a condition is analysed once, not for each element of each row.
 #[test]
 fn a_long_text_is_analysed_once() {
