@@ -208,13 +208,15 @@ pub(super) fn kind_of(table: &TableMetadata, relation: &Relation<'_>) -> Option<
     table.column(name.as_str()).map(|column| column.kind)
 }
 
-/// Returns the index that can find rows by a condition on a part of a column.
+/// Returns the index that can find rows by a condition on a part of a column. Its analysis decides
+/// which texts are equal. As in Cassandra 5.0.9, a SASI index comes before a legacy one, and a
+/// storage-attached index comes last.
 pub(super) fn index_on<'t>(
     table: &'t TableMetadata,
     column: &str,
     part: IndexPart,
 ) -> Option<&'t IndexMetadata> {
-    table.indexes.iter().find(|index| {
+    let serving = table.indexes.iter().filter(|index| {
         let is_same_part =
             index.part == part || (part == IndexPart::Simple && index.part == IndexPart::Full);
         let has_values = || index.term_index(table).is_none_or(|terms| terms.has_values());
@@ -222,7 +224,9 @@ pub(super) fn index_on<'t>(
             && is_same_part
             && index.vector_options(table).is_none()
             && has_values()
-    })
+    });
+    // Among equals, this returns the first.
+    serving.min_by_key(|index| (index.is_storage_attached(), !index.is_sasi()))
 }
 
 /// Returns the index that lists the terms of a column, with its properties.
