@@ -1,4 +1,4 @@
-//! Makes the selectors of clients without permission UNMASK.
+//! Adds masks to the selectors of a SELECT, for clients that lack the permission UNMASK.
 //!
 //! A mask replaces each value of its column before functions, aggregates, elements and JSON read
 //! the value. Conditions, the order of rows, and the write time and TTL of a column of one cell

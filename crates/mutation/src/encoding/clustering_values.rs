@@ -18,7 +18,7 @@ pub const EMPTY: u64 = 1;
 /// The value is null.
 pub const NULL: u64 = 2;
 
-/// The ranges of the values in the bytes from which they were read; `None` is null.
+/// The range of each value in the bytes from which it was read; `None` is null.
 pub type ValueSpans = SmallVec<[Option<Span>; 4]>;
 
 /// Reads the values of a clustering or of a bound in place, one after another.
@@ -43,12 +43,12 @@ impl<'a> ClusteringReader<'a> {
         self.forms.len() - self.index
     }
 
-    /// Reads the next value, and returns its range; `None` is null. If `is_exact`, refuses numbers
-    /// that are longer than a writer makes them, and an empty value without its bits.
+    /// Reads the next value, and returns its range; `None` is null. If `is_exact`, refuses vints
+    /// that are longer than necessary, and an empty value whose header bits do not say so.
     ///
     /// # Errors
     ///
-    /// Fails if the bytes end before or do not follow the format.
+    /// Fails if the bytes end inside the value or do not follow the format.
     #[inline(always)]
     pub fn read(&mut self, input: &mut DataInput<'_>, is_exact: bool) -> Decoded<Option<Span>> {
         let Some(&form) = self.forms.get(self.index) else { return Ok(None) };

@@ -2,9 +2,9 @@
 //!
 //! 1. The merge prepares the new tables.
 //! 2. It writes the rows of the other node's schema tables to this node's schema tables, with the
-//!    timestamps that the rows have in the ring, and syncs them. A record of the commit log takes
-//!    all rows of a keyspace. If they are too large for one, it takes all rows of some tables,
-//!    types and functions.
+//!    timestamps that the rows have in the ring, and syncs them. The rows of a keyspace form one
+//!    record of the commit log. If they are too large for one record, the merge divides them by the
+//!    names of tables, types and functions.
 //! 3. It reads the schema back from the schema tables and installs it.
 //!
 //! So the later change of each row wins, as in Cassandra: a merge from a node that lacks a change
@@ -109,14 +109,15 @@ impl SchemaChanges<'_> {
             let timestamp_us = self.next_schema_timestamp_us();
             self.install_change(&old, new.clone(), timestamp_us).await?;
         }
-        // The ring has dropped these tables, and the other node does not know that yet.
+        // Some of the new tables are not in the schema: the ring has dropped them, which the other
+        // node does not know yet, or the rows of their keyspace were not written.
         unused.retain(|(id, _)| new.table_by_id(*id).is_none());
         for (_, directory) in unused {
             if self.node.store().file_system.exists(&directory).await? {
                 remove_dropped_directory(&self.node.store().file_system, &directory).await?;
             }
         }
-        // The changes of the other keyspaces are in use now.
+        // A keyspace that failed does not stop the rest: all other changes are in use now.
         failure.into_result()?;
         Ok(match unreadable + unopened {
             0 if are_equal => SchemaMerge::Equal,
@@ -125,7 +126,7 @@ impl SchemaChanges<'_> {
         })
     }
 
-    /// Writes the rows of a keyspace in as few records as possible.
+    /// Writes the rows of a keyspace in one record, or divides them until each part fits into one.
     async fn write_rows(self, mutation: Mutation) -> Result<(), StorageError> {
         let store = self.node.store();
         let mut waiting = vec![mutation];
@@ -148,8 +149,8 @@ impl SchemaChanges<'_> {
 }
 
 /// Divides the rows of a keyspace into two parts. The first part has the user-defined types, which
-/// tables need. If all rows or none are of types, it has the first half of the names, and all
-/// deletions and rows without a name. Returns `None` if the rows have fewer than two names.
+/// tables need. If all rows or none are of types, it has the partition deletions, and what begins
+/// before the name in the middle. Returns `None` if the rows have fewer than two names.
 fn divided(mutation: Mutation) -> Option<(Mutation, Mutation)> {
     let types = table(SCHEMA_KEYSPACE, "types").id;
     let is_type = |update: &PartitionUpdate| update.table == types;

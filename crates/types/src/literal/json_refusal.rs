@@ -1,5 +1,5 @@
-//! The error texts for JSON that is no value of the type. They are those of Cassandra, which name
-//! the Java class of the JSON value.
+//! The error texts for JSON that is no value of the type. They are those of Cassandra. The texts
+//! for JSON of a wrong kind name the Java class of the JSON value.
 
 use super::Json;
 use crate::{CqlType, ValueError};
@@ -48,7 +48,7 @@ pub(super) fn wrong_kind(ty: &CqlType, json: &Json) -> ValueError {
     text_error(reason, hint)
 }
 
-/// Returns the error for a number that is no decimal or varint.
+/// Returns the error for JSON that is no decimal or varint.
 pub(super) fn not_valid(kind: &str, json: &Json) -> ValueError {
     let text = java_text(json);
     text_error(

@@ -1,4 +1,4 @@
-//! These tests check which table is flushed next.
+//! Tests of the flush scheduler: the next table, held flush locks, and the commit log.
 
 use std::{sync::Arc, time::Duration};
 
@@ -77,7 +77,7 @@ fn a_table_that_is_being_dropped_is_not_the_next_one() {
     });
 }
 
-/// The holder may be a truncation that waits for another shard.
+/// A truncation that waits for another shard holds the flush lock of its table.
 #[test]
 fn a_table_whose_flush_lock_is_held_delays_no_flush_of_another() {
     let file_system = FileSystem::simulated(1);
@@ -94,7 +94,7 @@ fn a_table_whose_flush_lock_is_held_delays_no_flush_of_another() {
             let metadata = create(&node, metadata).await;
             tables.push(table(&node, &metadata));
         }
-        // One of the two orders is that of the scheduler.
+        // Each table is held once, because the scheduler visits them in an unknown order.
         for held in 0..2 {
             let permit = tables[held].flushes.lock.acquire(1).await;
             for table in &tables {
