@@ -7,11 +7,16 @@
 //!    pulled rows are of that version or of a later one. The peer announces a later version, too,
 //!    which causes a new pull.
 //!
-//! One pull is under way at a time. A peer that does not answer a pull is asked again only when all
-//! others with a new version have not answered either. A node of Espalier, for example, answers
-//! none.
+//! One pull is under way at a time. The member asks the peer that has left the fewest pulls without
+//! an answer, and waits longer each time. A node of Espalier, for example, answers none, and the
+//! answer of a large ring may take longer than the first limit.
 
-use std::{collections::BTreeSet, net::SocketAddr, rc::Rc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    net::SocketAddr,
+    rc::Rc,
+    time::Duration,
+};
 
 use espalier_runtime::spawn_local;
 use espalier_storage::SchemaMerge;
@@ -23,8 +28,11 @@ use crate::{
     payload::{ApplicationState, Mutation, Payload},
 };
 
-/// Time after which the member gives up a pull without an answer.
+/// Time after which the member gives up the first pull from a peer. It doubles with each pull that
+/// the peer does not answer, up to [`MAX_DOUBLINGS`] times.
 const PULL_LIMIT: Duration = Duration::from_secs(10);
+/// Arbitrary: the longest limit is 160 s.
+const MAX_DOUBLINGS: u32 = 4;
 /// Pause before the next pull after a merge has failed. Arbitrary.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
 /// Maximum number of versions in `different`. When it is reached, the member forgets all of them.
@@ -44,8 +52,8 @@ pub(super) struct RingSchema {
     paused_until: Duration,
     /// The pull under way.
     pull: Option<Pull>,
-    /// Peers that have not answered their last pull. The member pulls from others first.
-    silent: BTreeSet<SocketAddr>,
+    /// The number of pulls that a peer has not answered since its last answer.
+    unanswered: BTreeMap<SocketAddr, u32>,
     /// True while the node merges the rows of a pull. A merge waits for imports and other changes
     /// of the schema, which may take long, and the member pulls no other schema meanwhile.
     is_merging: bool,
@@ -61,37 +69,37 @@ struct Pull {
 }
 
 impl RingSchema {
+    fn unanswered_of(&self, peer: SocketAddr) -> u32 {
+        self.unanswered.get(&peer).copied().unwrap_or(0)
+    }
+
     /// Ends the pull under way if its time is over, and returns its peer.
     fn end_silent_pull(&mut self, now: Duration) -> Option<SocketAddr> {
-        let pull = self.pull.take_if(|pull| now.saturating_sub(pull.began) >= PULL_LIMIT)?;
-        self.silent.insert(pull.from);
-        Some(pull.from)
+        let from = self.pull.as_ref()?.from;
+        let limit = PULL_LIMIT * (1 << self.unanswered_of(from).min(MAX_DOUBLINGS));
+        self.pull.take_if(|pull| now.saturating_sub(pull.began) >= limit)?;
+        *self.unanswered.entry(from).or_insert(0) += 1;
+        Some(from)
     }
 
     /// Chooses the next pull: a peer that announces another version than the member, and this
     /// version. Returns `None` while a pull is under way.
-    fn choose(&mut self, announced: &[(SocketAddr, Uuid)]) -> Option<(SocketAddr, Uuid)> {
+    fn choose(&self, announced: &[(SocketAddr, Uuid)]) -> Option<(SocketAddr, Uuid)> {
         if self.pull.is_some() {
             return None;
         }
         let is_new = |version: &Uuid| {
             self.taken.as_ref() != Some(version) && !self.different.contains(version)
         };
-        let mut new = announced.iter().filter(|(_, version)| is_new(version)).copied();
-        let mut answering = new.clone().filter(|(peer, _)| !self.silent.contains(peer));
-        if let Some(answering) = answering.next() {
-            return Some(answering);
-        }
-        let first = new.next();
-        self.silent.clear();
-        first
+        let new = announced.iter().filter(|(_, version)| is_new(version)).copied();
+        new.min_by_key(|(peer, _)| self.unanswered_of(*peer))
     }
 
     /// Ends the pull that this message answers, and returns its version. Returns `None` if the
     /// message answers no pull, or a pull that has ended.
     fn take_answered(&mut self, from: SocketAddr, id: u64) -> Option<Uuid> {
         let pull = self.pull.take_if(|pull| (pull.from, pull.id) == (from, id))?;
-        self.silent.remove(&from);
+        self.unanswered.remove(&from);
         Some(pull.version)
     }
 }
@@ -140,7 +148,7 @@ impl RingMember {
                 "a peer did not answer the request for its schema; the node asks other peers first"
             );
         }
-        let chosen = self.schema.borrow_mut().choose(&announced);
+        let chosen = self.schema.borrow().choose(&announced);
         let Some((from, version)) = chosen else { return };
         let message = self.queued(Verb::SCHEMA_PULL_REQ, Payload::None);
         let pull = Pull { id: message.id(), from, version, began: now };
@@ -249,8 +257,10 @@ mod tests {
             schema.pull = Some(Pull { id, from, version, began: now });
             asked.push(from);
             assert_eq!(schema.choose(&announced), None, "a pull is under way");
-            assert_eq!(schema.end_silent_pull(now + PULL_LIMIT / 2), None);
-            now += PULL_LIMIT;
+            // The second pull from each peer may take twice as long.
+            let limit = PULL_LIMIT * if id < 2 { 1 } else { 2 };
+            assert_eq!(schema.end_silent_pull(now + limit / 2), None);
+            now += limit;
             assert_eq!(schema.end_silent_pull(now), Some(from));
             // The answer comes too late.
             assert_eq!(schema.take_answered(from, id), None);
