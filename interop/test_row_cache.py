@@ -119,12 +119,17 @@ def test_bypassing_reads_and_uncached_tables_insert_no_row(series):
 def test_a_small_table_is_scanned_from_memory_the_second_time(series):
     ours, session = series
     first = list(session.execute("SELECT * FROM ks.events"))
-    counted, misses = Counted(ours), ours.metrics()["espalier_page_cache_misses"]
-    assert list(session.execute("SELECT * FROM ks.events")) == first
     assert len(first) == 2000
-    # The scan reads from the page cache, and bypasses the row cache.
-    assert ours.metrics()["espalier_page_cache_misses"] == misses > 0
-    assert (counted["reads_with_misses"], counted["row_insertions"]) == (0, 0)
+    misses = [ours.metrics()["espalier_page_cache_misses"]]
+    # The scan reads from the page cache, and bypasses the row cache. Other work of the node may
+    # miss pages meanwhile, so it is enough if one scan of three misses none.
+    for _ in range(3):
+        counted = Counted(ours)
+        assert list(session.execute("SELECT * FROM ks.events")) == first
+        assert (counted["reads_with_misses"], counted["row_insertions"]) == (0, 0)
+        misses.append(ours.metrics()["espalier_page_cache_misses"])
+    assert misses[0] > 0
+    assert any(before == after for before, after in zip(misses, misses[1:])), misses
 
 
 def test_a_scan_of_write_times_is_from_the_row_cache_the_second_time(series):

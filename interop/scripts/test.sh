@@ -27,8 +27,8 @@ export TEST_SEED
 steps=${STEPS:-format lint prepare unit loom instructions interop}
 count=$(wc -w <<< "$steps")
 number=0
-# Many tests wait for a sync, a timer or a start, so one more process than cores keeps them busy.
-processes=$(($(nproc 2> /dev/null || echo 2) + 1))
+# Many tests wait for a sync, a timer or a start, so two more processes than cores keep them busy.
+processes=$(($(nproc 2> /dev/null || echo 2) + 2))
 
 has() { command -v "$1" > /dev/null 2>&1; }
 begin() { number=$((number + 1)); step_began=$SECONDS; echo "=== $number/$count $1"; }
