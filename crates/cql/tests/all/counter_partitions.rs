@@ -3,19 +3,14 @@
 use espalier_cql::QueryProcessor;
 use espalier_runtime::{block_on, file::FileSystem, spawn_local, yield_now};
 
-use crate::support::node::{execute, open, rows};
+use crate::support::node::{execute, open_with_keyspace, rows};
 
 #[test]
 fn partitions_of_one_statement_share_syncs() {
     block_on(async {
-        let (database, processor) = open(&FileSystem::simulated(1)).await;
-        for statement in [
-            "CREATE KEYSPACE ks WITH replication = \
-             {'class': 'SimpleStrategy', 'replication_factor': 1}",
-            "CREATE TABLE ks.t (k int PRIMARY KEY, n counter)",
-        ] {
-            execute(&processor, statement).await.unwrap();
-        }
+        let statements = ["CREATE TABLE ks.t (k int PRIMARY KEY, n counter)"];
+        let (database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
         let keys: Vec<_> = (0..128).map(|key| key.to_string()).collect();
         let update = format!("UPDATE ks.t SET n = n + 1 WHERE k IN ({})", keys.join(", "));
         let before = database.store().metrics().commit_log.sync_batches;
@@ -35,14 +30,10 @@ fn partitions_of_one_statement_share_syncs() {
 #[test]
 fn changes_of_one_partition_are_one_write() {
     block_on(async {
-        let (database, processor) = open(&FileSystem::simulated(1)).await;
-        for statement in [
-            "CREATE KEYSPACE ks WITH replication = \
-             {'class': 'SimpleStrategy', 'replication_factor': 1}",
-            "CREATE TABLE ks.t (k int, c int, s counter static, n counter, PRIMARY KEY (k, c))",
-        ] {
-            execute(&processor, statement).await.unwrap();
-        }
+        let statements =
+            ["CREATE TABLE ks.t (k int, c int, s counter static, n counter, PRIMARY KEY (k, c))"];
+        let (database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
         let batch = "BEGIN COUNTER BATCH \
                      UPDATE ks.t SET n = n + 1 WHERE k = 1 AND c = 1; \
                      UPDATE ks.t SET n = n + 2 WHERE k = 1 AND c = 2; \

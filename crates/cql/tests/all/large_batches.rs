@@ -13,7 +13,7 @@ use espalier_cql::{
 };
 use espalier_runtime::{block_on, file::FileSystem, preempt::force_every_yield};
 
-use crate::support::node::{execute, open, rows};
+use crate::support::node::{execute, open_with_keyspace, rows};
 
 /// Linear and n log n time take a fraction of a second without optimisation, quadratic time takes
 /// minutes.
@@ -42,15 +42,12 @@ async fn batch(processor: &QueryProcessor, first: &str, repeated: &str, values: 
 fn many_writes_of_one_row_do_not_take_quadratic_time() {
     const COUNT: i32 = 10_000;
     block_on(async {
-        let (_database, processor) = open(&FileSystem::simulated(1)).await;
-        for statement in [
-            "CREATE KEYSPACE ks WITH replication = \
-             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        let statements = [
             "CREATE TABLE ks.t (k int, c decimal, v int, m map<int, int>, s map<int, int> static, \
              PRIMARY KEY (k, c))",
-        ] {
-            execute(&processor, statement).await.unwrap();
-        }
+        ];
+        let (_database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
         let values: Vec<_> = (0..COUNT).rev().map(|number| [int(number), int(-number)]).collect();
         let start = Instant::now();
         for (key, condition) in [(1, ""), (2, "IF NOT EXISTS")] {
@@ -79,10 +76,7 @@ fn many_writes_of_one_row_do_not_take_quadratic_time() {
 #[test]
 fn rows_in_any_order_have_all_writes() {
     block_on(async {
-        let (_database, processor) = open(&FileSystem::simulated(1)).await;
-        for statement in [
-            "CREATE KEYSPACE ks WITH replication = \
-             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        let statements = [
             "CREATE TABLE ks.t (k int, c int, a int, b int, PRIMARY KEY (k, c))",
             "INSERT INTO ks.t (k, c, a) VALUES (1, 2, 9)",
             "BEGIN BATCH \
@@ -93,9 +87,9 @@ fn rows_in_any_order_have_all_writes() {
              UPDATE ks.t SET b = 4 WHERE k = 1 AND c = 2; \
              UPDATE ks.t SET a = 5 WHERE k = 1 AND c = 3; \
              APPLY BATCH",
-        ] {
-            execute(&processor, statement).await.unwrap();
-        }
+        ];
+        let (_database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
         let (count, content) = rows(&processor, "SELECT c, a, b FROM ks.t", None).await;
         let value = |value: Option<i32>| match value {
             Some(value) => [4i32.to_be_bytes(), value.to_be_bytes()].concat(),
@@ -113,14 +107,9 @@ fn rows_in_any_order_have_all_writes() {
 fn many_range_deletions_do_not_take_quadratic_time() {
     const COUNT: i32 = 10_000;
     block_on(async {
-        let (_database, processor) = open(&FileSystem::simulated(1)).await;
-        for statement in [
-            "CREATE KEYSPACE ks WITH replication = \
-             {'class': 'SimpleStrategy', 'replication_factor': 1}",
-            "CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))",
-        ] {
-            execute(&processor, statement).await.unwrap();
-        }
+        let statements = ["CREATE TABLE ks.t (k int, c int, v int, PRIMARY KEY (k, c))"];
+        let (_database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
         // Rows 0 and 3 are newer than the wide deletions, but not than the narrow ones.
         for (row, timestamp) in [(0, 7), (1, 7), (2, 4), (3, 7), (-1, 4)] {
             let insert = format!(
@@ -176,14 +165,9 @@ async fn failure(
 fn each_step_yields_between_statements() {
     const COUNT: usize = 100;
     block_on(async {
-        let (_database, processor) = open(&FileSystem::simulated(1)).await;
-        for statement in [
-            "CREATE KEYSPACE ks WITH replication = \
-             {'class': 'SimpleStrategy', 'replication_factor': 1}",
-            "CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
-        ] {
-            execute(&processor, statement).await.unwrap();
-        }
+        let statements = ["CREATE TABLE ks.t (k int PRIMARY KEY, v int)"];
+        let (_database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
         let plain = "UPDATE ks.t SET v = 1 WHERE k = 1";
         let conditional = "UPDATE ks.t SET v = 1 WHERE k = 1 IF v = 1";
         let marker = "UPDATE ks.t SET v = 1 WHERE k = ?";

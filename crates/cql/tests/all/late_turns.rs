@@ -16,22 +16,18 @@ use espalier_runtime::{
 };
 use espalier_storage::{Node, TurnKind, TurnRows};
 
-use crate::support::node::{self, execute, open};
+use crate::support::node::{self, execute, open_with_keyspace};
 
 /// The protocol's code of the consistency level SERIAL.
 const SERIAL: u16 = 8;
 
 /// Opens a node with two tables, and returns the rows of a turn on key 7 of both.
 async fn open_table() -> (Node, QueryProcessor, TurnRows) {
-    let (database, processor) = open(&FileSystem::simulated(1)).await;
-    for statement in [
-        "CREATE KEYSPACE ks WITH replication = \
-         {'class': 'SimpleStrategy', 'replication_factor': 1}",
+    let statements = [
         "CREATE TABLE ks.t (k bigint PRIMARY KEY, v int, l list<int>)",
         "CREATE TABLE ks.c (k bigint PRIMARY KEY, n counter)",
-    ] {
-        execute(&processor, statement).await.unwrap();
-    }
+    ];
+    let (database, processor) = open_with_keyspace(&FileSystem::simulated(1), &statements).await;
     let [mut rows, counters] = ["t", "c"].map(|name| {
         let table = database.store().schema().table("ks", name).unwrap().clone();
         let key = DecoratedKey::new(Bytes::copy_from_slice(&7i64.to_be_bytes()));

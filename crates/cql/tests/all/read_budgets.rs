@@ -2,21 +2,17 @@
 
 use espalier_runtime::{block_on, file::FileSystem};
 
-use crate::support::node::{execute, open};
+use crate::support::node::{execute, open_with_keyspace};
 
 /// Each statement reads a static column of 2 MiB with each of 140 rows. Without a limit, the node
 /// would hold all copies at once.
 #[test]
 fn large_rows_are_refused_and_not_held() {
     block_on(async {
-        let (_database, processor) = open(&FileSystem::simulated(1)).await;
-        for statement in [
-            "CREATE KEYSPACE ks WITH replication = \
-             {'class': 'SimpleStrategy', 'replication_factor': 1}",
-            "CREATE TABLE ks.t (p int, c int, s text static, v int, PRIMARY KEY (p, c))",
-        ] {
-            execute(&processor, statement).await.unwrap();
-        }
+        let statements =
+            ["CREATE TABLE ks.t (p int, c int, s text static, v int, PRIMARY KEY (p, c))"];
+        let (_database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
         let large = "x".repeat(2 << 20);
         let insert = format!("INSERT INTO ks.t (p, s) VALUES (0, '{large}')");
         execute(&processor, &insert).await.unwrap();

@@ -2,20 +2,17 @@
 
 use espalier_runtime::{block_on, file::FileSystem};
 
-use crate::support::node::{execute, open};
+use crate::support::node::{execute, open_with_keyspace};
 
 #[test]
 fn a_write_names_at_most_65535_rows() {
     block_on(async {
-        let (_database, processor) = open(&FileSystem::simulated(1)).await;
-        for statement in [
-            "CREATE KEYSPACE ks WITH replication = \
-             {'class': 'SimpleStrategy', 'replication_factor': 1}",
+        let statements = [
             "CREATE TABLE ks.t (p int, c int, v int, l list<int>, PRIMARY KEY (p, c))",
             "CREATE TABLE ks.n (p int, c int, n counter, PRIMARY KEY (p, c))",
-        ] {
-            execute(&processor, statement).await.unwrap();
-        }
+        ];
+        let (_database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
         let values = |count: usize| {
             let values: Vec<_> = (0..count).map(|value| value.to_string()).collect();
             values.join(", ")

@@ -11,6 +11,20 @@ pub async fn open(file_system: &FileSystem) -> (Node, QueryProcessor) {
     open_with(file_system, StorageConfiguration::new("node")).await
 }
 
+/// Opens a node as [`open`] does, creates the keyspace `ks`, and executes statements.
+pub async fn open_with_keyspace(
+    file_system: &FileSystem,
+    statements: &[&str],
+) -> (Node, QueryProcessor) {
+    const KEYSPACE: &str = "CREATE KEYSPACE ks WITH replication = \
+        {'class': 'SimpleStrategy', 'replication_factor': 1}";
+    let (database, processor) = open(file_system).await;
+    for statement in [KEYSPACE].iter().chain(statements) {
+        execute(&processor, statement).await.unwrap();
+    }
+    (database, processor)
+}
+
 /// Opens a node with other settings.
 pub async fn open_with(
     file_system: &FileSystem,
