@@ -1,12 +1,15 @@
 //! Statements over a connection.
 
+use std::time::Duration;
+
 use cassandra_protocol::frame::message_error::ErrorType;
 use cassandra_protocol::frame::message_response::ResponseBody;
 use cassandra_protocol::frame::message_result::ResResultBody;
 use cassandra_protocol::types::value::Value;
+use espalier_storage::CommitLogSync;
 
 use super::client::{Client, MODES, V3};
-use super::node::with_node;
+use super::node::{storage, with_node, with_node_over};
 
 const KEYSPACE: &str =
     "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
@@ -176,10 +179,14 @@ fn version_5_receives_metadata_of_changed_columns() {
     );
 }
 
-/// A write waits for the commit log; a later request that does not have to wait is answered first.
+/// A write waits for the commit log, here for its window; a later request that does not have to
+/// wait is answered first.
 #[test]
 fn answers_come_as_they_are_ready() {
-    with_node(
+    let mut storage = storage();
+    storage.commit_log.sync = CommitLogSync::Group { window: Duration::from_millis(200) };
+    with_node_over(
+        storage,
         1,
         |_| {},
         |node| async move {
