@@ -4,21 +4,13 @@
 //! Cassandra, and a superuser can repair them. The node applies a change of several rows as a
 //! whole, even if the node crashes during the change.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use espalier_runtime::time;
 use espalier_storage::Node;
 
 use crate::{
-    Error, ErrorCode, QueryOptions, Result, Value,
-    batch::BatchUpdates,
-    guard::Guard,
-    modify::Clocks,
-    planner,
-    prepared::{Plan, Prepared},
-    select,
-    term::Evaluation,
+    Error, ErrorCode, QueryOptions, Result, Value, batch::BatchUpdates, guard::Guard,
+    modify::Clocks, planner, prepared::Plan, select, term::Evaluation, turn::later_than,
 };
 
 /// A row of an answer: one value for each column, `None` for null.
@@ -93,23 +85,31 @@ impl Change {
         self.statements.push((text.into(), values));
     }
 
-    /// Applies the statements.
+    /// Applies the statements. Their timestamp is later than those of the rows that they change,
+    /// even if the clock was set back: a revoked permission must not stay in effect.
     ///
     /// # Errors
-    /// The storage fails.
+    /// The storage fails, or a row has a timestamp to which no later one exists.
     pub async fn apply(self, database: &Node) -> Result<()> {
         let schema = database.store().schema();
-        let now_us = time::next_timestamp_micros();
+        let now_us = time::now_micros();
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(u32::MAX - 3);
-        let clocks = Clocks { timestamp_us: now_us, now_s };
+        let evaluation = |values| Evaluation { values, now_us, references: &[] };
+        let (mut planned, mut replaced) = (Vec::new(), Vec::new());
+        for (text, values) in &self.statements {
+            let prepared = planner::plan(text, None, &schema)?;
+            let Plan::Modification(statement) = prepared.plan else { return Err(not_a(text)) };
+            let written = statement.written_rows(&evaluation(values))?;
+            replaced.extend(statement.timestamp_reads(&written, now_s));
+            planned.push((statement, written, values));
+        }
+        // Boxed, because the compiler refuses futures that are nested more deeply.
+        let timestamp_us = Box::pin(later_than(database, &replaced)).await?;
+        let clocks = Clocks { timestamp_us, now_s };
         let guard = Guard::of(database, &QueryOptions::default());
         let mut updates = BatchUpdates::default();
-        for (text, values) in &self.statements {
-            let prepared: Arc<Prepared> = Arc::new(planner::plan(text, None, &schema)?);
-            let Plan::Modification(statement) = &prepared.plan else { return Err(not_a(text)) };
-            let evaluation = Evaluation { values, now_us, references: &[] };
-            let written = statement.written_rows(&evaluation)?;
-            updates.add(statement, &written, &evaluation, clocks, &|_, _| None, guard)?;
+        for (statement, written, values) in &planned {
+            updates.add(statement, written, &evaluation(values), clocks, &|_, _| None, guard)?;
         }
         let mutation = updates.into_mutation().await;
         match mutation.updates.len() {

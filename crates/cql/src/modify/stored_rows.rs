@@ -69,6 +69,22 @@ impl PlannedModification {
         self.named_slices(evaluation).map(Arc::new)
     }
 
+    /// Returns a read for each partition that an execution writes. The reads cover the rows of
+    /// `written`, and find their newest timestamp.
+    pub fn timestamp_reads(
+        &self,
+        written: &WrittenRows,
+        now_s: u32,
+    ) -> impl Iterator<Item = ReadCommand> {
+        let rows = if self.is_static_alone() { 0 } else { usize::MAX };
+        written.keys.iter().map(move |key| {
+            let target = ReadTarget::Partition(key.clone());
+            let limits = ReadLimits { rows, ..ReadLimits::NONE };
+            let all = ReadCommand::of_all(self.table.clone(), target, now_s);
+            ReadCommand { slices: written.slices.clone(), limits, ..all }
+        })
+    }
+
     /// Returns whether an operation on a column of this kind reads the stored row.
     pub(super) fn reads(&self, is_static: bool) -> bool {
         let mut operations = self.operations.iter();

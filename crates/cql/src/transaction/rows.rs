@@ -125,12 +125,8 @@ impl TransactionRows {
                 turn.add_static_row();
             }
             self.add_turn(database.store().routing().shard_of(table, key), turn);
-            let rows = if is_static_alone { 0 } else { usize::MAX };
-            let limits = ReadLimits { rows, ..ReadLimits::NONE };
-            let target = ReadTarget::Partition(key.clone());
-            let all = ReadCommand::of_all(table.clone(), target, now_s);
-            self.others.push(ReadCommand { slices: slices.clone(), limits, ..all });
         }
+        self.others.extend(update.timestamp_reads(&written, now_s));
         self.updates.push(written);
         Ok(())
     }

@@ -34,8 +34,18 @@ pub async fn open_as(
     authenticator: Authenticator,
     authorizer: Authorizer,
 ) -> QueryProcessor {
+    open_on(&FileSystem::simulated(1), configuration, authenticator, authorizer).await
+}
+
+/// Opens the data in `files`, or creates a new node there with the superuser [`SUPERUSER`].
+pub async fn open_on(
+    files: &FileSystem,
+    configuration: StorageConfiguration,
+    authenticator: Authenticator,
+    authorizer: Authorizer,
+) -> QueryProcessor {
     let context = ShardContext { index: 0, count: 1 };
-    let (files, shared) = (FileSystem::simulated(1), SharedStorage::new());
+    let (files, shared) = (files.clone(), SharedStorage::new());
     let database = Node::open(context, files, Arc::new(configuration), shared).await.unwrap();
     let salted_password = Some(espalier_cql::auth::password::hash(SUPERUSER, 4));
     let settings = AuthSettings {

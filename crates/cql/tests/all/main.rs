@@ -29,6 +29,7 @@ mod masks;
 mod point_paths;
 mod prepared_metadata;
 mod read_budgets;
+mod roles_and_clock;
 mod sasi_histories;
 mod sasi_refusals;
 mod schema_round_trip;
