@@ -8,8 +8,8 @@ use espalier_sstable::{SSTable, SSTableSet};
 
 use crate::TableData;
 
-/// The memtables of a table, and the SSTables that overlap the inputs of a compaction and are not
-/// among them, at each moment.
+/// The data of a table outside of a compaction, kept up to date: the memtables, and the SSTables
+/// that overlap the inputs without being inputs.
 pub struct Outside {
     table: Rc<dyn TableData>,
     inputs: Vec<Rc<SSTable>>,
@@ -78,9 +78,9 @@ impl Outside {
         }
     }
 
-    /// Returns the inputs that hold only expired, purgeable data and cover no other data; none in a
-    /// counter table. They may cover data of other expired files, removed or not, because that data
-    /// is expired as well.
+    /// Returns the inputs that hold only expired, purgeable data and cover no data that is not
+    /// expired. They may cover data of other expired files, even of those that stay. Returns no
+    /// input of a counter table.
     pub fn expired_inputs(&mut self, gc_before_s: u32) -> Vec<Rc<SSTable>> {
         self.refresh();
         if self.is_counter {

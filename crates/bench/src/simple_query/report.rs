@@ -10,7 +10,8 @@ use crate::machine::{Machine, build, program_json};
 use crate::print_line;
 use espalier_runtime::file::FileSystem;
 
-/// Below this share of time on a core, the core had other work or a thread waited for the disk.
+/// If the shards' threads were on a core for less than this share of the time, other work used the
+/// core or a thread waited for the disk.
 const UNDISTURBED: f64 = 0.97;
 
 /// Prints the head: the parameters of the measurement.

@@ -33,7 +33,8 @@ impl std::fmt::Debug for FirstSuperuser {
 /// function once, after the start and before clients connect.
 ///
 /// # Errors
-/// The storage fails, the hash in the settings is malformed, or the kernel returns no random bytes.
+/// The storage fails, the hash in the settings is malformed or too costly, the password cannot be
+/// hashed, or the kernel returns no random bytes.
 pub async fn make_superuser(database: &Node, auth: &Auth) -> Result<Option<FirstSuperuser>> {
     let AuthSettings { authenticator, superuser, .. } = &auth.settings;
     if !authenticator.requires_login() {

@@ -4,8 +4,9 @@
 //! call on numbers of many digits takes up to 24 ms. So the functions count their work, and refuse
 //! more than [`MAX_WORK`] until the task yields. Statements yield between rows.
 //!
-//! The unit of work is about a nanosecond. It depends on the lengths of the operands only, so that
-//! a statement is refused or not refused on every machine alike.
+//! The unit of work is about a nanosecond. The work depends on the lengths of the operands, and a
+//! little on the last power of ten, but not on the time that a call takes. So all machines refuse
+//! the same statements.
 
 use std::cell::Cell;
 
@@ -17,10 +18,10 @@ use super::decimal::ArithmeticError;
 /// Limit of the work in one poll of a task. Arbitrary: about 0.2 s.
 const MAX_WORK: u64 = 200_000_000;
 
-/// Work that is not counted, so that short numbers cost a comparison.
+/// Less work than this is not counted, so that short numbers cost no more than a comparison.
 const FREE: u64 = 200;
 
-/// Work after which the task must not wait with its next yield.
+/// Work after which the next `maybe_yield` must read the clock.
 const SLOW: u64 = 100_000;
 
 thread_local! {

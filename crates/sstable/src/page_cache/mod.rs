@@ -10,8 +10,8 @@
 //!
 //! Readers that read much and would fill the cache with pages that no other reader needs (scans,
 //! compactions, `BYPASS CACHE`) use [`Caching::Private`]: they use cached pages without changing
-//! the pages' frequencies, and add no page. A sequential stream of Data.db, except that of a scan
-//! in place, does not use cached chunks either.
+//! the pages' frequencies, and add no page. Their sequential streams of Data.db are an exception:
+//! they do not use cached chunks, unless a scan reads in place.
 //!
 //! Invariant: the charges of all pages and of the bookkeeping sum up to `used_bytes`, which is at
 //! most the budget whenever control returns.
@@ -214,7 +214,8 @@ impl PageCache {
         CachedPages::new(self.0.table.borrow(), &self.0.counters, held)
     }
 
-    /// Returns a page from the cache, by `read`, or by another task's read of it, and caches it.
+    /// Returns a page from the cache, or from the read of it that another task has begun. Otherwise
+    /// it calls `read` and caches the page.
     pub(crate) async fn get_or_read<F: Future<Output = Result<CachedPage>>>(
         &self,
         key: PageKey,

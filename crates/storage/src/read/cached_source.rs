@@ -71,8 +71,8 @@ impl CacheView for ReadView {
     }
 }
 
-/// Opens the SSTables' content of a partition. The row cache serves the parts that are continuous
-/// there; the rest comes from the files.
+/// Opens the SSTables' content of a partition. The parts that are continuous in the row cache come
+/// from the row cache; the rest comes from the files.
 pub(super) async fn cached_source(
     access: &CacheAccess,
     view: &Rc<TableView>,
@@ -90,7 +90,7 @@ pub(super) async fn cached_source(
 }
 
 /// Reads the SSTables' content of a one-row partition from the row cache. On a miss, reads the
-/// SSTables and adds the row to the cache.
+/// SSTables, and adds the row to the cache if the read may add rows.
 async fn read_single_row(
     access: &CacheAccess,
     view: &TableView,
