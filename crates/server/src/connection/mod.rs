@@ -17,6 +17,7 @@
 //!   together.
 
 mod inline;
+mod large;
 mod log_in;
 mod reader;
 mod receive_buffer;
@@ -234,7 +235,9 @@ impl Connection {
     pub fn close(&self) {
         self.closed.set();
         // Requests under way must not keep answers that no client will read.
-        drop(self.send.borrow_mut().take());
+        let mut send = self.send.borrow_mut();
+        drop((send.take(), send.take_large()));
+        drop(send);
         self.held.take();
         self.record_unsent();
         let _ = self.stream.shutdown(Shutdown::Both);
@@ -244,18 +247,24 @@ impl Connection {
 
     /// Adds a response to the send buffer.
     pub fn respond(&self, stream: StreamId, extras: &ResponseExtras<'_>, response: &Response<'_>) {
+        if matches!(response, Response::Error(_)) && !self.closed.is_set() {
+            self.server.metrics.responses_error.increment();
+        }
+        self.write_response(extras, |extras| {
+            self.send.borrow_mut().write(stream, extras, response);
+        });
+    }
+
+    /// Calls `write`, which adds a response to the send buffer, unless the connection is closed.
+    fn write_response(&self, extras: &ResponseExtras<'_>, write: impl FnOnce(&ResponseExtras<'_>)) {
         if self.closed.is_set() {
             self.held.take();
             return;
         }
-        if matches!(response, Response::Error(_)) {
-            self.server.metrics.responses_error.increment();
-        }
         if trace::is_on() {
-            let extras = ResponseExtras { tracing_id: trace::client_trace_id(), ..*extras };
-            self.send.borrow_mut().write(stream, &extras, response);
+            write(&ResponseExtras { tracing_id: trace::client_trace_id(), ..*extras });
         } else {
-            self.send.borrow_mut().write(stream, extras, response);
+            write(extras);
         }
         self.record_unsent();
     }
@@ -317,13 +326,18 @@ impl Connection {
             return;
         }
         while !self.send.borrow().is_empty() && !self.closed.is_set() {
+            self.written_bytes.set(self.send.borrow().len());
             let bytes = self.send.borrow_mut().take();
+            let large = self.send.borrow_mut().take_large();
             self.event_bytes.set(0);
             let held = self.held.take();
             self.server.metrics.writes.increment();
             self.server.metrics.bytes_sent.add(bytes.len() as u64);
-            self.written_bytes.set(bytes.len());
-            let (result, bytes) = self.write(bytes).await;
+            let (mut result, bytes) = self.write(bytes).await;
+            if result.is_ok() && !large.is_empty() {
+                // Boxed, so that the futures of requests, which flush their answers, stay small.
+                result = Box::pin(self.write_large(large)).await;
+            }
             self.written_bytes.set(0);
             drop(held);
             if let Err(error) = result {
@@ -340,6 +354,9 @@ impl Connection {
 
     /// Writes all of `bytes`; returns the buffer for reuse unless it was large.
     async fn write(&self, bytes: Vec<u8>) -> (io::Result<()>, Vec<u8>) {
+        if bytes.is_empty() {
+            return (Ok(()), bytes);
+        }
         if bytes.len() <= MAX_WRITE {
             return self.stream.write_all(bytes).await;
         }

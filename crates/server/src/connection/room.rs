@@ -21,6 +21,7 @@ use futures_util::future::{Either, select};
 
 use super::{Connection, MAX_ROW_READERS};
 use crate::answers::{PAGE_BYTES, Reservation, SMALL_ANSWER};
+use crate::protocol::LARGE_CONTENT;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 
 /// Expected bytes of an answer for each permit that its read takes. So all answers that a
@@ -215,7 +216,14 @@ impl Connection {
             return Err(needed);
         }
         if let Some(mut reservation) = room.reservation {
-            reservation.resize(needed);
+            // The connection keeps large content as it is, and copies other content.
+            let held = match result {
+                Ok(cql::QueryResult::Rows(rows)) if needed >= LARGE_CONTENT => {
+                    rows.content.capacity()
+                }
+                _ => needed,
+            };
+            reservation.resize(held);
             self.hold(reservation);
         }
         Ok(())

@@ -4,6 +4,7 @@
 //!
 //! Memory: one entry for each write that waits for the commit log.
 
+use std::borrow::Cow;
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 use std::rc::Rc;
@@ -98,7 +99,8 @@ pub(super) fn acknowledge(
             connection.respond(header.stream, &ResponseExtras::default(), &Response::Void);
         }
         (Ok(()), Some(metadata)) => {
-            let rows = RowsRef { row_count: 1, content: cql::APPLIED, ..RowsRef::NONE };
+            let rows =
+                RowsRef { row_count: 1, content: Cow::Borrowed(cql::APPLIED), ..RowsRef::NONE };
             let columns = Columns::Prepared { skip: false, known_id: None };
             respond_rows(connection, header, columns, &metadata, rows);
         }

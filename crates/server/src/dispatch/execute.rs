@@ -1,5 +1,6 @@
 //! Serves EXECUTE: without a future if nothing has to wait, else as a future.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -114,11 +115,13 @@ fn try_execute(
         }
         cql::Now::Row { found } => {
             let columns = columns_of(execute, &prepared);
-            let rows = RowsRef { row_count: u32::from(found), content: &row, ..RowsRef::NONE };
+            let content = if row.capacity() > MAX_KEPT_ROW {
+                Cow::Owned(std::mem::take(&mut *row))
+            } else {
+                Cow::Borrowed(&**row)
+            };
+            let rows = RowsRef { row_count: u32::from(found), content, ..RowsRef::NONE };
             respond_rows(connection, header, columns, &prepared.result, rows);
-            if row.capacity() > MAX_KEPT_ROW {
-                *row = Vec::new();
-            }
             Ok(Tried::Answered(RequestKind::Read))
         }
         cql::Now::AfterSync(ticket, applied) => {

@@ -1,5 +1,6 @@
 //! Encodes the result of a statement as its response.
 
+use std::borrow::Cow;
 use std::rc::Rc;
 use std::sync::Arc;
 
@@ -52,7 +53,7 @@ pub(super) fn finish(
         cql::QueryResult::Rows(rows) => {
             let page = RowsRef {
                 row_count: rows.row_count as u32,
-                content: &rows.content,
+                content: Cow::Owned(rows.content),
                 paging_state: rows.paging_state.as_deref(),
                 warnings: &warnings,
             };
@@ -71,17 +72,16 @@ pub(super) fn finish(
 }
 
 /// A page of rows, see [`cql::Rows`].
-#[derive(Clone, Copy)]
 pub(super) struct RowsRef<'a> {
     pub row_count: u32,
-    pub content: &'a [u8],
+    pub content: Cow<'a, [u8]>,
     pub paging_state: Option<&'a [u8]>,
     pub warnings: &'a [String],
 }
 
 impl RowsRef<'_> {
     pub const NONE: RowsRef<'static> =
-        RowsRef { row_count: 0, content: &[], paging_state: None, warnings: &[] };
+        RowsRef { row_count: 0, content: Cow::Borrowed(&[]), paging_state: None, warnings: &[] };
 }
 
 /// Writes the response of a page of rows.
@@ -101,9 +101,9 @@ pub(super) fn respond_rows(
     let version = header.version;
     let write = |metadata: RowsMetadata<'_>| {
         let RowsRef { row_count, content, paging_state, warnings } = rows;
-        let response = Response::Rows(Rows { metadata, paging_state, row_count, content });
+        let rows = Rows { metadata, paging_state, row_count, content: &[] };
         let extras = ResponseExtras { warnings, ..ResponseExtras::default() };
-        connection.respond(header.stream, &extras, &response);
+        connection.respond_rows(header.stream, &extras, rows, content);
     };
     let skipped = RowsMetadata::Skipped { column_count: metadata.columns.len() as u32 };
     match columns {

@@ -83,15 +83,19 @@ impl RawHeader {
     }
 }
 
-/// Appends the header of a response with a body length of zero. Returns the position of the length.
+/// Appends the header of a response with a body length of zero.
 pub(super) fn begin(
     out: &mut Vec<u8>,
     version: ProtocolVersion,
     flags: Flags,
     stream: StreamId,
     opcode: Opcode,
-) -> usize {
+) {
     let [s0, s1] = stream.to_be_bytes();
     out.extend_from_slice(&[version.number() | 0x80, flags.0, s0, s1, opcode as u8, 0, 0, 0, 0]);
-    out.len() - 4
+}
+
+/// Writes the length of the body into the header at the start of `envelope`.
+pub(super) fn set_body_length(envelope: &mut [u8], length: usize) {
+    envelope[HEADER_LENGTH - 4..HEADER_LENGTH].copy_from_slice(&(length as u32).to_be_bytes());
 }

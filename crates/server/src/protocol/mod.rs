@@ -6,6 +6,7 @@
 //! | --- | --- | --- |
 //! | segments (v5, after STARTUP): checksums, LZ4 | [`segment`] | [`segment`] |
 //! | envelopes: header; bodies, before v5 with LZ4 or Snappy | [`Decoder`] | [`SendBuffer`] |
+//! | envelopes of large answers, in pieces | | [`LargeResponse`] |
 //! | messages | [`request`] | [`response`] |
 //!
 //! Invariants:
@@ -26,6 +27,7 @@ mod decoder;
 mod error;
 mod event;
 mod header;
+mod large_response;
 mod opcode;
 mod reader;
 pub mod request;
@@ -44,6 +46,7 @@ pub use event::{
     TopologyChange,
 };
 pub use header::{Flags, HEADER_LENGTH, Header, StreamId};
+pub use large_response::{LARGE_CONTENT, LargeResponse, MAX_PIECE};
 pub use opcode::Opcode;
 pub use request::Request;
 pub use response::Response;

@@ -1,6 +1,8 @@
 //! The send buffer of a connection. Responses are encoded straight into it, in the current framing
 //! of the connection; many responses make one write.
 //!
+//! A response with much content keeps it apart, to be framed in pieces: see [`LargeResponse`].
+//!
 //! Memory: the responses that were written since the last [`SendBuffer::take`]; the caller bounds
 //! them. One response is at most [`MAX_BODY`] bytes, the limit of drivers; a larger one is replaced
 //! by an error. Once they are sent, the buffer keeps at most [`MAX_RECYCLED`] bytes for the next
@@ -12,7 +14,8 @@ use uuid::Uuid;
 use super::compression::Compression;
 use super::error::{DecodeError, DecodeFailure};
 use super::header::{self, Flags, StreamId};
-use super::response::{ErrorDetail, ErrorResponse, Response};
+use super::large_response::{LargeFraming, LargeResponse};
+use super::response::{ErrorDetail, ErrorResponse, Response, Rows};
 use super::segment::{self, MAX_PAYLOAD};
 use super::version::{self, ProtocolVersion};
 use super::writer::WireWrite;
@@ -56,6 +59,7 @@ pub struct SendBuffer {
     version: ProtocolVersion,
     framing: Framing,
     scratch: Vec<u8>,
+    large: Vec<LargeResponse>,
 }
 
 impl Default for SendBuffer {
@@ -65,6 +69,7 @@ impl Default for SendBuffer {
             version: ProtocolVersion::NEWEST,
             framing: Framing::Envelopes { compression: None },
             scratch: Vec::new(),
+            large: Vec::new(),
         }
     }
 }
@@ -101,14 +106,35 @@ impl SendBuffer {
         self.write_envelope(stream, extras, response);
         if self.out.len() - envelope_start > MAX_BODY {
             self.out.truncate(envelope_start);
-            let message = "The response is larger than 256 MiB: fetch it in pages";
-            let error = ErrorResponse::new(ErrorDetail::Server, message);
+            let error = too_large();
             self.write_envelope(stream, &ResponseExtras::default(), &Response::Error(&error));
         }
         if let Framing::Segments { compressing, open_at: Some(start) } = self.framing {
             self.bound_segment(start, envelope_start, compressing);
         }
         self.bound_scratch();
+    }
+
+    /// Adds a response with rows whose content is large. [`Self::take_large`] returns it.
+    pub fn write_large(
+        &mut self,
+        stream: StreamId,
+        extras: &ResponseExtras<'_>,
+        rows: Rows<'_>,
+        content: Vec<u8>,
+    ) {
+        let mut head = Vec::new();
+        let rows = Response::Rows(Rows { content: &[], ..rows });
+        encode_envelope(self.version, stream, extras, &rows, &mut head);
+        if head.len() + content.len() > MAX_BODY {
+            let error = too_large();
+            return self.write(stream, &ResponseExtras::default(), &Response::Error(&error));
+        }
+        let framing = match self.framing {
+            Framing::Envelopes { compression } => LargeFraming::Envelope { compression },
+            Framing::Segments { compressing, .. } => LargeFraming::Segments { compressing },
+        };
+        self.large.push(LargeResponse::new(head, content, framing));
     }
 
     /// Adds an event.
@@ -136,15 +162,20 @@ impl SendBuffer {
 
     /// Returns whether there is nothing to send.
     pub fn is_empty(&self) -> bool {
-        self.out.is_empty()
+        self.out.is_empty() && self.large.is_empty()
     }
 
     /// Returns the bytes to send, approximately: an open segment still lacks its checksum.
     pub fn len(&self) -> usize {
-        self.out.len()
+        self.out.len() + self.large.iter().map(LargeResponse::len).sum::<usize>()
     }
 
-    /// Takes all responses, ready to be sent, and leaves the buffer empty.
+    /// Takes the large responses. They may be sent before or after those of [`Self::take`].
+    pub fn take_large(&mut self) -> Vec<LargeResponse> {
+        std::mem::take(&mut self.large)
+    }
+
+    /// Takes all responses except the large ones, ready to be sent.
     pub fn take(&mut self) -> Vec<u8> {
         if let Framing::Segments { compressing, open_at } = &mut self.framing
             && let Some(start) = open_at.take()
@@ -179,46 +210,15 @@ impl SendBuffer {
         extras: &ResponseExtras<'_>,
         response: &Response<'_>,
     ) {
-        // Version 3 has neither warnings nor payloads: like Cassandra, drop them.
-        let extras = if self.version < ProtocolVersion::V4 {
-            &ResponseExtras { tracing_id: extras.tracing_id, ..ResponseExtras::default() }
-        } else {
-            extras
-        };
-        let mut flags = 0;
-        if extras.tracing_id.is_some() {
-            flags |= Flags::TRACING;
-        }
-        if !extras.warnings.is_empty() {
-            flags |= Flags::WARNING;
-        }
-        if !extras.custom_payload.is_empty() {
-            flags |= Flags::CUSTOM_PAYLOAD;
-        }
         let out = &mut self.out;
-        let length_at = header::begin(out, self.version, Flags(flags), stream, response.opcode());
-        let body_start = out.len();
-        if let Some(id) = extras.tracing_id {
-            out.extend_from_slice(id.as_bytes());
-        }
-        if !extras.warnings.is_empty() {
-            out.put_string_list(extras.warnings);
-        }
-        if !extras.custom_payload.is_empty() {
-            out.put_u16(extras.custom_payload.len() as u16);
-            for (name, value) in extras.custom_payload {
-                out.put_string(name);
-                out.put_bytes(value.as_deref());
-            }
-        }
-        response.encode(self.version, out);
+        let body_start = encode_envelope(self.version, stream, extras, response, out);
         if let Framing::Envelopes { compression: Some(compression) } = self.framing
             && compression.compress_tail(out, body_start, &mut self.scratch)
         {
             out[body_start - header::HEADER_LENGTH + 1] |= Flags::COMPRESSED;
         }
-        let length = (out.len() - body_start) as u32;
-        out[length_at..body_start].copy_from_slice(&length.to_be_bytes());
+        let length = out.len() - body_start;
+        header::set_body_length(&mut out[body_start - header::HEADER_LENGTH..], length);
     }
 
     /// Keeps the open segment within its limit after an envelope was added at `envelope_start`.
@@ -243,6 +243,55 @@ impl SendBuffer {
         }
         self.framing = Framing::Segments { compressing, open_at };
     }
+}
+
+/// Appends the envelope of a response. Returns the start of its body; the header lacks its length.
+fn encode_envelope(
+    version: ProtocolVersion,
+    stream: StreamId,
+    extras: &ResponseExtras<'_>,
+    response: &Response<'_>,
+    out: &mut Vec<u8>,
+) -> usize {
+    // Version 3 has neither warnings nor payloads: like Cassandra, drop them.
+    let extras = if version < ProtocolVersion::V4 {
+        &ResponseExtras { tracing_id: extras.tracing_id, ..ResponseExtras::default() }
+    } else {
+        extras
+    };
+    let mut flags = 0;
+    if extras.tracing_id.is_some() {
+        flags |= Flags::TRACING;
+    }
+    if !extras.warnings.is_empty() {
+        flags |= Flags::WARNING;
+    }
+    if !extras.custom_payload.is_empty() {
+        flags |= Flags::CUSTOM_PAYLOAD;
+    }
+    header::begin(out, version, Flags(flags), stream, response.opcode());
+    let body_start = out.len();
+    if let Some(id) = extras.tracing_id {
+        out.extend_from_slice(id.as_bytes());
+    }
+    if !extras.warnings.is_empty() {
+        out.put_string_list(extras.warnings);
+    }
+    if !extras.custom_payload.is_empty() {
+        out.put_u16(extras.custom_payload.len() as u16);
+        for (name, value) in extras.custom_payload {
+            out.put_string(name);
+            out.put_bytes(value.as_deref());
+        }
+    }
+    response.encode(version, out);
+    body_start
+}
+
+/// Returns the error that replaces a response of more than [`MAX_BODY`] bytes.
+fn too_large() -> ErrorResponse {
+    let message = "The response is larger than 256 MiB: fetch it in pages";
+    ErrorResponse::new(ErrorDetail::Server, message)
 }
 
 #[cfg(test)]

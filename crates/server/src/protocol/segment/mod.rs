@@ -12,4 +12,5 @@ mod writer;
 pub use super::checksum::crc32;
 pub use layout::MAX_PAYLOAD;
 pub use reader::{Segment, SegmentReader};
+pub(super) use writer::append;
 pub use writer::{open, seal};

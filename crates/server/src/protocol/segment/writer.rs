@@ -25,23 +25,33 @@ pub fn seal(out: &mut Vec<u8>, start: usize, compressing: bool, scratch: &mut Ve
     plain.extend_from_slice(&out[payload_start..]);
     out.truncate(start);
     for chunk in plain.chunks(MAX_PAYLOAD) {
-        let start = open(out, compressing);
-        let mut plain_length = 0;
-        if compressing {
-            let payload_start = out.len();
-            match compress_lz4(chunk, out) {
-                Some(end) if end - payload_start < chunk.len() => plain_length = chunk.len(),
-                _ => {
-                    out.truncate(payload_start);
-                    out.extend_from_slice(chunk);
-                }
-            }
-        } else {
-            out.extend_from_slice(chunk);
-        }
-        finish(out, start, compressing, plain_length, length <= MAX_PAYLOAD);
+        append(out, chunk, compressing, length <= MAX_PAYLOAD);
     }
     *scratch = plain;
+}
+
+/// Appends a segment whose plain payload is `payload`, at most [`MAX_PAYLOAD`] bytes.
+pub(in super::super) fn append(
+    out: &mut Vec<u8>,
+    payload: &[u8],
+    compressing: bool,
+    self_contained: bool,
+) {
+    let start = open(out, compressing);
+    let mut plain_length = 0;
+    if compressing {
+        let payload_start = out.len();
+        match compress_lz4(payload, out) {
+            Some(end) if end - payload_start < payload.len() => plain_length = payload.len(),
+            _ => {
+                out.truncate(payload_start);
+                out.extend_from_slice(payload);
+            }
+        }
+    } else {
+        out.extend_from_slice(payload);
+    }
+    finish(out, start, compressing, plain_length, self_contained);
 }
 
 /// Fills in the header at `start` and appends the checksum of the payload.

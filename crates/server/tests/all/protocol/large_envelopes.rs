@@ -4,10 +4,11 @@ use bytes::BytesMut;
 use cassandra_protocol::frame::{Opcode, Serialize};
 use espalier_server::protocol::response::{EncodedColumns, Rows, RowsMetadata};
 use espalier_server::protocol::{
-    Compression, DecodeError, Decoder, ProtocolVersion, Request, Response, ResponseExtras,
+    Compression, DecodeError, Decoder, LARGE_CONTENT, MAX_PIECE, ProtocolVersion, Request,
+    Response, ResponseExtras, SendBuffer,
 };
 
-use super::driver::{MODES, Mode, decode_all};
+use super::driver::{MODES, Mode, V3, decode_all};
 
 /// Returns text that compresses in part.
 fn text(length: usize) -> String {
@@ -150,17 +151,82 @@ fn requests_around_one_above_the_limit_arrive_byte_by_byte() {
     }
 }
 
+/// Returns bytes that do not compress.
+fn noise(length: usize) -> Vec<u8> {
+    let mut state = 1u64;
+    std::iter::repeat_with(|| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        (state >> 56) as u8
+    })
+    .take(length)
+    .collect()
+}
+
+/// Returns the bytes of the large responses of `buffer`, and the length of the longest piece.
+fn large_responses(buffer: &mut SendBuffer) -> (Vec<u8>, usize) {
+    let (mut wire, mut longest) = (Vec::new(), 0);
+    for response in buffer.take_large() {
+        let response = if response.must_be_compressed() { response.compressed() } else { response };
+        for piece in response.into_pieces() {
+            longest = longest.max(piece.len());
+            wire.extend_from_slice(&piece);
+        }
+    }
+    (wire, longest)
+}
+
+/// Between two yields, the connection frames and writes one piece.
+#[test]
+fn a_response_in_pieces_has_the_bytes_of_a_whole_one() {
+    let columns = EncodedColumns::default();
+    let metadata = RowsMetadata::Full(&columns);
+    let warnings = ["a warning".to_owned()];
+    let long_warnings = vec![text(50_000); 6];
+    let mut cases = vec![
+        (text(1 << 20).into_bytes().repeat(64), &warnings[..]),
+        (noise(900_000), &warnings),
+        (text(900_000).into_bytes(), &long_warnings),
+    ];
+    let lengths = [LARGE_CONTENT, 262_100, 262_142, 393_213];
+    cases.extend(lengths.map(|length| (text(length).into_bytes(), &warnings[..])));
+    for mode in MODES.into_iter().chain([V3]) {
+        for (content, warnings) in &cases {
+            let extras = ResponseExtras { warnings, ..ResponseExtras::default() };
+            let paging_state = Some(&b"state"[..]);
+            let rows = Rows { metadata, paging_state, row_count: 7, content };
+            let mut buffer = mode.send_buffer();
+            buffer.write(5, &extras, &Response::Rows(rows));
+            let whole = buffer.take();
+            buffer.write_large(5, &extras, rows, content.clone());
+            assert!(!buffer.is_empty() && buffer.take().is_empty());
+            let (wire, longest) = large_responses(&mut buffer);
+            assert!(wire == whole, "{mode:?}: {} bytes", content.len());
+            assert!(longest <= MAX_PIECE, "{mode:?}: {longest} bytes in one step");
+            assert!(buffer.is_empty());
+        }
+    }
+}
+
+#[test]
+fn a_response_above_the_limit_of_drivers_is_an_error() {
+    let columns = EncodedColumns::default();
+    let metadata = RowsMetadata::Full(&columns);
+    let rows = Rows { metadata, paging_state: None, row_count: 1, content: &[] };
+    for mode in MODES {
+        let mut buffer = mode.send_buffer();
+        buffer.write_large(5, &ResponseExtras::default(), rows, vec![0; 256 << 20]);
+        assert!(buffer.take_large().is_empty());
+        let wire = buffer.take();
+        let envelopes = mode.client_understands(&wire, wire.len());
+        assert_eq!(envelopes[0].opcode, Opcode::Error);
+    }
+}
+
 /// Bytes that do not compress are sent uncompressed; the segment's uncompressed length is then 0.
 #[test]
 fn noise_is_sent_as_it_is() {
     let mode = Mode { version: ProtocolVersion::V5, compression: Some(Compression::Lz4) };
-    let mut state = 1u64;
-    let noise: Vec<u8> = std::iter::repeat_with(|| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        (state >> 56) as u8
-    })
-    .take(300_000)
-    .collect();
+    let noise = noise(300_000);
     let columns = EncodedColumns::default();
     let metadata = RowsMetadata::Full(&columns);
     let rows = Rows { metadata, paging_state: None, row_count: 0, content: &noise };

@@ -181,6 +181,50 @@ fn version_5_receives_metadata_of_changed_columns() {
 
 /// A write waits for the commit log, here for its window; a later request that does not have to
 /// wait is answered first.
+/// Large answers are sent apart from the send buffer, between small ones.
+#[test]
+fn large_answers_arrive_whole() {
+    const ROWS: u8 = 20;
+    let text = |key: u8| [b'a' + key, b'-', b'z'].repeat(130_000);
+    with_node(
+        1,
+        |_| {},
+        |node| async move {
+            let mut client = node.client(MODES[0]).await;
+            client.must(KEYSPACE).await;
+            client.must(TABLE).await;
+            let insert = client.must_prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)").await;
+            for key in 0..ROWS {
+                let values = vec![Value::Some(vec![0, 0, 0, key]), Value::Some(text(key))];
+                client.ask(client.execute(0, &insert, values)).await;
+            }
+            for mode in MODES.into_iter().chain([V3]) {
+                let mut client = node.client(mode).await;
+                let point = client.must_prepare("SELECT v FROM ks.t WHERE k = 3").await;
+                let requests = [
+                    client.query(0, "SELECT v FROM ks.t"),
+                    client.execute(1, &point, vec![]),
+                    client.query(2, "SELECT k FROM ks.t WHERE k = 4"),
+                    client.query(3, "SELECT v FROM ks.t WHERE k = 5"),
+                ];
+                client.send(&requests).await;
+                let mut answers = std::collections::BTreeMap::new();
+                for _ in &requests {
+                    let answer = client.receive().await.unwrap();
+                    let mut rows = Client::rows(answer.response_body().unwrap());
+                    rows.sort();
+                    answers.insert(answer.stream_id, rows);
+                }
+                let all: Vec<_> = (0..ROWS).map(|key| vec![Some(text(key))]).collect();
+                assert!(answers[&0] == all, "{mode:?}");
+                assert!(answers[&1] == all[3..4], "{mode:?}");
+                assert_eq!(answers[&2], [[Some(vec![0, 0, 0, 4])]]);
+                assert!(answers[&3] == all[5..6], "{mode:?}");
+            }
+        },
+    );
+}
+
 #[test]
 fn answers_come_as_they_are_ready() {
     let mut storage = storage();
