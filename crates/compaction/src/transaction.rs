@@ -30,7 +30,7 @@ use espalier_runtime::{
 };
 use espalier_sstable::{
     Component, Descriptor,
-    components::{files_found, remove_sstable},
+    components::{files_found, files_of_each, remove_sstables},
 };
 use uuid::Uuid;
 
@@ -183,8 +183,9 @@ impl Transaction {
     pub async fn commit(&self, removed: &[Descriptor]) -> Result<(), CommitFailure> {
         let prepared = async {
             let mut records = Vec::new();
-            for descriptor in removed {
-                records.push(self.removal(descriptor).await?);
+            let files = files_of_each(&self.file_system, removed).await?;
+            for (descriptor, files) in removed.iter().zip(files) {
+                records.push(removal(descriptor, &files));
             }
             self.append(&records).await
         };
@@ -196,14 +197,6 @@ impl Transaction {
             Ok(()) => Err(CommitFailure::Undone(error)),
             Err(_) => Err(CommitFailure::Unknown(error)),
         }
-    }
-
-    async fn removal(&self, descriptor: &Descriptor) -> Result<Record, CompactionError> {
-        let files = files_found(&self.file_system, descriptor).await?;
-        let modified_ms = youngest_ms(&files);
-        let files = i32::try_from(files.len()).unwrap_or(i32::MAX);
-        let path = Self::path_of(descriptor);
-        Ok(Record { kind: Kind::Remove, path, modified_ms, files })
     }
 
     /// Completes a committed transaction: removes the dead sets, then the log.
@@ -241,6 +234,13 @@ impl Transaction {
     }
 }
 
+fn removal(descriptor: &Descriptor, files: &BTreeMap<Component, Metadata>) -> Record {
+    let modified_ms = youngest_ms(files);
+    let files = i32::try_from(files.len()).unwrap_or(i32::MAX);
+    let path = Transaction::path_of(descriptor);
+    Record { kind: Kind::Remove, path, modified_ms, files }
+}
+
 /// Returns the time of the latest change of a file of the set, in ms since 1970; 0 if there are no
 /// files.
 fn youngest_ms(files: &BTreeMap<Component, Metadata>) -> i64 {
@@ -253,9 +253,7 @@ async fn end(
     log: &Path,
     dead: &[Descriptor],
 ) -> Result<(), CompactionError> {
-    for descriptor in dead {
-        remove_sstable(file_system, descriptor).await?;
-    }
+    remove_sstables(file_system, dead).await?;
     file_system.remove_file(log).await?;
     Ok(file_system.sync_dir(directory).await?)
 }

@@ -453,18 +453,25 @@ pub(super) async fn remove_empty_dir(path: &Path) -> Result<()> {
     removed.map_err(fail(path, Operation::RemoveDirectory))
 }
 
-pub(super) async fn read_dir(path: &Path) -> Result<Vec<DirectoryEntry>> {
+pub(super) async fn read_dir(
+    path: &Path,
+    mut keep: impl FnMut(&str) -> bool + Send + 'static,
+) -> Result<Vec<DirectoryEntry>> {
     let owned = path.to_owned();
     let listed = spawn_blocking(move || {
         let mut entries = Vec::new();
         for entry in std::fs::read_dir(&owned)? {
             let entry = entry?;
+            let name = entry.file_name().to_string_lossy().into_owned();
+            if !keep(&name) {
+                continue;
+            }
             let (kind, path) = (entry.file_type()?, entry.path());
             let is_link = kind.is_symlink();
             // A link without a target is no directory.
             let leads_to_one = || std::fs::metadata(&path).is_ok_and(|found| found.is_dir());
             entries.push(DirectoryEntry {
-                name: entry.file_name().to_string_lossy().into_owned(),
+                name,
                 is_directory: kind.is_dir() || is_link && leads_to_one(),
                 is_link,
                 path,
@@ -475,6 +482,21 @@ pub(super) async fn read_dir(path: &Path) -> Result<Vec<DirectoryEntry>> {
     })
     .await;
     listed.map_err(fail(path, Operation::ReadDirectory))
+}
+
+pub(super) async fn first_existing(directory: &Path, names: Vec<String>) -> Result<Option<String>> {
+    let owned = directory.to_owned();
+    let looked = spawn_blocking(move || {
+        for name in names {
+            match std::fs::symlink_metadata(owned.join(&name)) {
+                Ok(_) => return Ok(Some(name)),
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(None)
+    });
+    looked.await.map_err(fail(directory, Operation::Metadata))
 }
 
 pub(super) async fn sync_dir(path: &Path) -> Result<()> {

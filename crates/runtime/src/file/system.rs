@@ -204,8 +204,40 @@ impl FileSystem {
     /// # Errors
     /// Fails if there is no such directory or it cannot be read.
     pub async fn read_dir(&self, path: impl AsRef<Path>) -> Result<Vec<DirectoryEntry>> {
+        self.read_dir_where(path, |_| true).await
+    }
+
+    /// Lists the entries of a directory whose names `keep` accepts, sorted by name. `keep` runs on
+    /// a helper thread, so that the other entries cost the shard nothing.
+    ///
+    /// # Errors
+    /// As [`Self::read_dir`].
+    pub async fn read_dir_where(
+        &self,
+        path: impl AsRef<Path>,
+        keep: impl FnMut(&str) -> bool + Send + 'static,
+    ) -> Result<Vec<DirectoryEntry>> {
         let path = path.as_ref();
-        dispatch!(self, real::read_dir(path).await, disk => disk.read_dir(path).await)
+        dispatch!(self, real::read_dir(path, keep).await, disk => disk.read_dir(path, keep).await)
+    }
+
+    /// Returns the first of some names that a directory has; `None` if it has none of them, or if
+    /// there is no such directory. A helper thread looks for all names at once, and does not list
+    /// the directory.
+    ///
+    /// # Errors
+    /// Fails if a name cannot be queried.
+    pub async fn first_existing(
+        &self,
+        directory: impl AsRef<Path>,
+        names: Vec<String>,
+    ) -> Result<Option<String>> {
+        let path = directory.as_ref();
+        dispatch!(
+            self,
+            real::first_existing(path, names).await,
+            disk => disk.first_existing(path, names).await
+        )
     }
 
     /// Makes the names in a directory durable: creations, renames, links and removals so far.

@@ -1,5 +1,7 @@
 //! Tests that the machine's file system does what `FileSystem` promises.
 
+use std::path::Path;
+
 use bytes::Bytes;
 use espalier_runtime::block_on;
 use espalier_runtime::file::{FileSystem, PAGE_BYTES, PageBufferMut};
@@ -89,6 +91,17 @@ fn names_are_created_renamed_linked_listed_and_removed() {
         let names: Vec<_> =
             listed.iter().map(|entry| (entry.name.as_str(), entry.is_directory)).collect();
         assert_eq!(names, [("inner", true), ("three", false), ("two", false)]);
+        let kept = system.read_dir_where(&base, |name| name.starts_with('t')).await.unwrap();
+        assert_eq!(kept, listed[1..]);
+        let first = async |directory: &Path| {
+            let names = ["one", "three", "two"].map(str::to_owned).to_vec();
+            system.first_existing(directory, names).await.unwrap()
+        };
+        assert_eq!(first(&base).await.as_deref(), Some("three"));
+        assert_eq!(
+            (first(&base.join("inner")).await, first(&base.join("one")).await),
+            (None, None)
+        );
         assert_eq!(system.metadata(base.join("two")).await.unwrap().links, 2);
         assert_eq!(system.read(base.join("three")).await.unwrap(), b"first");
         system.remove_file(base.join("two")).await.unwrap();

@@ -45,7 +45,8 @@ pub enum Component {
 const SECONDARY_INDEX: &str = "SecondaryIndex_";
 const EXTENSION: &str = ".db";
 
-const KNOWN: [Component; 14] = [
+/// The components that an SSTable may have, whatever its table.
+pub(super) const KNOWN: [Component; 14] = [
     Component::CompressionInfo,
     Component::Crc,
     Component::Data,

@@ -1,13 +1,21 @@
-//! This module lists the SSTables of a directory, and removes an SSTable from it.
+//! This module lists the SSTables of a directory, and removes SSTables from it.
+//!
+//! A table may have tens of thousands of files. So only the functions that take many SSTables list
+//! the directory, once for all of them, and a helper thread leaves out the other files.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     path::{Path, PathBuf},
+    slice,
+    sync::Arc,
 };
 
-use espalier_runtime::file::{DirectoryEntry, FileError, FileSystem, Metadata};
+use espalier_runtime::{
+    file::{DirectoryEntry, FileError, FileSystem, Metadata},
+    maybe_yield,
+};
 
-use super::{Component, Descriptor};
+use super::{Component, Descriptor, component::KNOWN};
 use crate::error::{Result, SSTableError};
 
 /// The content of a table's directory.
@@ -16,7 +24,7 @@ pub struct DirectoryListing {
     /// SSTables with TOC.txt, in the order of their file names.
     pub sealed: Vec<Descriptor>,
     /// Sets of files with TemporaryTOC.txt and without TOC.txt, which a crash left behind. The
-    /// caller may pass them to [`remove_sstable`].
+    /// caller may pass them to [`remove_sstables`].
     pub unsealed: Vec<Descriptor>,
     /// Sets of files with neither TOC.txt nor TemporaryTOC.txt, because the table of contents was
     /// lost. Espalier never guesses whether they are complete.
@@ -42,6 +50,7 @@ pub async fn list_directory(
     let mut listing = DirectoryListing::default();
     let mut sets: BTreeMap<String, (Descriptor, Set)> = BTreeMap::new();
     for entry in file_system.read_dir(directory).await? {
+        maybe_yield().await;
         if entry.is_directory {
             continue;
         }
@@ -57,6 +66,7 @@ pub async fn list_directory(
         }
     }
     for (descriptor, set) in sets.into_values() {
+        maybe_yield().await;
         match (set.has_toc, set.has_temporary_toc) {
             (true, _) => listing.sealed.push(descriptor),
             (false, true) => listing.unsealed.push(descriptor),
@@ -66,7 +76,8 @@ pub async fn list_directory(
     Ok(listing)
 }
 
-/// Returns the components of an SSTable that have a file, whatever TOC.txt lists.
+/// Returns the components of an SSTable that have a file, whatever TOC.txt lists. Lists the whole
+/// directory, so a caller with many SSTables calls [`components_of_each`].
 ///
 /// # Errors
 /// Fails if the directory cannot be read.
@@ -74,16 +85,29 @@ pub async fn components_found(
     file_system: &FileSystem,
     descriptor: &Descriptor,
 ) -> Result<BTreeSet<Component>> {
-    let (mut present, prefix) = (BTreeSet::new(), prefix_of(descriptor));
-    for entry in file_system.read_dir(&descriptor.directory).await? {
-        if let Some(component) = component_of(&prefix, &entry) {
-            present.insert(component);
-        }
-    }
-    Ok(present)
+    let found = components_of_each(file_system, slice::from_ref(descriptor)).await?;
+    Ok(found.into_iter().next().unwrap_or_default())
 }
 
-/// Returns the components of an SSTable that have a file, with the metadata of each file.
+/// Returns the components of different SSTables that have a file, whatever TOC.txt lists, in the
+/// order of the SSTables. Lists each directory once.
+///
+/// # Errors
+/// Fails if a directory cannot be read.
+pub async fn components_of_each(
+    file_system: &FileSystem,
+    descriptors: &[Descriptor],
+) -> Result<Vec<BTreeSet<Component>>> {
+    let mut found = Vec::with_capacity(descriptors.len());
+    for files in entries_of_each(file_system, descriptors).await? {
+        maybe_yield().await;
+        found.push(files.into_iter().map(|(component, _)| component).collect());
+    }
+    Ok(found)
+}
+
+/// Returns the components of an SSTable that have a file, with the metadata of each file. Lists the
+/// whole directory, so a caller with many SSTables calls [`files_of_each`].
 ///
 /// # Errors
 /// Fails if the directory or the metadata of a file cannot be read.
@@ -91,12 +115,43 @@ pub async fn files_found(
     file_system: &FileSystem,
     descriptor: &Descriptor,
 ) -> Result<BTreeMap<Component, Metadata>> {
-    let mut files = BTreeMap::new();
-    for component in components_found(file_system, descriptor).await? {
-        let found = file_system.metadata(descriptor.path(&component)).await?;
-        files.insert(component, found);
+    let found = files_of_each(file_system, slice::from_ref(descriptor)).await?;
+    Ok(found.into_iter().next().unwrap_or_default())
+}
+
+/// Returns the components of different SSTables that have a file, with the metadata of each file,
+/// in the order of the SSTables. Lists each directory once.
+///
+/// # Errors
+/// Fails if a directory or the metadata of a file cannot be read.
+pub async fn files_of_each(
+    file_system: &FileSystem,
+    descriptors: &[Descriptor],
+) -> Result<Vec<BTreeMap<Component, Metadata>>> {
+    let mut found = Vec::with_capacity(descriptors.len());
+    for entries in entries_of_each(file_system, descriptors).await? {
+        let mut files = BTreeMap::new();
+        for (component, entry) in entries {
+            files.insert(component, file_system.metadata(&entry.path).await?);
+        }
+        found.push(files);
     }
-    Ok(files)
+    Ok(found)
+}
+
+/// Returns a component with the SSTable's name that has a file; `None` if the name is free for a
+/// new SSTable. Looks for the components that each SSTable may have, and does not list the
+/// directory: neither a secondary index nor a component of another program takes a name alone.
+///
+/// # Errors
+/// Fails if a name cannot be queried.
+pub async fn component_taken(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+) -> Result<Option<Component>> {
+    let names = KNOWN.iter().map(|component| descriptor.file_name(component)).collect();
+    let taken = file_system.first_existing(&descriptor.directory, names).await?;
+    Ok(taken.and_then(|name| Some(Descriptor::parse(Path::new(&name)).ok()?.1)))
 }
 
 /// Returns an error if a file with the SSTable's name exists. A writer calls this first, because
@@ -105,7 +160,7 @@ pub(crate) async fn check_name_is_free(
     file_system: &FileSystem,
     descriptor: &Descriptor,
 ) -> Result<()> {
-    match components_found(file_system, descriptor).await?.first() {
+    match component_taken(file_system, descriptor).await? {
         Some(taken) => Err(SSTableError::NameTaken {
             file: descriptor.name_in_errors(&Component::Data),
             found: taken.to_string(),
@@ -114,41 +169,107 @@ pub(crate) async fn check_name_is_free(
     }
 }
 
-/// Removes all files with an SSTable's name, also if the SSTable is unsealed. A crash during the
-/// removal of a sealed SSTable leaves it whole, or leaves files that a listing reports as unsealed.
+/// Removes an SSTable, as [`remove_sstables`] does. Lists the whole directory.
 ///
 /// # Errors
 /// Fails if a file operation fails. A missing file is no error.
 pub async fn remove_sstable(file_system: &FileSystem, descriptor: &Descriptor) -> Result<()> {
-    let prefix = prefix_of(descriptor);
-    let (toc, temporary) =
-        (descriptor.path(&Component::Toc), descriptor.path(&Component::TemporaryToc));
-    ignore_missing(file_system.rename(&toc, &temporary).await)?;
-    file_system.sync_dir(&descriptor.directory).await?;
-    for entry in file_system.read_dir(&descriptor.directory).await? {
-        let of_set = component_of(&prefix, &entry).is_some();
-        if of_set && !entry.is_directory && entry.path != temporary {
-            ignore_missing(file_system.remove_file(&entry.path).await)?;
+    remove_sstables(file_system, slice::from_ref(descriptor)).await
+}
+
+/// Removes all files with the names of different SSTables, also of unsealed ones. A crash during
+/// the removal leaves each sealed SSTable whole, or leaves files that a listing reports as
+/// unsealed. Lists and syncs each directory a constant number of times.
+///
+/// # Errors
+/// Fails if a file operation fails. A missing file is no error. If a directory can be listed and
+/// synced, a failure stops only the removal of its SSTable, and the first failure is returned.
+pub async fn remove_sstables(file_system: &FileSystem, descriptors: &[Descriptor]) -> Result<()> {
+    let mut first_failure = Ok(());
+    let mut unsealed = Vec::with_capacity(descriptors.len());
+    for descriptor in descriptors {
+        let (toc, temporary) =
+            (descriptor.path(&Component::Toc), descriptor.path(&Component::TemporaryToc));
+        match ignore_missing(file_system.rename(&toc, &temporary).await) {
+            Ok(()) => unsealed.push(descriptor.clone()),
+            Err(error) => first_failure = first_failure.and(Err(error)),
+        }
+    }
+    sync_directories(file_system, descriptors).await?;
+    let found = entries_of_each(file_system, &unsealed).await?;
+    let mut emptied = Vec::with_capacity(unsealed.len());
+    for (descriptor, files) in unsealed.into_iter().zip(found) {
+        match remove_all_but_temporary_toc(file_system, files).await {
+            Ok(()) => emptied.push(descriptor),
+            Err(error) => first_failure = first_failure.and(Err(error)),
         }
     }
     // TemporaryTOC.txt marks the files as garbage, so it is removed last.
-    file_system.sync_dir(&descriptor.directory).await?;
-    ignore_missing(file_system.remove_file(&temporary).await)?;
-    Ok(file_system.sync_dir(&descriptor.directory).await?)
-}
-
-/// Returns the prefix of the names of all files of an SSTable.
-fn prefix_of(descriptor: &Descriptor) -> String {
-    format!("{descriptor}-")
-}
-
-/// Returns the component of a file, if its name has the prefix. Other names, of which a directory
-/// has thousands, are not parsed.
-fn component_of(prefix: &str, entry: &DirectoryEntry) -> Option<Component> {
-    if !entry.name.starts_with(prefix) {
-        return None;
+    sync_directories(file_system, &emptied).await?;
+    for descriptor in &emptied {
+        let temporary = descriptor.path(&Component::TemporaryToc);
+        let removed = ignore_missing(file_system.remove_file(&temporary).await);
+        first_failure = first_failure.and(removed);
     }
-    Descriptor::parse(&entry.path).ok().map(|(_, component)| component)
+    sync_directories(file_system, &emptied).await?;
+    first_failure
+}
+
+async fn remove_all_but_temporary_toc(
+    file_system: &FileSystem,
+    files: Vec<(Component, DirectoryEntry)>,
+) -> Result<()> {
+    for (component, entry) in files {
+        if component != Component::TemporaryToc && !entry.is_directory {
+            ignore_missing(file_system.remove_file(&entry.path).await)?;
+        }
+    }
+    Ok(())
+}
+
+async fn sync_directories(file_system: &FileSystem, descriptors: &[Descriptor]) -> Result<()> {
+    let directories: BTreeSet<&Path> =
+        descriptors.iter().map(|descriptor| &*descriptor.directory).collect();
+    for directory in directories {
+        file_system.sync_dir(directory).await?;
+    }
+    Ok(())
+}
+
+/// Returns the files of different SSTables, in the order of the SSTables. Lists each directory
+/// once. A helper thread leaves out the files of other SSTables.
+async fn entries_of_each(
+    file_system: &FileSystem,
+    descriptors: &[Descriptor],
+) -> Result<Vec<Vec<(Component, DirectoryEntry)>>> {
+    let mut found = Vec::with_capacity(descriptors.len());
+    let mut directories: BTreeMap<&Path, HashMap<String, usize>> = BTreeMap::new();
+    for (place, descriptor) in descriptors.iter().enumerate() {
+        maybe_yield().await;
+        found.push(Vec::new());
+        let places = directories.entry(&descriptor.directory).or_default();
+        places.insert(descriptor.to_string(), place);
+    }
+    for (directory, places) in directories {
+        let places = Arc::new(places);
+        let wanted = places.clone();
+        let is_wanted = move |name: &str| wanted.contains_key(set_name(name));
+        for entry in file_system.read_dir_where(directory, is_wanted).await? {
+            maybe_yield().await;
+            let files = places.get(set_name(&entry.name)).and_then(|place| found.get_mut(*place));
+            if let (Some(files), Ok((_, component))) = (files, Descriptor::parse(&entry.path)) {
+                files.push((component, entry));
+            }
+        }
+    }
+    Ok(found)
+}
+
+/// Returns the part of a file name that all files of an SSTable have: all before the third `-`. Of
+/// a name with fewer parts, returns nothing.
+fn set_name(name: &str) -> &str {
+    let mut ends = name.match_indices('-').map(|(at, _)| at);
+    ends.nth(2).and_then(|end| name.get(..end)).unwrap_or_default()
 }
 
 fn ignore_missing(outcome: Result<(), FileError>) -> Result<()> {

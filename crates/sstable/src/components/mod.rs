@@ -15,7 +15,8 @@ pub use descriptor::{Descriptor, NotAnSSTable};
 pub use digest::{format_digest, parse_digest};
 pub(crate) use directory::check_name_is_free;
 pub use directory::{
-    DirectoryListing, components_found, files_found, list_directory, remove_sstable,
+    DirectoryListing, component_taken, components_found, components_of_each, files_found,
+    files_of_each, list_directory, remove_sstable, remove_sstables,
 };
 pub use identifier::SSTableId;
 pub use toc::{format_toc, parse_toc};

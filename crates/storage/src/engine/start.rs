@@ -3,6 +3,7 @@
 //! `alone` opens a store that is used alone, and `node::open` opens all shards of a node.
 
 use std::{
+    mem,
     rc::Rc,
     sync::{Arc, atomic::Ordering},
 };
@@ -10,7 +11,7 @@ use std::{
 use espalier_commitlog::{DiscardedIntervals, DiscardedIntervalsFile};
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{SchedulingGroup, spawn_local, time};
-use espalier_sstable::{Descriptor, SSTableId, components::remove_sstable};
+use espalier_sstable::{Descriptor, SSTableId, components::remove_sstables};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::{index_build, prefetch};
@@ -160,11 +161,10 @@ async fn remove_truncated(
         return Ok(());
     };
     store.shared.record_generation(directory.id, record.generations);
-    for descriptor in sstables.iter().filter(|descriptor| record.is_dead(descriptor)) {
-        remove_sstable(file_system, descriptor).await?;
-    }
-    sstables.retain(|descriptor| !record.is_dead(descriptor));
-    Ok(())
+    let (dead, live) =
+        mem::take(sstables).into_iter().partition::<Vec<_>, _>(|it| record.is_dead(it));
+    *sstables = live;
+    Ok(remove_sstables(file_system, &dead).await?)
 }
 
 /// Starts flushes, the write pace, the empty-range prefetcher and the rebalancing of the caches.

@@ -18,7 +18,9 @@ use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::{SchedulingGroup, file::FileSystem};
 use espalier_sstable::{
     Component, Descriptor, SSTableError,
-    components::{copy_unsealed, files_found, link_unsealed, list_directory, remove_sstable, seal},
+    components::{
+        copy_unsealed, files_of_each, link_unsealed, list_directory, remove_sstables, seal,
+    },
     statistics::SerializationHeader,
     verify::{Severity, verify},
 };
@@ -194,8 +196,7 @@ impl Imports<'_> {
         found: &[Descriptor],
     ) -> Result<(), StorageError> {
         let mut bytes = 0;
-        for descriptor in found {
-            let files = files_found(self.node.store().file_system(), descriptor).await?;
+        for files in files_of_each(self.node.store().file_system(), found).await? {
             bytes += files.values().map(|file| file.length).sum::<u64>();
         }
         let available = bytes_for_compactions(self.node.store(), table).await;
@@ -465,13 +466,7 @@ async fn is_link(file_system: &FileSystem, directory: &Path) -> Result<bool, Sto
 }
 
 async fn remove_all(file_system: &FileSystem, descriptors: &[Descriptor]) {
-    for descriptor in descriptors {
-        if let Err(error) = remove_sstable(file_system, descriptor).await {
-            tracing::warn!(
-                %error,
-                %descriptor,
-                "files of an import could not be removed: remove them by hand"
-            );
-        }
+    if let Err(error) = remove_sstables(file_system, descriptors).await {
+        tracing::warn!(%error, "files of an import could not be removed: remove them by hand");
     }
 }

@@ -15,7 +15,7 @@ use espalier_runtime::{
 };
 use espalier_sstable::{
     Component, Descriptor,
-    components::{components_found, list_directory, remove_sstable},
+    components::{components_of_each, list_directory, remove_sstables},
 };
 use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
@@ -219,11 +219,12 @@ impl<'n> Snapshots<'n> {
 
     async fn link_view(self, view: &TableView, to: &Path) -> Result<Vec<String>, StorageError> {
         let file_system = self.node.store().file_system();
+        let of_view = view.sstables.iter().map(|sstable| sstable.descriptor().clone());
+        let descriptors: Vec<_> = of_view.collect();
+        let found = components_of_each(file_system, &descriptors).await?;
         let mut files = Vec::new();
-        for sstable in view.sstables.iter() {
-            let descriptor = sstable.descriptor();
+        for (descriptor, components) in descriptors.iter().zip(found) {
             let vanished = || StorageError::VanishedSSTable(descriptor.path(&Component::Data));
-            let components = components_found(file_system, descriptor).await?;
             if ![Component::Data, Component::Toc].iter().all(|it| components.contains(it)) {
                 return Err(vanished());
             }
@@ -292,8 +293,8 @@ impl<'n> Snapshots<'n> {
         let snapshots = directory.join(SNAPSHOTS);
         let to = snapshots.join(name);
         file_system.create_dir_all(&to).await?;
-        for descriptor in sets {
-            let components = components_found(file_system, descriptor).await?;
+        let found = components_of_each(file_system, sets).await?;
+        for (descriptor, components) in sets.iter().zip(found) {
             self.link_components(descriptor, components, &to).await?;
         }
         let files = sets.iter().map(|descriptor| format!("{descriptor}-Data.db"));
@@ -301,9 +302,7 @@ impl<'n> Snapshots<'n> {
         file_system.write_atomically(to.join(MANIFEST), manifest).await?;
         file_system.sync_dir(&snapshots).await?;
         file_system.sync_dir(directory).await?;
-        for descriptor in sets {
-            remove_sstable(file_system, descriptor).await?;
-        }
+        remove_sstables(file_system, sets).await?;
         tracing::warn!(
             snapshot = %to.display(),
             "moved the SSTables of an orphan into a snapshot, because a new table has its id; \
@@ -313,15 +312,19 @@ impl<'n> Snapshots<'n> {
     }
 
     /// Removes the links of SSTables that vanished before a shard had linked all of their files.
+    /// `files` are the names of the other SSTables' Data.db, in order.
     async fn remove_unlisted(self, to: &Path, files: &[String]) -> Result<(), StorageError> {
-        let listing = list_directory(self.node.store().file_system(), to).await?;
-        let sets = listing.sealed.iter().chain(&listing.incomplete).chain(&listing.unsealed);
+        let file_system = self.node.store().file_system();
+        let listing = list_directory(file_system, to).await?;
+        let sets = listing.sealed.into_iter().chain(listing.incomplete).chain(listing.unsealed);
+        let mut unlisted = Vec::new();
         for descriptor in sets {
-            if !files.contains(&format!("{descriptor}-Data.db")) {
-                remove_sstable(self.node.store().file_system(), descriptor).await?;
+            maybe_yield().await;
+            if files.binary_search(&descriptor.file_name(&Component::Data)).is_err() {
+                unlisted.push(descriptor);
             }
         }
-        Ok(())
+        Ok(remove_sstables(file_system, &unlisted).await?)
     }
 
     /// Returns the snapshots of all tables, including tables that were dropped.
@@ -368,8 +371,11 @@ impl<'n> Snapshots<'n> {
     /// Returns whether a table's directory of snapshots is a symbolic link, which leads out of the
     /// data directory. Such snapshots are neither listed, restored nor removed.
     async fn has_linked_snapshots(self, table: &Path) -> Result<bool, StorageError> {
-        let entries = read_dir(self.node.store().file_system(), table).await?;
-        Ok(entries.iter().any(|entry| entry.name == SNAPSHOTS && entry.is_link))
+        let found = self.node.store().file_system().read_dir_where(table, |it| it == SNAPSHOTS);
+        match found.await {
+            Err(error) if error.is_not_found() => Ok(false),
+            found => Ok(found?.iter().any(|entry| entry.is_link)),
+        }
     }
 
     /// Returns the details of a snapshot; files may come and go meanwhile. For each file name,

@@ -16,7 +16,7 @@ use espalier_runtime::{
 };
 use espalier_sstable::{
     SSTableId,
-    components::{list_directory, remove_sstable},
+    components::{list_directory, remove_sstables},
 };
 use futures_util::future::LocalBoxFuture;
 
@@ -157,11 +157,9 @@ impl Truncation<'_> {
         // Files that no shard reads are removed as well. An unfinished compaction or import may
         // have left them, and the next start would open them.
         let file_system = &self.node.store().file_system;
-        for descriptor in list_directory(file_system, &directory).await?.sealed {
-            if record.is_dead(&descriptor) {
-                remove_sstable(file_system, &descriptor).await?;
-            }
-        }
+        let mut unread = list_directory(file_system, &directory).await?.sealed;
+        unread.retain(|descriptor| record.is_dead(descriptor));
+        remove_sstables(file_system, &unread).await?;
         record.without_files().save(file_system, &directory).await
     }
 
@@ -255,18 +253,15 @@ impl Truncation<'_> {
     async fn end_truncation(self, id: TableId, is_done: bool) -> bool {
         let Ok(table) = self.node.store().tables.get(id) else { return true };
         let files = table.end_truncation(is_done);
-        let mut are_all_removed = true;
-        for descriptor in files {
-            if let Err(error) = remove_sstable(&self.node.store().file_system, &descriptor).await {
-                tracing::warn!(
-                    %error,
-                    "files of a truncated table could not be removed: the next start retries"
-                );
-                are_all_removed = false;
-            }
+        let removed = remove_sstables(&self.node.store().file_system, &files).await;
+        if let Err(error) = &removed {
+            tracing::warn!(
+                %error,
+                "files of a truncated table could not be removed: the next start retries"
+            );
         }
         self.node.store().logs.reclaim(&self.node.store().tables);
-        are_all_removed
+        removed.is_ok()
     }
 
     /// At start, removes the numbers and names of SSTables from the records of completed

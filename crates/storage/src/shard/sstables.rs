@@ -3,9 +3,7 @@
 use std::{num::NonZeroU64, rc::Rc, sync::Arc};
 
 use espalier_mutation::schema::{TableId, TableMetadata};
-use espalier_sstable::{
-    Descriptor, SSTable, SSTableError, SSTableId, components::components_found,
-};
+use espalier_sstable::{Descriptor, SSTable, SSTableError, SSTableId, components::component_taken};
 
 use super::ShardStore;
 use crate::StorageError;
@@ -33,8 +31,7 @@ impl ShardStore {
             let number = self.shared.next_generation(table) - 1;
             let id = SSTableId::Generation(NonZeroU64::MIN.saturating_add(number));
             let descriptor = named(id);
-            let found = components_found(&self.file_system, &descriptor).await?;
-            if found.is_empty() {
+            if component_taken(&self.file_system, &descriptor).await?.is_none() {
                 return Ok(descriptor);
             }
             tracing::warn!(

@@ -10,7 +10,7 @@ use espalier_mutation::schema::TableId;
 use espalier_runtime::file::{DirectoryEntry, FileSystem};
 use espalier_sstable::{
     Descriptor,
-    components::{list_directory, remove_sstable},
+    components::{list_directory, remove_sstables},
 };
 use uuid::Uuid;
 
@@ -94,8 +94,8 @@ pub(crate) async fn find_sstables(
     for descriptor in &listing.unsealed {
         let directory = directory.display();
         tracing::info!(%directory, sstable = %descriptor, "removing an unfinished SSTable");
-        remove_sstable(file_system, descriptor).await?;
     }
+    remove_sstables(file_system, &listing.unsealed).await?;
     Ok(FoundSSTables { sealed: listing.sealed, incomplete: listing.incomplete })
 }
 

@@ -29,6 +29,7 @@ mod large_memtable;
 mod links_that_lead_away;
 mod logged_batches;
 mod looks;
+mod many_files;
 mod many_tables;
 mod memory_of_flushed;
 mod memory_pressure;

@@ -31,7 +31,7 @@ pub(super) struct DiskState {
     pub(super) interleave: bool,
     capacity: u64,
     used: u64,
-    operations: u64,
+    operations: BTreeMap<Operation, u64>,
     power_off_at: Option<u64>,
 }
 
@@ -89,7 +89,7 @@ impl DiskState {
             interleave: true,
             capacity: u64::MAX,
             used: 0,
-            operations: 0,
+            operations: BTreeMap::new(),
             power_off_at: None,
         }
     }
@@ -134,6 +134,14 @@ impl DiskState {
         self.used = bytes;
     }
 
+    fn operations(&self) -> u64 {
+        self.operations.values().sum()
+    }
+
+    fn is_power_off(&self) -> bool {
+        self.power_off_at.is_some_and(|at| self.operations() > at)
+    }
+
     /// Counts an operation and decides whether it fails; every operation on a file or a name calls
     /// this before it does anything.
     pub(super) fn admit(
@@ -141,8 +149,8 @@ impl DiskState {
         operation: Operation,
         path: &Path,
     ) -> io::Result<Option<Effect>> {
-        self.operations += 1;
-        if self.power_off_at.is_some_and(|at| self.operations > at) {
+        *self.operations.entry(operation).or_default() += 1;
+        if self.is_power_off() {
             return Err(io::Error::other("the simulated power is off"));
         }
         match super::fault::strike(&mut self.faults, operation, path) {
@@ -208,7 +216,12 @@ impl SimulatedDisk {
 
     /// Returns the number of operations that were called so far, including failed ones.
     pub fn operations(&self) -> u64 {
-        self.lock().operations
+        self.lock().operations()
+    }
+
+    /// Returns the number of operations of one kind that were called so far.
+    pub fn operations_of(&self, operation: Operation) -> u64 {
+        self.lock().operations.get(&operation).copied().unwrap_or(0)
     }
 
     /// Turns the power off after `operations` more operations: all later ones fail. They change
@@ -216,13 +229,12 @@ impl SimulatedDisk {
     /// [`SimulatedDisk::crash`], a test can end a program at each of its operations.
     pub fn power_off_after(&self, operations: u64) {
         let mut state = self.lock();
-        state.power_off_at = Some(state.operations + operations);
+        state.power_off_at = Some(state.operations() + operations);
     }
 
     /// Returns whether an operation has failed because the power is off.
     pub fn is_power_off(&self) -> bool {
-        let state = self.lock();
-        state.power_off_at.is_some_and(|at| state.operations > at)
+        self.lock().is_power_off()
     }
 
     /// Adds a fault. Faults are tried in the order in which they were added; the first match

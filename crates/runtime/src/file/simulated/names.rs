@@ -282,12 +282,17 @@ impl SimulatedDisk {
         self.names(path, Operation::RemoveDirectory, remove).await
     }
 
-    pub(in super::super) async fn read_dir(&self, path: &Path) -> Result<Vec<DirectoryEntry>> {
+    pub(in super::super) async fn read_dir(
+        &self,
+        path: &Path,
+        mut keep: impl FnMut(&str) -> bool,
+    ) -> Result<Vec<DirectoryEntry>> {
         let list = |state: &mut DiskState| {
             let node = state.lookup(path)?;
             let entries = state.directory(node)?.entries.clone();
             Ok(entries
                 .into_iter()
+                .filter(|(name, _)| keep(name))
                 .map(|(name, id)| DirectoryEntry {
                     path: path.join(&name),
                     is_directory: state.directory(id).is_ok(),
@@ -297,6 +302,24 @@ impl SimulatedDisk {
                 .collect())
         };
         self.names(path, Operation::ReadDirectory, list).await
+    }
+
+    pub(in super::super) async fn first_existing(
+        &self,
+        directory: &Path,
+        names: Vec<String>,
+    ) -> Result<Option<String>> {
+        let look = |state: &mut DiskState| {
+            for name in names {
+                match state.lookup(&directory.join(&name)) {
+                    Ok(_) => return Ok(Some(name)),
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    Err(error) => return Err(error),
+                }
+            }
+            Ok(None)
+        };
+        self.names(directory, Operation::Metadata, look).await
     }
 
     pub(in super::super) async fn sync_dir(&self, path: &Path) -> Result<()> {

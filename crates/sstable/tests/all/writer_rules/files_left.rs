@@ -6,7 +6,7 @@ use std::path::Path;
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     SSTableWriter, WriterOptions,
-    components::{list_directory, remove_sstable},
+    components::{list_directory, remove_sstable, remove_sstables},
     verify::verify,
 };
 
@@ -22,7 +22,7 @@ use crate::support::{
 #[test]
 fn nothing_is_written_over() {
     block_on(async {
-        let names = ["TOC.txt", "TemporaryTOC.txt", "Index.db", "SAI+Meta.db"];
+        let names = ["TOC.txt", "TemporaryTOC.txt", "Index.db", "Scylla.db"];
         for name in names.map(|name| format!("{DIRECTORY}/da-1-bti-{name}")) {
             let file_system = FileSystem::simulated(5);
             file_system.create_dir_all(DIRECTORY).await.unwrap();
@@ -79,6 +79,47 @@ fn files_are_not_written_over_and_abort_removes_them() {
         writer.abort().await.unwrap();
         assert!(file_system.read_dir(DIRECTORY).await.unwrap().is_empty());
     });
+}
+
+/// A crash while several SSTables are removed leaves each of them whole, as garbage, or not at all.
+/// An SSTable with another number stays.
+#[test]
+fn a_crash_during_a_removal_leaves_whole_sstables_or_garbage() {
+    let numbers = [1, 2, 12, 3];
+    let (mut sealed, mut unsealed, mut gone) = (0, 0, 0);
+    for operations in 0..60 {
+        let disk = FileSystem::simulated(operations);
+        let directory = Path::new(DIRECTORY);
+        let sets = numbers.map(|number| descriptor(directory, number));
+        block_on(async {
+            disk.create_dir_all(directory).await.unwrap();
+            for set in &sets {
+                for component in ["Data.db", "Rows.db", "SAI+Meta.db", "TOC.txt"] {
+                    disk.create(directory.join(format!("{set}-{component}"))).await.unwrap();
+                }
+            }
+            disk.sync_dir(directory).await.unwrap();
+            let simulated = disk.simulated_disk().unwrap();
+            simulated.power_off_after(operations);
+            let removed = remove_sstables(&disk, &sets[..3]).await;
+            assert_eq!(removed.is_err(), simulated.is_power_off(), "{operations}");
+            let file_system = FileSystem::on(simulated.crash(operations));
+            let listing = list_directory(&file_system, directory).await.unwrap();
+            assert_eq!(listing.incomplete, [], "{operations}");
+            assert!(listing.sealed.contains(&sets[3]), "{operations}");
+            let entries = file_system.read_dir(directory).await.unwrap();
+            for set in &sets {
+                let prefix = format!("{set}-");
+                let of_set = entries.iter().filter(|entry| entry.name.starts_with(&prefix));
+                let left = of_set.count();
+                assert!(left == 4 || !listing.sealed.contains(set), "{operations}: {left} files");
+                gone += usize::from(left == 0);
+            }
+            (sealed, unsealed) =
+                (sealed + listing.sealed.len() - 1, unsealed + listing.unsealed.len());
+        });
+    }
+    assert!(sealed > 0 && unsealed > 0 && gone > 0, "{sealed} {unsealed} {gone}");
 }
 
 /// A crash at any moment leaves either a sealed and whole SSTable, or files that are recognised as
