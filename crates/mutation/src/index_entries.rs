@@ -253,7 +253,7 @@ impl IndexedColumn {
         match values {
             // An index that analyses texts has one text in each entry.
             [(text, value)] if !self.analysis.is_plain() => {
-                put_form(&[(*text, &*self.analysis.apply(value))], form);
+                put_form(&[(*text, &*self.analysis.apply_to_head(value))], form);
             }
             _ => {
                 put_form(values, form);

@@ -5,9 +5,15 @@
 //! `text_analysis/ascii_folding.txt` has the characters that Lucene 9.7's ASCIIFoldingFilter
 //! replaces, with their replacements, as the filter returned them.
 
-use std::{borrow::Cow, sync::LazyLock};
+use std::{borrow::Cow, iter, sync::LazyLock};
 
-use unicode_normalization::{UnicodeNormalization, is_nfc};
+use unicode_normalization::{
+    IsNormalized, UnicodeNormalization, char::canonical_combining_class, is_nfc, is_nfc_quick,
+};
+
+/// The maximum length in bytes of the head of a text. Arbitrary, but so long that a head of at
+/// least a quarter of it has a form of more than 1 KiB: an analysis makes at most 8 bytes into one.
+const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// The case that an analysis gives to letters.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -49,6 +55,31 @@ impl TextAnalysis {
         self == Self::default()
     }
 
+    /// Returns the first part of the form of a long text: at least 2 KiB of it. The form of a
+    /// shorter text is returned whole. Texts with the same form have the same first 2 KiB here,
+    /// although an index analyses only some 64 KiB of each text. A text is analysed whole if it is
+    /// normalised and has a run of 48 KiB of combining characters there. A plain analysis returns
+    /// the whole text.
+    pub fn apply_to_head(self, text: &[u8]) -> Cow<'_, [u8]> {
+        if self.is_plain() {
+            return Cow::Borrowed(text);
+        }
+        self.apply(self.head_of(text, MAX_HEAD_BYTES))
+    }
+
+    /// Returns the first part of a text, up to `max` bytes, of which the form is the first part of
+    /// the whole's form, but for a sigma at its end.
+    fn head_of(self, text: &[u8], max: usize) -> &[u8] {
+        let can_end = |at: &usize| {
+            // A character has at most four bytes. None begins in the middle of another.
+            let next = text.get(*at..text.len().min(at + 4)).unwrap_or_default();
+            let next = next.utf8_chunks().next().and_then(|chunk| chunk.valid().chars().next());
+            next.is_some_and(|next| !self.normalizes || begins_anew(next))
+        };
+        let end = if text.len() > max { (max / 4..=max).rev().find(can_end) } else { None };
+        end.and_then(|end| text.get(..end)).unwrap_or(text)
+    }
+
     /// Returns the form of a text. Bytes that are no UTF-8 stay as they are.
     pub fn apply(self, text: &[u8]) -> Cow<'_, [u8]> {
         if self.is_plain() {
@@ -71,6 +102,17 @@ impl TextAnalysis {
             Cow::Owned(form) => Cow::Owned(form.into_bytes()),
         }
     }
+}
+
+/// Returns whether the normalisation of a text can be cut before this character, whatever comes
+/// before it. It composes with nothing before it, and no character is moved across it (stable code
+/// points of UAX #15). This must be true in either letter case.
+fn begins_anew(character: char) -> bool {
+    let is_stable = |it: char| {
+        canonical_combining_class(it) == 0 && is_nfc_quick(iter::once(it)) == IsNormalized::Yes
+    };
+    let cases = [character.to_lowercase().next(), character.to_uppercase().next()];
+    is_stable(character) && cases.into_iter().flatten().all(is_stable)
 }
 
 /// The replaced characters in ascending order, each with its replacement.
@@ -97,6 +139,8 @@ fn folded(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     fn form(text: &str, (is_lower, normalizes, ascii): (bool, bool, bool)) -> String {
@@ -123,6 +167,67 @@ mod tests {
         let all = TextAnalysis { case: LetterCase::Lower, normalizes: true, folds_to_ascii: true };
         assert_eq!(&*all.apply(b"\xffABC"), b"\xffABC");
         assert!(matches!(all.apply(b""), Cow::Owned(_) | Cow::Borrowed(b"")));
+    }
+
+    /// Characters that compose, that are reordered, that change with what stands behind them, and
+    /// that become longer or shorter.
+    const TEXT: &str = "[ab1 .:'\u{212a}\u{301}\u{323}\u{345}\u{308}éΣσΑİŉǰǖ\u{1100}\u{1161}\u{11a8}각가日ﬁ\
+                         \u{212b}\u{fb1d}\u{5b4}🇦\u{1d15e}]{0,60}";
+
+    proptest! {
+        #[test]
+        fn the_head_of_a_text_has_the_first_part_of_its_form(
+            text in TEXT, max in 4..80usize, steps in 0..12u8,
+        ) {
+            let cases = [LetterCase::Unchanged, LetterCase::Lower, LetterCase::Upper];
+            let analysis = TextAnalysis {
+                case: cases[usize::from(steps / 4)],
+                normalizes: steps & 1 != 0,
+                folds_to_ascii: steps & 2 != 0,
+            };
+            let head = analysis.head_of(text.as_bytes(), max);
+            prop_assert!(head.len() == text.len() || (max / 4..=max).contains(&head.len()));
+            let form = |text: &[u8]| String::from_utf8(analysis.apply(text).into_owned()).unwrap();
+            let (whole, part) = (form(text.as_bytes()), form(head));
+            let before_sigma = part.rfind('ς').unwrap_or(part.len());
+            prop_assert!(whole.starts_with(&part[..before_sigma]), "{head:?}: {part} {whole}");
+            let (whole, part) = (whole.replace('ς', "σ"), part.replace('ς', "σ"));
+            prop_assert!(whole.starts_with(&part), "{head:?}: {part} {whole}");
+        }
+    }
+
+    /// Both texts have the same form, and the head of the second one ends at another letter.
+    #[test]
+    fn long_texts_with_the_same_form_have_heads_with_the_same_form() {
+        let all = TextAnalysis { case: LetterCase::Lower, normalizes: true, folds_to_ascii: true };
+        for (composed, decomposed) in
+            [("É", "E\u{301}"), ("각", "\u{1100}\u{1161}\u{11a8}"), ("Ж", "ж"), ("ǖ", "u")]
+        {
+            let (composed, decomposed) = (composed.repeat(100_000), decomposed.repeat(100_000));
+            let whole = all.apply(composed.as_bytes());
+            assert_eq!(whole, all.apply(decomposed.as_bytes()));
+            for text in [&composed, &decomposed] {
+                let head = all.apply_to_head(text.as_bytes());
+                assert!(head.len() >= 2048 && whole.starts_with(&head), "{}", head.len());
+                assert!(all.head_of(text.as_bytes(), MAX_HEAD_BYTES).len() <= MAX_HEAD_BYTES);
+            }
+        }
+    }
+
+    /// A text of 16 MiB is as large as a frame.
+    #[test]
+    fn only_the_head_of_a_long_text_is_analysed() {
+        let all = TextAnalysis { case: LetterCase::Lower, normalizes: true, folds_to_ascii: true };
+        for part in ["e\u{301}", "Ж", "日", "Σ", "a", "\u{1100}\u{1161}"] {
+            let text = part.repeat((16 << 20) / part.len());
+            let head = all.head_of(text.as_bytes(), MAX_HEAD_BYTES);
+            assert!((MAX_HEAD_BYTES / 4..=MAX_HEAD_BYTES).contains(&head.len()), "{part}");
+        }
+        // Accents are moved within a run of them, so that it cannot be cut.
+        let text = "\u{301}".repeat(100_000);
+        assert_eq!(all.head_of(text.as_bytes(), MAX_HEAD_BYTES).len(), text.len());
+        let lower = TextAnalysis { normalizes: false, ..all };
+        assert!(lower.head_of(text.as_bytes(), MAX_HEAD_BYTES).len() <= MAX_HEAD_BYTES);
     }
 
     #[test]

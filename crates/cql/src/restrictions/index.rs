@@ -132,8 +132,10 @@ impl PlannedTerm {
             Ok::<_, Error>((form, is_cut))
         };
         let of_type = &self.value_type;
-        let form_of =
-            |value: &[u8]| Ok::<_, Error>(form(&[(of_type, &*self.analysis.apply(value))])?.0);
+        // As the entries of the index are made.
+        let form_of = |value: &[u8]| {
+            Ok::<_, Error>(form(&[(of_type, &*self.analysis.apply_to_head(value))])?.0)
+        };
         let found = match &self.values {
             PlannedValues::Equal(term) => {
                 let form = value(term)?.map(|value| form_of(&value)).transpose()?;

@@ -137,6 +137,30 @@ fn a_long_text_is_analysed_once() {
     });
 }
 
+/// The index analyses only the first part of a long text, which ends elsewhere in each form of it.
+#[test]
+fn a_long_text_is_found_by_its_other_forms() {
+    block_on(async {
+        let options = "{'case_sensitive': 'false', 'normalize': 'true', 'ascii': 'true'}";
+        let processor = open_with(&[
+            "CREATE TABLE k.t (k int PRIMARY KEY, v text)",
+            &format!("CREATE INDEX ON k.t (v) USING 'sai' WITH OPTIONS = {options}"),
+        ])
+        .await;
+        let texts = ["É".repeat(100_000), "e\u{301}".repeat(100_000), "E".repeat(100_000)];
+        let text = |text: &str| Value::Bytes(Bytes::copy_from_slice(text.as_bytes()));
+        let other = "é".repeat(99_999) + "x";
+        for (key, value) in texts.iter().chain([&other]).enumerate() {
+            let insert = format!("INSERT INTO k.t (k, v) VALUES ({key}, ?)");
+            execute_with(&processor, &insert, &[text(value)]).await;
+        }
+        for (value, count) in texts.iter().map(|value| (value, 3)).chain([(&other, 1)]) {
+            let query = "SELECT k FROM k.t WHERE v = ?";
+            assert_eq!(search(&processor, query, &[text(value)]).await, (count, 1));
+        }
+    });
+}
+
 /// Each of these conditions is tested without a copy of the collection.
 #[test]
 fn many_conditions_of_a_select_do_not_copy_a_collection() {

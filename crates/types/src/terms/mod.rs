@@ -39,7 +39,8 @@ impl TermAnalyzer {
             }
         };
         if let Self::Whole(analysis) = self {
-            return take(&analysis.apply(text));
+            // The form of a text that has a head is longer than any term.
+            return take(&analysis.apply_to_head(text));
         }
         let Ok(text) = std::str::from_utf8(text) else { return };
         match self {
