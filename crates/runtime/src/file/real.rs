@@ -518,6 +518,7 @@ pub(super) async fn metadata(path: &Path) -> Result<Metadata> {
         modified_ms: found.mtime().saturating_mul(1000) + found.mtime_nsec() / 1_000_000,
         links: found.nlink(),
         device: found.dev(),
+        inode: found.ino(),
     })
 }
 

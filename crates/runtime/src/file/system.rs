@@ -42,6 +42,8 @@ pub struct Metadata {
     pub links: u64,
     /// The id of the disk that holds the file. A hard link cannot cross disks.
     pub device: u64,
+    /// The number of the file on its disk: all names of a file have the same one.
+    pub inode: u64,
 }
 
 macro_rules! dispatch {

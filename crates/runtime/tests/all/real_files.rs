@@ -102,7 +102,10 @@ fn names_are_created_renamed_linked_listed_and_removed() {
             (first(&base.join("inner")).await, first(&base.join("one")).await),
             (None, None)
         );
-        assert_eq!(system.metadata(base.join("two")).await.unwrap().links, 2);
+        let linked = system.metadata(base.join("two")).await.unwrap();
+        assert_eq!(linked.links, 2);
+        assert_eq!(linked, system.metadata(base.join("three")).await.unwrap());
+        assert_ne!(linked.inode, system.metadata(base.join("inner")).await.unwrap().inode);
         assert_eq!(system.read(base.join("three")).await.unwrap(), b"first");
         system.remove_file(base.join("two")).await.unwrap();
         assert!(!system.exists(base.join("two")).await.unwrap());

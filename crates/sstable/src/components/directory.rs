@@ -31,6 +31,8 @@ pub struct DirectoryListing {
     pub incomplete: Vec<Descriptor>,
     /// All other entries, except directories.
     pub other: Vec<PathBuf>,
+    /// Names of the directories.
+    pub subdirectories: Vec<String>,
 }
 
 #[derive(Default)]
@@ -52,6 +54,7 @@ pub async fn list_directory(
     for entry in file_system.read_dir(directory).await? {
         maybe_yield().await;
         if entry.is_directory {
+            listing.subdirectories.push(entry.name);
             continue;
         }
         match Descriptor::parse(&entry.path) {

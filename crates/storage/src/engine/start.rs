@@ -21,7 +21,7 @@ use crate::{
     flush::{flush_tables, run_scheduler as run_flushes},
     recovery::load_or_make_host_id,
     shard::{FoundTable, FoundTables, keep_memory_split, run_write_pace},
-    table::{TableDirectory, TruncationRecord, find_sstables, find_tables},
+    table::{TableDirectory, TruncationRecord, find_sstables, find_tables, greatest_copied_number},
 };
 
 /// Maximum number of tables' directories that are listed at once.
@@ -141,6 +141,10 @@ async fn find_table(
     espalier_compaction::recover(&store.file_system, &directory.path).await?;
     let files = find_sstables(&store.file_system, &directory.path).await?;
     let (mut sstables, incomplete) = (files.sealed, files.incomplete);
+    if files.has_copies {
+        let copied = greatest_copied_number(&store.file_system, &directory.path).await;
+        store.shared.record_generation(directory.id, copied);
+    }
     for descriptor in &sstables {
         if let SSTableId::Generation(generation) = descriptor.id {
             store.shared.record_generation(directory.id, generation.get());
@@ -160,7 +164,7 @@ async fn remove_truncated(
     let Some(record) = TruncationRecord::load(file_system, &directory.path).await? else {
         return Ok(());
     };
-    store.shared.record_generation(directory.id, record.generations);
+    store.shared.record_generation(directory.id, record.greatest_number());
     let (dead, live) =
         mem::take(sstables).into_iter().partition::<Vec<_>, _>(|it| record.is_dead(it));
     *sstables = live;

@@ -14,7 +14,9 @@ use super::{SchemaChanges, Snapshots};
 use crate::{
     StorageError,
     shard::{FoundTable, FoundTables},
-    table::{DROPPED_FILE_NAME, TruncationRecord, remove_dropped_directory},
+    table::{
+        DROPPED_FILE_NAME, TruncationRecord, greatest_copied_number, remove_dropped_directory,
+    },
 };
 
 impl SchemaChanges<'_> {
@@ -136,6 +138,8 @@ impl SchemaChanges<'_> {
             }
         }
         let is_orphan = Snapshots::of(self.node).keep_orphan(&directory).await?;
+        let copied = greatest_copied_number(file_system, &directory).await;
+        self.node.store().shared.record_generation(table.id, copied);
         let positions = self.node.on_all_shards(|node| async move {
             let log = node.store().logs.data.get();
             log.map_or(LogPosition::NONE, |log| log.truncation_position())

@@ -10,7 +10,7 @@ use std::{
 
 use espalier_mutation::schema::{Schema, TableId, TableMetadata};
 use espalier_runtime::{
-    file::{DirectoryEntry, FileError, FileSystem},
+    file::{DirectoryEntry, FileError, FileSystem, Metadata},
     maybe_yield, time,
 };
 use espalier_sstable::{
@@ -336,20 +336,28 @@ impl<'n> Snapshots<'n> {
         let mut found = Vec::new();
         for table in self.table_directories().await? {
             let mut snapshots = Vec::new();
-            let mut copies: HashMap<String, u64> = HashMap::new();
+            let mut copies: HashMap<(u64, u64), u64> = HashMap::new();
             for snapshot in self.snapshots_of(&table.path).await? {
                 let files = match self.node.store().file_system().read_dir(&snapshot.path).await {
                     // The snapshot was removed meanwhile.
                     Err(error) if error.is_not_found() => continue,
                     files => files?,
                 };
-                for file in &files {
-                    *copies.entry(file.name.clone()).or_default() += 1;
+                let mut found = Vec::with_capacity(files.len());
+                for file in files {
+                    match self.node.store().file_system().metadata(&file.path).await {
+                        Err(error) if error.is_not_found() => {}
+                        metadata => found.push((file.name, metadata?)),
+                    }
                 }
-                snapshots.push((snapshot.name, files));
+                for (_, metadata) in &found {
+                    maybe_yield().await;
+                    *copies.entry((metadata.device, metadata.inode)).or_default() += 1;
+                }
+                snapshots.push((snapshot.name, found));
             }
             for (tag, files) in snapshots {
-                found.push(self.details_of(&table, tag, files, &copies).await?);
+                found.push(details_of(&table, tag, files, &copies).await);
             }
         }
         Ok(found)
@@ -378,39 +386,6 @@ impl<'n> Snapshots<'n> {
         }
     }
 
-    /// Returns the details of a snapshot; files may come and go meanwhile. For each file name,
-    /// `copies` has the number of the table's snapshots with a file of this name. Such files are
-    /// the same file, since no two files of a table have one name.
-    async fn details_of(
-        self,
-        table: &NamedDirectory,
-        tag: String,
-        files: Vec<DirectoryEntry>,
-        copies: &HashMap<String, u64>,
-    ) -> Result<SnapshotDetails, StorageError> {
-        let mut details = SnapshotDetails {
-            tag,
-            keyspace: table.keyspace.clone(),
-            table: table.name.clone(),
-            total_bytes: 0,
-            true_bytes: 0,
-            created_ms: None,
-        };
-        for file in files {
-            let metadata = match self.node.store().file_system().metadata(&file.path).await {
-                Err(error) if error.is_not_found() => continue,
-                metadata => metadata?,
-            };
-            details.total_bytes += metadata.length;
-            let of_snapshots = copies.get(&file.name).copied().unwrap_or(1);
-            details.true_bytes += if metadata.links > of_snapshots { 0 } else { metadata.length };
-            if file.name == MANIFEST {
-                details.created_ms = Some(metadata.modified_ms);
-            }
-        }
-        Ok(details)
-    }
-
     /// Lists the directories of all tables, dropped ones included, in order.
     pub(super) async fn table_directories(self) -> Result<Vec<NamedDirectory>, StorageError> {
         let mut found = Vec::new();
@@ -433,6 +408,34 @@ impl<'n> Snapshots<'n> {
         found.sort_by(|left, right| left.path.cmp(&right.path));
         Ok(found)
     }
+}
+
+/// Returns the details of a snapshot. `copies` has the number of the names that each file, by disk
+/// and inode, has in the table's snapshots.
+async fn details_of(
+    table: &NamedDirectory,
+    tag: String,
+    files: Vec<(String, Metadata)>,
+    copies: &HashMap<(u64, u64), u64>,
+) -> SnapshotDetails {
+    let mut details = SnapshotDetails {
+        tag,
+        keyspace: table.keyspace.clone(),
+        table: table.name.clone(),
+        total_bytes: 0,
+        true_bytes: 0,
+        created_ms: None,
+    };
+    for (name, metadata) in files {
+        maybe_yield().await;
+        details.total_bytes += metadata.length;
+        let of_snapshots = copies.get(&(metadata.device, metadata.inode)).copied().unwrap_or(1);
+        details.true_bytes += if metadata.links > of_snapshots { 0 } else { metadata.length };
+        if name == MANIFEST {
+            details.created_ms = Some(metadata.modified_ms);
+        }
+    }
+    details
 }
 
 /// The directory of a table, with the table's name and id.

@@ -179,7 +179,7 @@ impl Truncation<'_> {
             .on_all_shards(move |node| async move { Truncation::of(&node).begin_truncation(id) });
         let positions = begun.await;
         let at_us = time::now_micros();
-        let record = TruncationRecord { at_us, generations, positions, names };
+        let record = TruncationRecord { at_us, generations, given: 0, positions, names };
         self.replace_record(&record, directory).await?;
         Ok(record)
     }

@@ -2,14 +2,20 @@
 //! laid out as Cassandra does.
 //!
 //! At start it removes SSTables with TemporaryTOC.txt, which a crash has left unfinished. It
-//! ignores the directories below (`snapshots`, `backups`).
+//! reads only the names of files in the directories below (`snapshots`, `backups`).
 
-use std::path::{Path, PathBuf};
+use std::{
+    path::{Path, PathBuf},
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
+};
 
 use espalier_mutation::schema::TableId;
-use espalier_runtime::file::{DirectoryEntry, FileSystem};
+use espalier_runtime::file::{DirectoryEntry, FileError, FileSystem};
 use espalier_sstable::{
-    Descriptor,
+    Descriptor, SSTableId,
     components::{list_directory, remove_sstables},
 };
 use uuid::Uuid;
@@ -82,6 +88,8 @@ pub(crate) struct FoundSSTables {
     /// SSTables without TOC.txt: an error if the table is used, because rows would be missing
     /// silently.
     pub(crate) incomplete: Vec<Descriptor>,
+    /// True if the table may have snapshots or backups.
+    pub(crate) has_copies: bool,
 }
 
 /// Finds the SSTables in a table's directory. Removes SSTables with TemporaryTOC.txt, which a crash
@@ -96,7 +104,54 @@ pub(crate) async fn find_sstables(
         tracing::info!(%directory, sstable = %descriptor, "removing an unfinished SSTable");
     }
     remove_sstables(file_system, &listing.unsealed).await?;
-    Ok(FoundSSTables { sealed: listing.sealed, incomplete: listing.incomplete })
+    let has_copies = listing.subdirectories.iter().any(|name| name == SNAPSHOTS || name == BACKUPS);
+    Ok(FoundSSTables { sealed: listing.sealed, incomplete: listing.incomplete, has_copies })
+}
+
+/// Returns the greatest number of an SSTable in a table's snapshots and backups; 0 if there is
+/// none. Tools that keep copies tell files apart by name, so the table's next SSTables get greater
+/// numbers. A snapshot that cannot be read is left out with a warning, because the table does not
+/// need it.
+pub(crate) async fn greatest_copied_number(file_system: &FileSystem, table: &Path) -> u64 {
+    let mut greatest = 0;
+    let mut directories = vec![table.join(SNAPSHOTS), table.join(BACKUPS)];
+    while let Some(directory) = directories.pop() {
+        match greatest_number_in(file_system, &directory).await {
+            Ok((of_directory, others)) => {
+                greatest = greatest.max(of_directory);
+                if directory.ends_with(SNAPSHOTS) {
+                    let snapshots = others.into_iter().filter(|entry| entry.is_directory);
+                    directories.extend(snapshots.map(|snapshot| snapshot.path));
+                }
+            }
+            Err(error) if error.is_not_found() => {}
+            Err(error) => tracing::warn!(
+                %error,
+                "cannot read a snapshot or backup: its SSTables may have numbers that new \
+                 SSTables get, too"
+            ),
+        }
+    }
+    greatest
+}
+
+/// Returns the greatest number of an SSTable in a directory, or 0, and the entries that are no
+/// files of SSTables.
+async fn greatest_number_in(
+    file_system: &FileSystem,
+    directory: &Path,
+) -> Result<(u64, Vec<DirectoryEntry>), FileError> {
+    let greatest = Arc::new(AtomicU64::new(0));
+    let seen = greatest.clone();
+    let others = file_system.read_dir_where(directory, move |name| {
+        let Ok((descriptor, _)) = Descriptor::parse(Path::new(name)) else { return true };
+        if let SSTableId::Generation(number) = descriptor.id {
+            seen.fetch_max(number.get(), Ordering::Relaxed);
+        }
+        false
+    });
+    let others = others.await?;
+    Ok((greatest.load(Ordering::Relaxed), others))
 }
 
 /// Removes the directory of a dropped table. Snapshots and backups stay, because an operator has

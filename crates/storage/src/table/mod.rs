@@ -38,7 +38,7 @@ use uuid::Uuid;
 pub(crate) use costly_ranges::CostlyRanges;
 pub(crate) use directory::{
     BACKUPS, DROPPED_FILE_NAME, SNAPSHOTS, TableDirectory, find_sstables, find_tables,
-    remove_dropped_directory,
+    greatest_copied_number, remove_dropped_directory,
 };
 use flushes::TableFlushes;
 use home::TableHome;

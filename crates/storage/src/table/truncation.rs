@@ -7,6 +7,7 @@
 //! espalier truncation 1
 //! at 1700000000000000       time of the truncation in µs; missing if unknown
 //! generations 12            SSTables with this number or less are dead; 0 once they are removed
+//! given 12                  the earlier value of `generations`; missing while it is not 0
 //! shard 0 1700000000001 33  shard 0's writes before this log position (segment, offset) are dead
 //! file da-3h2k…-bti         a dead SSTable without a number; none once they are removed
 //! crc 1a2b3c4d              of all lines above
@@ -33,6 +34,9 @@ pub(crate) struct TruncationRecord {
     pub(crate) at_us: i64,
     /// SSTables up to this generation number are dead; 0 for none.
     pub(crate) generations: u64,
+    /// Generation numbers up to this one were given to SSTables that are removed by now. The number
+    /// may be the greatest that the table has had.
+    pub(crate) given: u64,
     /// Position in each shard's commit log before which writes are dead.
     pub(crate) positions: Vec<LogPosition>,
     /// Names of dead SSTables that have no number.
@@ -55,7 +59,13 @@ impl TruncationRecord {
 
     /// Returns the record for the time after the dead SSTables are removed.
     pub(crate) fn without_files(self) -> Self {
-        Self { generations: 0, names: Vec::new(), ..self }
+        let given = self.greatest_number();
+        Self { generations: 0, given, names: Vec::new(), ..self }
+    }
+
+    /// Returns the greatest number of an SSTable before the truncation, or a greater one.
+    pub(crate) fn greatest_number(&self) -> u64 {
+        self.given.max(self.generations)
     }
 
     /// Returns whether a write of `shard` at this position precedes the truncation. Segment ids
@@ -77,6 +87,9 @@ impl TruncationRecord {
             text += &format!("at {}\n", self.at_us);
         }
         text += &format!("generations {}\n", self.generations);
+        if self.given != 0 {
+            text += &format!("given {}\n", self.given);
+        }
         for (shard, position) in self.positions.iter().enumerate() {
             text += &format!("shard {shard} {} {}\n", position.segment, position.offset);
         }
@@ -98,6 +111,10 @@ impl TruncationRecord {
         let generations = line.strip_prefix("generations ")?.parse().ok()?;
         let mut record = Self { at_us, generations, ..Self::default() };
         for line in lines {
+            if let Some(given) = line.strip_prefix("given ") {
+                record.given = given.parse().ok()?;
+                continue;
+            }
             if let Some(name) = line.strip_prefix("file ") {
                 record.names.push(name.into());
                 continue;
@@ -167,6 +184,7 @@ mod tests {
         let record = TruncationRecord {
             at_us: 1_700_000_000_000_001,
             generations: 12,
+            given: 0,
             positions: vec![
                 LogPosition { segment: 100, offset: 33 },
                 LogPosition { segment: 99, offset: 7 },
@@ -178,6 +196,10 @@ mod tests {
         assert_eq!(TruncationRecord::parse(&text.replace("12", "13")), None);
         let older = TruncationRecord { at_us: 0, ..record.clone() };
         assert_eq!(TruncationRecord::parse(&older.to_text()), Some(older));
+        let finished = record.clone().without_files();
+        assert!(!finished.names_files() && finished.greatest_number() == 12);
+        assert_eq!(finished.clone().without_files(), finished);
+        assert_eq!(TruncationRecord::parse(&finished.to_text()), Some(finished));
         let at = |segment, offset| LogPosition { segment, offset };
         assert!(record.covers(0, at(100, 32)) && !record.covers(0, at(100, 33)));
         assert!(record.covers(1, at(98, 50)) && !record.covers(1, at(100, 0)));

@@ -209,3 +209,80 @@ fn files_are_split_while_a_snapshot_is_taken() {
         .unwrap();
     }
 }
+
+/// Writes a partition to `narrow` and returns the names of its SSTables after a flush.
+async fn flushed(database: &Node, file_system: &FileSystem, name: &str) -> Vec<String> {
+    write_narrow(database, &[name]).await;
+    database.flush("ks", None).await.unwrap();
+    sstable_names(file_system, &narrow_table()).await
+}
+
+/// Tools that keep copies of files tell them apart by name.
+#[test]
+fn no_sstable_gets_the_number_of_one_in_a_snapshot_or_before_a_truncation() {
+    for has_snapshot in [true, false] {
+        let file_system = FileSystem::simulated(1);
+        let reopened = || async { open(&file_system, configuration()).await.unwrap() };
+        run(async {
+            let database = reopened().await;
+            create(&database, vec![narrow_table()]).await;
+            flushed(&database, &file_system, "one").await;
+            assert_eq!(flushed(&database, &file_system, "two").await.len(), 2);
+            if has_snapshot {
+                take(&database, "monday").await.unwrap();
+                // As after a compaction that has purged everything.
+                for name in sstable_names(&file_system, &narrow_table()).await {
+                    let set = table_directory(&narrow_table()).join(format!("{name}-Data.db"));
+                    let (set, _) = espalier_sstable::Descriptor::parse(&set).unwrap();
+                    let removed = espalier_sstable::components::remove_sstable(&file_system, &set);
+                    removed.await.unwrap();
+                }
+            } else {
+                database.truncate(table(&database, "narrow").id).await.unwrap();
+            }
+            database.shutdown().await.unwrap();
+        });
+        for _ in 0..2 {
+            run(async {
+                let database = reopened().await;
+                let names = flushed(&database, &file_system, "new").await;
+                for used in ["da-1-bti", "da-2-bti"] {
+                    assert!(!names.iter().any(|name| name == used), "{names:?}");
+                }
+                database.shutdown().await.unwrap();
+            });
+        }
+    }
+}
+
+/// The file of the table has the same name as another file in another snapshot.
+#[test]
+fn the_true_size_of_a_snapshot_counts_files_that_the_table_lacks() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        let before = flushed(&database, &file_system, "one").await;
+        take(&database, "monday").await.unwrap();
+        database.truncate(table(&database, "narrow").id).await.unwrap();
+        let after = flushed(&database, &file_system, "two").await;
+        take(&database, "tuesday").await.unwrap();
+        take(&database, "wednesday").await.unwrap();
+        let monday = table_directory(&narrow_table()).join("snapshots/monday");
+        for file in file_system.read_dir(&monday).await.unwrap() {
+            let renamed = file.name.replace(&before[0], &after[0]);
+            file_system.rename(&file.path, monday.join(renamed)).await.unwrap();
+        }
+        let mut small = 0;
+        for details in database.snapshots().list().await.unwrap() {
+            let directory = table_directory(&narrow_table()).join("snapshots").join(&details.tag);
+            for name in ["manifest.json", "schema.cql"] {
+                small += file_system.metadata(directory.join(name)).await.unwrap().length;
+            }
+            let own = if details.tag == "monday" { details.total_bytes } else { small };
+            assert_eq!(details.true_bytes, own, "{details:?}");
+            assert!(details.total_bytes > small, "{details:?}");
+            small = 0;
+        }
+    });
+}

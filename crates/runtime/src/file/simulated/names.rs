@@ -341,6 +341,7 @@ impl SimulatedDisk {
                     modified_ms: file.modified_ms,
                     links: file.links,
                     device: 0,
+                    inode: id,
                 }),
                 Some(Node::Directory(_)) => Ok(Metadata {
                     length: 0,
@@ -348,6 +349,7 @@ impl SimulatedDisk {
                     modified_ms: 0,
                     links: 1,
                     device: 0,
+                    inode: id,
                 }),
                 None => Err(Errno::NOENT.into()),
             }
