@@ -6,7 +6,7 @@ use std::{
 };
 
 use espalier_mutation::schema::{Schema, TableId, TableMetadata};
-use espalier_runtime::trace_event;
+use espalier_runtime::{spawn_blocking, sync::Semaphore, trace_event};
 use espalier_types::CqlType;
 
 use crate::{
@@ -69,6 +69,40 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
         needs,
         passed: AtomicU64::new(0),
     })
+}
+
+/// Minimum length of a text, in bytes, that a helper thread plans. Arbitrary: the shard plans a
+/// shorter text in a few milliseconds (estimated).
+const LONG_TEXT: usize = 64 * 1024;
+
+thread_local! {
+    /// Permit to plan a long text. One at a time for each shard, because the helper threads serve
+    /// files too.
+    static LONG_PLAN: Semaphore = Semaphore::new(1);
+}
+
+/// Parses and plans a statement as [`plan`] does. A long text, such as a batch of many thousand
+/// statements, is planned on a helper thread, so that other clients of the shard do not wait for
+/// it. The trace of the statement then lacks the events of its planning.
+///
+/// # Errors
+/// As [`plan`].
+pub async fn plan_apart(
+    text: &str,
+    keyspace: Option<&str>,
+    schema: &Arc<Schema>,
+) -> Result<Prepared> {
+    if text.len() < LONG_TEXT {
+        return plan(text, keyspace, schema);
+    }
+    let (text, keyspace, schema) =
+        (text.to_owned(), keyspace.map(str::to_owned), Arc::clone(schema));
+    // Boxed, so that the futures of other statements stay small.
+    Box::pin(async move {
+        let _permit = LONG_PLAN.with(Semaphore::clone).acquire(1).await;
+        spawn_blocking(move || plan(&text, keyspace.as_deref(), &schema)).await
+    })
+    .await
 }
 
 /// Returns whether a statement needs a permission on the table of the object that it names.

@@ -107,18 +107,14 @@ impl QueryProcessor {
         trace_event!("Prepared statement not found in the cache");
         let guardrails = &self.inner.database.store().configuration().guardrails;
         let guard = Guard { guardrails, warnings: None, is_exempt: is_exempt(client) };
-        let prepared = self.plan_guarded(text, keyspace, guard)?;
+        let schema = self.inner.database.store().schema();
+        let prepared = Self::guarded(planner::plan(text, keyspace, &schema), guard)?;
         self.keep(&prepared);
         Ok(prepared)
     }
 
-    fn plan_guarded(
-        &self,
-        text: &str,
-        keyspace: Option<&str>,
-        guard: Guard<'_>,
-    ) -> Result<Arc<Prepared>> {
-        let planned = planner::plan(text, keyspace, &self.inner.database.store().schema());
+    /// Checks a new plan against the guardrails.
+    fn guarded(planned: Result<Prepared>, guard: Guard<'_>) -> Result<Arc<Prepared>> {
         let prepared = planned.map_err(|error| guard::explain_filtering(error, guard))?;
         guard::check_prepared(&prepared.plan, guard)?;
         Ok(Arc::new(prepared))
@@ -172,11 +168,11 @@ impl QueryProcessor {
         Some(replanned)
     }
 
-    /// Plans a statement, to be executed with [`Self::execute`].
+    /// Plans a statement, to be executed with [`Self::execute`]. Waits only if the text is long.
     ///
     /// # Errors
     /// The text is not CQL or does not fit the schema, or a guardrail refuses it.
-    pub fn plan(
+    pub async fn plan(
         &self,
         text: &str,
         client: &ClientState,
@@ -184,7 +180,9 @@ impl QueryProcessor {
     ) -> Result<Arc<Prepared>> {
         let keyspace = options.keyspace.or(client.keyspace.as_deref());
         let options = QueryOptions { is_exempt: is_exempt(client), ..*options };
-        self.plan_guarded(text, keyspace, Guard::of(&self.inner.database, &options))
+        let schema = self.inner.database.store().schema();
+        let planned = planner::plan_apart(text, keyspace, &schema).await;
+        Self::guarded(planned, Guard::of(&self.inner.database, &options))
     }
 
     /// Plans and executes a statement. `USE` changes the keyspace of `client`.
@@ -197,7 +195,7 @@ impl QueryProcessor {
         client: &mut ClientState,
         options: &QueryOptions<'_>,
     ) -> Result<QueryResult> {
-        let prepared = self.plan(text, client, options)?;
+        let prepared = self.plan(text, client, options).await?;
         let result = self.execute(&prepared, client, options).await?;
         if let QueryResult::SetKeyspace(keyspace) = &result {
             client.keyspace = Some(keyspace.clone());

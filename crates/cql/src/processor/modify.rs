@@ -188,7 +188,9 @@ impl QueryProcessor {
         for statement in &batch.statements {
             maybe_yield().await;
             planned.push(match &statement.statement {
-                BatchedStatement::Text(text) => Arc::new(planner::plan(text, keyspace, &schema)?),
+                BatchedStatement::Text(text) => {
+                    Arc::new(planner::plan_apart(text, keyspace, &schema).await?)
+                }
                 BatchedStatement::Prepared(prepared) => prepared.clone(),
             });
         }

@@ -3,6 +3,7 @@
 use std::{
     future::poll_fn,
     pin::pin,
+    task::Poll,
     time::{Duration, Instant},
 };
 
@@ -188,5 +189,64 @@ fn each_step_yields_between_statements() {
             assert!(polls > steps * COUNT, "{repeated}, {last}: {polls} polls");
         }
         force_every_yield(false);
+    });
+}
+
+/// A helper thread parses and plans a long text, so that other tasks of the shard run meanwhile.
+#[test]
+fn a_long_text_is_planned_apart() {
+    block_on(async {
+        let statements = ["CREATE TABLE ks.t (k int PRIMARY KEY, v int)"];
+        let (_database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
+        let insert = "INSERT INTO ks.t (k, v) VALUES (1, 2); ";
+        let written = insert.repeat(3000);
+        let refused = insert.repeat(3000) + "INSERT INTO ks.t (k, x) VALUES (1, 2);";
+        for (inserts, error) in [(written, None), (refused, Some("Undefined column name x"))] {
+            let text = format!("BEGIN UNLOGGED BATCH {inserts} APPLY BATCH");
+            let (client, options) = (ClientState::default(), QueryOptions::default());
+            let mut planning = pin!(processor.plan(&text, &client, &options));
+            let first = poll_fn(|context| Poll::Ready(planning.as_mut().poll(context))).await;
+            assert!(first.is_pending(), "the shard plans the text itself");
+            let answer = match planning.await {
+                Ok(prepared) => processor.execute(&prepared, &client, &options).await,
+                Err(error) => Err(error),
+            };
+            let answer = answer.map(|_| ()).map_err(|error| error.message);
+            match error {
+                None => assert_eq!(answer, Ok(())),
+                Some(error) => assert!(answer.unwrap_err().contains(error)),
+            }
+        }
+        let (count, _) =
+            rows(&processor, "SELECT k FROM ks.t WHERE v = 2 ALLOW FILTERING", None).await;
+        assert_eq!(count, 1);
+    });
+}
+
+/// A helper thread has a smaller stack than a shard.
+#[test]
+fn a_long_text_may_nest_as_deep_as_others() {
+    block_on(async {
+        let statements = ["CREATE TABLE ks.t (k int PRIMARY KEY, v int, l list<int>)"];
+        let (_database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
+        let padding = format!("/*{}*/", " ".repeat(100_000));
+        for [start, open, close, end] in [
+            ["SELECT ", "abs(", ")", " FROM ks.t"],
+            ["SELECT k FROM ks.t WHERE k = ", "abs(", ")", ""],
+            ["UPDATE ks.t SET v = ", "-(", ")", " WHERE k = 1"],
+            ["UPDATE ks.t SET l = ", "[", "]", " WHERE k = 1"],
+            ["UPDATE ks.t SET l = ", "(list<int>) (", ")", " WHERE k = 1"],
+        ] {
+            for depth in [30, 45, 90, 97] {
+                let inside = if start == "SELECT " { "v" } else { "1" };
+                let (open, close) = (open.repeat(depth), close.repeat(depth));
+                let text = format!("{start}{open}{inside}{close}{end}");
+                let short = execute(&processor, &text).await.map(|_| ());
+                let long = execute(&processor, &format!("{text} {padding}")).await.map(|_| ());
+                assert_eq!(long, short, "{text}");
+            }
+        }
     });
 }

@@ -139,7 +139,7 @@ async fn serve_query(
         connection.server.plans.reserve(query.text.len()).await
     };
     let processor = &connection.server.processor;
-    let planned = processor.plan(query.text, &client, &options);
+    let planned = processor.plan(query.text, &client, &options).await;
     let prepared = planned.map_err(|error| {
         let error = error_response(error, levels).with_warnings(warnings.take());
         let keyspace = query.parameters.tail.keyspace.or(client.keyspace.as_deref());
