@@ -337,6 +337,12 @@ impl LoopState {
         let from = ticks::now();
         if busy || self.spins() {
             runtime.poll_with(Some(Duration::ZERO));
+            if self.queues.is_ready() {
+                // If a task was woken since the last call, the driver only submits: a request that
+                // waits in a socket whose read it submits completes in the next call. Without that
+                // call the request would wait for the slice of another task.
+                runtime.poll_with(Some(Duration::ZERO));
+            }
         } else if held_back.is_some() || !time::advance_when_idle() {
             self.sleeps.set(self.sleeps.get() + 1);
             preempt::loop_sleeps();

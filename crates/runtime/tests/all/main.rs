@@ -7,6 +7,7 @@ mod groups;
 mod mailbox_stress;
 mod preemption;
 mod real_files;
+mod requests_and_slices;
 mod same_behaviour;
 mod scheduling;
 mod shards;
