@@ -31,9 +31,8 @@ use crate::{
 };
 
 const PREFIX: &str = "settled-";
-/// Number of intervals kept for each table although the files of their segments are removed,
-/// because a crash may undo the latest removals. The number is larger than the number of removals
-/// that a crash can undo.
+/// Number of the latest intervals of each table that stay in any case, even if the files of their
+/// segments are removed, because a crash may undo the latest removals. A crash can undo fewer.
 const KEPT_INTERVALS: usize = 64;
 const FIRST_LINE: &str = "espalier settled 1";
 

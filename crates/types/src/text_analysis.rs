@@ -11,8 +11,9 @@ use unicode_normalization::{
     IsNormalized, UnicodeNormalization, char::canonical_combining_class, is_nfc, is_nfc_quick,
 };
 
-/// The maximum length in bytes of the head of a text. Arbitrary, but so long that a head of at
-/// least a quarter of it has a form of more than 1 KiB: an analysis makes at most 8 bytes into one.
+/// The maximum length in bytes of the head of a text. Arbitrary. A head has at least a quarter of
+/// it. An analysis shortens a text to an eighth at most, so the head's form has at least 2 KiB,
+/// more than any term.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// The case that an analysis gives to letters.
@@ -56,10 +57,10 @@ impl TextAnalysis {
     }
 
     /// Returns the first part of the form of a long text: at least 2 KiB of it. The form of a
-    /// shorter text is returned whole. Texts with the same form have the same first 2 KiB here,
-    /// although an index analyses only some 64 KiB of each text. A text is analysed whole if it is
-    /// normalised and has a run of 48 KiB of combining characters there. A plain analysis returns
-    /// the whole text.
+    /// shorter text is returned whole. The results for two texts with the same form agree in their
+    /// first 2 KiB, so an index can analyse only the first 64 KiB of a text. If the analysis
+    /// normalises, and the text cannot be cut between 16 KiB and 64 KiB (a run of combining
+    /// characters), the whole text is analysed. A plain analysis returns the whole text.
     pub fn apply_to_head(self, text: &[u8]) -> Cow<'_, [u8]> {
         if self.is_plain() {
             return Cow::Borrowed(text);
@@ -67,8 +68,9 @@ impl TextAnalysis {
         self.apply(self.head_of(text, MAX_HEAD_BYTES))
     }
 
-    /// Returns the first part of a text, up to `max` bytes, of which the form is the first part of
-    /// the whole's form, but for a sigma at its end.
+    /// Returns the head of a text: at most `max` bytes, or the whole text if it cannot be cut. The
+    /// form of the text begins with the form of the head, except that a sigma at the end of the
+    /// head may differ.
     fn head_of(self, text: &[u8], max: usize) -> &[u8] {
         let can_end = |at: &usize| {
             // A character has at most four bytes. None begins in the middle of another.
@@ -80,7 +82,7 @@ impl TextAnalysis {
         end.and_then(|end| text.get(..end)).unwrap_or(text)
     }
 
-    /// Returns the form of a text. Bytes that are no UTF-8 stay as they are.
+    /// Returns the form of a text. A text that is not valid UTF-8 stays as it is.
     pub fn apply(self, text: &[u8]) -> Cow<'_, [u8]> {
         if self.is_plain() {
             return Cow::Borrowed(text);

@@ -15,8 +15,8 @@ pub(super) struct Leveled {
 
 /// Number of levels, as in Cassandra.
 pub(super) const LEVELS: usize = 9;
-/// Maximum number of files of level 0 that are compacted at once, as in Cassandra. If there are
-/// more, they are first merged among themselves.
+/// Maximum number of files of level 0 that move to level 1 at once, as in Cassandra. If there are
+/// more, a size-tiered compaction within level 0 is tried first. Garbage compactions have no limit.
 const MAX_LEVEL_0: usize = 32;
 
 impl Leveled {
@@ -161,9 +161,9 @@ impl Leveled {
         picks
     }
 
-    /// Returns the score: the maximum number of files of level 0 over one token, without the number
-    /// of files that is too small for a compaction. Each other level has at most one file over a
-    /// token.
+    /// Returns the score: the maximum number of files of level 0 over one token, minus the largest
+    /// number of files that is too few for a compaction. Each other level has at most one file over
+    /// a token.
     pub(super) fn score(&self, candidates: &CompactionCandidates<'_>) -> usize {
         let files: Vec<&SSTableInfo> = candidates.all().collect();
         let of_level_0 = levels_of(&files).filter(|(_, level)| *level == 0);
@@ -179,9 +179,9 @@ impl Leveled {
         usize::try_from(times.sum::<u64>()).unwrap_or(usize::MAX)
     }
 
-    /// Picks a compaction of these files. All files of the table go to the lowest level that has
-    /// room for them. Some files of one level stay there if no other file of the level lies between
-    /// them; otherwise they go to level 0.
+    /// Picks a compaction of these files. If they are all files of the table, the output goes to
+    /// the lowest level that has room for it. Otherwise the output stays in the level of the files,
+    /// if they have one level and no other file of it lies between them, or else goes to level 0.
     pub(super) fn one_run(
         &self,
         candidates: &CompactionCandidates<'_>,

@@ -79,7 +79,8 @@ impl Auth {
     /// # Errors
     /// Error 0x0100 if the token is malformed, if name or password is wrong, if the identity of the
     /// certificate has no role, if the role may not log in, or if the address has failed too often;
-    /// error 0x1001 if too many clients log in at the same time; the storage fails.
+    /// error 0x1001 if too many clients log in at the same time. Also fails if the storage fails.
+    /// With [`Authenticator::Transitional`], a failed log-in is anonymous instead of an error.
     pub async fn log_in(
         self: &Arc<Self>,
         database: &Node,
@@ -162,7 +163,7 @@ impl Auth {
 /// text before the first zero byte, which names the role for which the client wants to act.
 ///
 /// # Errors
-/// Cassandra's error if name or password is missing.
+/// Cassandra's error if name or password is missing, or has a zero byte.
 pub fn plain_credentials(token: &[u8]) -> Result<(String, String)> {
     let mut parts = token.rsplit(|byte| *byte == 0);
     let (last, second, first) = (parts.next(), parts.next(), parts.next());

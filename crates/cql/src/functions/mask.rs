@@ -91,8 +91,8 @@ pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> 
     }))
 }
 
-/// The length in bytes above which a type has no default mask, because each plan keeps its mask.
-/// Arbitrary.
+/// A type has no default mask if the upper bound of the mask's length in bytes is above this,
+/// because each plan keeps its mask. Arbitrary.
 const MAX_DEFAULT_MASK_BYTES: usize = 1 << 20;
 
 fn one(call: &GenericCall<'_, '_>) -> Result<CqlType> {

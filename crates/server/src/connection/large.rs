@@ -1,5 +1,6 @@
-//! Sends answers with many rows. The connection frames them in pieces and yields after each, so
-//! that other clients of the shard do not wait for the whole answer.
+//! Sends answers with rows of at least [`LARGE_CONTENT`] bytes. The connection frames them in
+//! pieces and yields after each, so that other clients of the shard do not wait for the whole
+//! answer.
 
 use std::borrow::Cow;
 use std::io;

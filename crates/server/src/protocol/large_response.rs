@@ -1,4 +1,4 @@
-//! A response with many rows is framed in pieces, each just before the connection writes it. The
+//! A response with much content is framed in pieces, each just before the connection writes it. The
 //! send buffer neither copies the rows nor frames them in one step, which would hold the core for
 //! as long as the whole answer takes.
 //!
@@ -44,14 +44,15 @@ pub struct LargeResponse {
 }
 
 impl LargeResponse {
-    /// Creates the response of an envelope without its content.
+    /// Creates a response. `head` is the envelope without the content of the rows.
     pub(super) fn new(head: Vec<u8>, content: Vec<u8>, framing: LargeFraming) -> Self {
         let mut response = Self { head, content, framing };
         response.set_length();
         response
     }
 
-    /// Returns the bytes to send, approximately: neither compressed nor with segments.
+    /// Returns the approximate number of bytes to send: before compression, and without the headers
+    /// and checksums of segments.
     #[allow(clippy::len_without_is_empty)]
     pub fn len(&self) -> usize {
         self.head.len() + self.content.len()

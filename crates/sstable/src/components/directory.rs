@@ -1,7 +1,7 @@
 //! This module lists the SSTables of a directory, and removes SSTables from it.
 //!
-//! A table may have tens of thousands of files. So only the functions that take many SSTables list
-//! the directory, once for all of them, and a helper thread leaves out the other files.
+//! A table may have tens of thousands of files. So a function that takes many SSTables lists each
+//! directory once for all of them, and a helper thread leaves out the other files.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -143,8 +143,9 @@ pub async fn files_of_each(
 }
 
 /// Returns a component with the SSTable's name that has a file; `None` if the name is free for a
-/// new SSTable. Looks for the components that each SSTable may have, and does not list the
-/// directory: neither a secondary index nor a component of another program takes a name alone.
+/// new SSTable. Looks only for the components that do not depend on the table, and does not list
+/// the directory. A name stays free if only a secondary index or another program's component has
+/// it.
 ///
 /// # Errors
 /// Fails if a name cannot be queried.
@@ -157,8 +158,8 @@ pub async fn component_taken(
     Ok(taken.and_then(|name| Some(Descriptor::parse(Path::new(&name)).ok()?.1)))
 }
 
-/// Returns an error if a file with the SSTable's name exists. A writer calls this first, because
-/// after an error the writer removes all files with the name.
+/// Returns an error if [`component_taken`] finds a file with the SSTable's name. A writer calls
+/// this first, because after an error the writer removes all files with the name.
 pub(crate) async fn check_name_is_free(
     file_system: &FileSystem,
     descriptor: &Descriptor,
@@ -180,13 +181,14 @@ pub async fn remove_sstable(file_system: &FileSystem, descriptor: &Descriptor) -
     remove_sstables(file_system, slice::from_ref(descriptor)).await
 }
 
-/// Removes all files with the names of different SSTables, also of unsealed ones. A crash during
-/// the removal leaves each sealed SSTable whole, or leaves files that a listing reports as
-/// unsealed. Lists and syncs each directory a constant number of times.
+/// Removes all files of the given SSTables, sealed or not. The SSTables must differ. A crash during
+/// the removal leaves each sealed SSTable whole, leaves files that a listing reports as unsealed,
+/// or leaves nothing. Lists and syncs each directory a constant number of times.
 ///
 /// # Errors
-/// Fails if a file operation fails. A missing file is no error. If a directory can be listed and
-/// synced, a failure stops only the removal of its SSTable, and the first failure is returned.
+/// Fails at once if a directory cannot be listed or synced. Any other failure stops only the
+/// removal of that SSTable; the first such failure is returned at the end. A missing file is no
+/// error.
 pub async fn remove_sstables(file_system: &FileSystem, descriptors: &[Descriptor]) -> Result<()> {
     let mut first_failure = Ok(());
     let mut unsealed = Vec::with_capacity(descriptors.len());

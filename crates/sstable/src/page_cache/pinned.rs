@@ -1,5 +1,6 @@
-//! Memory that open SSTables hold: their filters, ten bits for each partition. It counts against
-//! the budget of the page cache, which has less room for pages as long as the SSTables are open.
+//! Memory that open SSTables hold: their filters, about ten bits for each partition at a chance of
+//! false positives of 0.01. It counts against the budget of the page cache, which has less room for
+//! pages as long as the SSTables are open.
 
 use espalier_runtime::maybe_yield;
 

@@ -3,7 +3,8 @@
 //! The blocks go to the file one after another. The trie that leads to them is kept in memory, and
 //! is written behind them: its distances are relative, so it may lie at any page.
 //!
-//! Memory: one block, the buffer of the file, and some ten bytes of trie for each block.
+//! Memory: one block, five entries, the buffer of the file, and some ten bytes of trie for each
+//! block.
 
 use espalier_runtime::file::FileSystem;
 use espalier_trie::page::{PAGE_SIZE, PageTrieWriter, Sink, layout::MAX_DEPTH};
@@ -23,7 +24,7 @@ const TRIE_BYTES_AT_ONCE: usize = 64 << 10;
 
 /// A writer of one component. The owner adds it to the SSTable's writer
 /// ([`SSTableWriter::add_secondary_index`](crate::SSTableWriter::add_secondary_index)), which lists
-/// the component, or drops it with the SSTable.
+/// the component. If the owner discards the SSTable, it drops this writer, too.
 pub struct SecondaryIndexWriter {
     component: Component,
     file: AppendFile,
@@ -74,7 +75,7 @@ impl SecondaryIndexWriter {
         }
     }
 
-    /// Adds a separator to the trie, which leads to the block that begins with `entry`. It is the
+    /// Adds a separator for the block that begins with `entry` to the trie. The separator is the
     /// shortest prefix of `entry` that is above the last entry of the block before. The first block
     /// needs none. A search reaches a block without a separator from the block before.
     fn add_separator(&mut self, begun: Begun, entry: &[u8]) -> Result<()> {

@@ -36,7 +36,8 @@ pub(super) fn context_of(
     }
 }
 
-/// Returns the load of the shard, by which each compaction keeps to `compaction_throughput`.
+/// Returns the load of the shard. Each compaction computes its share of `compaction_throughput`
+/// from it.
 pub(crate) fn load_of(store: &Rc<ShardStore>) -> Rc<dyn ShardLoad> {
     store.clone()
 }
@@ -57,7 +58,7 @@ impl TableData for Table {
     }
 }
 
-/// Makes the outputs of a table's compactions.
+/// Names the outputs of a table's compactions and chooses their options.
 struct Outputs {
     store: Rc<ShardStore>,
     table: Rc<Table>,

@@ -1,4 +1,4 @@
-//! Explains and drops the contents of the caches of all shards.
+//! Explains the cached rows of a partition, and drops the caches of all shards.
 
 use std::sync::Arc;
 
