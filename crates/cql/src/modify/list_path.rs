@@ -1,8 +1,8 @@
 //! Paths of list cells: timeuuids that keep the order of appends and reverse the order of prepends.
 //!
-//! Each shard counts ticks of 100 ns that never repeat, so two appends in one statement keep their
-//! order. A prepend uses a time mirrored at the start of 2010, so that later prepends sort before
-//! earlier ones, as in Cassandra's files.
+//! Each shard counts ticks of 100 ns and uses no tick twice, so two appends in one statement keep
+//! their order. A prepend uses a time mirrored at the start of 2010, so that later prepends sort
+//! before earlier ones, as in Cassandra's files.
 
 use std::cell::Cell;
 
@@ -40,7 +40,8 @@ pub fn append(now_us: i64) -> Bytes {
     Bytes::copy_from_slice(&timeuuid::from_ticks(next_ticks(now_us), clock_sequence_and_node()))
 }
 
-/// Returns the path of the next prepended element, which sorts before all earlier ones.
+/// Returns the path of the next prepended element. The path sorts before all earlier paths of this
+/// shard.
 pub fn prepend(now_us: i64) -> Bytes {
     let mirrored = (2 * MIRROR_TICKS).saturating_sub(next_ticks(now_us));
     Bytes::copy_from_slice(&timeuuid::from_ticks(mirrored, clock_sequence_and_node()))

@@ -98,8 +98,8 @@ impl PlannedModification {
         self.operations.iter().any(|(_, operation)| operation.needs_read())
     }
 
-    /// Returns the number of columns that the plan names: those that it changes, and those in the
-    /// answer to a conditional statement.
+    /// Returns the number of columns that the plan stores: the columns that it changes, and those
+    /// in the answer of [`PointTurn`].
     pub fn column_count(&self) -> usize {
         let answer = self.point_turn.as_ref().map_or(0, |turn| turn.applied.columns.len());
         self.operations.len() + answer

@@ -17,11 +17,11 @@ use crate::{
 /// plain values.
 #[derive(Clone, Debug)]
 pub enum Operation {
-    /// A plain value; null deletes it.
+    /// Sets a plain value; null deletes the value.
     Set(ColumnDefinition, Term),
-    /// A whole collection or UDT. A deletion with the statement's timestamp less one removes the
-    /// former value, also if the new value is null or empty. Elements with the statement's own
-    /// timestamp stay.
+    /// Replaces a whole collection or UDT. A deletion with the statement's timestamp less one
+    /// removes the former value, also if the new value is null or empty. Elements with the
+    /// statement's own timestamp stay.
     Replace(ColumnDefinition, Term),
     /// Adds elements: list append, set or map union.
     Add(ColumnDefinition, Term),
@@ -29,9 +29,9 @@ pub enum Operation {
     Prepend(ColumnDefinition, Term),
     /// Removes elements of a set, keys of a map, or elements of a list by value.
     Remove(ColumnDefinition, Term),
-    /// `m[key] = value`, `l[index] = value`; null deletes.
+    /// `m[key] = value`, `l[index] = value`; a null value deletes the element.
     SetElement(ColumnDefinition, Term, Term),
-    /// `u.field = value`; null deletes.
+    /// `u.field = value`; a null value deletes the field.
     SetField(ColumnDefinition, u16, Term),
     /// Deletes the whole column, with the statement's own timestamp.
     Delete(ColumnDefinition),
@@ -292,7 +292,8 @@ fn counter_delta(value: &Bytes, negated: bool) -> Result<i64> {
     })
 }
 
-/// Sets a column to `add` (`+` or `-`) of the stored value and `value`. Null stays null.
+/// Sets a column to the result of `add` (the function `+` or `-`) for the stored value and `value`.
+/// A null column stays null.
 fn increase(
     context: &WriteContext<'_>,
     column: &ColumnDefinition,

@@ -2,8 +2,8 @@
 //! plain columns, in memory. The turn begins and ends in one poll, so no other turn can begin
 //! meanwhile, and the store need not register this one.
 //!
-//! A condition that does not hold, and everything that this path does not support, goes to the
-//! general path (`turn`), which answers with the row.
+//! If a condition does not hold, the general path (`turn`) answers with the row. It also executes
+//! the statements that this path does not support.
 
 use std::sync::Arc;
 

@@ -84,8 +84,8 @@ impl<'t> RowWriter<'t> {
     }
 
     /// Inserts a cell in the order of paths, unless the column's deletion deletes the cell. If the
-    /// column has a cell with the same path, reconciliation keeps one of the two. The order of a
-    /// statement's operations does not matter, because they share one timestamp.
+    /// column has a cell with the same path, reconciliation keeps one of the two. The later of two
+    /// writes has no precedence, because all writes of a statement share one timestamp.
     pub fn put(&mut self, column: &ColumnDefinition, path: Bytes, cell: Cell) {
         let (table, now_s) = (self.table, self.now_s);
         if let Some(stored) = &mut self.stored

@@ -1,5 +1,5 @@
-//! Execution without waiting: reads of single rows in memory, and writes. The answer of a write
-//! waits for the commit log.
+//! Execution without waiting: reads of single rows in memory, and writes. By default, the answer of
+//! a write waits for the commit log.
 
 use std::sync::Arc;
 

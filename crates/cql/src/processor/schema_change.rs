@@ -16,8 +16,9 @@ impl QueryProcessor {
     /// statement creates, and revokes all permissions on an object that it drops.
     ///
     /// The statement waits for earlier changes of the schema. One of them may create the index that
-    /// the statement drops, for example. So the statement's needs are computed again for the schema
-    /// to which it is applied, and checked if they differ from those of its planning.
+    /// the statement drops, for example. So this function determines the needed permissions again,
+    /// for the schema to which the statement is applied, and checks them if they differ from those
+    /// of the planning.
     pub(super) async fn change_schema(
         &self,
         prepared: &Prepared,
