@@ -30,8 +30,8 @@ impl<'p> BoundFilters<'p> {
     /// Evaluates the values of filters.
     ///
     /// # Errors
-    /// A value or a key in a condition is null, unset or malformed, or an index does not serve the
-    /// pattern of a LIKE.
+    /// A value or a key in a condition is null, unset or malformed, or the pattern of a LIKE is
+    /// empty, has too many terms, or is of a kind that its index does not serve.
     pub(super) async fn of(filters: &'p [Filter], evaluation: &Evaluation<'_>) -> Result<Self> {
         let mut bound = Vec::with_capacity(filters.len());
         for filter in filters {
@@ -114,7 +114,7 @@ impl PartialEq for OrderedValue<'_> {
 
 impl Eq for OrderedValue<'_> {}
 
-/// Sorts the values of an IN, of which a client may send a million.
+/// Sorts the values of an IN. Yields meanwhile, because a client may send a million values.
 async fn sorted(value_type: &CqlType, values: Vec<Bytes>) -> BTreeSet<OrderedValue<'_>> {
     let mut sorted = BTreeSet::new();
     for value in values {
@@ -180,7 +180,7 @@ impl<'p> BoundFilter<'p> {
         Ok(Self { filter, key, value_type, test })
     }
 
-    /// Tests a row. `frozen` has values of this row.
+    /// Tests a row. `frozen` caches values of this row.
     fn accepts(&self, row: &CurrentRow<'_>, frozen: &mut FrozenColumns) -> Result<bool> {
         let Filter { target, is_negated, analysis, .. } = self.filter;
         let (FilterTarget::Column(column) | FilterTarget::Element(column, _)) = target;
@@ -218,8 +218,9 @@ impl<'p> BoundFilter<'p> {
         Ok(holds != *is_negated)
     }
 
-    /// Returns the element of a set or the key of a map that the test wants, if the cells of a
-    /// multi-cell column are in the order of these values. Otherwise, the test has to compare each.
+    /// Returns the element of a set or the key of a map that the test wants, if a binary search in
+    /// the cells of a multi-cell column can find it. Returns `None` if the test must compare each
+    /// value.
     fn wanted_path(&self, column_type: &CqlType) -> Option<&Bytes> {
         match (&self.test, column_type) {
             (Test::Contains(wanted), CqlType::Set { .. })

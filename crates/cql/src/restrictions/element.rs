@@ -1,6 +1,6 @@
-//! Elements and fields of the columns of a row. The parts of a multi-cell column are found among
-//! its cells, so that a statement with many elements of one collection does not copy the collection
-//! for each of them.
+//! Elements and fields of the columns of a row. The functions find a part of a multi-cell column
+//! among its cells, so that a statement that names many elements of one collection does not copy
+//! the collection for each element.
 
 use bytes::Bytes;
 use espalier_mutation::{Cell, ColumnData, schema::ColumnDefinition};

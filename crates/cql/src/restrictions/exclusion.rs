@@ -67,7 +67,8 @@ fn tuple_values(tuple: &Bytes, names: &[&str]) -> Result<Prefix> {
 
 /// Adds the parts of `range` outside of the excluded values. All slices are below `prefix`.
 ///
-/// The gaps are found in one pass over the sorted values, so the cost is that of sorting them.
+/// The function sorts the values, finds the gaps between them in one pass, and intersects each gap
+/// with each slice of `range`.
 pub(super) fn subtract(
     table: &TableMetadata,
     prefix: &Prefix,

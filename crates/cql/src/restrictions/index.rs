@@ -44,7 +44,7 @@ pub struct PlannedTerm {
     pub values: PlannedValues,
 }
 
-/// The values by their terms.
+/// The values to look up, as terms that each execution evaluates.
 #[derive(Clone, Debug)]
 pub enum PlannedValues {
     /// One value.
@@ -132,7 +132,7 @@ impl PlannedTerm {
             Ok::<_, Error>((form, is_cut))
         };
         let of_type = &self.value_type;
-        // As the entries of the index are made.
+        // The index makes its entries in the same way.
         let form_of = |value: &[u8]| {
             Ok::<_, Error>(form(&[(of_type, &*self.analysis.apply_to_head(value))])?.0)
         };

@@ -72,7 +72,7 @@ impl<'p> Pattern<'p> {
     /// Returns the terms of the pattern.
     ///
     /// # Errors
-    /// The pattern has more than [`MAX_TERMS`] terms.
+    /// The pattern has more than [`MAX_TERMS`] different terms.
     pub fn terms<'i>(&self, index: &'i TermIndex, column: &str) -> Result<PatternTerms<'i>> {
         let mut terms: BTreeSet<Vec<u8>> = BTreeSet::new();
         index.analyzer.for_each_term(self.text, |term| {

@@ -115,7 +115,7 @@ impl TupleRelation<'_> {
 }
 
 impl<'e> ColumnRelations<'e> {
-    /// Adds each relation once: BETWEEN is both bounds.
+    /// Adds each relation once, also a BETWEEN, which is both bounds.
     fn add_to(&self, filters: &mut Vec<&'e Relation<'e>>) {
         filters.extend(self.equal);
         filters.extend(self.lower);
@@ -127,8 +127,8 @@ impl<'e> ColumnRelations<'e> {
 }
 
 /// Returns whether the multi-column relations can be planned together. Each must begin with the
-/// column at `at`, and no single-column relation may restrict the columns of the first of them.
-/// There is one exception: a bound of the first column may accompany a single multi-column
+/// column at `at`, and no single-column relation may restrict the columns of the first. There is
+/// one exception: bounds and NOT IN of the first column may accompany a single multi-column
 /// relation, as in `c > 1 AND (c, d) < (3, 'a')`.
 fn may_combine(
     tuples: &[TupleRelation<'_>],

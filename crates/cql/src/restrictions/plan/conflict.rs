@@ -1,8 +1,8 @@
 //! Conflicts of relations that restrict the same column, in Cassandra's words.
 //!
 //! An equality, an IN or a LIKE excludes all other relations. A range has one bound on each side,
-//! and may have any number of NOT IN. CONTAINS, CONTAINS KEY and their negations can be combined
-//! only with each other.
+//! and may have any number of NOT IN. CONTAINS, CONTAINS KEY, their negations and `m[key] = value`
+//! can be combined only with each other.
 
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 
@@ -53,7 +53,7 @@ pub(super) struct Restriction<'c> {
     pub position: Position,
     /// True if it restricts the token of the partition key.
     pub is_token: bool,
-    /// True if it is a relation of several columns, as written.
+    /// True if the relation has its columns in parentheses, as in `(c, d) > (1, 2)`.
     pub is_tuple: bool,
 }
 

@@ -184,7 +184,7 @@ fn plan_relations(
         if is_select { plan_terms(table, &clustering, &filters) } else { IndexPlan::default() };
     let mut planned = Restrictions { partition, clustering, filters, index, uses_index };
     if planned.partition.keys().is_some() && planned.names_whole_rows(table) {
-        // The rows are read by their keys.
+        // The statement reads the rows by their keys.
         planned.index = IndexPlan::default();
     }
     Ok(planned)
@@ -278,7 +278,8 @@ fn check_operator(
     }
 }
 
-/// Returns the reason to refuse `<` and other inequalities: durations have no order.
+/// Returns the reason to refuse `<` and other inequalities of a type that contains durations, which
+/// have no order. Returns `None` for other types.
 fn refuse_slice(column_type: &CqlType) -> Option<&'static str> {
     if !contains_duration(column_type) {
         return None;

@@ -190,7 +190,7 @@ impl<'c> Check<'c, '_> {
         }
     }
 
-    /// Refuses a slice of a clustering column before a restricted one.
+    /// Refuses a range of a clustering column if a later clustering column is restricted.
     fn behind_a_slice(&self, found: &Restriction<'_>) -> Result<()> {
         let clustering = |restriction: &&Restriction<'_>| restriction.kind_of_columns().is_some();
         let position = |restriction: &Restriction<'_>| restriction.columns[0].position;
