@@ -252,7 +252,7 @@ fn metadata_value(
     let Some(data) = context.row.data(column) else { return Ok(None) };
     match (data, part) {
         (ColumnData::Simple(cell), MetadataPart::OfFrozen(part)) => {
-            // A slice without elements is an empty collection.
+            // A slice without elements is an empty collection, which counts as null here.
             let is_slice = matches!(**part, SelectExpression::Slice(..));
             let is_there = |value: &Bytes| !is_slice || value.iter().any(|byte| *byte != 0);
             Ok(part.value(context)?.filter(is_there).and_then(|_| of_cell(cell)))
@@ -336,8 +336,8 @@ fn nullable_list(parts: &[Option<Bytes>]) -> Bytes {
     list.into()
 }
 
-/// Returns the part of a set or map between two bounds. If no element is inside, that is null, but
-/// of a frozen collection an empty one, as in Cassandra.
+/// Returns the part of a set or map between two bounds. If no element is inside, the part is null,
+/// or an empty collection if the type is frozen, as in Cassandra.
 fn slice(
     column_type: &CqlType,
     value: &Bytes,

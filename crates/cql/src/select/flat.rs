@@ -9,7 +9,7 @@ use super::{PlannedSelect, SelectExpression};
 use crate::restrictions::FilterTarget;
 
 /// The maximum number of values that a statement reads from a flat row one by one (arbitrary). The
-/// search for each value begins at the start of the row, so objects are faster for wide rows.
+/// search for each value begins at the start of the row, so `Row` objects are faster for wide rows.
 const MAX_VALUES: usize = 32;
 
 /// The flat rows of a scan, and their use in the answer.

@@ -14,7 +14,7 @@ use crate::{
     term::{Bound, Evaluation, Preparation, Term, prepare_term},
 };
 
-/// Maximum LIMIT.
+/// Maximum LIMIT, as in Cassandra.
 const MAX_ROWS: usize = 1000;
 
 /// The protocol's codes of consistency levels.
@@ -36,8 +36,8 @@ pub struct PlannedNearest {
     pub similarity: Similarity,
 }
 
-/// Plans `ANN OF` in ORDER BY. Returns `None` if ORDER BY has no `ANN OF`. Cassandra checks ORDER
-/// BY before WHERE.
+/// Plans `ANN OF` in ORDER BY. Returns `None` if ORDER BY has no `ANN OF`. The caller plans WHERE
+/// later, because Cassandra checks ORDER BY first.
 pub(super) fn plan_nearest(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,

@@ -86,7 +86,7 @@ pub fn literal_fits(literal: &Literal<'_>, to: &CqlType) -> Assignable {
     }
 }
 
-/// Returns the type that an expression has without a receiver.
+/// Returns the type that a literal has without a receiver; `None` for other expressions.
 pub fn natural_type(expression: &Expression<'_>) -> Option<CqlType> {
     match &expression.kind {
         ExpressionKind::Literal(literal) => Some(match literal {

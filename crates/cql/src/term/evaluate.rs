@@ -141,7 +141,7 @@ pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result
 /// in canonical form.
 ///
 /// # Errors
-/// The number of positional values is not that of the markers, or a value is not valid for its
+/// A marker has no value, there are too many positional values, or a value is not valid for its
 /// marker's type.
 pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
     let mut bound = given_values(markers, values)?;
@@ -155,7 +155,7 @@ pub fn bind_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Val
 /// Returns the bound values as [`bind_values`] does, but with null in place of invalid ones.
 ///
 /// # Errors
-/// The number of positional values is not that of the markers.
+/// A marker has no value, or there are too many positional values.
 pub fn bind_valid_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
     let mut bound = given_values(markers, values)?;
     for (marker, value) in markers.iter().zip(&mut bound) {
@@ -187,7 +187,8 @@ fn given_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>
             // The first of several values with the same name counts.
             let by_name: HashMap<&str, &Value> =
                 values.iter().rev().map(|(name, value)| (*name, value)).collect();
-            // Names without a marker are ignored, as in Cassandra; a marker without a value is not.
+            // As in Cassandra, a value whose name no marker has is ignored. A marker without a
+            // value is an error.
             let given = markers.iter().filter_map(|marker| by_name.get(marker.name.as_str()));
             bound.extend(given.map(|value| (*value).clone()));
             check_count(bound.len())?;

@@ -1,9 +1,9 @@
 //! Type hints, `(type) term`: the term must have that type, and the receiver must accept the type.
 //!
 //! As in Cassandra, a hinted literal or marker is encoded in the receiver's type. A value that is
-//! encoded in the hinted type could be malformed for the receiver: `(int) 1` would put four bytes
-//! into a `varint` column. The results of function calls, casts and operators are encoded in the
-//! hinted type.
+//! encoded in the hinted type may not be in the canonical form of the receiver's type: `(int) 1`
+//! would put four bytes into a `varint` column, instead of one. The results of function calls,
+//! casts and operators are encoded in the hinted type.
 
 use espalier_types::CqlType;
 

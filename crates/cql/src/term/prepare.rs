@@ -178,8 +178,9 @@ impl<'a> Preparation<'a> {
     /// Resolves a type as written, including user-defined types.
     ///
     /// # Errors
-    /// As the function [`resolve_type`], or the type exceeds the limits of types. A statement names
-    /// such a type without a table, and a value of it may take any time to check.
+    /// As the function [`resolve_type`], or the type exceeds the limits of types. The limits hold
+    /// also for a type that no table has, because a value of a larger type may take any time to
+    /// check.
     pub fn resolve_type(&self, name: &TypeName<'_>) -> Result<CqlType> {
         let resolved = resolve_type(self.text, self.schema, &self.keyspace, name)?;
         resolved

@@ -91,8 +91,8 @@ pub async fn execute(database: &Node, request: TransactionRequest) -> Result<Que
     let outcome = if bound.shards.len() == 1 {
         call.until_answered(transaction).await
     } else {
-        // The transaction runs in a task of its own. If the caller drops the request, the turns of
-        // one shard must not end while another shard continues.
+        // The transaction runs in a task of its own, and completes even if the caller drops the
+        // request: the turns of one shard must not end while another shard continues.
         let completed = run_to_completion(call.until_answered(transaction));
         completed.await.unwrap_or_else(|| Err(stopped()))
     }?;

@@ -6,7 +6,7 @@
 //! 2. `rows` evaluates the keys before the transaction reads.
 //! 3. `execute` takes turns on all rows, one shard after the other in ascending order. It reads,
 //!    decides and writes, and ends the turns when all memtables have the writes. Other transactions
-//!    and conditional statements therefore see no part of the writes, with the exceptions in
+//!    and conditional statements therefore see all writes or none, with the exceptions in
 //!    docs/decisions/0030-turns.md; plain reads may see a part.
 //!
 //! If one shard owns all rows of the transaction, the updates are one record of its commit log;

@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Maximum number of flat rows between two calls of `maybe_yield`, if the statement calls no
-/// functions.
+/// functions (arbitrary).
 const FLAT_ROWS_AT_ONCE: usize = 64;
 /// Bytes of flat rows between two calls of `maybe_yield`. Arbitrary: a copy of them takes some
 /// microseconds.
@@ -69,7 +69,7 @@ impl Execution<'_> {
         Ok(Flow::More)
     }
 
-    /// Consumes flat rows as [`Self::consume`] consumes objects.
+    /// Consumes flat rows as [`Self::consume`] consumes `Row` objects.
     pub(super) async fn consume_flat(&mut self, flat: FlatRows, more: bool) -> Result<Flow> {
         let Some(columns) = self.select.flat.as_ref().map(|flat| &flat.columns) else {
             return Ok(Flow::More);
@@ -79,7 +79,7 @@ impl Execution<'_> {
         let (mut start, mut row_at, count) = (0, 0, partitions.len());
         let rows_at_once = if self.output.calls_functions() { 1 } else { FLAT_ROWS_AT_ONCE };
         let (mut rows_left, mut batch_end) = (rows_at_once, FLAT_BYTES_AT_ONCE);
-        // Each partition is freed after its rows. Many partitions that are freed together would
+        // The loop frees each partition after its rows. Freeing many partitions together would
         // block the core.
         for (index, partition) in partitions.into_iter().enumerate() {
             let components = key_components(&self.select.table, &partition.key)?;
@@ -161,14 +161,15 @@ impl Execution<'_> {
         self.row(found, row, found.more)
     }
 
-    /// Returns whether [`Self::take_row`] needs rows that the filters accept.
+    /// Returns whether the filters must test the next row. [`Self::take_row`] drops the row without
+    /// a test if the partition has enough rows.
     #[inline]
     fn tests_rows(&self) -> bool {
         !self.filters.is_empty() && !self.has_enough_rows()
     }
 
-    /// Returns whether the partition has reached PER PARTITION LIMIT. For aggregates, the limit is
-    /// checked where a group begins.
+    /// Returns whether the partition has reached PER PARTITION LIMIT. For aggregates, [`Self::row`]
+    /// checks the limit where a group begins.
     #[inline]
     fn has_enough_rows(&self) -> bool {
         !self.select.is_aggregate && self.partition_rows >= self.per_partition_limit

@@ -12,8 +12,8 @@ pub const CHUNK_ROWS: usize = 4096;
 /// Rows that a read by an index reads in addition to the rows that the page lacks, because index
 /// entries may be stale and filters may drop rows. Arbitrary.
 pub const STALE_ROWS: usize = 16;
-/// The factor by which each chunk of a read by an index has more rows than the chunk before, up to
-/// 16 × [`CHUNK_ROWS`]. Arbitrary.
+/// Each chunk of a read by an index has this many times the rows of the chunk before, up to 16 ×
+/// [`CHUNK_ROWS`]. Arbitrary.
 pub const GROWTH: usize = 8;
 /// Bytes of rows per chunk, and of encoded rows per page. A page ends with the row that reaches the
 /// limit.
@@ -63,7 +63,8 @@ impl PageLimits {
         }
     }
 
-    /// Refuses a result without paging that has more bytes than the maximum.
+    /// Refuses a result without paging that has more bytes than drivers accept, or than the
+    /// client's answer may have now.
     ///
     /// # Errors
     /// The result is too large.
@@ -101,7 +102,8 @@ pub fn evaluate_limit(
         Bound::Null => Err(Error::invalid("Invalid null value of limit")),
         Bound::Value(bytes) => match <[u8; 4]>::try_from(bytes.as_ref()).map(i32::from_be_bytes) {
             Ok(limit) if limit > 0 => Ok(limit as usize),
-            // Cassandra has the first text for both limits; here the second one names its limit.
+            // Cassandra has the first text for both limits. Here, the second text names PER
+            // PARTITION LIMIT.
             Ok(_) => Err(Error::invalid(match name {
                 "LIMIT" => "LIMIT must be strictly positive".to_string(),
                 name => format!("LIMIT must be strictly positive: {name}"),

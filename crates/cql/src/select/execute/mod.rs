@@ -37,7 +37,7 @@ use crate::{
     term::Evaluation,
 };
 
-/// The continuation of the execution after a row.
+/// How the execution continues after a row.
 #[derive(PartialEq)]
 enum Flow {
     More,

@@ -5,9 +5,9 @@
 //!
 //! 1. If the statement names partitions, it reads all their rows. If it names none, and other
 //!    indexes find at most `few_rows`, it reads all these rows.
-//! 2. Otherwise the index on the vectors names the rows that are most similar, more of them than
-//!    LIMIT. The storage returns a bound, which is the greatest similarity of any other row, and
-//!    the error of this bound.
+//! 2. Otherwise the index on the vectors names the most similar rows, more than LIMIT asks for. The
+//!    storage returns a bound, which is the greatest similarity of any other row, and the error of
+//!    this bound.
 //! 3. If fewer rows than LIMIT are above that bound, because filters or deletions left out some
 //!    rows, the statement repeats the search for [`GROWTH`] times as many rows.
 //! 4. If rows are so near to the bound that another row may be more similar, the statement repeats
@@ -44,12 +44,12 @@ use crate::{
 /// stale, and similarities that the index estimates from codes (vectors of eight bits a component)
 /// are not exact.
 const SPARE_ROWS: usize = 16;
-/// The factor by which the next search asks for more rows.
+/// Each repeated search asks for this many times the rows of the search before (arbitrary).
 const GROWTH: usize = 4;
 /// Maximum number of searches that are repeated because codes are not exact (arbitrary). Unless
 /// `max_candidates` allows no larger search, the last one asks for at least 16 times as many rows
-/// as the first. If they do not suffice, so many rows are almost equally similar that the statement
-/// returns any of them.
+/// as the first. If these rows do not suffice, so many rows are almost equally similar that the
+/// statement returns any of them.
 const MAX_REPEATS: usize = 2;
 
 /// The order of the rows. `vector` is the vector that rows are compared with: its serialised form,

@@ -1,4 +1,6 @@
-//! IN on the partition key with ORDER BY: the result rows of all partitions are sorted in memory.
+//! IN on the partition key with ORDER BY: sorts the result rows of all partitions in memory.
+//!
+//! Memory: the result, and at most [`MAX_SORTED_BYTES`] of clusterings.
 
 use std::{cmp::Ordering, sync::Arc};
 
