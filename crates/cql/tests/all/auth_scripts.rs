@@ -104,8 +104,8 @@ fn is_same(expected: &[String], found: &[String]) -> bool {
             .iter()
             .any(|start| line.starts_with(start))
     };
-    // This node reports an event for each object of a dropped keyspace, so only the last lines are
-    // compared.
+    // This node reports an event for each object of a dropped keyspace, so the test compares only
+    // the last lines.
     let drops_keyspace = expected.first().is_some_and(|line| line.contains("DROP KEYSPACE"));
     if drops_keyspace {
         return expected.last() == found.last();

@@ -36,8 +36,8 @@ struct Outcome {
     indexes: String,
 }
 
-/// Prepares roles, a keyspace and a table. Executes `statements`, each of the role before it, at
-/// the same time; the last one begins after `yields` yields.
+/// Prepares roles, a keyspace and a table. Executes `statements`, pairs of a role and its
+/// statement, at the same time; the last statement begins after `yields` yields.
 async fn execute_together(statements: &[(&str, &str)], yields: usize) -> Outcome {
     let processor = open().await;
     let root = log_in(&processor, SUPERUSER).await;

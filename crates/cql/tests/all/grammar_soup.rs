@@ -5,7 +5,7 @@ use crate::support::round_trip::check_round_trip;
 use espalier_cql::grammar::parse;
 use proptest::prelude::*;
 
-/// Pieces of statements, with a few names for all possible ones.
+/// Pieces of statements. A few names stand for all possible names.
 const PIECES: &[&str] = &[
     "SELECT",
     "INSERT INTO",

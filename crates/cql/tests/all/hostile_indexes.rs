@@ -83,7 +83,8 @@ fn a_search_has_few_terms_however_many_conditions_there_are() {
     });
 }
 
-/// The index does not serve an IN of so many values, so the statement makes no forms of them.
+/// The index does not serve an IN of so many values, so the statement does not encode them for a
+/// search.
 #[test]
 fn an_in_of_very_many_values_reads_without_the_index() {
     block_on(async {
@@ -137,7 +138,8 @@ fn a_long_text_is_analysed_once() {
     });
 }
 
-/// The index analyses only the first part of a long text, which ends elsewhere in each form of it.
+/// The index analyses only the first part of a long text. In each form of the text, this part ends
+/// elsewhere.
 #[test]
 fn a_long_text_is_found_by_its_other_forms() {
     block_on(async {

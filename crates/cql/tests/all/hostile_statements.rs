@@ -8,7 +8,7 @@ use espalier_runtime::block_on;
 
 use crate::hostile_values::{PATIENCE, TestNode, ints};
 
-/// A statement names a type without a table, so the limits of types must hold there, too.
+/// A hint or a cast may name a type that no table has, so the limits of types must hold there, too.
 #[test]
 fn hints_of_huge_types_are_refused() {
     block_on(async {

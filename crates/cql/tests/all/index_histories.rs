@@ -450,7 +450,7 @@ async fn run(seed: u64, steps: u64) -> (u64, u64) {
                 let expected = node.answer(&plain, None, now_s).await;
                 let found = node.answer(&indexed, page_size, now_s).await;
                 queries += u64::from(expected.is_ok());
-                // As in Cassandra, an index serves not all queries that filtering serves.
+                // As in Cassandra, an index does not serve all queries that filtering serves.
                 let is_refused = |error: &String| error.contains("IN clause for the PRIMARY KEY");
                 if found.as_ref().is_err_and(is_refused) {
                     continue;

@@ -103,7 +103,7 @@ fn rows_in_any_order_have_all_writes() {
 }
 
 /// Overlapping range deletions, of which a batch may have 65,535, take n log n time, and delete the
-/// same as one after another.
+/// same rows as one after another.
 #[test]
 fn many_range_deletions_do_not_take_quadratic_time() {
     const COUNT: i32 = 10_000;

@@ -77,7 +77,7 @@ fn indexes_list_decimals_up_to_a_size() {
     });
 }
 
-/// The path of a row does not have the zeros of its decimal.
+/// The byte-comparable form of a row's key omits the trailing zeros of its decimal.
 #[test]
 fn an_index_lists_rows_whose_decimals_end_with_many_zeros() {
     block_on(async {
@@ -121,7 +121,8 @@ fn a_sum_of_decimals_ends_where_each_needs_many_zeros() {
         ] {
             execute(&processor, statement).await.unwrap();
         }
-        // The sum has 40,000 digits after its first element. Two powers of ten take turns.
+        // The sum has 40,000 digits after its first element. The scales of the other elements
+        // alternate.
         let mut list = vec![one_at(40_000)];
         list.extend((0..2000).map(|index| one_at(index % 2)));
         for (count, is_accepted) in [(100, true), (2000, false)] {
@@ -163,7 +164,7 @@ fn a_row_or_statement_of_many_logarithms_is_refused() {
         ] {
             let message = execute(&processor, &statement).await.unwrap_err();
             assert!(message.contains(TOO_MUCH), "{message}");
-            // Each other statement of a client begins in a new poll.
+            // The statements of a client begin in polls of their own.
             espalier_runtime::yield_now().await;
         }
     });
