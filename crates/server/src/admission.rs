@@ -2,8 +2,9 @@
 //!
 //! Connections are counted for the whole node, because they open and close rarely. Each shard
 //! counts the bytes in flight for itself, against its share of the limits, so that a request
-//! touches no memory that another core writes. A request larger than the whole limit is admitted
-//! when nothing else is in flight, because otherwise it could never run.
+//! touches no memory that another core writes. A request larger than a limit must be able to run
+//! too. If it arrived at once, it is admitted when nothing else is in flight; if it arrives in
+//! parts, it counts as half of the limit.
 
 use std::cell::{Cell, RefCell};
 use std::net::IpAddr;
@@ -246,7 +247,7 @@ impl RequestAdmission {
         InFlight { taken_at: None, bytes: 0, address_bytes: 0, total, of_address }
     }
 
-    /// Counts `bytes` for a request that began as unfinished.
+    /// Sets the count of a request that has arrived in part to `bytes`.
     ///
     /// A quarter of each limit stays free, so that a client that never sends the rest of a request
     /// does not block the small requests of others. A request counts as at most half of a limit, so
@@ -262,7 +263,7 @@ impl RequestAdmission {
         self.recount(request, bytes, limit - limit / 4, per_address - per_address / 4)
     }
 
-    /// Counts `bytes` for a request that began as unfinished and has arrived completely. Unlike
+    /// Sets the count of a request that arrived in parts, and is now complete, to `bytes`. Unlike
     /// [`Self::grow`], it allows the full limits, because the request is about to run and end.
     ///
     /// # Errors

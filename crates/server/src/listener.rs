@@ -1,9 +1,9 @@
 //! The listener accepts connections and passes each to its shard.
 //!
 //! Every shard listens on the same address. On the usual port a connection goes to the shard with
-//! the fewest connections, so that a few connections spread evenly (the kernel does not spread them
-//! so) and a shard-aware driver soon has one on each shard. On the shard-aware port the client
-//! chooses: the shard is the client's port modulo the number of shards.
+//! the fewest connections, so that a few connections spread evenly (the kernel would spread them
+//! unevenly) and a shard-aware driver soon has one on each shard. On the shard-aware port the
+//! client chooses: the shard is the client's port modulo the number of shards.
 
 use std::io;
 use std::net::SocketAddr;

@@ -11,8 +11,8 @@ const MAX_SHORT_TEXT: usize = 4 * 1024;
 /// Maximum length of all short texts that have plans, in bytes. Arbitrary: their plans take some
 /// 75 MiB.
 const MAX_SHORT_TEXTS: usize = 1024 * 1024;
-/// Maximum length of all other texts that have plans, in bytes. A longer text waits for all others,
-/// and has its plan alone. Arbitrary, as above.
+/// Maximum length of all other texts that have plans, in bytes. A text longer than this waits until
+/// no other long text has a plan. Arbitrary, as above.
 const MAX_LONG_TEXTS: usize = 2 * 1024 * 1024;
 
 /// The memory of a shard's plans of texts that modify rows. Plans of queries have a limit for each

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use espalier_runtime::time::{self, Instant};
 
-/// The moment of the start, by the monotonic clock and by the clock of the day.
+/// The moment of the start, by the monotonic clock and by the wall clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Started {
     at: Instant,

@@ -1,12 +1,12 @@
 //! The conditions under which the admin API serves a request.
 //!
 //! - With a token, each request must have it: `Authorization: Bearer TOKEN`.
-//! - The API refuses a request whose `Origin` or `Sec-Fetch-Site` shows another origin, because a
-//!   browser on this machine sends requests for any web page. Links and images send only
-//!   `Sec-Fetch-Site`.
+//! - The API refuses a request whose `Origin` or `Sec-Fetch-Site` shows another origin, because any
+//!   web page can make a browser on this machine send requests. For links and images, the browser
+//!   sends only `Sec-Fetch-Site`.
 //! - If the API has neither a token nor TLS, a `Host` header, if present, must name a loopback
-//!   address or `localhost`. The node then listens on loopback only. A page under a DNS-rebound
-//!   name, or from `0.0.0.0`, counts as same-origin, but its `Host` differs.
+//!   address or `localhost`. The node then listens on loopback only. The browser counts a page
+//!   under a DNS-rebound name, or from `0.0.0.0`, as same-origin, but sends its name as `Host`.
 
 use std::net::IpAddr;
 use std::sync::Arc;

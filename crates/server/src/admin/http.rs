@@ -3,8 +3,8 @@
 //!
 //! httparse splits the head. This module decides which heads and bodies are accepted.
 //!
-//! Memory: a head of at most [`MAX_HEAD`] bytes and a body of at most [`MAX_BODY`] bytes, which the
-//! caller buffers with the request. Source: RFC 9112.
+//! Memory: the caller buffers a request: at most [`MAX_HEAD`] bytes of head and [`MAX_BODY`] bytes
+//! of body. Source: RFC 9112.
 
 use std::borrow::Cow;
 
@@ -46,7 +46,7 @@ pub struct Source {
     pub host: Option<String>,
     /// `Origin`: the web page that sent the request.
     pub origin: Option<String>,
-    /// `Sec-Fetch-Site`: the relation of that page to the node, as the browser reports it.
+    /// `Sec-Fetch-Site`: the relation of the sending page to the node, as the browser reports it.
     pub fetch_site: Option<String>,
     /// `Authorization`.
     pub authorization: Option<String>,

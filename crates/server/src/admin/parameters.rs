@@ -136,8 +136,7 @@ fn check_flags(request: &HttpRequest) -> Result<(), String> {
     }
 }
 
-/// Returns whether a request with this path, and with a method other than GET, has known
-/// parameters.
+/// Returns whether [`known`] lists the path: requests with it change something.
 pub(super) fn is_known(path: &[&str]) -> bool {
     known(path).is_some()
 }

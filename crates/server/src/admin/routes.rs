@@ -333,7 +333,7 @@ async fn import(
         );
     }
     let imported = server.processor.database().import(keyspace, table, directory).await;
-    // The files may be those of roles or permissions.
+    // The imported rows may be roles or permissions, so log-ins read theirs again.
     server.processor.auth().roles_changed();
     super::snapshots::imported(imported)
 }

@@ -1,5 +1,5 @@
-//! The listener and the connections of the admin API. One shard has the listener, and passes a
-//! request that concerns all shards to them.
+//! The listener and the connections of the admin API. One shard has the listener and answers all
+//! requests; for some answers, it calls the other shards.
 //!
 //! Memory: at most [`MAX_CONNECTIONS`] connections, each with the buffer of one request and one
 //! answer. At the limit, `places` closes an idle connection.

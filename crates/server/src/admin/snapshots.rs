@@ -133,7 +133,7 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
         Ok(database.snapshots().restore(keyspace, table, tag).await?)
     };
     let restored: Result<Imported, RestoreError> = restored.await;
-    // The files may be those of roles or permissions.
+    // The restored rows may be roles or permissions, so log-ins read theirs again.
     server.processor.auth().roles_changed();
     match restored {
         Err(error @ RestoreError::Script(_)) if is_created => {
@@ -244,7 +244,7 @@ pub(super) fn tables_wanted(
     keyspaces: &[&str],
     tables: &[&str],
 ) -> Result<Vec<SnapshotTable>, String> {
-    // Keyspaces without files count too.
+    // A keyspace without tables exists too, but a virtual one has no files.
     let is_there = |name: &str| schema.keyspace(name).is_some() && !is_virtual(name);
     if let Some(unknown) = keyspaces.iter().find(|name| !is_there(name)) {
         return Err(format!("Keyspace {unknown} does not exist"));

@@ -62,8 +62,8 @@ impl Serialize for Numbers {
     }
 }
 
-/// Answers `GET /column_family/statistics`, a path of our own: all metrics of all tables, read at
-/// the same time.
+/// Answers `GET /column_family/statistics`, a path of our own: all metrics of all tables in one
+/// answer.
 pub(super) async fn statistics(database: &Node) -> HttpResponse {
     match numbers(database).await {
         Ok(numbers) => HttpResponse::written(long_list(numbers.iter()).await),

@@ -1,5 +1,5 @@
-//! Creates the entries of a request as Cassandra does: one for each statement, after one for the
-//! whole batch if the request is a batch. A request that failed has a single entry.
+//! Creates the entries of a request as Cassandra does: one for each statement. A batch has one
+//! more, for the whole batch, before them. A request that failed has a single entry.
 //!
 //! A batch may execute one prepared statement many times. Cassandra writes the text each time, so
 //! that a small request may write gigabytes. Here the statement has one entry, with a count.

@@ -285,8 +285,9 @@ impl Connection {
         self.send.borrow().len() + self.written_bytes.get() > allowed && !self.closed.is_set()
     }
 
-    /// Sends an event. Closes the connection if its client does not read the events of its
-    /// registration. Unsent answers do not count, because the client may still be reading them.
+    /// Sends an event. Closes the connection instead if too many bytes of events are unsent,
+    /// because its client does not read. Unsent answers do not count: the client may still be
+    /// reading them.
     pub fn notify(self: &Rc<Self>, event: &Event) {
         if self.event_bytes.get() > MAX_UNSENT {
             if let Some(left_out) = self.server.log_limit.due("events are not read") {

@@ -243,7 +243,7 @@ where
     async fn count_unfinished(&mut self) {
         let held = self.decoder.unfinished_bytes(&self.buffer.bytes);
         if held <= FREE_UNFINISHED_BYTES {
-            self.unfinished = None; // the envelope was refused, so the client needs no pace
+            self.unfinished = None; // a refused envelope holds no memory, so the client may be slow
             return;
         }
         let connection = &self.connection;

@@ -3,16 +3,17 @@
 
 use bytes::{Bytes, BytesMut};
 
-/// Minimum space for a read, in bytes. A connection with little traffic holds this much.
+/// Minimum space that the buffer reserves for reads, in bytes. A connection with little traffic
+/// holds this much.
 pub(super) const MIN_READ_BYTES: usize = 4 * 1024;
 
 /// Maximum growth of the buffer for one read, in bytes. The buffer grows by no more than it holds,
 /// or by the usual space of a read, so the header of a large frame reserves little.
 const MAX_GROWTH: usize = 1024 * 1024;
 
-/// Maximum length of a body, in bytes, that is copied before its request waits, whatever the memory
-/// that it shares. A larger body that shares a segment of 128 KiB keeps at most four times its
-/// length. Arbitrary: the copy takes a few microseconds.
+/// Maximum length, in bytes, of a body that is always copied before its request waits. A larger
+/// body that shares a segment of 128 KiB keeps at most four times its length. Arbitrary: the copy
+/// takes a few microseconds.
 const MAX_COPIED_BODY: usize = 32 * 1024;
 
 /// The bytes that have arrived and are not decoded.
@@ -25,7 +26,8 @@ pub(super) struct ReceiveBuffer {
 }
 
 impl ReceiveBuffer {
-    /// Takes the buffer for a read of `read_bytes` or more. The decoder is missing this many bytes.
+    /// Takes the buffer for a read. If it has little space left, it first grows by `read_bytes` or
+    /// more. The decoder lacks `missing` bytes.
     pub fn take_for_read(&mut self, missing: usize, read_bytes: usize) -> BytesMut {
         let mut bytes = std::mem::take(&mut self.bytes);
         if self.allocated > 2 * read_bytes && bytes.len() < self.allocated / 8 {

@@ -4,9 +4,9 @@
 //! - A client that does not read its answers gets no more rows: its requests wait here without a
 //!   time limit. Each of them takes [`super::WAITING_TASK_BYTES`], so the reader of the connection
 //!   limits their number.
-//! - A connection reads at most [`MAX_ROW_READERS`] answers at the same time. A read takes one of
-//!   these permits for each [`BYTES_OF_READER`] of the expected answer, so that only few large
-//!   answers are read at the same time.
+//! - A connection has [`MAX_ROW_READERS`] permits to read answers. A read takes one of them for
+//!   each [`BYTES_OF_READER`] of the expected answer, so that only few large answers are read at
+//!   the same time.
 //! - A request reserves memory before it reads (see [`crate::answers`]). When memory is full, the
 //!   request waits. After [`PATIENCE`] the node refuses it. A request whose answer may be small can
 //!   read without a reservation, but only a few such requests read at the same time.
@@ -179,7 +179,8 @@ impl Connection {
         })
     }
 
-    /// Resizes the reservation of an answer to the answer, and keeps it until the answer is sent.
+    /// Resizes the reservation of an answer to the answer's size, and keeps it until the answer is
+    /// sent.
     ///
     /// # Errors
     ///

@@ -137,7 +137,7 @@ fn try_execute(
     }
 }
 
-/// Serves an EXECUTE that has to wait or is traced.
+/// Serves an EXECUTE that has to wait, or is traced or audited.
 pub(super) async fn serve_execute(
     connection: &Rc<Connection>,
     header: Header,

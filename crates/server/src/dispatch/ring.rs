@@ -1,10 +1,10 @@
 //! Refuses requests that a member of a Cassandra ring cannot serve.
 //!
 //! A member does not coordinate requests, because it would acknowledge a write that no other
-//! replica has, and read the rows of only one replica. Such requests fail with IS_BOOTSTRAPPING;
-//! then drivers try the next node. A member serves its own tables, because drivers read them to
-//! connect. It also serves SELECT at consistency NODE_LOCAL, which asks for the rows of this
-//! replica.
+//! replica has, and read the rows of only one replica. Requests that need a coordinator fail with
+//! IS_BOOTSTRAPPING; then drivers try the next node. A member serves its own tables, because
+//! drivers read them to connect. It also serves SELECT at consistency NODE_LOCAL, which asks for
+//! the rows of this replica.
 
 use espalier_cql as cql;
 

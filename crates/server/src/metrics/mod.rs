@@ -1,8 +1,8 @@
 //! Counters of one shard, and their export to Prometheus.
 //!
-//! A counter is a plain cell: no other core touches it. A scrape asks every shard for a snapshot
-//! and adds the `shard` label. Names are ScyllaDB's where the meaning is the same, so that existing
-//! dashboards work.
+//! A counter is a plain cell: no other core touches it. A scrape asks every shard for its samples,
+//! which have the label `shard`. Names are ScyllaDB's where the meaning is the same, so that
+//! existing dashboards work.
 
 mod latency;
 mod render;

@@ -9,8 +9,8 @@
 //! one the decoder decodes nothing any more.
 //!
 //! Memory: the decoder gathers at most one envelope of `max_frame_size` bytes (a version 5 envelope
-//! that is spread over segments). The decoder skips an envelope that claims more as it arrives, and
-//! refuses it once its last byte has arrived, because a driver that is still sending when the
+//! that is spread over segments). If an envelope claims more, the decoder skips its bytes. It
+//! refuses the envelope once the last byte has arrived: a driver that is still sending when the
 //! answer comes considers the connection busy.
 
 use bytes::{Buf, Bytes, BytesMut};

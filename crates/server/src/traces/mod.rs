@@ -88,7 +88,7 @@ impl Traces {
     /// Sets the share of requests that are traced by chance: 0 to 1.
     pub fn set_probability(&self, probability: f64) {
         self.probability.set(probability);
-        // The largest random number is not below itself: at 1.0, one request of 2^64 is not traced.
+        // At 1.0 the threshold is the largest random number, so one request of 2^64 is not traced.
         self.threshold.set((probability * u64::MAX as f64) as u64);
     }
 }

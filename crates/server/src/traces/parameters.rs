@@ -121,7 +121,7 @@ impl Parameters {
 
 fn value_text(column_type: &espalier_types::CqlType, bytes: &[u8]) -> String {
     // A literal is at least as long as its value: a long value is printed only in part, as text if
-    // it is UTF-8, else as a blob.
+    // that part is UTF-8, else as a blob.
     if bytes.len() > MAX_VALUE_BYTES {
         let begin = bytes.get(..MAX_VALUE_BYTES / 2).unwrap_or_default();
         let begin = match std::str::from_utf8(begin) {

@@ -12,8 +12,8 @@ use espalier_storage::{
 use super::TracedRequest;
 use crate::shard::ShardServer;
 
-/// Events that one mutation writes: some hundred microseconds of work. Most traces have fewer, and
-/// are visible as a whole as soon as they are written, because some drivers do not wait long.
+/// Maximum number of events in one mutation: some hundred microseconds of work. Most traces have
+/// fewer, so one mutation makes them visible as a whole. Some drivers do not wait long for that.
 const EVENTS_AT_ONCE: usize = 128;
 
 /// Traces that are written at the same time, so that they share syncs of the commit log.
