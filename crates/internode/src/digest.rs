@@ -154,7 +154,7 @@ impl ReadDigest {
 
     fn add_cell(&mut self, cell: &Cell, is_counter: bool, path: &[u8]) {
         let is_counter = is_counter && !cell.is_tombstone();
-        // The head of a counter says which shards are local, which differs between replicas.
+        // The head of a counter says which counter shards are local; replicas differ in that.
         let head = if is_counter { counter::header_length(&cell.value) } else { 0 };
         self.md5.update(cell.value.get(head..).unwrap_or_default());
         self.md5.update(cell.timestamp.to_be_bytes());

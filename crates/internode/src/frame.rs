@@ -86,7 +86,7 @@ impl MessageReader {
         (!self.large.is_empty()).then_some(self.large_length)
     }
 
-    /// Returns the verb of that message.
+    /// Returns the verb of the message of which only some frames have arrived.
     ///
     /// # Errors
     ///

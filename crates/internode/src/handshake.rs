@@ -24,8 +24,8 @@ use crate::{
 const MAGIC: u32 = 0xCA55_2DFA;
 const STREAMING: u32 = 1 << 3;
 
-/// The kind of a connection. Each has a queue of its own, so that short messages do not wait behind
-/// long ones.
+/// The kind of a connection. Each kind has a queue of its own, so that short messages do not wait
+/// behind long ones.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ConnectionKind {
     /// Gossip and other messages that must not wait.

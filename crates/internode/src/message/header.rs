@@ -18,7 +18,7 @@ const MAX_PARAMETERS: u64 = 64;
 pub struct MessageFlags(pub u32);
 
 impl MessageFlags {
-    /// The sender waits for an answer of failure, too.
+    /// The sender wants an answer even if the request fails.
     pub const CALL_BACK_ON_FAILURE: Self = Self(1);
     /// The coordinator compares the digests of repaired data.
     pub const TRACK_REPAIRED_DATA: Self = Self(1 << 1);

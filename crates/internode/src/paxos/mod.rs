@@ -184,7 +184,8 @@ impl Acceptor {
                 (Some(row), PaxosAnswer::Accepted(true))
             }
             PaxosStep::Commit(update, write) => {
-                // The node applies a decided update in any case, because its clock may be wrong.
+                // Applied even if the ballot is older than a TRUNCATE: the coordinator's clock may
+                // be behind.
                 applied = Some(*write);
                 let known = self.state(table, &key).await?.committed;
                 (self.commit(table, (ballot, update), times, known), PaxosAnswer::Committed)

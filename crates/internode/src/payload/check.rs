@@ -99,7 +99,7 @@ fn check_complex(
 }
 
 fn check_cell(cell: &Cell, column_type: &CqlType) -> Result<()> {
-    // The value of a counter is a context of shards, not the number that clients see.
+    // The value of a counter is a list of counter shards, not the number that clients see.
     if *column_type == CqlType::Counter {
         return Ok(());
     }

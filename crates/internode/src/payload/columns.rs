@@ -171,7 +171,7 @@ fn encode_column(
     let is_complex = column_type.is_multi_cell();
     EncodedColumn {
         is_complex,
-        // The shards stay in the order of the message: a coordinator of Cassandra has sorted them.
+        // Counter shards stay in the order of the message: Cassandra's coordinator has sorted them.
         is_counter: false,
         keeps_empty: true,
         form: if is_complex { ValueForm::Prefixed } else { ValueForm::of(column_type) },

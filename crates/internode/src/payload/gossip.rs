@@ -40,7 +40,7 @@ pub struct GossipSyn {
 /// The second message of an exchange.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GossipAck {
-    /// The endpoints of which the sender wants the states beyond these versions.
+    /// The endpoints of which the sender wants the states that are newer than the digests.
     pub digests: Vec<GossipDigest>,
     /// States that the receiver lacks.
     pub states: Vec<(SocketAddr, EndpointState)>,

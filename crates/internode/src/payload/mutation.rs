@@ -1,4 +1,4 @@
-//! Mutations: changes of one partition in each of several tables, applied together.
+//! Mutations: changes of the partitions that one key has in several tables, applied together.
 
 use std::sync::Arc;
 

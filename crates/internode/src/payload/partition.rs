@@ -185,7 +185,8 @@ impl Partition {
         }
     }
 
-    /// Appends the partition as [`Self::encode`] does. Drops each row, and yields between rows.
+    /// Appends the partition as [`Self::encode`] does. Frees each row that it has encoded, and
+    /// yields between rows.
     pub(crate) async fn encode_and_yield(
         mut self,
         table: &TableMetadata,

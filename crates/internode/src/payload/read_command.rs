@@ -33,7 +33,7 @@ pub struct ReadCommand {
     pub accepts_transient: bool,
     /// True if the coordinator filters the rows of several replicas again.
     pub needs_reconciliation: bool,
-    /// The time in seconds at which the read takes place. Version 12 sends 31 bits.
+    /// The time of the read in seconds since 1970. Version 12 sends 31 bits.
     pub now_s: u32,
     /// The columns.
     pub columns: ColumnFilter,

@@ -58,8 +58,8 @@ impl FetchedColumnSet {
         self.0.is_empty()
     }
 
-    /// Reduces a row to the queried cells, and those fetched cells, without values, that show that
-    /// the row exists. Returns whether anything is left.
+    /// Reduces a row to its queried cells, and to the fetched cells that show that the row exists.
+    /// The latter lose their values. Returns whether anything is left.
     pub fn cut(&self, table: &TableMetadata, row: &mut Row) -> bool {
         let newest = row.liveness.timestamp;
         row.columns.retain_mut(|(id, data)| {

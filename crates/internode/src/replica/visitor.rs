@@ -252,8 +252,8 @@ impl ReplicaRead {
         }
         self.tombstones.add_row(&row);
         self.check()?;
-        // Conditions on rows decide whether the partition belongs to the answer. The conditions on
-        // the partition were tested at its head.
+        // If there are conditions on rows, the partition belongs to the answer only if a row meets
+        // them. The conditions on the partition were tested at its head.
         if !current.is_shown && !self.conditions.concern_rows() {
             self.show(current);
         }

@@ -67,8 +67,8 @@ pub trait Backend {
     /// Returns the limits of tombstones in a read.
     fn tombstone_limits(&self) -> TombstoneLimits;
 
-    /// Returns the version of the node's own schema. A member answers requests for the version with
-    /// it until the member has taken the ring's schema.
+    /// Returns the version of the node's own schema. The member reports this version to its peers
+    /// until it has taken the ring's schema.
     fn own_schema_version(&self) -> Uuid {
         self.schema().version
     }

@@ -33,8 +33,8 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for the rest of a message whose first frame has arrived. Arbitrary; the message holds room
 /// meanwhile.
 const MESSAGE_LIMIT: Duration = Duration::from_secs(30);
-/// Maximum time without further bytes of such a message. Arbitrary; a peer sends a message in one
-/// go.
+/// Maximum time without further bytes of a message whose first frame has arrived. Arbitrary; a peer
+/// sends a message in one go.
 const PROGRESS_LIMIT: Duration = Duration::from_secs(5);
 /// Maximum length of a message, in bytes: the largest write with its header. The answer to a pull
 /// of the schema may be longer.

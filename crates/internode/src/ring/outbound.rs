@@ -25,8 +25,8 @@ use crate::{
     replica::AnswerBytes,
 };
 
-/// Maximum number of messages that wait for a connection. Arbitrary; most messages answer writes,
-/// and are short.
+/// Maximum number of small messages that wait. Arbitrary; most messages answer writes, and are
+/// short.
 const QUEUE_LENGTH: usize = 4096;
 /// Maximum number of urgent messages that wait. Arbitrary; gossip sends a few each second, of at
 /// most 64 KiB.
@@ -86,7 +86,7 @@ impl Queued {
         self.id
     }
 
-    /// Asks the receiver to answer a failure, too.
+    /// Asks the receiver to answer even if the request fails.
     pub fn wanting_failure(self) -> Self {
         Self { flags: MessageFlags::CALL_BACK_ON_FAILURE, ..self }
     }

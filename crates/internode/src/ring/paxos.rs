@@ -74,7 +74,7 @@ impl RingMember {
     }
 
     /// Creates the message of an answer. The message waits in its encoded form, because decoded
-    /// updates take many times as many bytes, and holds the bytes of the updates in the budget.
+    /// updates take many times as many bytes. It holds the bytes of the updates in the budget.
     fn response(&self, id: u64, answer: PaxosAnswer, nothing: Update) -> Result<Queued, Refusal> {
         let mut bytes = self.reads.budget.answer();
         bytes.set(shown_bytes(&answer)).map_err(Refusal::new)?;

@@ -33,7 +33,7 @@ pub struct RingNode {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenRing {
     nodes: Vec<RingNode>,
-    /// The index of the node that has each token.
+    /// The index in `nodes` of the owner of each token.
     owners: BTreeMap<Token, usize>,
     /// True if tokens are about to change their owners, or if a member's tokens are unknown.
     is_changing: bool,

@@ -2,8 +2,9 @@
 //!
 //! A message reserves its bytes when its length is known, and releases them when its work is done:
 //! a write after its sync, a conditional write after its answer, a read when its rows are read, a
-//! schema when it is merged, others at once. While a message waits for room, the node reads no more
-//! from its connection. One larger than the whole room waits until no other has room.
+//! schema before its merge, others at once. While a message waits for room, the node reads no more
+//! from its connection. A message that is larger than the whole room waits until no other message
+//! holds room.
 //!
 //! Messages on connections for urgent messages reserve nothing, so that gossip continues while
 //! writes wait. They are small. The member refuses such a message if its payload would stay in

@@ -8,8 +8,8 @@
 //!    which causes a new pull.
 //!
 //! One pull is under way at a time. The member asks the peer that has left the fewest pulls without
-//! an answer, and waits longer each time. A node of Espalier, for example, answers none, and the
-//! answer of a large ring may take longer than the first limit.
+//! an answer, and waits longer each time. A peer that is a node of Espalier, for example, never
+//! answers, and the answer of a large ring may take longer than the first limit.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -183,7 +183,7 @@ impl RingMember {
         let answered = self.schema.borrow_mut().take_answered(from, id);
         let Some(version) = answered else { return };
         self.schema.borrow_mut().is_merging = true;
-        // Nothing else of the peer waits for the merge. At most one merge keeps its rows in memory.
+        // Other messages of the peer do not wait for the merge. At most one merge keeps its rows.
         drop(room);
         let member = Rc::clone(self);
         let taking = self.backend.take_schema(rows);

@@ -93,7 +93,7 @@ pub enum JoinError {
 }
 
 impl RingMember {
-    /// Asks the seeds for the states of the ring. Returns the first answer, and `None` if the node
+    /// Asks the seeds for the states of the ring. Returns the first answer, or `None` if the node
     /// stops.
     pub(super) async fn ask_seeds(
         self: &Rc<Self>,

@@ -68,8 +68,8 @@ impl RingMember {
         }
         let storing = match mutation.into_mutation() {
             Ok(write) => self.backend.store_unless_truncated(write, created_ms),
-            // If the node refused the hint, the peer would send it again until it expires, and no
-            // later hint before. Cassandra acknowledges such a hint, too.
+            // If the node refused the hint, the peer would send it again until it expires, and
+            // until then no later hint. Cassandra acknowledges such a hint, too.
             Err(error) => {
                 if self.log_limit.is_due("hint with an invalid value") {
                     tracing::warn!(
