@@ -12,11 +12,11 @@ use std::{cell::Cell, rc::Rc, sync::Arc};
 use espalier_runtime::{shard, spawn_blocking, spawn_local, sync::Notify};
 use espalier_trie::memory::ChunkPool;
 
-/// Free chunks are kept up to this part of the limit (arbitrary): a kept chunk need not be
-/// allocated again, but is of no use elsewhere.
+/// The chunk pool keeps free chunks of up to 1/`SPARE_PART` of the limit (arbitrary): a kept chunk
+/// need not be allocated again, but is of no use elsewhere.
 const SPARE_PART: usize = 8;
 
-/// The part of the room between the start of flushes and the limit that stays free as long as
+/// 1/`MARGIN_PART` of the room between the start of flushes and the limit stays free as long as
 /// flushes keep up.
 const MARGIN_PART: usize = 8;
 
@@ -181,13 +181,13 @@ impl MemtableBudget {
         self.shared.grown_bytes.set(self.shared.grown_bytes.get() + bytes as u64);
     }
 
-    /// Records that so many bytes are about to be given back. No flush is needed to free them, nor
-    /// is there a reason to slow down writers before the limit is near.
+    /// Records that `bytes` are about to be given back. They cause no flush, and slow down writers
+    /// only when the limit is near.
     pub fn begin_freeing(&self, bytes: usize) {
         self.shared.leaving_bytes.set(self.shared.leaving_bytes.get() + bytes);
     }
 
-    /// Gives back so many of the bytes that were being freed.
+    /// Gives back `bytes` of those that were being freed.
     pub fn end_freeing(&self, bytes: usize) {
         self.shared.leaving_bytes.set(self.shared.leaving_bytes.get().saturating_sub(bytes));
         self.shrink(bytes);

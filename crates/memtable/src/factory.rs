@@ -57,8 +57,8 @@ impl MemtableFactory {
         Self { context, configurations: Rc::new(configurations), budget }
     }
 
-    /// Makes an empty memtable. If the table's configuration no longer exists, the memtable has the
-    /// default one.
+    /// Makes an empty memtable. If the table's configuration no longer exists, the default
+    /// configuration applies.
     pub fn make(&self, table: &TableMetadata) -> Rc<Memtable> {
         let name = &table.options.memtable;
         let kinds = &self.configurations;

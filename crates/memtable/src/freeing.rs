@@ -1,10 +1,10 @@
 //! Frees a dropped memtable.
 //!
-//! The shard itself frees the rows of a large memtable, some at a time; the whole takes a tenth of
-//! a second. A helper thread would take longer, compete for the core if there is only one, and
-//! leave the allocator a list of blocks that the shard must walk in one go later. The structure is
-//! then returned to the system on a helper thread, because unmapping a chunk takes up to a
-//! millisecond. A skip list is freed there as a whole, because its nodes go all at once.
+//! The shard itself frees the rows of a large memtable, some at a time; together this takes a tenth
+//! of a second. A helper thread would take longer, compete for the core if there is only one, and
+//! leave the allocator a list of blocks that the shard must walk in one go later. A helper thread
+//! then returns the structure to the system, because unmapping a chunk takes up to a millisecond.
+//! It also frees a skip list as a whole, because the nodes of a skip list go all at once.
 
 use espalier_runtime::{maybe_yield, shard, spawn_blocking, spawn_local};
 

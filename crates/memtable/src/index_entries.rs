@@ -18,7 +18,8 @@ use hashbrown::HashSet;
 
 use crate::{MemtableBudget, vectors::MemtableVectors};
 
-/// Bytes of the entries that are copied at a time (arbitrary): long keys make fewer entries.
+/// Bytes of entries at which a portion ends (arbitrary), so that it has fewer entries if they are
+/// long.
 const MAX_PORTION_BYTES: usize = 64 << 10;
 
 /// A position within the entries of an update.
@@ -170,7 +171,7 @@ impl MemtableIndexes {
     }
 
     /// Adds some entries of an update, from `position` on, and moves the position behind them.
-    /// Takes about `most` elements. Returns whether there are no others.
+    /// Takes about `most` elements. Returns whether they were the last ones.
     pub(crate) fn add_some(
         &mut self,
         table: &TableMetadata,

@@ -9,8 +9,8 @@ use super::{
 
 impl Memtable {
     /// Adds the entries of about `most` elements of an update that [`Self::apply_rows`] will write,
-    /// from `position` on, and moves the position behind them. Returns whether there are no others.
-    /// A reader passes entries whose rows do not exist.
+    /// from `position` on, and moves the position behind them. Returns whether they were the last
+    /// ones. Until the rows are written, readers skip the entries, because their rows do not exist.
     ///
     /// # Errors
     ///
@@ -28,8 +28,8 @@ impl Memtable {
         outcome.map_err(|_| MemtableError::Full { bytes: self.memory_bytes() })
     }
 
-    /// Returns the bytes of the entries that [`Self::add_some_entries`] would add, and whether
-    /// there are no others. All steps of a count must be those of one memtable.
+    /// Returns the bytes of the entries that [`Self::add_some_entries`] would add, and whether they
+    /// are the last ones. All steps of a count must use the same memtable.
     pub fn some_entry_bytes(
         &self,
         table: &TableMetadata,

@@ -9,9 +9,8 @@
 //! records the position in the log ([`Memtable::add_position`]); a flush reads the partitions in
 //! order.
 //!
-//! **Lineage.** "Trie Memtables in Cassandra"
-//! (Lambov, VLDB 2022) describes a trie of partitions, and names the extension down to rows as the
-//! next step.
+//! **Lineage.** "Trie Memtables in Cassandra" (Lambov, VLDB 2022) describes a trie of partitions,
+//! and names the extension down to rows as the next step.
 //!
 //! **Isolation.** A write to one partition is applied without yielding, so a reader that reads
 //! without yielding sees all of it or nothing. A reader that yields and then reads more has a
@@ -81,7 +80,7 @@ pub use walk::walk_direction;
 
 use store::Store;
 
-/// The writes of one table on one shard since the last flush began.
+/// The writes to one table on one shard between the starts of two flushes.
 pub struct Memtable {
     store: RefCell<Store>,
     statistics: RefCell<MemtableStatistics>,

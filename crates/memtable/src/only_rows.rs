@@ -2,8 +2,8 @@
 //! each partition. The flush uses it to write all partitions.
 //!
 //! A walk that seeks each partition anew and makes objects of it costs three times as much as the
-//! work on the row. Here some dozens of partitions follow one seek, and their rows are copied into
-//! one buffer, so that the cache misses of fetching them overlap.
+//! work on the row. Here one seek serves up to 32 partitions. The module prefetches their rows and
+//! then copies them into one buffer, so that the cache misses overlap.
 
 use espalier_mutation::{DecoratedKey, KeyBound, path};
 use espalier_trie::{cursor::Direction, prefetch::prefetch_range};
@@ -13,7 +13,7 @@ use crate::MemtableError;
 
 /// Partitions taken at a time: some microseconds.
 const AT_ONCE: usize = 32;
-/// Bytes of rows after which no more are taken, so that large rows are not copied for nothing.
+/// Bytes of rows after which no more rows are taken, so that the buffer stays small.
 const BYTES_AT_ONCE: usize = 64 << 10;
 
 /// Partitions that have a row and nothing else.

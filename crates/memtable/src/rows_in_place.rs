@@ -112,9 +112,8 @@ impl MemtablePartition {
         Self::unread(memtable, table, key, slices, Direction::Forward, usize::MAX)
     }
 
-    /// Calls `take` with the next rows, at most `most` of them and those of [`SLICES_OF_A_FILL`]
-    /// slices, without waiting. The row at which
-    /// `take` breaks counts as taken.
+    /// Calls `take` with the next rows, without waiting: at most `most` rows, from at most
+    /// [`SLICES_OF_A_FILL`] slices. The row at which `take` breaks counts as taken.
     ///
     /// # Errors
     ///

@@ -56,7 +56,7 @@ impl MemtableStatistics {
         !deletion.is_live() && deletion.marked_for_delete_at >= self.maximum_timestamp
     }
 
-    /// Adds the deletions and rows of an update, without their numbers.
+    /// Adds the deletions and rows of an update, but does not count partitions and rows.
     #[inline]
     pub(crate) fn add_update(&mut self, update: &PartitionUpdate) {
         self.add_wide_deletion(update.deletion);
