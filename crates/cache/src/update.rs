@@ -179,7 +179,7 @@ impl TableCache {
     fn merge_row(&self, change: &Change<'_>, place: &[u8], row: &[u8], active: DeletionTime) {
         let is_true = self.cache.0.borrow_mut().merge_row(change, place, row, active);
         if !is_true {
-            // An outdated row cannot be removed, so the table is forgotten.
+            // The outdated row could not be removed, so the cache forgets the table.
             self.forget();
         }
     }
@@ -207,9 +207,9 @@ impl TableCache {
             }
         };
         // A header cannot be evicted before its rows. So if the new static row cannot be put into
-        // the header, the whole table is forgotten. A static row that has not grown may stay even
-        // if it is too large: it was cached before the limit went down, and otherwise each flush
-        // would forget the table again.
+        // the header, the cache forgets the whole table. A static row that has not grown may stay
+        // even if it is too large: it was cached before the limit went down, and otherwise each
+        // flush would forget the table again.
         let is_changed = static_row.is_some_and(|static_row| {
             let has_grown = static_row.len() > present_length;
             !(has_grown && inner.is_too_large(static_row.len()))
@@ -217,7 +217,7 @@ impl TableCache {
         });
         drop(inner);
         if !is_changed {
-            // The outdated header cannot stay, so the table is forgotten.
+            // The outdated header cannot stay, so the cache forgets the table.
             self.forget();
         }
     }

@@ -13,8 +13,8 @@ use super::entry::Entry;
 pub(super) struct Walk<'a> {
     entries: Entries<MemoryCursor<'a, Entry>>,
     direction: Direction,
-    /// In reverse, `true` if the range below the position reached is continuous, and the range's
-    /// deletion. Not used forward.
+    /// The entry above the position reached, in a reverse walk: whether the range below the
+    /// position is continuous, and that range's deletion. A forward walk has none.
     above: Option<(bool, DeletionTime)>,
 }
 
