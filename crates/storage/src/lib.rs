@@ -4,7 +4,7 @@
 //! ```text
 //! write  Node::apply -> commitlog (encode, append) + memtable (trie) -> ticket
 //!        -> flush -> SSTable
-//! read   Node::read  -> memtables + SSTables -> MergedPartition -> live rows
+//! read   Node::read  -> memtables + row cache + SSTables -> MergedPartition -> live rows
 //! ```
 
 mod command;

@@ -59,8 +59,8 @@ pub struct CompactionMetrics {
     pub running: u64,
     /// Compactions that the strategies want, and splits of shared SSTables, that have not started.
     pub pending: u64,
-    /// SSTables that may hold one partition beyond the number that the strategy aims at; the
-    /// maximum over tables.
+    /// Number of overlapping SSTables beyond those that the strategy tolerates; the maximum over
+    /// tables.
     pub score: u64,
 }
 
@@ -78,7 +78,7 @@ pub struct IndexMetrics {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub struct EmptyRangeMetrics {
-    /// Ranges of tables without a visible row that the caches hold.
+    /// Ranges without a visible row that the caches hold.
     pub ranges: u64,
     /// Number of times that a read skipped such a range.
     pub skips: u64,

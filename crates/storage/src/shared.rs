@@ -128,7 +128,8 @@ impl SharedStorage {
         self.dropped.lock().unwrap_or_else(PoisonError::into_inner).contains(&table)
     }
 
-    /// Returns a generation number that no SSTable of the table has.
+    /// Returns the next generation number of a table. A file that an operator copied into the
+    /// table's directory may have it.
     pub(crate) fn next_generation(&self, table: TableId) -> u64 {
         let mut generations = self.generations.lock().unwrap_or_else(PoisonError::into_inner);
         let last = generations.entry(table).or_insert(0);

@@ -28,7 +28,7 @@ impl TurnDeadline {
         Self { kind, wait, at: Some(Instant::now() + wait) }
     }
 
-    /// Returns the earlier of this deadline and that in `left`.
+    /// Returns the earlier of this deadline and the end of the time `left` from now.
     #[must_use]
     pub fn within(self, left: Duration) -> Self {
         let wait = self.wait.min(left);

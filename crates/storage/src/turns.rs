@@ -12,7 +12,8 @@
 //! memtable. Equal clusterings have equal paths. Two rows with the same hash exclude each other
 //! needlessly, which costs only time. The hash has a random seed, so that clients cannot choose
 //! such rows. A turn on a row also shares the key of the partition, so that a turn on all rows of a
-//! partition excludes it.
+//! partition excludes it. If the table has views, the turn also shares the key of the table, so
+//! that a truncation excludes it.
 //!
 //! **Deadlock.** A turn takes its keys in ascending order of hashes, and it takes all of them
 //! before it waits for anything else. The order is the same for all turns of the shard. The number

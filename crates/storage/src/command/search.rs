@@ -15,8 +15,8 @@ pub struct IndexSearch {
 }
 
 /// Maximum number of streams of a search, one for each source of entries and value (arbitrary).
-/// Each stream costs a seek, and the memory of a cursor. A read whose first term exceeds the limit
-/// reads its whole target; a read leaves out further terms once it has so many streams.
+/// Each stream costs a seek, and the memory of a cursor. A read reads its whole target if a term
+/// alone exceeds the limit. Once the terms together reach the limit, the read leaves out the rest.
 pub const MAX_SEARCH_STREAMS: usize = 1024;
 
 /// The values to look up in one index.

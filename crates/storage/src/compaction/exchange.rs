@@ -2,7 +2,7 @@
 //!
 //! A reader sees the old files or the new ones. Reads under way keep the old ones, which are
 //! unlinked but open. The files are exchanged on disk first (see [`Transaction`]), then in the
-//! table's view. A failure before the exchange on disk leaves everything as it was.
+//! table's view. A failure before the exchange on disk leaves the table as it was.
 
 use std::{collections::BTreeMap, rc::Rc, sync::Arc};
 

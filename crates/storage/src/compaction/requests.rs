@@ -25,8 +25,8 @@ use crate::{FirstFailure, ShardStore, StorageError, table::Table};
 
 /// The outcome of [`RequestedCompactions::take_one`].
 enum Taken {
-    /// The file is reserved until the guard is dropped. Comes with the level and the split for its
-    /// rewrite; a file that several shards share is split with them.
+    /// The file, reserved until the guard is dropped, with the level and the split of its outputs.
+    /// A file that several shards share is split at the borders of the shards.
     All(RunningGuard, (u32, Split)),
     /// An operator has stopped compactions of this kind since the request.
     Stopped,
@@ -44,8 +44,8 @@ pub(crate) struct RequestedCompactions<'s> {
 }
 
 impl RequestedCompactions<'_> {
-    /// Compacts the files for which `is_wanted` returns true into one sorted run. Compactions under
-    /// way are stopped.
+    /// Stops the compactions under way, and compacts the files for which `is_wanted` returns true
+    /// into one sorted run.
     pub(crate) async fn compact_where(
         &self,
         is_wanted: impl Fn(&SSTable) -> bool,

@@ -29,8 +29,8 @@
 //! for another walk.
 //!
 //! **Memory bound.** For each table and shard, [`MAX_RANGES`](ranges::MAX_RANGES) ranges and
-//! [`MAX_RECORDED`] noted rows, of two keys each. The queue is twice as long as the list of ranges;
-//! an entry has one key.
+//! [`MAX_RECORDED`] noted rows, of two keys each. The queue has up to twice as many entries as the
+//! list of ranges, of one key each, and 16 KiB of counters.
 
 mod lookup;
 mod place;
@@ -128,9 +128,9 @@ impl EmptyRangeAccess {
         self.ranges.beyond(&Place::start(bound), now_s)
     }
 
-    /// Records that a page of the read ended among dead rows. The client will ask for the next page
-    /// at once, so the end of the page is queued if the queue is empty, and the prefetcher gets
-    /// more of the core.
+    /// Records that a page of the read ended among dead rows. The client mostly asks for the next
+    /// page at once, so the end of the page is queued if the queue is empty, and the prefetcher
+    /// gets more of the core.
     pub(crate) fn record_cut_page(&self, table: &TableMetadata, end: &ReadPosition) {
         let ranges = &self.ranges;
         ranges.cut_pages.set(ranges.cut_pages.get() + 1);

@@ -19,8 +19,8 @@ pub(super) struct Queue {
     places: BTreeSet<Place>,
     /// The place taken last: the next one is taken from behind it, so that each place has its turn.
     looked: Option<Place>,
-    /// Deletions since the last look, by the low bits of the partition's token. Empty until the
-    /// first deletion.
+    /// Counters of deletions, by the low bits of the partition's token. Empty until the first
+    /// deletion.
     deleted: Vec<u32>,
     /// The value at which a counter restarts: 0 and 1 in turn.
     looks: u32,

@@ -17,8 +17,8 @@ use crate::{
     table::Table,
 };
 
-/// The maximum number of dead fragments that one step walks before other tasks have their turn:
-/// some ten milliseconds.
+/// The number of dead fragments after which a step over partitions ends (some ten milliseconds), so
+/// that the places of other tables have their turn. The step ends behind a whole partition.
 const MAX_WALKED: u64 = 16_384;
 
 /// The shares of maintenance while a paging read crosses tombstones. The read need not walk the

@@ -64,7 +64,8 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
             let at = paused.iter().position(|paused| Rc::ptr_eq(&paused.table, &table));
             let since = at.map_or(now, |at| paused[at].since);
             let pause = pause_of(&store, &table);
-            // When the log is full, writes to all tables wait for segments that this table holds.
+            // If the log needs segments that this table may hold, the flush waits only briefly: a
+            // full log blocks the writes to all tables.
             let over = if store.logs.all().any(CommitLog::is_under_pressure) {
                 since + pause.min(PAUSE_LOOK)
             } else {

@@ -1,7 +1,7 @@
 //! Collects the least places of a pass over a range.
 //!
-//! Places lie one behind the other in one piece of memory. From time to time they are sorted, and
-//! those beyond the wanted number are left out. So a place costs no allocation.
+//! Places lie one behind the other in one piece of memory, so a place costs no allocation. From
+//! time to time, the collection sorts them and drops the greater ones beyond the wanted number.
 //!
 //! Memory: two buffers of up to twice [`MAX_KEPT_BYTES`] each, or of 64 places if these are longer.
 

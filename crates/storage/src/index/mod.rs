@@ -12,8 +12,9 @@
 //! | `nearest` | a search for the most similar vectors |
 //!
 //! Entries may be stale: an entry says that some write gave the row the value, not that the row
-//! still has it. No entry is missing. The reader (`read::by_index`) reads each row and drops the
-//! rows that do not have the value (docs/decisions/0034-secondary-indexes.md).
+//! still has it. The reader (`read::by_index`) reads each row and drops the rows that do not have
+//! the value (docs/decisions/0034-secondary-indexes.md). While some SSTable or memtable lacks its
+//! entries (`engine::index_build`), a query reads all rows of its target.
 
 mod candidates;
 mod component;

@@ -9,8 +9,8 @@
 //! of the table, the read scans the table. The table's view remembers the range
 //! ([`CostlyRanges`](crate::table::CostlyRanges)), so that later pages scan at once.
 //!
-//! If the range has many rows, a scan for few rows ends early. So a pass gives up when it has read
-//! more entries than such a scan would read rows; then this read scans, but later ones may not.
+//! If the range has many rows, a scan for few rows ends early. So a pass gives up when it has taken
+//! about twice as long as such a scan would. Then this read scans; later reads search again.
 
 use espalier_mutation::put_entry_value;
 use espalier_runtime::maybe_yield;
@@ -62,9 +62,9 @@ struct Pass {
 }
 
 impl Pass {
-    /// Returns whether the pass has already taken longer than a scan of the table would take to
-    /// meet `rows` rows of the range. The estimate assumes that the rows of the range are spread
-    /// evenly over the table, because the table is in the order of tokens.
+    /// Returns whether the pass has taken [`UNEVENNESS`] times as long as a scan of the table would
+    /// take to meet `rows` rows of the range. The estimate for the scan assumes that these rows are
+    /// spread evenly over the table, because the table is in the order of tokens.
     fn is_slower_than_scan(&self, rows: usize, table_rows: u64) -> bool {
         let rows_of_scan = table_rows.saturating_mul(rows as u64) / self.wanted.max(1);
         self.passed / ENTRIES_PER_ROW > rows_of_scan.saturating_mul(UNEVENNESS)

@@ -146,8 +146,8 @@ impl SchemaChanges<'_> {
         });
         let positions = positions.await;
         // The time also keeps out unfinished logged batches and hints of the earlier table. Without
-        // an earlier table, the record has no time: a time would keep out the hints of the new
-        // table, which the ring may have created while this node was down.
+        // an earlier table, the record has no time: the ring may have created the table while this
+        // node was down, and a time would keep out the hints for it.
         let was_there = is_marked || is_orphan || self.node.store().shared.was_dropped(table.id);
         let at_us = if was_there { time::now_micros() } else { 0 };
         let record = TruncationRecord { at_us, positions, ..TruncationRecord::default() };

@@ -51,7 +51,7 @@ pub(super) enum Becoming {
     Links,
 }
 
-/// Files in a table's directory that are not sealed yet.
+/// SSTables in a table's directory that are not sealed yet: they lack TOC.txt.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
     descriptors: Vec<Descriptor>,

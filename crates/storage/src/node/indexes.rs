@@ -97,8 +97,8 @@ pub(super) async fn record_built_indexes(
 }
 
 /// Returns whether a table still has this version. If not, an index may have been dropped and
-/// created again under its name, so that other data lacks its entries. Then this wakes the task
-/// that builds indexes, which looks again.
+/// created again under its name, and SSTables may lack the entries of the new index. Then this
+/// function wakes the task that builds indexes, which looks again.
 fn is_unchanged(node: &Node, table: &Table, metadata: &Arc<TableMetadata>) -> bool {
     let is_unchanged = !table.is_dropped() && Arc::ptr_eq(&table.borrow_metadata(), metadata);
     if !is_unchanged {

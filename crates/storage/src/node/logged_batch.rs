@@ -213,8 +213,8 @@ impl<'n> Batches<'n> {
     async fn write_entry(self, entry: &Entry) -> Result<(), StorageError> {
         let Entry { table, key, update, .. } = entry;
         let written = self.node.apply(Mutation { updates: vec![update.clone()] }).await;
-        // The entry may be in the log. If it stayed there, a start weeks later would apply a batch
-        // that was refused.
+        // The entry may be in the log. If it stayed there, the next start would apply a batch that
+        // was refused.
         if let Err(StorageError::CommitLog(CommitLogError::Write(_))) = written {
             self.remove_entry(table, key.clone(), i64::MIN).await;
         }
@@ -289,8 +289,8 @@ impl<'n> Batches<'n> {
     }
 
     /// Retries a stored batch until it is applied, until it is too old, or until a shard has
-    /// refused it for good several times. `is_complete` is true if the caller holds turns and the
-    /// mutation has its view updates.
+    /// refused it [`MAX_REFUSED_RETRIES`] times in a row. `is_complete` is true if the caller holds
+    /// turns and the mutation has its view updates.
     ///
     /// # Errors
     /// The node shuts down, or the batch is given up.

@@ -3,7 +3,7 @@
 //! Shard 0 leads. The other shards register themselves and wait until shard 0 reports that the node
 //! can serve, or why it cannot.
 //!
-//! 1. Find segments and the directories of tables; remove incomplete files.
+//! 1. Find segments and the directories of tables; finish what a crash interrupted.
 //! 2. Open the schema tables, replay their log, and read the schema from the tables.
 //! 3. All shards install the schema and open their SSTables.
 //! 4. All shards replay the segments of their number. If the number of shards has changed: flush

@@ -65,8 +65,8 @@ impl<'n> Snapshots<'n> {
                 source.display()
             )));
         }
-        // Unflushed writes after this point are younger than the commit log intervals that the
-        // snapshot's files claim to hold.
+        // No flush is needed. The next start skips the commit log intervals that the snapshot's
+        // files name, and these intervals are older than all writes after the truncation.
         let views = ViewBuilds::of(self.node).dependent_views(&metadata);
         ViewBuilds::of(self.node).mark_views_stale(&views).await?;
         // The views are emptied, too: a deletion in a view may be newer than the rows of the

@@ -145,7 +145,7 @@ impl SchemaChanges<'_> {
     /// Flushes the views of keyspaces that begin to use the commit log, and their base tables.
     /// Otherwise a crash could lose unlogged writes of a view and keep those of its base table,
     /// and the next start checks only the views of keyspaces without the log. A crash before the
-    /// flush ends can do so still.
+    /// end of the flush can still lose them.
     async fn flush_newly_logged_views(self, old: &Schema, new: &Schema) {
         let is_newly_logged = |keyspace: &str| {
             let is_logged =

@@ -148,9 +148,10 @@ impl SchemaChanges<'_> {
     }
 }
 
-/// Divides the rows of a keyspace into two parts. The first part has the user-defined types, which
-/// tables need. If all rows or none are of types, it has the partition deletions, and what begins
-/// before the name in the middle. Returns `None` if the rows have fewer than two names.
+/// Divides the rows of a keyspace into two parts. If only some rows are of user-defined types, the
+/// first part has these rows, because tables need the types. Otherwise it has the partition
+/// deletions, and the rows and range deletions whose names come before the middle one. Returns
+/// `None` if the rows have fewer than two names.
 fn divided(mutation: Mutation) -> Option<(Mutation, Mutation)> {
     let types = table(SCHEMA_KEYSPACE, "types").id;
     let is_type = |update: &PartitionUpdate| update.table == types;

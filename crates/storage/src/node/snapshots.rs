@@ -1,6 +1,6 @@
 //! Snapshots: hard links to a table's files in `snapshots/<tag>` below its directory, with
-//! `schema.cql` and `manifest.json`, as in Cassandra and ScyllaDB. Each shard links its files,
-//! while its own compactions exchange none.
+//! `schema.cql` and `manifest.json`, as in Cassandra and ScyllaDB. Each shard links its files.
+//! Meanwhile its own compactions exchange no files of the table.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -273,7 +273,7 @@ impl<'n> Snapshots<'n> {
         let now = time::now_millis();
         let sealed = self.move_into_snapshot(directory, format!("orphan-{now}"), &found.sealed);
         let has_sealed = sealed.await?;
-        // A restore refuses a snapshot with such SSTables.
+        // A snapshot of their own, because a restore refuses a snapshot with incomplete SSTables.
         let name = format!("orphan-{now}-incomplete");
         let has_incomplete = self.move_into_snapshot(directory, name, &found.incomplete).await?;
         Ok(has_sealed || has_incomplete)
@@ -410,8 +410,8 @@ impl<'n> Snapshots<'n> {
     }
 }
 
-/// Returns the details of a snapshot. `copies` has the number of the names that each file, by disk
-/// and inode, has in the table's snapshots.
+/// Returns the details of a snapshot. `copies` counts the names of each file in the table's
+/// snapshots, by disk and inode.
 async fn details_of(
     table: &NamedDirectory,
     tag: String,

@@ -56,8 +56,8 @@ impl Node {
         self.truncate_within(table, MAX_WAIT)
     }
 
-    /// Removes all writes to a table so far, if that can begin within `wait`. The client gives up
-    /// then, and its later writes must stay.
+    /// Removes all writes to a table so far, if that can begin within `wait`. After this time the
+    /// client gives up, and its later writes must stay.
     ///
     /// # Errors
     ///
@@ -170,8 +170,8 @@ impl Truncation<'_> {
         id: TableId,
         directory: &Path,
     ) -> Result<TruncationRecord, StorageError> {
-        // No flush or compaction is under way on any shard. So all existing SSTables with a number
-        // have a lower one than `generations`, and all later ones have a higher one or this one.
+        // No flush or compaction is under way on any shard. So all existing SSTables have lower
+        // numbers than `generations` (or no number), and all later SSTables have greater numbers.
         let names = self.name_sstables(id, directory).await?;
         let generations = self.node.store().shared.next_generation(id);
         let begun = self

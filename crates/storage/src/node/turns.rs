@@ -13,7 +13,7 @@ use crate::{
 
 impl Node {
     /// Returns the newest write timestamp in µs among the rows of `command` and their deletions, at
-    /// least `floor_us`. It reads rows only if the table has a newer timestamp than `floor_us`.
+    /// least `floor_us`. Reads rows only if the table has a newer timestamp than `floor_us`.
     /// With a row limit of 0, only the static row and the deletion of the partition count.
     ///
     /// # Errors

@@ -51,7 +51,7 @@ pub(crate) async fn read_indexed(
     }
     let (mut terms, mut streams) = (Vec::new(), 0);
     for term in &search.terms {
-        // The caller checks each row, so the other terms find its rows, too.
+        // A term may be left out: the other terms find its rows, and the caller checks each row.
         if streams >= MAX_SEARCH_STREAMS && !matches!(term.values, IndexValues::Nearest { .. }) {
             continue;
         }

@@ -93,9 +93,9 @@ impl<'a> ContinuousScan<'a> {
         if !is_continuous {
             return Ok(ContinuousStep::Unknown(self.at.clone()));
         }
-        // The recorder enters the partition in the same poll: of a partition that a write adds
-        // before it in between, the recorder would not know, and its range would hide the
-        // partition.
+        // The recorder enters the partition in the same poll. Otherwise a write could add an
+        // earlier partition in between: the recorder would not know this partition, and the
+        // recorded range would hide it.
         let of_memtables = self.view.next_in_memory(&self.at, &self.range)?.map(|next| next.key);
         let is_of_files = match (&of_memtables, self.continuous_range.partitions.front()) {
             (None, None) => return Ok(ContinuousStep::End),

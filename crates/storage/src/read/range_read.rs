@@ -83,7 +83,7 @@ pub(super) async fn read_range(
         read.read_files(rest).await?;
     }
     let is_cut = read.remaining.has_dropped_enough(0) && read.result.next.is_some();
-    // Only a forward read of whole partitions records empty ranges, and only such a read profits
+    // Among range reads, only a forward read of whole partitions records empty ranges and profits
     // from them.
     let is_followed = is_cut && EmptyRangeRecorder::records_for(command);
     if let (true, Some(empty), Some(next)) = (is_followed, empty, &read.result.next) {

@@ -1,8 +1,8 @@
 //! Executes a read command on the shard that owns the data, or on one of several owners.
 //!
-//! A command with a search is answered by the indexes if possible (`by_index`). Otherwise this
+//! If possible, the indexes answer a command with a search (`by_index`). Otherwise this module
 //! reads one partition, or passes a range to `range_read`. The sources of a partition are the
-//! memtables, and the row cache or the SSTables. It leaves out each SSTable that a partition
+//! memtables, and the row cache or the SSTables. A read leaves out each SSTable that a partition
 //! deletion covers, or whose metadata rules out the requested rows.
 
 use std::{rc::Rc, sync::Arc};

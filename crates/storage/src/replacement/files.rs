@@ -102,8 +102,8 @@ async fn sstables(
     Ok(listing.sealed.into_iter().filter(|sealed| !dead.contains(sealed)).collect())
 }
 
-/// Links the SSTables of all tables that this node takes to names below `into`. Copies SSTables
-/// that are on another disk.
+/// Links the SSTables of all tables that this node takes into directories below `into`. Copies
+/// SSTables that are on another disk.
 pub(super) async fn take(
     file_system: &FileSystem,
     directories: &[PathBuf],
@@ -131,8 +131,8 @@ pub(super) async fn take(
     Ok(taken)
 }
 
-/// Saves the times of truncations, in µs since 1970, by the table's id. The table mostly has no
-/// SSTables then. Cassandra drops hints that are older than the truncation, and so must this node.
+/// Saves the times of truncations, in µs since 1970, by the table's id, also for tables that have
+/// had no SSTables since. Cassandra drops hints from before the truncation, and so must this node.
 pub(super) async fn take_truncations(
     file_system: &FileSystem,
     directories: &[PathBuf],

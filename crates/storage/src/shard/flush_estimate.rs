@@ -10,10 +10,10 @@ const SAMPLE: Duration = Duration::from_millis(50);
 /// Time constant of the mean rate in seconds: an older sample of this age weighs 1/e, about a
 /// third.
 const MEMORY_S: f64 = 2.0;
-/// Initial guess of the share of a flush's time that writing rows takes. The rest goes to the end
-/// of the file and to the row cache's update.
+/// Initial guess of the share of a flush's time that writing rows takes. The rest of the time goes
+/// to the end of the SSTable's files and to the update of the row cache.
 const FIRST_WRITTEN_SHARE: f64 = 0.9;
-/// Weight of the last flush in that share, against those before it.
+/// Weight of the last flush in the estimate of this share, against the earlier flushes.
 const WEIGHT_OF_LAST: f64 = 0.5;
 /// Upper limit of the estimated progress of a flush's end, until the flush reports that it is done.
 const MAX_SHARE_OF_END: f64 = 0.95;
@@ -136,8 +136,8 @@ impl FlushProgress<'_> {
         self.advance_to(share.min(1.0) * self.estimate.written_share.get());
     }
 
-    /// Reports that all rows are written. The time of earlier flushes determines the progress of
-    /// the end.
+    /// Reports that all rows are written. From here on, the progress is estimated by the time that
+    /// the ends of earlier flushes took.
     pub(crate) fn all_rows_written(&self) {
         let share = self.estimate.written_share.get();
         self.advance_to(share);

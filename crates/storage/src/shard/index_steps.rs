@@ -34,8 +34,8 @@ const MAX_ATTEMPTS: usize = 4;
 /// The memtables that have the entries of a mutation already.
 #[derive(Default)]
 pub(super) struct IndexedWrite {
-    /// The memtable of each large update. A write that waits for memory must not keep the memory of
-    /// a flushed memtable, so it holds no memtable.
+    /// The memtable of each large update. The references are weak, because a write that waits for
+    /// memory must not keep the memory of a flushed memtable.
     memtables: SmallVec<[Weak<Memtable>; 2]>,
     attempts: usize,
     /// True if the entries are known not to take too much memory, or if the write must be applied
@@ -81,7 +81,7 @@ impl IndexedWrite {
             || !self.has_room && may_lack_index_room(store, updates)
     }
 
-    /// Returns whether the write must not add the entries of an update in one step.
+    /// Returns whether the write must still add the entries of an update in steps.
     fn lacks(&self, number: usize, table: &Table, update: &PartitionUpdate) -> bool {
         if self.attempts >= MAX_ATTEMPTS {
             return false;

@@ -71,8 +71,8 @@ impl ShardStore {
     }
 }
 
-/// Counts a read that looked for rows by indexes. If it found damage, the background task makes
-/// the entries again.
+/// Counts a read that looked for rows by indexes. If a component is damaged, wakes the background
+/// task that makes the entries again.
 fn count_index_read(store: &ShardStore, view: &TableView, result: &ReadResult) {
     let counters = &store.counters.reads;
     add(&counters.passed_entries, result.passed_entries);

@@ -10,7 +10,7 @@
 //!
 //! All reads of one row by its full key begin with a look-up. A request that may not wait polls it
 //! once. A request that may wait reads each missing page and polls again, on the table as it is
-//! then. If another shard owns the row, it does so there. A trace adds its events and does not
+//! then. If another shard owns the row, that shard polls. A trace adds its events and does not
 //! change the outcome. If the look-up has no answer, the general read ([`ShardStore::read`]) merges
 //! the sources and reports errors.
 

@@ -149,7 +149,8 @@ impl ShardStore {
                     continue;
                 }
                 Err(WriteError::HasManyEntries) => {
-                    // The writes before this one may have used the room.
+                    // After the wait, check for room again: the writes before this one may have
+                    // used it.
                     let deadline = *deadline.get_or_insert_with(|| time::Instant::now() + timeout);
                     let turn = self.memtables.index_turn.acquire(1);
                     let turn = time::timeout_at(deadline, turn).await;

@@ -302,7 +302,7 @@ mod tests {
     #[test]
     fn writers_do_not_wait_while_flushes_keep_up() {
         let _clock = ManualClock::new(0).moving_when_idle().install();
-        // Each client writes once a millisecond, which memory lasts for.
+        // Each client writes once a millisecond, and memory lasts at this rate.
         let rows = block_on(written(40, |_| 32 * MIB, 20));
         assert!(rows.iter().all(|rows| *rows == 40_000), "{rows:?}");
     }
@@ -322,7 +322,7 @@ mod tests {
             let progress = estimate.begin(90);
             time::sleep(Duration::from_secs(1)).await;
             drop(progress);
-            // No flush is under way. First one is wanted; then the memory is being freed.
+            // No flush is under way: first a flush is wanted, then the memory is being freed.
             assert!(budget.wants_flush());
             assert!(pace.delay(1000, &budget, &estimate).is_some());
             budget.begin_freeing(90);

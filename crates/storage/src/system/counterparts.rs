@@ -1,7 +1,7 @@
 //! System tables of Cassandra, most of which this node does not fill. A member of a ring fills
 //! `paxos`, and builds of materialized views fill `view_builds_in_progress` and
-//! `view_build_status`. Drivers, tools and applications can read and write them, and find
-//! Cassandra's columns.
+//! `view_build_status`. Tables of `system_auth` hold the roles. Drivers, tools and applications can
+//! read and write all these tables, and find Cassandra's columns.
 
 use super::SYSTEM_KEYSPACE;
 

@@ -197,8 +197,8 @@ impl ViewBuilds<'_> {
 
     /// Marks a view as stale if a loss of power may have left it behind its base table, or ahead of
     /// it: the shards sync their logs at different times, or the keyspace does not use the log.
-    /// This includes views whose build was under way: its recorded progress may be newer than the
-    /// view rows that survived.
+    /// This includes views whose build was under way: the recorded progress of the build may be
+    /// newer than the view rows that survived.
     pub(in super::super) async fn mark_unsynced_views_stale(self) -> Result<(), StorageError> {
         let is_periodic = matches!(
             self.node.store().configuration().commit_log.sync,

@@ -288,7 +288,8 @@ fn is_same(left: &Row, right: &Row) -> bool {
             .all(|((id, left), (other, right))| id == other && same_data(left, right))
 }
 
-/// Returns a change whose cells are all later than a shadowable deletion.
+/// Returns a change whose cells are all later than a shadowable deletion, unless the change itself
+/// has a liveness that makes the deletion void.
 ///
 /// A liveness in another file may make the deletion void. A compaction without that file does not
 /// see the liveness, and would remove older cells for good. A cell that is later than the deletion

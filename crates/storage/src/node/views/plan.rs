@@ -10,7 +10,7 @@ use espalier_mutation::{
 };
 use espalier_types::CqlType;
 
-/// The longest partition key, in bytes.
+/// The longest partition key and the longest clustering, in bytes.
 const MAX_KEY_BYTES: usize = u16::MAX as usize;
 
 /// The plan of one view of a base table.
