@@ -63,7 +63,7 @@ fn prepared_reads_of_one_row_show_masks_also_when_the_mask_is_newer() {
         ask(&processor, &mut root, "INSERT INTO k.t (k, v) VALUES (1, 5)").await;
         let prepared = processor.prepare("SELECT v FROM k.t WHERE k = ?", &plain).unwrap();
         let id = prepared.id;
-        // The roles are read again at the first statement.
+        // The node reads the roles again at the first statement.
         ask(&processor, &mut plain, "SELECT v FROM k.t WHERE k = 1").await;
         let unmasked = read(&processor, &plain, &id).await;
         assert_eq!(unmasked, (true, "[0, 0, 0, 4, 0, 0, 0, 5]".to_owned()));

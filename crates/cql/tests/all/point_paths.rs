@@ -1,7 +1,7 @@
-//! Compares the fast paths of single rows with the general path. Random tables and prepared
-//! statements are executed on one node as a connection does it (`execute_now` first), and on a
-//! second node only by the general path. The outcomes must be equal, and so must all data that
-//! either path can read from the two nodes.
+//! Compares the fast paths of single rows with the general path. The test creates random tables,
+//! and executes random prepared statements on one node as a connection does (`execute_now` first),
+//! and on a second node only by the general path. The outcomes must be equal, and so must all data
+//! that either path can read from the two nodes.
 
 use std::{fmt::Write, sync::Arc};
 
@@ -18,8 +18,7 @@ use espalier_runtime::{
 };
 use espalier_storage::{Node, SharedStorage, StorageConfiguration};
 
-/// Types of columns. The byte-comparable encoding of the types after the first four does not
-/// determine the bytes of a value.
+/// Types of columns. Equal values of the types after the first four may have different bytes.
 const TYPES: &[&str] = &["int", "text", "blob", "timestamp", "decimal", "boolean", "varint"];
 
 /// The clock of the statements. It is so much later than the node's clock that compactions, which

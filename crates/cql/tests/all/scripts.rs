@@ -3,9 +3,9 @@
 //!
 //! Each script runs in five modes, each on a fresh node: three have all data in memtables, of
 //! different kinds, one has a flush after each statement, and one has pages of two rows. All runs
-//! must agree with the recorded text. With `REWRITE=1` only the first mode runs, and its results
-//! are recorded. `ONLY=NAME` selects the scripts whose path contains NAME. The node of a script
-//! `sasi_*` allows SASI indexes.
+//! must agree with the recorded text. With `REWRITE=1`, the test runs only the first mode and
+//! records its results. `ONLY=NAME` selects the scripts whose path contains NAME. The node of a
+//! script `sasi_*` allows SASI indexes.
 
 use std::{
     fmt::Write,

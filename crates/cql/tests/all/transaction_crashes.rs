@@ -34,8 +34,8 @@ use crate::support::{
 const PAIRS: [(i64, i64); 9] =
     [(0, 3), (0, 4), (0, 5), (1, 3), (1, 4), (1, 5), (2, 3), (2, 4), (2, 5)];
 
-/// The distance between the cuts of two successive seeds. It is a prime, so that few images suffice
-/// for cuts in all parts of a commit, and many images for all cuts.
+/// The distance between the power cuts of two successive seeds, in disk operations. It is a prime,
+/// so that few images suffice for cuts in all parts of a commit, and many images for all cuts.
 const STRIDE: u64 = 7_919;
 
 /// Number of images that run at the same time. Their nodes mostly wait, because a transaction

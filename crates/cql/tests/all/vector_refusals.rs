@@ -9,7 +9,7 @@ use super::support::node::{execute, open};
 const STATEMENTS: [&str; 8] = [
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
     "CREATE TABLE k.t (k int PRIMARY KEY, v vector<float, 2>, e vector<float, 2>, n int)",
-    // Before there is an index, all vectors are written.
+    // Before there is an index, the node stores any vector.
     "INSERT INTO k.t (k, v, e) VALUES (9, [0, 0], [NaN, 0])",
     "CREATE INDEX ON k.t (v) USING 'sai'",
     "CREATE INDEX ON k.t (e) USING 'sai' WITH OPTIONS = {'similarity_function': 'euclidean'}",

@@ -354,8 +354,8 @@ fn a_batch_that_a_view_refuses_changes_nothing() {
         let error = execute(&processor, &format!("BEGIN BATCH {inserts} APPLY BATCH")).await;
         assert!(error.unwrap_err().contains("partition key of 0 bytes"));
         assert_eq!(count(&processor, "t").await, 0);
-        // The view's status is also written as a batch. The node removes the batch's note in the
-        // background.
+        // The view's status is also written as a batch. In the background, the node removes the
+        // batch from `system.batches`.
         let deadline = time::Instant::now() + Duration::from_secs(60);
         while rows(&processor, "SELECT id FROM system.batches", None).await.0 > 0 {
             assert!(time::Instant::now() < deadline, "a note of the batch is left");

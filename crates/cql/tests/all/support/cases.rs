@@ -1,8 +1,8 @@
 //! Data-driven tests: text files of cases, which a reviewer reads as a diff.
 //!
 //! Cases are separated by blank lines. A case is lines of input (lines that begin with `#` are
-//! comments), a line `----`, and lines of output. With `REWRITE=1` in the environment the outputs
-//! are rewritten; the diff is the review.
+//! comments), a line `----`, and lines of output. With `REWRITE=1` in the environment, the test
+//! rewrites the outputs; a reviewer reads the diff.
 
 use std::path::{Path, PathBuf};
 
