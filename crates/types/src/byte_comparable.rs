@@ -13,7 +13,7 @@
 //! Cassandra's form disagrees with Cassandra's comparators about a few values:
 //!
 //! - It orders NaN by its bits, so a negative NaN comes before all numbers.
-//! - Inside tuples and collections, it writes one byte for both null and an empty value.
+//! - Inside tuples and collections, it writes the same byte for null and for an empty value.
 //!
 //! The comparators sort the files, but the trie indexes of the files hold Cassandra's form. The
 //! *ordered* form ([`encode_ordered_clustering`]) agrees with [`CqlType::compare`] about all

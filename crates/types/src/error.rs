@@ -24,8 +24,8 @@ pub enum ValueError {
     /// A part of a collection, tuple, UDT, vector or composite is wrong.
     #[error("{part} of {type_name}: {source}")]
     Part { type_name: String, part: String, source: Box<ValueError> },
-    /// A part is wrong. The text begins with that of the part, because clients match on its
-    /// beginning.
+    /// A part is wrong. The text begins with the text of the part's error, because clients match on
+    /// the beginning.
     #[error("{source} ({part} of {type_name})")]
     InPart { type_name: String, part: String, source: Box<ValueError> },
     /// A text that does not describe a value of the type. `reason` has Cassandra's wording.

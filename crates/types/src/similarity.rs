@@ -45,8 +45,8 @@ impl Similarity {
         Self::ALL.into_iter().find(|measure| measure.name().eq_ignore_ascii_case(name))
     }
 
-    /// Returns the similarity of two vectors of equal dimension; `None` for cosine if a vector is
-    /// zero.
+    /// Returns the similarity of two vectors of equal dimension; `None` for cosine if the square of
+    /// a vector's length is 0.
     #[inline]
     pub fn of(self, left: &[f32], right: &[f32]) -> Option<f32> {
         self.by_sums(left, right, product, square_distance)

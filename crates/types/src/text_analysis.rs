@@ -11,9 +11,9 @@ use unicode_normalization::{
     IsNormalized, UnicodeNormalization, char::canonical_combining_class, is_nfc, is_nfc_quick,
 };
 
-/// The maximum length in bytes of the head of a text. Arbitrary. A head has at least a quarter of
-/// it. An analysis shortens a text to an eighth at most, so the head's form has at least 2 KiB,
-/// more than any term.
+/// The maximum length in bytes of the head of a text. Arbitrary. The head of a longer text has at
+/// least a quarter of it. A form has at least an eighth of the bytes of its text, so the form of
+/// such a head has at least 2 KiB, more than any term.
 const MAX_HEAD_BYTES: usize = 64 << 10;
 
 /// The case that an analysis gives to letters.
@@ -56,11 +56,12 @@ impl TextAnalysis {
         self == Self::default()
     }
 
-    /// Returns the first part of the form of a long text: at least 2 KiB of it. The form of a
-    /// shorter text is returned whole. The results for two texts with the same form agree in their
-    /// first 2 KiB, so an index can analyse only the first 64 KiB of a text. If the analysis
-    /// normalises, and the text cannot be cut between 16 KiB and 64 KiB (a run of combining
-    /// characters), the whole text is analysed. A plain analysis returns the whole text.
+    /// Returns the first part of the form of a text of more than 64 KiB: at least 2 KiB of it. For
+    /// a shorter text, returns the whole form. The results for two texts with the same form agree
+    /// in their first 2 KiB, so an index can analyse only the first 64 KiB of a text. If the
+    /// analysis normalises, and the text cannot be cut between 16 KiB and 64 KiB (a run of
+    /// combining characters), the function analyses the whole text. A plain analysis returns the
+    /// whole text.
     pub fn apply_to_head(self, text: &[u8]) -> Cow<'_, [u8]> {
         if self.is_plain() {
             return Cow::Borrowed(text);
@@ -107,8 +108,8 @@ impl TextAnalysis {
 }
 
 /// Returns whether the normalisation of a text can be cut before this character, whatever comes
-/// before it. It composes with nothing before it, and no character is moved across it (stable code
-/// points of UAX #15). This must be true in either letter case.
+/// before it. Such a character composes with nothing before it, and normalisation moves no
+/// character across it (stable code points of UAX #15). This must be true in either letter case.
 fn begins_anew(character: char) -> bool {
     let is_stable = |it: char| {
         canonical_combining_class(it) == 0 && is_nfc_quick(iter::once(it)) == IsNormalized::Yes

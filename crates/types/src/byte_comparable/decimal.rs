@@ -171,7 +171,7 @@ fn restore_digits(stored: &[i8], negative: bool) -> Option<Vec<u8>> {
 /// scale by one.
 ///
 /// The limit of zeros bounds the memory that a forged exponent could take. A key has at most 65,535
-/// bytes, so its unscaled value has at most 157,827 digits.
+/// bytes, so its unscaled value has fewer than 158,000 digits.
 fn fit_scale(unscaled: BigInt, scale: i64) -> Option<(BigInt, i32)> {
     const MAX_ZEROS: i64 = 160_000;
     let missing = i64::from(i32::MIN).checked_sub(scale)?;

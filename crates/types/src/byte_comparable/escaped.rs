@@ -34,8 +34,8 @@ pub fn encode_escaped(value: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Returns the index of the first zero byte. The loop tests eight bytes at a time, because
-/// subtracting 1 from a zero byte sets the top bit of that byte.
+/// Returns the index of the first zero byte. The loop tests eight bytes at a time: subtracting 1
+/// from each byte sets the top bit of a zero byte.
 #[inline]
 fn first_zero(bytes: &[u8]) -> Option<usize> {
     const ONES: u64 = 0x0101_0101_0101_0101;

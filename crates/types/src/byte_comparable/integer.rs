@@ -8,7 +8,7 @@
 use crate::byte_comparable::source::Source;
 use crate::{CqlType, DecodeError, varint};
 
-/// The number of magnitude bytes from which the short code of a varint no longer fits.
+/// A varint with this many bytes of magnitude or more has the long form.
 const LONG_FORM: usize = 7;
 
 #[inline]

@@ -1,6 +1,7 @@
 //! Parses JSON and keeps numbers as they were written, so that a `decimal` of any length survives.
 //!
-//! The grammar is exactly RFC 8259. Memory is bounded by the text, nesting by [`MAX_JSON_DEPTH`].
+//! The grammar is that of RFC 8259, except that half of a surrogate pair is refused. The text
+//! bounds the memory, and [`MAX_JSON_DEPTH`] bounds the nesting.
 
 use std::fmt;
 

@@ -2,9 +2,9 @@
 
 use crate::{CqlType, ValueError, collection};
 
-/// Largest `varint` or `decimal`, in bytes, that the node prints or computes with: 39,456 digits.
-/// Printing and division take time quadratic in the bytes. The slowest operation takes 15 ms at
-/// this limit, and 70 ms at 64 KiB.
+/// Largest `varint` or `decimal`, in bytes, that the node prints or computes with: about 39,450
+/// digits. Printing and division take time quadratic in the bytes. The slowest operation takes 15
+/// ms at this limit, and 70 ms at 64 KiB.
 pub const MAX_NUMBER_BYTES: usize = 16 * 1024;
 
 /// Limit of the numbers in one value: together they may take as long to print as this many numbers

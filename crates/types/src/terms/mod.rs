@@ -30,8 +30,8 @@ impl TermAnalyzer {
         !matches!(self, Self::Whole(_))
     }
 
-    /// Calls `take` with each term of a text. Empty terms and terms of [`MAX_TERM_BYTES`] and more
-    /// are left out. If the analyzer splits texts, bytes that are no UTF-8 have no terms.
+    /// Calls `take` with each term of a text. Empty terms and terms of at least [`MAX_TERM_BYTES`]
+    /// bytes are left out. If the analyzer splits texts, bytes that are no UTF-8 have no terms.
     pub fn for_each_term(&self, text: &[u8], mut take: impl FnMut(&[u8])) {
         let mut take = |term: &[u8]| {
             if (1..MAX_TERM_BYTES).contains(&term.len()) {
@@ -39,7 +39,7 @@ impl TermAnalyzer {
             }
         };
         if let Self::Whole(analysis) = self {
-            // The form of a text that has a head is longer than any term.
+            // If the text is longer than its head, the form of the head is longer than any term.
             return take(&analysis.apply_to_head(text));
         }
         let Ok(text) = std::str::from_utf8(text) else { return };

@@ -86,7 +86,7 @@ impl CqlType {
     ///
     /// `resolve` looks up a UDT by its name alone. In `text`, the name may follow `keyspace` and a
     /// dot. `frozen` may be left out inside frozen types, tuples and vectors, where everything is
-    /// frozen, but not inside other collections.
+    /// frozen, but not inside a collection that is not frozen.
     ///
     /// # Errors
     ///

@@ -92,10 +92,10 @@ impl CqlType {
 
     /// Reads a marshal name.
     ///
-    /// Classes of Cassandra's package may omit it, and blanks are ignored. A class without a CQL
-    /// name becomes [`CqlType::Custom`], with its parameters. Collections and UDTs are multi-cell
-    /// unless `FrozenType` surrounds them or they are nested in a collection, tuple or vector,
-    /// where ScyllaDB used to leave out `FrozenType`.
+    /// Classes of Cassandra's package may omit the package, and blanks are ignored. A class without
+    /// a CQL name becomes [`CqlType::Custom`], with its parameters. Collections and UDTs are
+    /// multi-cell unless `FrozenType` surrounds them or they are nested in a collection, tuple or
+    /// vector, where ScyllaDB used to leave out `FrozenType`.
     ///
     /// # Errors
     ///
