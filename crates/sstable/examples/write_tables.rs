@@ -4,10 +4,10 @@
 //! ```text
 //! write_tables keys VERSION NUMBER DIRECTORY        random keys of 8 bytes, no filter
 //! write_tables rows VERSION NUMBER KIB DIRECTORY    rows of 300 bytes, indexed at KIB
-//! write_tables prefixes VERSION NUMBER DIRECTORY    2,048 bytes that differ in the last 8
+//! write_tables prefixes VERSION NUMBER DIRECTORY    keys of 2,048 bytes that differ in the last 8
 //! ```
 //! The driver is `bench/index_sizes.sh`. The program makes keys in the order of their tokens and
-//! keeps none, so the memory of the process is the writer's and some MiB.
+//! holds at most some 500,000 at a time. The rest of the process's memory is the writer's.
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, reason = "a program for measuring")]
 
 use std::{path::PathBuf, sync::Arc};

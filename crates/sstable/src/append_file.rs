@@ -2,8 +2,8 @@
 //! buffer is reused.
 //!
 //! The bytes go through the kernel's page cache. A durable file is synced in parts while it is
-//! written, because the index of a large SSTable has hundreds of megabytes, and one sync of that
-//! much at the end can block reads of the disk for half a second.
+//! written, because the index of a large SSTable can have hundreds of megabytes, and one sync of
+//! that much at the end can block reads of the disk for half a second.
 
 use std::path::Path;
 
@@ -15,7 +15,7 @@ use crate::{
     error::{FileName, Result},
 };
 
-/// Bytes that are gathered before they are written.
+/// [`AppendFile::flush_if_large`] writes the buffer once it holds this number of bytes.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 pub(crate) struct AppendFile {

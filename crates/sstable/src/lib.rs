@@ -4,7 +4,7 @@
 //! writes it and [`SSTableReader`] reads it. The formats are those of Apache Cassandra and
 //! ScyllaDB; a row of the table in [`versions`] describes each of them.
 //!
-//! | module | chapter |
+//! | module | content |
 //! | --- | --- |
 //! | [`components`] | file names, identifiers, TOC.txt, Digest.crc32 |
 //! | [`versions`] | what a format version decides |

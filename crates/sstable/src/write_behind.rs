@@ -23,8 +23,8 @@ use espalier_runtime::{
 
 use crate::error::{FileName, Result};
 
-/// The length of a piece in bytes (arbitrary). Pieces of more than a quarter of this length save
-/// little core time.
+/// The length of a piece in bytes (arbitrary). Core time rises only if pieces are shorter than a
+/// quarter of this length.
 const PIECE_BYTES: usize = 512 * 1024;
 /// The most bytes of disk space that are allocated ahead of the writes (arbitrary). A file that is
 /// shorter than this is allocated to twice its length. The excess is freed at the end, which makes
@@ -157,8 +157,8 @@ impl WriteBehindFile {
                 if let Some(room) = room
                     && file.allocate(room).await.is_err()
                 {
-                    // If the disk has no space, the write reports it. Space that was allocated on a
-                    // nearly full disk is freed for other writers.
+                    // If the disk has no space, the write reports it. The truncation frees what was
+                    // allocated on a nearly full disk, for other writers.
                     file.truncate(start).await?;
                 }
                 file.append(piece).await.map(|(_, piece)| piece)

@@ -39,7 +39,7 @@ pub async fn link_unsealed(
     under_another_name(file_system, from, to, How::Link).await
 }
 
-/// Seals a copy: it gets TOC.txt. The copy is removed after an error.
+/// Seals a copy: renames its temporary TOC to TOC.txt. The copy is removed after an error.
 ///
 /// # Errors
 /// Fails if a file operation fails.

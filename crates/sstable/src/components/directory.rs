@@ -1,7 +1,7 @@
 //! This module lists the SSTables of a directory, and removes SSTables from it.
 //!
 //! A table may have tens of thousands of files. So a function that takes many SSTables lists each
-//! directory once for all of them, and a helper thread leaves out the other files.
+//! directory once for all of them, and a helper thread leaves out the files of other SSTables.
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
@@ -142,10 +142,9 @@ pub async fn files_of_each(
     Ok(found)
 }
 
-/// Returns a component with the SSTable's name that has a file; `None` if the name is free for a
-/// new SSTable. Looks only for the components that do not depend on the table, and does not list
-/// the directory. A name stays free if only a secondary index or another program's component has
-/// it.
+/// Returns a component whose file exists under the SSTable's name, or `None` if the name is free
+/// for a new SSTable. Looks only for the components that do not depend on the table, and does not
+/// list the directory. So files of secondary indexes and of other programs do not take a name.
 ///
 /// # Errors
 /// Fails if a name cannot be queried.
@@ -187,8 +186,8 @@ pub async fn remove_sstable(file_system: &FileSystem, descriptor: &Descriptor) -
 ///
 /// # Errors
 /// Fails at once if a directory cannot be listed or synced. Any other failure stops only the
-/// removal of that SSTable; the first such failure is returned at the end. A missing file is no
-/// error.
+/// removal of the SSTable that it concerns; the first such failure is returned at the end. A
+/// missing file is no error.
 pub async fn remove_sstables(file_system: &FileSystem, descriptors: &[Descriptor]) -> Result<()> {
     let mut first_failure = Ok(());
     let mut unsealed = Vec::with_capacity(descriptors.len());
@@ -270,8 +269,8 @@ async fn entries_of_each(
     Ok(found)
 }
 
-/// Returns the part of a file name that all files of an SSTable have: all before the third `-`. Of
-/// a name with fewer parts, returns nothing.
+/// Returns the part of a file name that all files of an SSTable have: all before the third `-`.
+/// Returns an empty string if the name has fewer than three `-`.
 fn set_name(name: &str) -> &str {
     let mut ends = name.match_indices('-').map(|(at, _)| at);
     ends.nth(2).and_then(|end| name.get(..end)).unwrap_or_default()

@@ -69,9 +69,9 @@ impl Compressor {
     /// Returns the algorithm of a class with the options of a table, for writing.
     ///
     /// # Errors
-    /// Returns [`SSTableError::Unsupported`] for an unknown class, and [`SSTableError::Rejected`]
-    /// for an option or a value that Cassandra's class does not accept, because Cassandra would
-    /// reject the file.
+    /// Returns [`SSTableError::Unsupported`] for an unknown class. Returns
+    /// [`SSTableError::Rejected`] for an option that Cassandra's class does not have and for a
+    /// compression level out of range, because Cassandra would reject the file.
     pub fn with_options(
         file: &FileName,
         class: &str,
@@ -91,8 +91,8 @@ impl Compressor {
                     let parsed = value.parse().ok().filter(|level| levels.contains(level));
                     *level = parsed.ok_or_else(wrong)?;
                 }
-                // Espalier has one LZ4 compressor. Both of Cassandra's LZ4 compressors can read its
-                // blocks.
+                // These options choose one of Cassandra's two LZ4 compressors and tune it. Espalier
+                // has one LZ4 compressor, whose blocks both of Cassandra's can read.
                 (Self::Lz4, "lz4_compressor_type" | "lz4_high_compressor_level") => {}
                 _ => return Err(wrong()),
             }

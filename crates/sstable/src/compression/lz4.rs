@@ -49,7 +49,7 @@ pub(super) fn decompress_with_dictionary(
 }
 
 /// Returns the block with more literals in front, or `None` if the block ends within its first
-/// length.
+/// length field.
 fn with_literals_before(block: &[u8], literals: &[u8]) -> Option<Vec<u8>> {
     let (&token, mut rest) = block.split_first()?;
     let mut length = usize::from(token >> 4);

@@ -1,4 +1,4 @@
-//! Compares the table of chunks with Data.db, when both are opened.
+//! Compares the table of chunks (in CompressionInfo.db or CRC.db) with Data.db at the opening.
 
 use super::file::{DataFile, Layout, longest_stored};
 use crate::error::{Result, SSTableError};
@@ -74,8 +74,8 @@ impl DataFile {
         }))
     }
 
-    /// Checks that the first offset is 0 and that every chunk has room for its checksum and is not
-    /// too long. Returns a shortfall if Data.db ends before the last chunk does.
+    /// Checks that the first offset is 0, that each chunk has room for its checksum, and that no
+    /// chunk but the last is too long. Returns a shortfall if Data.db ends before the last chunk.
     async fn check_offsets(
         &self,
         entries: u64,

@@ -6,8 +6,8 @@
 //! * A column that was dropped and added again keeps cells that are newer than the drop.
 //! * Types may differ as far as Cassandra's ALTER statements allow. The file's type decides where a
 //!   value ends; the value itself is kept as bytes.
-//! * Columns of the static row of a compact table may be the table's regular ones (then
-//!   [`FileLayout::is_static_compact`]).
+//! * In files of some compact tables, the columns of the static row are the table's regular columns
+//!   ([`FileLayout::is_static_compact`]).
 
 use std::sync::Arc;
 

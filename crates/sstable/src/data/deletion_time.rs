@@ -12,7 +12,7 @@ const LIVE: u8 = 0x80;
 #[inline]
 pub(crate) fn read(input: &mut DataInput<'_>, form: DeletionTimeForm) -> Decoded<DeletionTime> {
     match form {
-        // The timestamp alone decides whether the deletion is live; the seconds are ignored.
+        // The timestamp alone decides whether the deletion is live.
         DeletionTimeForm::Legacy => {
             let (time, timestamp) = (input.u32()?, input.i64()?);
             let deletion = DeletionTime::new(timestamp, time);

@@ -31,7 +31,7 @@ use crate::{
 
 /// The largest chunk of a plain file that the reader accepts, in bytes.
 pub(crate) const MAX_PLAIN_CHUNK_LENGTH: u32 = 16 * 1024 * 1024;
-/// Bytes that are read at once from data without checksums.
+/// The length of a chunk, in bytes, of data without checksums. The file itself has no chunks then.
 const UNCHECKED_CHUNK_LENGTH: u64 = 4096;
 
 #[derive(Clone, Debug)]

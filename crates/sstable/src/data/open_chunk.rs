@@ -40,7 +40,7 @@ impl DataFile {
     }
 
     /// Checks a stored chunk and decompresses it after the bytes `first`, for a reader that does
-    /// not keep the chunk. The memory is reused, and zeroed only once.
+    /// not keep the chunk. Memory of earlier chunks is reused without zeroing it again.
     pub(super) fn open_chunk_behind(
         &self,
         first: &[u8],

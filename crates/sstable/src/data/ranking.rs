@@ -21,9 +21,9 @@ pub(crate) struct Ranking {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     None,
-    /// Eight bytes are a signed integer.
+    /// A value is a signed integer of eight bytes.
     Long,
-    /// Four bytes are a signed integer.
+    /// A value is a signed integer of four bytes.
     Int,
     /// Values are ordered by their bytes.
     Bytes,

@@ -2,10 +2,10 @@
 //!
 //! Usually the window is a slice of one chunk, and no byte is copied. If a chunk ends inside a row,
 //! a sequential reader copies the rest of the window to a new window and decompresses the next
-//! chunk behind it. In all other cases, the stream joins a row that lies across chunks in memory of
-//! its own, and reads the next row from the chunk again. Memory: two chunks, the piece of the file
-//! that was read ahead, and the bytes that the caller wants at once, which are never more than the
-//! file has.
+//! chunk behind it. Other readers copy a row that lies across chunks to memory of its own, and take
+//! the next row from the last chunk again; so does each reader if a row needs several more chunks.
+//! Memory: two chunks, the piece of the file that was read ahead, and the bytes that the caller
+//! wants at once, which are never more than the file has.
 
 use bytes::{Bytes, BytesMut};
 

@@ -87,8 +87,8 @@ impl Dump<'_> {
             self.row_start(row.clustering.values.iter().map(Option::as_deref), out);
         }
         let mut columns: SmallVec<[(ColumnId, ColumnRef<'_>); 8]> = row.columns().collect();
-        // Files have multi-cell columns last. A table that was made from the file has this order
-        // itself.
+        // Files have multi-cell columns last. A table that was made from the file already has
+        // this order.
         let compare = |(left, _): &(ColumnId, _), (right, _): &(ColumnId, _)| match (
             self.table.column_by_id(*left),
             self.table.column_by_id(*right),

@@ -291,7 +291,7 @@ impl ReadableDump {
 
     fn cell_value(&self, ty: &CqlType, value: &[u8], out: &mut Vec<u8>) {
         match ty {
-            // A counter's cell is a context of shards; a context without shards is 0, too.
+            // A counter's value is the total of the shards in the cell: 0 if there are none.
             CqlType::Counter if counter::is_well_formed(value) => {
                 push_i64(counter::total(value), out);
             }

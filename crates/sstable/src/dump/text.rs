@@ -125,8 +125,8 @@ pub(super) fn push_uuid(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend_from_slice(&text);
 }
 
-/// Appends a JSON string of bytes that are ASCII from 0x20 on, without a quote or a backslash;
-/// otherwise does nothing and returns false.
+/// If the bytes are ASCII from 0x20 on, without a quote or a backslash, appends them as a JSON
+/// string and returns true. Otherwise only returns false.
 #[inline]
 pub(super) fn push_plain_string(bytes: &[u8], out: &mut Vec<u8>) -> bool {
     let is_plain = is_plain(bytes);

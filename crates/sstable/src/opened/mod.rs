@@ -68,7 +68,7 @@ impl SSTable {
         let reader = SSTableReader::open(file_system, descriptor, table, cache).await?;
         let made_ms = match file_system.metadata(data).await {
             Ok(metadata) => metadata.modified_ms,
-            // The file was removed after it was opened.
+            // Probably the file was removed after it was opened.
             Err(_) => time::now_millis(),
         };
         Ok(Self { reader, made_ms, bytes_on_disk: OnceCell::new(), is_suspect: Cell::new(false) })

@@ -184,8 +184,8 @@ impl PageCache {
 
     /// Records that no task will ask for pages of this file any more.
     fn close_file(&self, file: u64) {
-        // If a task borrows the table, the pages stay until their frequency has fallen without a
-        // use.
+        // If a task borrows the table, the pages leave the cache later, like other pages that
+        // nothing uses.
         if let Ok(mut table) = self.0.table.try_borrow_mut() {
             table.close_file(file);
         }

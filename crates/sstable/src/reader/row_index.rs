@@ -236,8 +236,8 @@ impl RowIndex {
 
 /// Encodes a position in the ordered form, for the look-up. Espalier's writer ends no block at a
 /// position whose ordered form differs from Cassandra's, so separators agree with the comparator.
-/// Cassandra's files may have such separators. Then neither Espalier nor Cassandra finds the rows
-/// at these positions.
+/// Cassandra's writer ends blocks at such positions, too. Then neither Espalier nor Cassandra finds
+/// the rows at these positions.
 fn encode_position(
     comparator: &ClusteringComparator,
     position: PositionRef<'_>,

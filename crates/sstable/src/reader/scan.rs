@@ -137,8 +137,8 @@ impl Scan {
         })
     }
 
-    /// Announces, before the first partition, that the caller will read all partitions. The scan
-    /// then reads `at_once_bytes` bytes of stored data at a time.
+    /// Announces, before the first partition, that the caller will read all partitions. A scan that
+    /// bypasses the page cache then reads at least `at_once_bytes` bytes at a time.
     pub fn expect_all(&mut self, at_once_bytes: usize) {
         if let State::Between(source) = &mut self.state {
             source.stream.expect_all(at_once_bytes);

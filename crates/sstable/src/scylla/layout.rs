@@ -26,7 +26,7 @@ pub const RIGHT_LAST_BLOCK_LENGTH: u64 = 1 << 6;
 pub struct ScyllaMetadata {
     /// First and last token, both included, of each range to which the data belongs.
     pub token_ranges: Vec<(Token, Token)>,
-    /// Bits for the early mistakes that the writer did not make.
+    /// A bit for each mistake of earlier versions of ScyllaDB that the writer did not make.
     pub features: u64,
     /// Identifier of the run. SSTables of one run do not overlap.
     pub run_identifier: Option<Uuid>,

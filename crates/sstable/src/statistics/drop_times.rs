@@ -1,9 +1,10 @@
 //! This module computes a histogram of the seconds from which tombstones and expiring cells can be
 //! dropped. Format: docs/formats/statistics.md.
 //!
-//! The builder rounds times up to minutes, and counts up to 131,000 different times exactly. If
-//! there are more, and at the end, it adds them to the bins in the order of Cassandra's hash table,
-//! so that equal data yields equal bytes. It joins the nearest bins until [`MAX_BINS`] remain.
+//! The builder rounds times up to minutes, and counts about 131,000 different times exactly, in a
+//! copy of Cassandra's hash table, the spool. When the spool is full, and at the end, the builder
+//! adds its times to the bins in the order of the spool, so that equal data yields equal bytes. It
+//! joins the nearest bins until [`MAX_BINS`] remain.
 
 use espalier_runtime::maybe_yield;
 

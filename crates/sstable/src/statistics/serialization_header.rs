@@ -1,5 +1,5 @@
-//! The serialization header describes how Data.db is decoded. It is part 3 of Statistics.db.
-//! Format: docs/formats/statistics.md.
+//! The serialization header describes how Data.db is decoded. It is the part of Statistics.db with
+//! the number 3. Format: docs/formats/statistics.md.
 //!
 //! A file is decoded with the columns and types of its own header. The columns are then mapped to
 //! the table's by name.

@@ -156,7 +156,7 @@ impl<'a> IndexCheck<'a> {
     ) -> Result<bool> {
         let name = &self.name;
         match std::mem::replace(&mut self.next, Ok(None)) {
-            // An entry may have no key. `check_partition` has looked this key up in the index.
+            // An entry of a trie may have no key. `check_partition` has looked up `key` already.
             Ok(Some((at, indexed)))
                 if at == position && indexed.as_ref().is_none_or(|indexed| indexed == key) => {}
             Ok(Some(_)) => report.fail(name, 0, format_args!("it leads past {position}")),

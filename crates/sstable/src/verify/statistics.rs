@@ -97,8 +97,8 @@ pub(super) async fn check_statistics(
             compare.equal(warning, "covered clustering", both, |slice| slice_in_words(slice));
         }
         // ScyllaDB and Cassandra 3 have other definitions of the least clustering, of a row that
-        // counts, and of the time at which a row may be dropped, so that only files that count
-        // alike are compared.
+        // counts, and of the time at which a row may be dropped. So only files that count as
+        // Espalier does are compared.
         ClusteringStatistics::MinMaxValues if is_counted_alike => {
             let words = |values: &&[Option<Bytes>]| clustering_in_words(&covered.types, values);
             let before_null = CoveredClustering::values_before_null;

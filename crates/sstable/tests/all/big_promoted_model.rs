@@ -139,7 +139,7 @@ proptest! {
         let types = types();
         let mut builder = PromotedIndexBuilder::new(form, size, last_length);
         let mut index = Vec::new();
-        // Written twice, since no state of a partition may remain for the next.
+        // The index is written twice, because no state of a partition may remain for the next.
         for _ in 0..2 {
             let mut offset = header_length;
             for (position, length, after) in &unfiltereds {

@@ -125,7 +125,7 @@ fn directory() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("sstables").tempdir().unwrap()
 }
 
-/// Returns the written versions that Cassandra 5.0 reads. The gate tests every second version,
+/// Returns the written versions that Cassandra 5.0 reads. `make test` tests every second version,
 /// because Java starts twice for each.
 fn shared_versions() -> Vec<&'static VersionFeatures> {
     let is_shared = |features: &&VersionFeatures| !features.has_scylla_component;
@@ -139,7 +139,7 @@ fn shared_versions() -> Vec<&'static VersionFeatures> {
 }
 
 /// Returns the number of tables for each version: `TABLES` of the environment, or else 12, or 3 in
-/// the gate.
+/// `make test`.
 fn table_count() -> u64 {
     let wanted = std::env::var("TABLES").ok().and_then(|count| count.parse().ok());
     wanted.unwrap_or(if espalier_testing::runs_all() { 12 } else { 3 })

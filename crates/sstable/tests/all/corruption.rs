@@ -84,7 +84,7 @@ fn each(mut break_it: impl FnMut(&str, &Files, &Original, &mut Random)) {
 }
 
 /// Returns the number of tries for a file: fewer for more content, because each try reads all of
-/// it. The gate makes a tenth of these tries.
+/// it. `make test` makes a tenth of these tries.
 fn tries(original: &Original) -> usize {
     let all = (3000 / original.looked_up.len().max(1)).clamp(3, 60);
     if espalier_testing::runs_all() { all } else { all.div_ceil(10) }

@@ -1,6 +1,6 @@
-//! The head of a row or marker: the part before the body. It has the item's position and length, so
-//! that a reader can step over the item. All readers of Data.db read heads by [`walk_head`], and
-//! the heads of static rows by [`walk_static_head`].
+//! The head of an item, which is a row or a marker: the part before the body. The head has the
+//! item's position and length, so that a reader can step over the item. All readers of Data.db read
+//! heads by [`walk_head`], and the heads of static rows by [`walk_static_head`].
 
 use std::cmp::Ordering;
 

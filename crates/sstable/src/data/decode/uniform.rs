@@ -77,7 +77,7 @@ pub(crate) enum UniformStep {
 }
 
 /// Returns whether rows of a file can be uniform: the file has at most [`MAX_COLUMNS`] regular
-/// columns, and each maps to a simple column of the table that was never dropped.
+/// columns, and each maps to a simple column, no counter, that the table has never dropped.
 pub(crate) fn may_have_uniform_rows(layout: &FileLayout) -> bool {
     let is_simple = |column: &FileColumn| {
         let is_whole = column.target.is_some() && column.dropped_time_us == i64::MIN;

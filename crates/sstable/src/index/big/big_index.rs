@@ -38,11 +38,11 @@ pub struct BigIndex<F> {
     data_length: u64,
     min_index_interval: u32,
     summary: RefCell<Rc<Summary>>,
-    /// The number of times that the summary was rebuilt. The number is part of the cache key of an
-    /// interval, so that intervals of an earlier summary are not found.
+    /// The number of times that the summary was replaced after the opening. It is part of the cache
+    /// key of an interval, so that intervals of an earlier summary are not found.
     summary_number: Cell<u64>,
-    /// Set when the summary was not read from Summary.db. Holds the fault of Summary.db, or `None`
-    /// if the file is missing.
+    /// Set once the summary is rebuilt from Index.db. Holds the fault of Summary.db, or `None` if
+    /// the file is missing.
     rebuilt: OnceCell<Option<SSTableError>>,
     first_key: DecoratedKey,
     last_key: DecoratedKey,
@@ -129,7 +129,7 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         self.summary.borrow().clone()
     }
 
-    /// Returns `None` if the summary was read from Summary.db. If it was rebuilt, returns
+    /// Returns `None` while the summary is that of Summary.db. If it was rebuilt, returns
     /// `Some(None)` when Summary.db is missing, and otherwise the fault of Summary.db.
     pub fn summary_fault(&self) -> Option<Option<&SSTableError>> {
         self.rebuilt.get().map(Option::as_ref)

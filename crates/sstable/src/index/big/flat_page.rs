@@ -9,9 +9,9 @@
 //!
 //! The page is one allocation for all entries and keys, so it is built, moved and evicted as one
 //! piece. Memory: for each partition its key and 16 bytes. (In Index.db, an entry takes its key and
-//! 6 to 8 bytes.) A page holds neither promoted indexes nor tokens. A search interpolates by the
-//! token of the wanted key and therefore starts near it. It computes the tokens of only those few
-//! keys that it compares.
+//! usually 6 to 8 bytes.) A page holds neither promoted indexes nor tokens. A search interpolates
+//! by the token of the wanted key and therefore starts near it. It computes the tokens of only
+//! those few keys that it compares.
 //!
 //! The idea of dense pages is from ScyllaDB's change "Fix bad performance for densely populated
 //! partition index pages".

@@ -160,9 +160,9 @@ impl SSTableReader {
         page.map(Some)
     }
 
-    /// Returns the position up to which the next read goes; 0 if it takes one page only. A look-up
-    /// that has taken two chunks already has a long row. From the third chunk on, each read takes
-    /// twice as many chunks as the one before, as in streams.
+    /// Returns the position up to which the next read goes; 0 if it takes one page only. If a
+    /// look-up has taken two chunks already, the row is long. From the third chunk on, each read
+    /// takes twice as many chunks as the one before, as in streams.
     fn end_of_run(&self, wanted: PageKey, chunks: usize) -> u64 {
         if chunks < 2 || !self.0.data.is_chunk(wanted) {
             return 0;

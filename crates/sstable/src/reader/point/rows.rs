@@ -1,4 +1,4 @@
-//! Walks from a place in Data.db to a row. Of the rows on its way, the walk reads only the heads.
+//! Walks from a place in Data.db to a row. The walk reads only the heads of the rows on its way.
 
 use std::cmp::Ordering;
 

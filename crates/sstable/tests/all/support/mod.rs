@@ -73,7 +73,7 @@ pub fn cases() -> Vec<Case> {
     cases
 }
 
-/// Returns the cases that a run reads whole: all of them in a full run; in the gate the
+/// Returns the cases that a run reads whole: all of them in a full run; in `make test` the
 /// repository's own cases and a third of the others, which the first seed chooses.
 pub fn cases_of_run() -> Vec<Case> {
     let (all, own) = (cases(), own_cases().len());
