@@ -10,8 +10,8 @@ use espalier_storage::ReplacedNode;
 use super::error::ConfigurationError;
 use super::settings::Draft;
 
-/// Takes the directories of the Cassandra node out of the settings, so that they are not those of
-/// this node.
+/// Takes the directories of the Cassandra node out of the settings, so that this node does not use
+/// them as its own.
 pub(super) fn take_directories(
     draft: &mut Draft,
     working: &Path,

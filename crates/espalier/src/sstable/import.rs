@@ -110,7 +110,7 @@ mod tests {
         for other in ["snapshots", "snapshots/now/below", "other"] {
             assert!(name_of_directory(&Path::new(table).join(other)).is_err(), "{other}");
         }
-        // A table may have such a name.
+        // A keyspace may have such a name.
         let named_so = Path::new("/data/snapshots/t-1c6ace40fad111e7b9cf000000000002");
         assert_eq!(name_of_directory(named_so).unwrap(), ("snapshots".into(), "t".into()));
     }

@@ -91,8 +91,8 @@ async fn find_below(
             copies += before - below.len();
         }
         found.extend(listing.sealed);
-        // Cassandra first writes a log of the SSTables that it is going to write. It writes their
-        // TOC.txt last.
+        // Cassandra first writes a log of the SSTables that it is going to write. It writes the
+        // TOC.txt of an SSTable last.
         let is_log = |path: &PathBuf| path.to_string_lossy().contains("_txn_");
         if !listing.other.iter().any(is_log) {
             all.lost += listing.incomplete.len();
@@ -123,7 +123,7 @@ fn is_named_for_copies(path: &Path) -> bool {
     path.file_name().is_some_and(|name| name == "snapshots" || name == "backups")
 }
 
-/// Returns the table of a directory that is named `<table>-<id>`, as all nodes do.
+/// Returns the table of a directory that is named `<table>-<id>`, as all nodes name it.
 pub fn table_name(directory: &Path) -> Option<&str> {
     let (table, id) = directory.file_name()?.to_str()?.rsplit_once('-')?;
     (id.len() == 32 && id.bytes().all(|byte| byte.is_ascii_hexdigit())).then_some(table)

@@ -2,8 +2,8 @@
 //! decodes.
 //!
 //! The caller sends rows in batches. A batch ends with the row that reaches [`BATCH_BYTES`] of
-//! Data.db. Memory bound: three batches. The caller fills one, one waits, and the thread prints
-//! one.
+//! Data.db or [`BATCH_ROWS`] events. Memory bound: three batches. The caller fills one, one waits,
+//! and the thread prints one.
 
 use std::mem::{replace, take};
 use std::sync::Arc;

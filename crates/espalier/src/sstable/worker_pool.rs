@@ -164,8 +164,8 @@ impl Shared {
         condition.wait(state).unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes all printed batches that are next in order. If another worker is writing, it will
-    /// write them.
+    /// Writes all printed batches that are next in order. If another worker is writing, that worker
+    /// also writes these batches.
     fn write_in_order(&self) {
         let mut state = self.lock();
         if state.is_writing {
@@ -194,7 +194,7 @@ impl Shared {
     }
 }
 
-/// Closes the pool if a worker panics, so that no thread waits for it.
+/// Closes the pool if a worker panics, so that no thread waits for the worker.
 struct Watch<'a>(&'a Shared);
 
 impl Drop for Watch<'_> {

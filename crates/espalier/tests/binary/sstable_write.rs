@@ -209,8 +209,8 @@ fn a_later_row_of_one_key_replaces_its_named_columns() {
     }
 }
 
-/// Rows with one timestamp are INSERTs with that timestamp. Cassandra keeps the elements of both
-/// collections.
+/// Rows with one timestamp are INSERTs with that timestamp. Cassandra keeps the elements of the
+/// collections of both rows.
 #[test]
 fn rows_with_one_timestamp_are_reconciled() {
     let text = r#"

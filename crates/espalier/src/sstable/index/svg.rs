@@ -10,7 +10,7 @@ use espalier_commands::svg::{document, rectangle, text};
 use espalier_sstable::index::bti::survey::{IndexSurvey, PageTally, TrieSurvey};
 use espalier_trie::page::layout::{KINDS, NodeKind};
 
-/// Maximum number of drawn pages, because viewers cannot open larger drawings. Of a larger index,
+/// Maximum number of drawn pages, because viewers cannot open larger drawings. In a larger index,
 /// every n-th page is drawn.
 const MAX_PAGES: usize = 4096;
 const COLUMNS: usize = 16;

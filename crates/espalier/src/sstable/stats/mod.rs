@@ -183,8 +183,8 @@ fn content(known: &Known, gc_grace_s: Option<u32>) -> Value {
         "cells_per_partition": percentiles(&stats.cell_counts),
         "tombstones_and_expiring": expiring,
         "droppable": droppable,
-        // The ratio that tombstone_threshold is compared with. It can exceed 1, because deletions
-        // of rows and ranges have no cells.
+        // Compactions compare this ratio with tombstone_threshold. It can exceed 1, because
+        // deletions of rows and ranges have no cells.
         "droppable_ratio": if cells == 0 { 0.0 } else { droppable as f64 / cells as f64 },
         "gc_grace_seconds": gc_grace_s,
         "gc_grace_is_assumed": is_assumed,

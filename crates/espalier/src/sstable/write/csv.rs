@@ -84,7 +84,7 @@ fn quoted_field(text: &[u8]) -> Option<(Vec<u8>, usize)> {
                 field.push(b'"');
                 at += 1;
             }
-            // If more text follows, this quote may be the first of two, so `record` waits for it.
+            // This quote may be the first of two, so `record` waits for more text if there is more.
             None => return Some((field, at)),
             Some(_) => return Some((field, at)),
         }

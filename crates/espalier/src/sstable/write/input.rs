@@ -208,8 +208,8 @@ impl Records {
             let reason = "a record is longer than 1 GiB; is a quote or a newline missing?";
             return Err(self.wrong(reason.to_owned()));
         }
-        // The piece is as long as the buffer. After each piece the parser starts again at the start
-        // of a long record, so short pieces would take quadratic time.
+        // The piece is at least as long as the buffer. After each piece the parser starts again at
+        // the start of a long record, so short pieces would take quadratic time.
         let wanted = PIECE_BYTES.max(self.buffer.len());
         let before = self.buffer.len();
         match &mut self.source {
