@@ -185,8 +185,8 @@ fn a_write_is_forwarded_to_the_replicas_that_it_names() {
     });
 }
 
-/// Cassandra takes `c0 80` as text. It sends a refused hint again until the hint expires, and no
-/// later one before.
+/// Cassandra takes `c0 80` as text. It sends a refused hint again until the hint expires, and until
+/// then no later hint.
 #[test]
 fn a_hint_with_a_value_that_the_node_refuses_does_not_stop_later_hints() {
     block_on(async {

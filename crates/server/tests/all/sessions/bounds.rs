@@ -446,8 +446,8 @@ fn long_batch(client: &Client, stream: i16, count: u16, length: usize) -> Envelo
     client.request(stream, Opcode::Batch, body)
 }
 
-/// The plans of batches take much more memory than their texts, so a long batch is planned only
-/// when the plans of another one are dropped. A short one is planned meanwhile.
+/// The plans of batches take much more memory than their texts, so the plans of a long batch wait
+/// until those of another long batch are dropped. A short batch does not wait.
 #[test]
 fn long_batches_are_planned_one_after_the_other() {
     with_node(

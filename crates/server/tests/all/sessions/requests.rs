@@ -179,8 +179,6 @@ fn version_5_receives_metadata_of_changed_columns() {
     );
 }
 
-/// A write waits for the commit log, here for its window; a later request that does not have to
-/// wait is answered first.
 /// Large answers are sent apart from the send buffer, between small ones.
 #[test]
 fn large_answers_arrive_whole() {
@@ -225,6 +223,8 @@ fn large_answers_arrive_whole() {
     );
 }
 
+/// A write waits for the window of the commit log. A later request that need not wait is answered
+/// first.
 #[test]
 fn answers_come_as_they_are_ready() {
     let mut storage = storage();
