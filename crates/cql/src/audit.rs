@@ -1,4 +1,5 @@
-//! The names of statements in an audit log. They are Cassandra's.
+//! The entries of statements in the audit log: type, category, keyspaces and object. The names of
+//! types and categories are Cassandra's.
 
 use crate::grammar::{
     self,
@@ -57,9 +58,9 @@ pub struct AuditedStatement {
     pub kind: &'static str,
     /// The category of the type.
     pub category: AuditCategory,
-    /// The keyspaces of the statement's objects. The options of the audit log select entries by
-    /// them. An object whose name has no keyspace is in the session's keyspace. Empty if no object
-    /// is in a keyspace: then the entry does not count as one of the session's keyspace.
+    /// The keyspaces of the statement's objects, by which the options of the audit log select
+    /// entries. An object whose name has no keyspace is in the session's keyspace. Empty if no
+    /// object is in a keyspace, even if the session has one.
     pub keyspaces: Vec<String>,
     /// The name of the table, view, type, index, function, aggregate, trigger or role.
     pub scope: Option<String>,

@@ -1,9 +1,9 @@
-//! Tests of constraints: the conditions that `CHECK` and indexes on vectors put on written values.
+//! Checks written values against constraints: the conditions of `CHECK` and of indexes on vectors.
 //!
-//! A write to a table with constraints is planned with [`Checks`], and the general path executes
-//! it. The fast paths check no constraints, so tables without constraints pay nothing. A batch or a
-//! transaction that violates a constraint writes nothing, because all updates are computed before
-//! the first write.
+//! A write to a table with constraints has [`Checks`] in its plan, and takes the general path. The
+//! fast paths serve only tables without constraints, so they check nothing. A batch or transaction
+//! that violates a constraint writes nothing, because the node computes all updates before the
+//! first write.
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -71,8 +71,8 @@ impl ColumnTest {
     /// Prepares a constraint.
     ///
     /// # Errors
-    /// The right side is no value of the column's type, no length or no regular expression. The
-    /// text is Cassandra's.
+    /// The right side is invalid (it must be a non-empty value of the column's type, a length or a
+    /// regular expression), or a regular expression has an operator other than `=` and `!=`.
     pub fn plan(
         column: &ColumnDefinition,
         constraint: &ColumnConstraint,
@@ -158,7 +158,7 @@ impl ColumnTest {
     }
 }
 
-/// Returns the number of characters of a text as Java counts them, or of bytes of a blob.
+/// Returns the length of a text in UTF-16 code units, as Java does, or of a blob in bytes.
 fn length(column: &ColumnDefinition, value: &[u8]) -> usize {
     match (&column.column_type, std::str::from_utf8(value)) {
         (CqlType::Text | CqlType::Ascii, Ok(text)) => text.encode_utf16().count(),

@@ -28,9 +28,9 @@ pub struct CurrentRow<'a> {
 /// A row as a read has returned it.
 #[derive(Clone, Copy, Debug)]
 pub enum RowView<'a> {
-    /// An object.
+    /// A row with its cells.
     Object(&'a Row),
-    /// One of the flat rows of a scan.
+    /// A row of a scan, which has only values.
     Flat(FlatRow<'a>),
 }
 
@@ -39,7 +39,7 @@ pub enum RowView<'a> {
 pub struct FlatRow<'a> {
     /// The columns of the values.
     pub columns: &'a Arc<FlatColumns>,
-    /// The values, each after its length as a be32 (−1: null).
+    /// The values, each after its length as a big-endian `i32` (−1: null).
     pub values: &'a [u8],
     /// The buffer that has the values.
     pub buffer: &'a Bytes,
@@ -48,7 +48,7 @@ pub struct FlatRow<'a> {
 /// A [`RowView`] that owns its row.
 #[derive(Debug)]
 pub enum OwnedRow {
-    /// An object.
+    /// A row with its cells.
     Object(Row),
     /// A row of a scan: its columns, and its values as a slice of the scan's buffer.
     Flat(Arc<FlatColumns>, Bytes),
@@ -170,7 +170,7 @@ impl<'a> CurrentRow<'a> {
         }
     }
 
-    /// Returns the cells of a static or regular column. A flat row has none.
+    /// Returns the cells of a static or regular column. A flat row has no cells of regular columns.
     pub fn data(&self, column: &ColumnDefinition) -> Option<&'a ColumnData> {
         match (column.kind, self.row) {
             (ColumnKind::Static, _) => self.static_row?.column(column.id),

@@ -76,7 +76,8 @@ pub enum ErrorDetail {
         /// The kind of the write.
         kind: TurnKind,
     },
-    /// Code 0x1500: the commit log could not store the write, or the node gave a batch up.
+    /// Code 0x1500: the commit log could not store the write, or the node gave up a logged batch or
+    /// a transaction before all of its writes were applied.
     WriteFailure {
         /// The kind of the write.
         kind: TurnKind,

@@ -21,12 +21,12 @@ use crate::{
 /// Reads the schema that a script of CREATE, ALTER and DROP statements defines, such as the
 /// `schema.cql` in Cassandra's snapshots or the output of `DESCRIBE`.
 ///
-/// Keyspaces need not be created. A name without a keyspace is in `keyspace`, or in the keyspace of
-/// the last USE. The only statements with an effect are those on tables and types, CREATE KEYSPACE
-/// and USE; others are skipped.
+/// The script need not create its keyspaces. A name without a keyspace is in `keyspace`, or in the
+/// keyspace of the last USE. Only USE, CREATE KEYSPACE, and CREATE, ALTER and DROP of tables and
+/// types have an effect. Other statements are skipped.
 ///
 /// # Errors
-/// A statement is not CQL, or a node would refuse it.
+/// A statement is not CQL, or a node would refuse a statement that is not skipped.
 pub fn read_schema(script: &str, keyspace: &str) -> Result<Schema, ScriptError> {
     let mut schema = Schema::new(BTreeMap::new(), random::uuid_v4());
     let mut current = keyspace.to_string();
@@ -77,8 +77,8 @@ fn without_warnings(script: &str) -> &str {
     }
 }
 
-/// Applies a statement of a script to a schema. Returns `None` if the schema stays unchanged.
-/// `current` is the keyspace in use.
+/// Returns the schema after a statement of a script; `None` leaves `schema` as it is. `current` is
+/// the keyspace in use.
 fn after_statement(schema: &Schema, text: &str, current: &mut String) -> Result<Option<Schema>> {
     let parsed = grammar::parse(text)?;
     let name = match &parsed.statement {
@@ -86,7 +86,7 @@ fn after_statement(schema: &Schema, text: &str, current: &mut String) -> Result<
             *current = statement.keyspace.as_str().to_string();
             return Ok(None);
         }
-        // The keyspace may exist already, because an earlier name mentioned it.
+        // The keyspace exists if an earlier statement created it or an object in it.
         Statement::CreateKeyspace(statement) => {
             let name = statement.name.as_str();
             if schema.keyspace(name).is_some() {

@@ -76,8 +76,8 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
 const LONG_TEXT: usize = 64 * 1024;
 
 thread_local! {
-    /// Permit to plan a long text. One at a time for each shard, because the helper threads serve
-    /// files too.
+    /// The permit to plan a long text. A shard plans one long text at a time, because it also needs
+    /// the helper threads for files.
     static LONG_PLAN: Semaphore = Semaphore::new(1);
 }
 
@@ -105,7 +105,7 @@ pub async fn plan_apart(
     .await
 }
 
-/// Returns whether a statement needs a permission on the table of the object that it names.
+/// Returns whether a statement needs a permission on the table to which its object belongs.
 fn needs_owner(statement: &Statement<'_>) -> bool {
     use ObjectKind::{Index, MaterializedView};
     matches!(
@@ -206,8 +206,8 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Starts the preparation. `bound` holds the markers that earlier statements of a batch have
-    /// resolved.
+    /// Starts the preparation of a statement's terms. `bound` holds the markers that earlier
+    /// statements of a batch have resolved.
     fn preparation(
         &self,
         table: &TableMetadata,

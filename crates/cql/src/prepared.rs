@@ -1,13 +1,13 @@
 //! The caches of prepared statements: one of the process, and one of each shard in front of it.
 //!
-//! A statement is planned against a snapshot of the schema. If its table has changed since, the
-//! next look-up plans the statement again from its text.
+//! A statement is planned against a snapshot of the schema. If one of its tables has changed since,
+//! the next look-up plans the statement again from its text.
 //!
 //! Memory: each cache has at most [`MAX_STATEMENTS`] statements, with [`MAX_TEXT_BYTES`] of text
-//! and [`MAX_COLUMNS`] columns in total. Apart from its columns, a plan may take about fifty times
-//! the bytes of its text. At a limit, the cache evicts the oldest statement that was not used since
-//! the eviction last checked it (second chance). A client prepares an evicted statement again when
-//! the node reports its id as unknown.
+//! and [`MAX_COLUMNS`] columns in total. A batch with more columns is cached alone. Apart from its
+//! columns, a plan may take about fifty times the bytes of its text. At a limit, the cache evicts
+//! the oldest statement that was not used since the eviction last checked it (second chance). A
+//! client prepares an evicted statement again when the node reports its id as unknown.
 
 use std::{
     collections::VecDeque,
@@ -67,9 +67,9 @@ pub struct Prepared {
     /// `USING TIMEOUT`.
     pub(crate) timeout: Option<Term>,
     pub(crate) plan: Plan,
-    /// The schema of its plan, only for comparison by address, and the version of each of its
-    /// tables.
+    /// The schema of the plan, only for comparison by address.
     pub(crate) schema: Weak<Schema>,
+    /// The version of each table of the plan.
     pub(crate) tables: Vec<(TableId, u64)>,
     /// True if the cache plans the statement again after any change of the schema. DROP INDEX, for
     /// example, names no table, so the schema decides which table's permission it needs.
@@ -123,8 +123,8 @@ impl Plan {
 }
 
 impl Prepared {
-    /// Returns whether the plan fits `schema`: its tables are unchanged since the planning or, if
-    /// the plan depends on the schema, the whole schema is.
+    /// Returns whether the plan fits `schema`: its tables are unchanged since the planning. If the
+    /// plan depends on the schema, the whole schema must be unchanged.
     pub(crate) fn is_fresh(&self, schema: &Arc<Schema>) -> bool {
         std::ptr::eq(self.schema.as_ptr(), Arc::as_ptr(schema))
             || !self.depends_on_schema
@@ -133,8 +133,8 @@ impl Prepared {
                 })
     }
 
-    /// Returns whether the statement is a SELECT from a table other than the node's own (`system`,
-    /// `system_schema` and the virtual ones), which drivers read when they connect.
+    /// Returns whether the statement is a SELECT from a table that is not one of the node's own.
+    /// Drivers read the node's own tables (`system`, `system_schema`, virtual) when they connect.
     pub fn reads_user_table(&self) -> bool {
         match &self.plan {
             Plan::Select(select) => !is_node_keyspace(&select.table.keyspace),
@@ -165,8 +165,8 @@ impl Prepared {
         }
     }
 
-    /// Returns whether the statement is a SELECT or DESCRIBE, or one about roles, some of which
-    /// return rows.
+    /// Returns whether the statement is a SELECT, a DESCRIBE, or a statement about roles (some of
+    /// these return rows).
     pub fn is_query(&self) -> bool {
         matches!(self.plan, Plan::Select(_) | Plan::Describe | Plan::Role)
     }
@@ -181,7 +181,7 @@ impl Prepared {
         }
     }
 
-    /// Returns the number of columns and bind markers, which the caches bound ([`MAX_COLUMNS`]).
+    /// Returns the number of columns and bind markers, which counts towards [`MAX_COLUMNS`].
     fn column_count(&self) -> usize {
         let of_plan = self.plan.column_count();
         of_plan.max(self.result.columns.len()) + self.bind.columns.len()
@@ -213,7 +213,7 @@ struct Entry {
 impl BoundedStatements {
     pub fn get(&self, id: &[u8; 16]) -> Option<&Arc<Prepared>> {
         let entry = self.by_id.get(id)?;
-        // The cores share the cache line until one of them writes it.
+        // A set flag is not written again, so that the cores can share its cache line.
         if !entry.is_used.load(Relaxed) {
             entry.is_used.store(true, Relaxed);
         }
@@ -240,7 +240,7 @@ impl BoundedStatements {
         self.by_id.insert(id, Entry { prepared, is_used: AtomicBool::new(false) });
     }
 
-    /// Evicts statements until `count` more, of so many bytes and columns, are within the limits.
+    /// Evicts statements until `count` new ones with these bytes and columns fit into the limits.
     fn make_room(&mut self, count: usize, text_bytes: usize, columns: usize) {
         while self.by_id.len() + count > MAX_STATEMENTS
             || self.text_bytes + text_bytes > MAX_TEXT_BYTES

@@ -26,7 +26,8 @@ pub struct Rows {
     pub metadata: Arc<ResultMetadata>,
     /// The number of rows in `content`.
     pub row_count: i32,
-    /// The rows in order; for each column its length as be32 (−1: null) and its bytes.
+    /// The rows in order; for each column its length as a big-endian `i32` (−1: null), then its
+    /// bytes.
     pub content: Vec<u8>,
     /// The start of the next page, if there may be more rows.
     pub paging_state: Option<Bytes>,
