@@ -80,8 +80,8 @@ fn selection(select: &PlannedSelect) -> Vec<Need> {
     needs
 }
 
-/// Returns the needs of a modification. A condition reads rows, and so does a write to a table
-/// with views, so these need SELECT, too. The writes to the views need MODIFY on each view.
+/// Returns the needs of a modification. A conditional write and a write to a table with views need
+/// SELECT, too, because they read rows. The writes to the views need MODIFY on each view.
 ///
 /// The outcome of a condition shows whether a row with this primary key exists, so the masked
 /// columns of the key count as queried, as do those of the condition. Cassandra requires only

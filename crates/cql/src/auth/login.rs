@@ -125,7 +125,7 @@ impl Login {
         self.check_with(&role, prepared)
     }
 
-    /// Checks the needs of a statement that are not those of its planning.
+    /// Checks needs that a statement has under a newer schema than that of its planning.
     ///
     /// # Errors
     /// As [`Self::check`].
@@ -243,7 +243,7 @@ impl Login {
     }
 }
 
-/// Refuses changes of the schema of system keyspaces.
+/// Refuses changes of the schema of system keyspaces, except ALTER of a replicated keyspace.
 fn check_system_keyspace(
     keyspace: &str,
     permission: Permission,

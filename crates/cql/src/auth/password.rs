@@ -30,8 +30,8 @@ const MAX_SHA_ROUNDS: u32 = 1_000_000;
 /// Arbitrary.
 const MAX_SHA_PASSWORD_BYTES: usize = 256;
 
-/// Maximum number of requests that use or await a shard's thread. Arbitrary: the last request waits
-/// three seconds.
+/// Maximum number of requests that use or await a shard's thread. Arbitrary: with hashes of the
+/// default cost, the last request waits three seconds.
 const MAX_WAITING: usize = 64;
 
 thread_local! {
@@ -102,8 +102,8 @@ pub async fn hash_in_background(password: String) -> Result<String> {
 }
 
 /// Returns whether a password fits a hash. A helper thread computes the answer. Without a hash, the
-/// computation takes as long, so that the time of an answer does not reveal which roles exist. The
-/// call awaits `admit` when the thread is free, just before the computation.
+/// thread computes one of the default cost, so that the time of an answer does not reveal which
+/// roles exist. The call awaits `admit` when the thread is free, just before the computation.
 ///
 /// # Errors
 /// Error 0x1001 if too many requests wait for the thread; error 0x0000 if the computation fails;
@@ -134,7 +134,7 @@ async fn in_background<T: Send + 'static>(
     let permit = threads.acquire(1).await;
     admit.await?;
     // The wait for the thread is a task of its own. If the caller drops this future, the thread
-    // continues, and no other computation begins until it is free.
+    // continues, and no other computation begins until the thread is free.
     let (sender, receiver) = oneshot();
     spawn_local(async move {
         let _held = (waiting, permit);

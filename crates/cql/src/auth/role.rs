@@ -28,8 +28,8 @@ pub struct RoleRow {
 /// A role with all its rights.
 #[derive(Debug, Default)]
 pub struct EffectiveRole {
-    /// A number that no other `EffectiveRole` has. A statement remembers the number of the last
-    /// role that passed its check.
+    /// A number that no other loaded role has; 0 if the role is not loaded. A statement remembers
+    /// the number of the last role that passed its check.
     pub token: u64,
     /// The epoch at which the log-in has read the role.
     pub epoch: u64,

@@ -48,7 +48,7 @@ pub(crate) async fn creator_permissions(
             return Ok(());
         }
         let mut change = Change::default();
-        // Another client may have dropped the object again, and its permissions with it.
+        // Another client may have dropped the object meanwhile, and its permissions with it.
         for resource in resources.iter().filter(|one| is_granted(&database.store().schema(), one)) {
             grant::put(&mut change, &role, resource, resource.applicable());
         }

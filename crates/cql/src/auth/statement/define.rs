@@ -261,7 +261,7 @@ impl Run<'_> {
         for (table, column, access) in accesses {
             let Some(access) = access else { continue };
             if table == "network_permissions" && !self.auth.settings.limits_datacenters {
-                continue; // Cassandra ignores the option of CREATE then
+                continue; // Like Cassandra, ignores the option of CREATE.
             }
             let names = match access {
                 Access::All => store::set_value([]),

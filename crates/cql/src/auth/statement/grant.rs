@@ -84,7 +84,7 @@ impl Run<'_> {
         let resource = self.resource(&grant.resource)?;
         let permissions = permission_set(&grant.permissions, &resource)?;
         self.check_on(Permission::Authorize, &resource)?;
-        // A role grants only permissions that it has.
+        // A role grants and revokes only permissions that it has.
         permissions.iter().try_for_each(|permission| self.check_on(permission, &resource))?;
         self.check_not_anonymous()?;
         let name = grant.role.as_str();
@@ -193,8 +193,8 @@ impl Run<'_> {
     }
 }
 
-/// Returns the permissions of a statement. `ALL` means all permissions that can be granted on the
-/// resource.
+/// Returns those permissions of a statement that can be granted on the resource. `ALL` means all of
+/// these. Refuses a statement that names only other permissions.
 pub(super) fn permission_set(
     permissions: &ast::Permissions,
     resource: &Resource,

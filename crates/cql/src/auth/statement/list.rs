@@ -44,8 +44,8 @@ impl Run<'_> {
     }
 
     pub(super) async fn list_users(&self) -> Result<QueryResult> {
-        // As in Cassandra, granted roles are listed, but not the roles that the granted roles
-        // inherit.
+        // As in Cassandra, a client that may not see all roles gets its own role and the roles
+        // granted to it, but not the roles that these inherit.
         let names = self.listed_roles(None, false).await?;
         let columns =
             [("name", CqlType::Text), ("super", CqlType::Boolean), ("datacenters", CqlType::Text)];

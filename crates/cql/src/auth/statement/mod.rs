@@ -1,8 +1,9 @@
 //! Executes statements about roles, permissions and identities.
 //!
 //! All of them run on shard 0, one after the other, so that no two of them decide from the same
-//! state. As in Cassandra, each statement first checks the permissions of its client. So a client
-//! without permissions learns nothing about roles, and cannot make the node compute a hash.
+//! state. As in Cassandra, a statement that changes roles first checks the permissions of its
+//! client. So a client without permissions cannot make the node compute a hash, and learns from
+//! LIST alone whether a role exists.
 
 mod creator;
 mod define;
