@@ -22,8 +22,8 @@ struct Boundary {
     changes: Vec<(Rank, Option<DeletionTime>)>,
 }
 
-/// Returns disjoint ranges, in ascending order, that delete the same as `tombstones` one after
-/// another. There are fewer than two for each of `tombstones`.
+/// Returns disjoint ranges, in ascending order, that delete the same as `tombstones`. There are
+/// fewer than twice as many of them as `tombstones`.
 pub(super) async fn disjoint(
     comparator: &ClusteringComparator,
     tombstones: Vec<RangeTombstone>,

@@ -1,10 +1,10 @@
 //! Collects the changes of a batch's statements as one mutation, in which each row occurs once.
 //!
-//! Many statements may write one row. Each step of the commit log and the memtable takes time
-//! proportional to the row, so a mutation with a row for each statement takes quadratic time, in
-//! one step. Here, the rows are merged in pairs, then the results in pairs, and so on. That takes
-//! O(n log n), and yields. The range deletions of a partition are made disjoint
-//! (`range_deletions`), for the same reason.
+//! Many statements may write one row. If the mutation had the row once for each statement, the
+//! commit log and the memtable would take quadratic time without a yield, because each occurrence
+//! costs time proportional to the row. Here, the rows are merged in pairs, then the results in
+//! pairs, and so on. That takes O(n log n), and yields. The range deletions of a partition are made
+//! disjoint (`range_deletions`), for the same reason.
 
 use std::{
     collections::{BTreeMap, btree_map::Entry},

@@ -13,7 +13,7 @@ use crate::{
     term::{Bound, Evaluation, Term},
 };
 
-/// A serialised list, set or map without elements: the number 0 as be32.
+/// A serialised list, set or map without elements: the number 0 as a big-endian `i32`.
 const EMPTY_COLLECTION: &[u8] = &[0; 4];
 
 /// A condition with its values.
@@ -187,8 +187,8 @@ impl BoundCondition<'_> {
         value: Option<&Bytes>,
         wanted: Option<&Bytes>,
     ) -> Result<bool> {
-        // A multi-cell collection without elements is null, so the condition compares an empty one
-        // as null.
+        // A multi-cell collection without elements is null, so an empty collection in the condition
+        // counts as null, too.
         let is_whole = matches!(self.target, ConditionTarget::Column(_));
         let is_collection = is_whole && column.is_complex() && value_type.is_collection();
         let compares = matches!(self.test, Test::Compare(_));

@@ -21,8 +21,9 @@ use crate::{
 /// Plans an `IF` other than `IF NOT EXISTS`.
 ///
 /// # Errors
-/// The statement has USING TIMESTAMP, or a condition names an unknown column, a column of the
-/// primary key or a counter, or has an operator or a value that does not fit the column.
+/// The statement has USING TIMESTAMP and conditions on columns, or a condition names an unknown
+/// column, a column of the primary key or a counter, or has an operator or a value that does not
+/// fit the column.
 pub fn plan_condition(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,
