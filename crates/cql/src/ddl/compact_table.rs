@@ -98,7 +98,7 @@ pub fn check_drop(table: &TableMetadata, name: &str) -> Result<()> {
 /// Returns the table as DROP COMPACT STORAGE leaves it: the hidden columns become visible.
 ///
 /// # Errors
-/// The node's settings do not allow the statement, or the table is no compact one.
+/// The node's settings do not allow the statement, or the table is not compact.
 pub fn drop_compact_storage(context: &Context<'_>, table: &TableMetadata) -> Result<TableMetadata> {
     if context.node.is_some_and(|node| !node.features.drop_compact_storage_enabled) {
         return Err(Error::invalid(

@@ -1,4 +1,4 @@
-//! Constraints of columns (`CHECK`), checked when they are defined.
+//! Plans the constraints of columns (`CHECK`), and refuses invalid ones, when a table gets them.
 
 use espalier_mutation::schema::{
     ColumnConstraint, ColumnDefinition, ColumnKind, ConstrainedValue, TableMetadata,
@@ -33,8 +33,8 @@ pub(super) fn constrain(
     Ok(builder.build())
 }
 
-/// Adds the constraints of the columns that ALTER TABLE has added to `before`. With IF NOT EXISTS,
-/// a column that existed before keeps its constraints.
+/// Adds the constraints of the columns that ALTER TABLE adds to the table `before`. With IF NOT
+/// EXISTS, a column that exists in `before` keeps its constraints.
 pub(super) fn constrain_added(
     context: &Context<'_>,
     before: &TableMetadata,

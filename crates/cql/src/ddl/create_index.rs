@@ -213,7 +213,7 @@ fn targets(
     }
     let texts: Vec<String> =
         found.iter().map(|(column, part)| target_text(&column.name, *part)).collect();
-    // The check of the options of a SASI index has a text of its own.
+    // For a SASI index, `check_options` refuses several columns, with another text.
     if texts.len() > 1 && !class.is_sasi() {
         return refuse(&format!(
             "A storage-attached index cannot be created over multiple columns: {}",

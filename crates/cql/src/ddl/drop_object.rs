@@ -1,8 +1,9 @@
 //! DROP of indexes, materialized views, functions, aggregates and triggers.
 //!
-//! The node has no user-defined functions, aggregates or triggers. So a DROP of one fails, or
-//! changes nothing with IF EXISTS, as for any missing object. The messages are Cassandra's; the
-//! checks run in Cassandra's order, so that a statement with several faults gets the same message.
+//! The node has no user-defined functions, aggregates or triggers. So DROP FUNCTION, DROP AGGREGATE
+//! and DROP TRIGGER fail or, with IF EXISTS, change nothing, as for any missing object. The
+//! messages are Cassandra's; the checks run in Cassandra's order, so that a statement with several
+//! faults gets the same message.
 
 use espalier_mutation::schema::KeyspaceMetadata;
 

@@ -1,5 +1,5 @@
-//! CREATE, ALTER and DROP KEYSPACE. A node alone stores and shows the replication of a keyspace,
-//! but does not use it. A member of a ring derives the replicas of a partition from it.
+//! CREATE, ALTER and DROP KEYSPACE. A single node only stores and shows the replication of a
+//! keyspace. A member of a ring derives the replicas of a partition from the replication.
 
 use std::collections::BTreeMap;
 

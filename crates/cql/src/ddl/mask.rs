@@ -1,5 +1,5 @@
-//! Masks of columns (`MASKED WITH`), checked when they are defined. The error texts are
-//! Cassandra's.
+//! Plans the masks of columns (`MASKED WITH`), and refuses invalid ones, when a table gets them.
+//! The error texts are Cassandra's.
 
 use espalier_mutation::schema::{ColumnDefinition, ColumnMask, MaskArgument, TableMetadata};
 
@@ -145,7 +145,7 @@ pub(super) fn plan(
     let mut arguments = Vec::with_capacity(given.len());
     for (term, argument_type) in given.iter().zip(types) {
         let value = constant(&mut preparation, term, argument_type)?;
-        // A replacement has the type of the column, which is frozen in the function's signature.
+        // The function's signature has the frozen type for a replacement, which gets the column's.
         let is_replacement = *argument_type == column_type.freeze();
         let argument_type = if is_replacement { column_type } else { argument_type }.clone();
         arguments.push(MaskArgument { argument_type, value });

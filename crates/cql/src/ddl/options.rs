@@ -169,7 +169,7 @@ fn parse_compression(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<S
     }
     rename_old_options(&mut compression)?;
     check_compression(&compression)?;
-    // `crc_check_chance` is a table option in Cassandra; this node checks all checksums.
+    // Cassandra 2 had `crc_check_chance` here. This node drops it, and checks all checksums.
     compression.remove("crc_check_chance");
     if compression.get("enabled").is_some_and(|enabled| is_true(enabled)) {
         compression.remove("enabled");

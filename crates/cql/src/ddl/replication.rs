@@ -1,4 +1,4 @@
-//! The `replication` of a keyspace: checked and completed as in Cassandra.
+//! Checks and completes the `replication` of a keyspace, as Cassandra does.
 //!
 //! `NetworkTopologyStrategy` names data centers. Cassandra refuses unknown data centers. By default
 //! (`allow_unknown_data_centers`), this node accepts them, so that a cluster's schema can be
@@ -79,9 +79,9 @@ fn check_simple(keyspace: &str, options: &mut BTreeMap<String, String>) -> Resul
     Ok(())
 }
 
-/// Sets the factor of this node's data center, if it has none, to `replication_factor`, or to the
-/// default if the statement names no data center. Warns of unknown data centers or refuses them,
-/// and removes the data centers with a factor of 0.
+/// If this node's data center has no factor, sets it to `replication_factor`. Without
+/// `replication_factor`, sets it to the default if the statement names no data center. Warns of
+/// unknown data centers or refuses them, and removes the data centers with a factor of 0.
 fn check_topology(
     context: &Context<'_>,
     keyspace: &str,
