@@ -1,9 +1,10 @@
 //! Aggregates over the rows of a group: `count`, `min`, `max`, `sum`, `avg`.
 //!
-//! Sums and averages have the type of their argument. A sum of integers wraps. An average of
-//! integers is computed from a sum of 128 bits, so that it does not wrap, and is truncated towards
-//! zero. Floats are added in `double` with Kahan's compensation. In an empty group, counts, sums
-//! and averages are 0, and minimum and maximum are null. Nulls are skipped.
+//! Sums and averages have the type of their argument. A sum of integers of up to 64 bits wraps.
+//! Their average is computed from a sum of 128 bits, so that it does not wrap. Averages of integers
+//! are truncated towards zero. Floats are added in `double` with Kahan's compensation. In an empty
+//! group, counts, sums and averages are 0, and minimum and maximum are null. `count(*)` counts all
+//! rows; the other aggregates skip nulls.
 //!
 //! Memory: a minimum or maximum holds one value, a sum of `varint` or `decimal` grows with its
 //! digits, and the other states take constant memory.
@@ -78,7 +79,7 @@ pub struct FloatingSum {
     compensation: f64,
     /// The sum without compensation. It is the result if infinities make the compensated sum NaN.
     simple: f64,
-    /// The exact sum, once finite values have overflowed `sum`. Only averages use it.
+    /// The sum in decimal, exact from the addition on that overflowed `sum`. Only averages use it.
     exact: Option<Decimal>,
 }
 
@@ -278,8 +279,8 @@ impl AggregateFunction {
     }
 }
 
-/// Returns the average of `count` values: of `value` and of others whose average is `average`. The
-/// result has the greatest scale of the two.
+/// Returns the average of `count` values: `value`, and the others, whose average is `average`. The
+/// scale of the result is the greater one of `value` and `average`.
 fn running_average(
     average: &Decimal,
     value: &Decimal,

@@ -112,8 +112,8 @@ fn expression_fits(expression: &Expression<'_>, wanted: &CqlType) -> Assignable 
         },
         (ExpressionKind::Null | ExpressionKind::BindMarker(_), _) => Assignable::Weakly,
         (ExpressionKind::TypeHint(type_name, _), _) => {
-            // Without a schema, only native types can be resolved. Arguments of other types are
-            // `Typed`.
+            // Without a schema, only hints of native types can be resolved. An argument with
+            // another hint is `Typed`.
             match &type_name.kind {
                 crate::grammar::ast::TypeNameKind::Native(hinted) => is_assignable(hinted, wanted),
                 _ => Assignable::No,
@@ -178,7 +178,8 @@ pub fn preferred_type(expression: &Expression<'_>) -> Option<CqlType> {
     }
 }
 
-/// Returns a type of one of the items that all other items fit.
+/// Returns the first type of an item to which the types of all items are assignable. Skips items
+/// without a type.
 fn common_type<'e>(items: impl Iterator<Item = &'e Expression<'e>>) -> Option<CqlType> {
     let mut types: Vec<CqlType> = Vec::new();
     for found in items.filter_map(preferred_type) {

@@ -1,11 +1,11 @@
 //! The choice among overloads, by Cassandra's rules.
 //!
-//! If a function has one overload, the arguments must fit it. Otherwise, candidates whose result
-//! the receiver cannot store are ignored, and the first candidate that every argument fits exactly
-//! wins. If there is none, the only candidate that fits wins. If several fit a function, cast or
-//! negation, the only one of them that returns exactly the receiver's type wins. If several fit an
-//! operator, the one whose operands have the receiver's type wins, unless an operand is a bind
-//! marker.
+//! The receiver is the column or the outer function's argument that takes the result. If a function
+//! has one overload, the arguments must fit it. Otherwise, candidates whose result the receiver
+//! cannot store are ignored, and the first candidate that every argument fits exactly wins. If
+//! there is none, the only candidate that fits wins. If several fit a function, cast or negation,
+//! the only one of them that returns exactly the receiver's type wins. If several fit an operator,
+//! the one whose operands have the receiver's type wins, unless an operand is a bind marker.
 
 use espalier_types::CqlType;
 

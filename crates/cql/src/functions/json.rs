@@ -207,8 +207,8 @@ impl Drop for DocumentScope {
     }
 }
 
-/// Compares two texts. Two clones of one text, which the columns of a statement have, are equal
-/// without a look at their bytes.
+/// Compares two texts. The columns of a statement have clones of one text, which are equal without
+/// a look at their bytes.
 fn is_same(left: &Bytes, right: &Bytes) -> bool {
     std::ptr::eq::<[u8]>(&**left, &**right) || left == right
 }

@@ -1,4 +1,4 @@
-//! Resolution of calls, casts and operators, as written, to concrete functions and terms.
+//! Resolves the calls, casts and operators of a statement to concrete functions and terms.
 
 use espalier_types::CqlType;
 

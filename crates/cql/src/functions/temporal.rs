@@ -33,8 +33,8 @@ pub fn to_millis(column_type: &CqlType, value: &[u8]) -> Option<i64> {
 }
 
 /// Returns the `date`, `timestamp` or `bigint` for milliseconds since 1970. For a `date`, as in
-/// Cassandra, the time is rounded down to a second, a part of a day before 1970 belongs to the day
-/// after, and the date wraps around after 5.9 million years.
+/// Cassandra, the time is rounded down to a second and then towards 1970 to a day, and the date
+/// wraps around after 5.9 million years.
 pub fn from_millis(column_type: &CqlType, millis: i64) -> Bytes {
     match column_type {
         CqlType::Date => {
@@ -46,7 +46,7 @@ pub fn from_millis(column_type: &CqlType, millis: i64) -> Bytes {
     }
 }
 
-/// Adds months to a time in milliseconds. A day that the month lacks becomes its last day.
+/// Adds months to a time in milliseconds. A day that the month lacks becomes the month's last day.
 pub fn add_months(millis: i64, months: i64) -> Option<i64> {
     if months == 0 {
         return Some(millis);

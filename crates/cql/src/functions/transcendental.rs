@@ -3,7 +3,7 @@
 //! The result has as many significant digits as the argument, but at least 32 and at most
 //! [`MAX_PRECISION`], rounded half to even. It is computed in fixed point with guard digits: exp by
 //! its series after halving the argument, ln by Halley's iteration on exp, which triples the number
-//! of correct digits in each step. A call takes about 15 ms at the greatest precision.
+//! of correct digits in each step. The slowest call, a logarithm of 1000 digits, takes 24 ms.
 
 use espalier_types::varint::BigInt;
 use num_bigint::Sign;
@@ -19,7 +19,7 @@ const MAX_PRECISION: i64 = 1000;
 const GUARD: i64 = 20;
 /// Number of digits that one step of the logarithm reaches from the 15 digits of a `double`.
 const FEW_DIGITS: i64 = 37;
-/// A step of the logarithm begins with a third of the digits of its result, and this number more.
+/// A step of the logarithm begins with a third of the digits of its result, plus this number.
 const STEP_GUARD: i64 = 5;
 /// Maximum number of digits of x before the point, in e^x. With more digits, the scale of the
 /// result does not fit in 32 bits.

@@ -21,7 +21,7 @@ const MIN_KEPT_EXPONENT: u32 = 256;
 
 thread_local! {
     /// The last large power of ten, because the values of a column or list mostly need the same
-    /// one. At most 16 KiB.
+    /// one. At most 17 KB.
     static LAST_POWER: RefCell<(u32, BigInt)> = const { RefCell::new((0, BigInt::ZERO)) };
 }
 
