@@ -17,9 +17,9 @@ pub(crate) use print::TermText;
 /// that recursion does not overflow a stack.
 pub const MAX_NESTING: u32 = 100;
 
-/// Maximum number of words and signs in a statement. A tree and its plan take some hundred bytes
-/// for each, so a request of 16 MiB could otherwise take gigabytes. A bound value does not count. A
-/// literal of any length counts as one word.
+/// Maximum number of words and signs in a statement (arbitrary). A tree and its plan take some
+/// hundred bytes for each, so a request of 16 MiB could otherwise take gigabytes. A bound value
+/// does not count. A literal of any length counts as one word.
 pub const MAX_TOKENS: usize = 2_000_000;
 
 /// Parses one statement (a whole batch is one), with or without `;` at its end.

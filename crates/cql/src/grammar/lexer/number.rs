@@ -131,7 +131,7 @@ impl Cursor<'_> {
         count
     }
 
-    /// Consumes text of the form of `pattern`, in which `d` means any digit, if it follows.
+    /// Consumes the text at the cursor if it has the form of `pattern`, in which `d` is any digit.
     fn takes_pattern(&mut self, pattern: &[u8]) -> bool {
         let Some(bytes) = self.bytes.get(self.at..self.at + pattern.len()) else { return false };
         let matches = bytes.iter().zip(pattern).all(|(byte, shape)| match shape {

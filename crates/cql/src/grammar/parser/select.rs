@@ -55,8 +55,8 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Consumes `JSON` or `DISTINCT`, unless the word is the name of a column. The next token
-    /// decides.
+    /// Consumes `JSON` or `DISTINCT`, unless the word is the name of a column. The next tokens
+    /// decide.
     fn select_modifier(&mut self, keyword: Keyword) -> bool {
         let names_column = match self.kind(1) {
             TokenKind::Comma | TokenKind::Dot => true,

@@ -142,8 +142,8 @@ impl<'a> Parser<'a> {
     /// Parses `(type) selector`, `(selector)` or `(selector, ...)`.
     ///
     /// As in Cassandra, `(a)[1]` is the list `[1]` with the type hint `a`, but `(a)[1..2]` is a
-    /// slice. If the text is no list, the parser parses it again. The second pass parses terms,
-    /// which have no such choice, so the cost is bounded.
+    /// slice. If `[...]` turns out to be no list, the parser parses it again, as terms. Terms have
+    /// no such choice, so the cost is bounded.
     fn hint_or_tuple(&mut self) -> Result<ExpressionKind<'a>> {
         let start = self.checkpoint();
         if let Some(type_name) = self.type_in_parentheses() {

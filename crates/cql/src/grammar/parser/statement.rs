@@ -145,7 +145,7 @@ fn role(statement: RoleStatement<'_>) -> Statement<'_> {
     Statement::Role(Box::new(statement))
 }
 
-/// Creates the result for a statement that was parsed to its end but is not supported.
+/// Creates the result for a statement that is not supported. The parser is at the statement's end.
 pub(super) fn unsupported<'a>(
     statement: &'static str,
     feature: Feature,
