@@ -105,7 +105,7 @@ impl PlannedModification {
         self.operations.len() + answer
     }
 
-    /// Returns whether the statement writes a liveness of the primary key.
+    /// Returns whether the statement writes the liveness of its rows.
     pub fn writes_liveness(&self) -> bool {
         self.kind == ModificationKind::Insert && self.table.has_row_liveness()
     }
@@ -318,7 +318,8 @@ impl PlannedModification {
         Ok(())
     }
 
-    /// Applies the operations on static columns or those on other columns to a row.
+    /// Applies the operations on static columns (`is_static`), or the operations on other columns,
+    /// to a row.
     fn apply_operations(
         &self,
         is_static: bool,

@@ -18,7 +18,7 @@ pub struct RowWriter<'t> {
     row: Row,
     /// The stored row with the writes; `None` if no row is stored, or if no operation reads it.
     stored: Option<Row>,
-    /// The time in seconds since 1970 at which the cells of `stored` are live.
+    /// The time, in seconds since 1970, at which a cell must be live to stay in `stored`.
     now_s: u32,
 }
 

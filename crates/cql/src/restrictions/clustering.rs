@@ -65,8 +65,8 @@ impl ClusteringRestriction {
 }
 
 /// Number of pairs of slices that count as one combination against the limit on combinations
-/// (arbitrary). A comparison of tuples has a slice for each column. Below each prefix, the range is
-/// the intersections of each slice of the lower bound with each slice of the upper bound.
+/// (arbitrary). A comparison of tuples has a slice for each column. Below each prefix, each slice
+/// of the lower bound is intersected with each slice of the upper bound.
 const PAIRS_OF_A_PREFIX: usize = 16;
 
 pub(super) type Prefix = Vec<Option<Bytes>>;

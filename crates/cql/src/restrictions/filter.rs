@@ -87,7 +87,7 @@ pub fn holds(operator: ComparisonOperator, ordering: Ordering) -> bool {
     }
 }
 
-/// Evaluates a term that may not be null. `what` names its part in the condition.
+/// Evaluates a term that may not be null. `what` names the term's part in the condition.
 pub(super) fn required_as(
     term: &Term,
     column: &str,

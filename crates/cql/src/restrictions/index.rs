@@ -29,7 +29,7 @@ pub struct IndexPlan {
     pub terms: Vec<PlannedTerm>,
 }
 
-/// The values of one index.
+/// The values to look up in one index.
 #[derive(Clone, Debug)]
 pub struct PlannedTerm {
     /// The name of the index.

@@ -28,7 +28,7 @@ use crate::{
 };
 
 /// Maximum bytes of an answer of references, because drivers accept no larger frame. The decision
-/// checks it before each value.
+/// checks the size of the answer before each value.
 const MAX_ANSWER_BYTES: usize = 256 << 20;
 
 /// The answer and the writes of a transaction.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use espalier_cql::grammar::{MAX_NESTING, parse, parse_type};
 
 const DEEP: usize = 100_000;
-/// Length of the long statements in bytes. Quadratic time would take minutes for it.
+/// Length of the long statements in bytes. Quadratic time would take minutes.
 const LONG: usize = 1 << 18;
 
 fn nested(start: &str, open: &str, inside: &str, close: &str, end: &str, depth: usize) -> String {

@@ -91,7 +91,7 @@ fn a_null_or_empty_pattern_is_refused_when_it_is_bound() {
     });
 }
 
-/// A pattern of many different words would be as many searches of the index.
+/// Each different word of a pattern would be a search of the index.
 #[test]
 fn a_pattern_with_too_many_terms_is_refused() {
     block_on(async {

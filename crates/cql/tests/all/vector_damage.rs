@@ -1,5 +1,5 @@
-//! Damaged files of an index on vectors: queries return the right rows, and the files are made
-//! again.
+//! Damaged files of an index on vectors: queries return the right rows, and the node makes the
+//! files again.
 
 use std::time::Duration;
 

@@ -7,7 +7,7 @@ use crate::{
     term::{Bound, Evaluation, Term},
 };
 
-/// Rows per chunk if not every row read is a row of the page (filters, aggregates).
+/// Rows per chunk (arbitrary) if not every row read is a row of the page (filters, aggregates).
 pub const CHUNK_ROWS: usize = 4096;
 /// Rows that a read by an index reads in addition to the rows that the page lacks, because index
 /// entries may be stale and filters may drop rows. Arbitrary.
