@@ -17,8 +17,8 @@
 //!
 //! The comparators sort the files, but the trie indexes of the files hold Cassandra's form. The
 //! *ordered* form ([`encode_ordered_clustering`]) agrees with [`CqlType::compare`] about all
-//! values, and differs from Cassandra's form only for these few. The node uses it for keys in
-//! memory and for look-ups, and never writes it to a file.
+//! values, and differs from Cassandra's form only for these few. The node uses the ordered form for
+//! keys in memory and for look-ups, and never writes it to a file.
 //!
 //! Decoding accepts both forms and returns the value's canonical form. The result differs from the
 //! original bytes where several forms of a value are equal:

@@ -102,8 +102,8 @@ impl UserType {
 }
 
 impl CqlType {
-    /// Returns the length in bytes of all non-empty values, if cells and clusterings omit it
-    /// ("inline" values).
+    /// Returns the length in bytes of all non-empty values, if cells and clusterings omit the
+    /// length ("inline" values).
     ///
     /// `None` for types whose values are written behind their length, which includes some of fixed
     /// size (`smallint`, `date`).

@@ -226,7 +226,7 @@ mod tests {
             let head = all.head_of(text.as_bytes(), MAX_HEAD_BYTES);
             assert!((MAX_HEAD_BYTES / 4..=MAX_HEAD_BYTES).contains(&head.len()), "{part}");
         }
-        // Accents are moved within a run of them, so that it cannot be cut.
+        // Normalisation moves accents within a run of accents, so the run cannot be cut.
         let text = "\u{301}".repeat(100_000);
         assert_eq!(all.head_of(text.as_bytes(), MAX_HEAD_BYTES).len(), text.len());
         let lower = TextAnalysis { normalizes: false, ..all };

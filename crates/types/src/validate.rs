@@ -6,8 +6,8 @@
 //! rules are stricter than Cassandra's: text is UTF-8 as Unicode defines it (no surrogates, no `c0
 //! 80`), and no bytes follow the three parts of a duration. Elements of collections and vectors are
 //! never null. For a counter, this module checks the value that clients see. The storage engine
-//! checks the contexts inside files. The order and uniqueness of the elements of sets and the keys
-//! of maps are not checked here.
+//! checks the contexts inside files. This module does not check the order and uniqueness of the
+//! elements of sets and the keys of maps.
 
 use crate::duration::Duration;
 use crate::{CqlType, ValueError, collection};

@@ -1,7 +1,7 @@
 //! The terms of a text in an index that searches for parts of texts.
 //!
 //! The analyzers are those of Cassandra's SASI indexes. Each analyzer makes terms of a text. A LIKE
-//! pattern matches a text if the terms of the pattern match terms of the text.
+//! pattern matches a text if each term of the pattern matches a term of the text.
 
 mod standard;
 mod stop_words;
@@ -59,8 +59,8 @@ impl TermAnalyzer {
     }
 
     /// Returns the first position from `at` on at which a text can be split so that its parts have
-    /// the terms of the whole; its length if there is none. Only an analyzer that splits texts has
-    /// such positions.
+    /// the terms of the whole; the text's length if there is none. Only an analyzer that splits
+    /// texts has such positions.
     pub fn next_boundary(&self, text: &[u8], at: usize) -> usize {
         let rest = text.get(at..).unwrap_or_default();
         let found = match self {
