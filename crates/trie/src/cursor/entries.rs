@@ -1,7 +1,8 @@
 //! Presents a walk as a list of (key, content), with a seek.
 //!
-//! A seek costs one step for each byte of the new key that differs from the present path, however
-//! much it skips, so that a merge can pass over ranges that a tombstone covers.
+//! A seek costs at most a step for each byte of the new key after its common prefix with the
+//! present path, however many keys it skips. So a merge can pass over ranges that a tombstone
+//! covers.
 
 use super::{Cursor, PathReceiver, Position};
 

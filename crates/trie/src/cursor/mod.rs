@@ -5,7 +5,8 @@
 //! [`Cursor`] states the contract. [`Union`] and [`UnionMany`] merge walks, [`Slice`] restricts one
 //! to a range of keys, [`Entries`] turns one into a list of keys and contents.
 //!
-//! Memory bound: a cursor keeps at most two small entries for each byte of the current path.
+//! Memory bound: a cursor over one trie keeps at most two small entries for each byte of the
+//! current path.
 
 mod entries;
 mod position;
@@ -102,8 +103,9 @@ pub trait Cursor {
     /// the returning position of the same node, if it has content.
     fn skip_children(&mut self) -> Position;
 
-    /// Moves to the first position that is not before `target`. With it a walk seeks among the
-    /// children of a node, or leaves a branch. The cursor stays if it is not before `target`.
+    /// Moves to the first position that is not before `target`. A caller uses this move to seek
+    /// among the children of a node, or to leave a branch. A cursor that is not before `target`
+    /// stays.
     ///
     /// `target` need not exist in the trie, but it must be one of these places: a child of the
     /// present node (if its children are passed, the cursor stays); a later sibling of the present
@@ -113,9 +115,9 @@ pub trait Cursor {
     fn skip_to(&mut self, target: Position) -> Position;
 
     /// Follows `path` down from the present node as far as its nodes exist, and returns the number
-    /// of bytes that it followed. If these are not all, the cursor is at the first position that is
-    /// not before the missing node. It moves as by [`Cursor::skip_to`] for one child after the
-    /// other.
+    /// of bytes that it followed. If it followed fewer than all, the cursor is at the first
+    /// position that is not before the missing node. The cursor moves as [`Cursor::skip_to`] does
+    /// for one child after the other.
     fn skip_along(&mut self, path: &[u8]) -> usize {
         for (followed, &byte) in path.iter().enumerate() {
             let position = self.position();

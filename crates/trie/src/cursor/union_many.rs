@@ -1,8 +1,7 @@
 //! The union of any number of tries: a binary heap of cursors, the earliest on top.
 //!
-//! The cursors at the same position as the top are found by following the heap down from the root
-//! for as long as positions are equal, so that a step costs comparisons only for the cursors that
-//! take part in it.
+//! A step finds the cursors that are at the top's position: it follows the heap down from the root
+//! for as long as positions are equal. So a step does not compare all cursors.
 
 use super::{Cursor, PathReceiver, Position};
 

@@ -1,14 +1,13 @@
-//! The arena: storage that grows by chunks and never moves, so that lock-free readers find a unit
-//! from its index while the writer adds chunks.
+//! The arena: storage for units of one size, which grows by chunks and never moves, so that
+//! lock-free readers find a unit from its index while the writer adds chunks.
 //!
 //! The first chunk has 128 units. Then each chunk doubles the total, up to 262,144 units (8 MiB of
 //! blocks), and from there all chunks have that size. The table of chunks has room for all 2^27
-//! indices from the start (4 KiB), so it never moves either. The writer stores an entry before it
-//! publishes the first pointer into the chunk with release order, so readers may load the entry
-//! relaxed.
+//! indices from the start (4 KiB), so it never moves either. The writer stores an entry, and only
+//! then publishes, with release order, the first pointer into the chunk. So readers may load the
+//! entry relaxed.
 //!
-//! Memory bound: the units that were requested, and besides at most as many again or one chunk of
-//! the largest size.
+//! Memory bound: the units that were requested, and less than one further chunk.
 
 #![allow(unsafe_code)]
 
@@ -27,9 +26,9 @@ const CHUNKS: u32 = SMALL_CHUNKS + (1 << (INDEX_BITS - MAX_BITS)) - 1;
 /// Chunks start on a cache line, so that no block lies in two lines.
 const CHUNK_ALIGNMENT: usize = 64;
 
-/// The size of a huge page. Chunks of at least this size are aligned to it, and the system is asked
-/// to use huge pages: look-ups go to random places, and were measured to spend half of their time
-/// on translating addresses.
+/// The size of a huge page. Chunks of at least this size are aligned to it, so that the system can
+/// use huge pages. Look-ups go to random places; with small pages they spent half of their time on
+/// translating addresses.
 const HUGE_PAGE: usize = 2 << 20;
 
 /// Returns the number of the chunk that holds a unit.
@@ -130,9 +129,9 @@ impl<T> Arena<T> {
         layout_of::<T>(size_of_chunk(chunk))
     }
 
-    /// Allocates memory for a chunk. If the arena has a chunk pool and the pool has no chunk of
-    /// this size, the memory from the system gets small pages, so that the writer waits for none of
-    /// them for long.
+    /// Allocates memory for a chunk. If the arena has a chunk pool with a limit above 0, and the
+    /// pool has no chunk of this size, the memory from the system gets small pages, so that the
+    /// writer waits for none of them for long.
     fn allocate(&self, layout: Layout) -> Option<NonNull<u8>> {
         match self.spare.as_ref().filter(|spare| spare.has_any()) {
             None => allocate(layout, true),

@@ -1,5 +1,6 @@
-//! An array node has seven children or more, in several blocks side by side: the children's bytes
-//! in ascending order, their number, and the children in the same order.
+//! An array node is made for seven children or more, and keeps its form down to five. It has
+//! several blocks side by side: the children's bytes in ascending order, their number, and the
+//! children in the same order.
 //!
 //! | type       | blocks | bytes |
 //! | ---------- | ------ | ----- |
@@ -7,12 +8,13 @@
 //! | long array | 8      | 00–2F: up to 48 transitions; 30: their number; 40–FF: the children |
 //!
 //! All transitions are in the node's first cache line, and a child is in the same line or in
-//! another one. The split nodes of the paper, of lead, mid and bottom blocks, take three accesses
-//! one after the other, and 17 blocks for 15 children at random bytes.
+//! another one. The paper's split nodes (lead, mid and bottom blocks) take three accesses one after
+//! the other, and 17 blocks for 15 children at random bytes.
 //!
-//! **Invariant.** Transitions and their number change only while there are no readers; replacing or
-//! removing a child is a store to its link. So while there are readers, a node that gets a child is
-//! copied, and a node that loses a child keeps the transition, with an empty link.
+//! **Invariant.** Transitions and their number change only while there are no readers. While there
+//! are readers, the writer copies a node to add a transition, and a node that loses a child keeps
+//! the transition, with an empty link. A later child for the same byte needs only a store to that
+//! link.
 
 #![allow(unsafe_code)]
 
@@ -62,8 +64,8 @@ impl Layout {
     }
 }
 
-/// An opened array node. It holds no references, so that the writer may change the node while it
-/// holds this value.
+/// An opened array node. It holds no references, so that the writer may change the node while the
+/// writer holds this value.
 #[derive(Clone, Copy)]
 pub(crate) struct Array<'a> {
     start: *mut u8,

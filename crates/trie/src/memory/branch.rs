@@ -134,8 +134,8 @@ impl<'a, C> Branch<'a, C> {
     }
 
     /// Goes down as far as links lead along the prefix. If a link leads to the prefix itself, the
-    /// branch keeps that link, which is above the content there, because the node may still have to
-    /// be replaced by one with content.
+    /// branch stops at that link, because a write of the prefix as a key may have to replace the
+    /// node there.
     pub(super) fn approach(&mut self) {
         let view = self.view();
         let prefix = &self.key[..self.prefix_length];

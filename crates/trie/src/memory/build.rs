@@ -54,10 +54,10 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// Takes the next block for a chain, whose blocks are made from its end to its beginning. The
-    /// last block of the chain lies next to the content to which it leads. If `more` blocks are to
-    /// come before this one, the writer takes two blocks in one cache line, and keeps the first of
-    /// them in `spare`.
+    /// Takes the next block for a chain. The writer makes the blocks of a chain from its end to its
+    /// beginning, and the last block next to the content to which it leads, if that place is free.
+    /// If `more` blocks are to come before this one, the writer takes two blocks in one cache line,
+    /// and keeps the first of them in `spare`.
     fn new_chain_block(&mut self, spare: &mut Option<u32>, more: bool) -> u32 {
         if let Some(index) = spare.take().or_else(|| self.space.take_beside_content()) {
             return index;
@@ -129,7 +129,8 @@ impl<'a, C> Writer<'a, C> {
         }
         match node.kind() {
             Kind::Chain if CHAIN_END - node.offset() <= EMBEDDED_CHAIN_LENGTH => {
-                // Readers may be on bytes before this chain's in its block, so it is copied.
+                // Readers may be on earlier bytes of this block, where the content would lie. So
+                // the chain is copied.
                 // SAFETY: as for `view`.
                 let old = unsafe { chain(&self.shared.blocks, node) };
                 self.retire(node);

@@ -10,7 +10,7 @@ pub enum Corruption {
     /// A block is in two places, or in none.
     #[error("block {index} is in {places} places: of the structure, the free ones and the retired")]
     Places {
-        /// Its index.
+        /// The index of the block.
         index: u32,
         /// The number of places in which it was found.
         places: u8,

@@ -80,7 +80,7 @@ impl ChunkPool {
         self.is_one_wanted.store(false, Ordering::Relaxed);
     }
 
-    /// Gets a chunk from the system, page by page, unless the limit is reached. This takes
+    /// Allocates a chunk and touches each of its pages, unless the limit is reached. This takes
     /// milliseconds.
     pub fn make_one(&self) {
         if self.chunks().len() >= self.limit {

@@ -178,8 +178,8 @@ impl<'a, C> MemoryCursor<'a, C> {
                 frame.state.max(rank + 1)
             };
         }
-        // Links without a child are passed over. At the end the state wraps to 0 or reaches the
-        // count + 1.
+        // Links without a child are passed over. At the end the state is 0 in a reverse walk, and
+        // the count + 1 in a forward one.
         while let Some(index) = (frame.state as usize).checked_sub(1).filter(|at| *at < count) {
             frame.state = if is_reverse { frame.state - 1 } else { frame.state + 1 };
             let child = array.child(index).get();

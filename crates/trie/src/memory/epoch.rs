@@ -8,9 +8,9 @@
 //!
 //! Why it is right: a reader stores its pin, then fences, then reads the root; the writer unlinks,
 //! advances the epoch, fences, then reads the pins. If the writer misses a pin, the writer's fence
-//! came before the reader's, and the reader sees the structure without the unlinked nodes. If it
-//! sees a pin later than the tag, the reader loaded an epoch that was stored after the unlinking,
-//! and also sees the structure without them.
+//! came before the reader's, and the reader sees the structure without the unlinked nodes. If the
+//! writer sees a pin later than the tag, the reader loaded an epoch that was stored after the
+//! unlinking, and also sees the structure without them.
 //!
 //! Memory bound: as many cache lines as the greatest number of readers that ever existed at the
 //! same time.

@@ -1,8 +1,8 @@
 //! Adds a content for a key that has none (paper, section 5.3).
 //!
-//! The new branch is complete before one store makes it visible: in an empty link of a sparse,
-//! array or wide node, or else in the link to a node that had to be replaced. An array node without
-//! readers gets its child in place.
+//! The new branch is complete before one store makes it visible: to the word of a sparse node, to
+//! an empty link of an array or wide node, or to the link of a node that had to be replaced. An
+//! array node without readers gets its child in place.
 
 #![allow(unsafe_code)]
 
@@ -58,8 +58,8 @@ impl<'a, C> Writer<'a, C> {
         }
     }
 
-    /// Takes the blocks side by side that an insertion at `place` needs, so that it cannot fail,
-    /// and makes sure that `singles` more can be taken.
+    /// Takes the blocks side by side that an insertion at `place` needs, so that the insertion
+    /// cannot fail, and makes sure that `singles` more can be taken.
     #[inline]
     pub(crate) fn make_room(&mut self, place: &Place<'a>, singles: usize) -> Result<(), TrieFull> {
         let blocks = match place {
@@ -70,7 +70,7 @@ impl<'a, C> Writer<'a, C> {
                 let is_full = array.count() == array.layout().capacity;
                 if !is_full && !self.shared.epochs.has_readers() {
                     // [`Writer::add_to_array`] copies the node if it finds room. A change that
-                    // panicked may have left some.
+                    // panicked may have left room.
                     self.space.release_room(self.shared);
                     return Ok(());
                 }

@@ -21,12 +21,12 @@
 //! order and stored with release order after everything to which it leads; so whatever the reader
 //! reaches is complete. A published node is changed in these ways only, each of which becomes
 //! visible by one store:
-//! 1. A link gets another node or content. It becomes empty if all keys are removed, or the child
-//!    of an array or wide node.
+//! 1. A link gets another node or content. The root becomes empty if all keys are removed, and a
+//!    link of an array or wide node if its child is removed.
 //! 2. An empty place of an array or wide node gets a child. A place of a sparse node gets a child,
 //!    and then the node's word changes, which makes the child visible to readers. Places of a
-//!    sparse node are used once: the node is copied to lose a child, as an array node is to get
-//!    one.
+//!    sparse node are used once, so the writer copies the node to remove a child. While there are
+//!    readers, it also copies an array node to add a transition.
 //!
 //! Without readers an array node is changed in place, transitions included.
 //!
@@ -34,13 +34,13 @@
 //! a fork has taken over, a content's word after the content is removed. Only pointers that are no
 //! longer linked lead to them.
 //!
-//! A removed unit is recycled when no reader can reach it; `epoch` explains why a reader that pins
-//! later does not find the unit. A reader that was pinned may continue from a retired node to the
-//! units to which the node points. Such a unit was in the structure when the node was retired, so
-//! it was retired at the same time or later, or not at all. So its epoch is not before the node's
-//! epoch, and the pin that keeps the node also keeps the unit. Stale words are safe for the same
-//! reason: every pointer to a stale word was unlinked no later than the unit to which the word
-//! points.
+//! A removed unit (block or content) is recycled when no reader can reach it; `epoch` explains why
+//! a reader that pins later does not find the unit. A reader that was pinned may continue from a
+//! retired node to the units to which the node points. Such a unit was in the structure when the
+//! node was retired, so it was retired at the same time or later, or not at all. So its epoch is
+//! not before the node's epoch, and the pin that keeps the node also keeps the unit. Stale words
+//! are safe for the same reason: every pointer to a stale word was unlinked no later than the unit
+//! to which the word points.
 //!
 //! Chunks are added, never moved, and stand in their table before the first pointer into them is
 //! published.

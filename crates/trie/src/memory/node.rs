@@ -150,8 +150,8 @@ pub(crate) unsafe fn word(blocks: &Blocks, pointer: Pointer, word: usize) -> &Li
 ///
 /// # Safety
 /// The pointer was loaded from the structure, or made by the writer, and for all of `'a` its block
-/// will not be recycled: because an epoch is pinned that is older than its retirement, or because
-/// the caller keeps the writer from retiring it.
+/// will not be recycled: because an epoch is pinned that is not later than the block's retirement,
+/// or because the caller keeps the writer from retiring the block.
 #[inline(always)]
 pub(crate) unsafe fn open<'a>(blocks: &'a Blocks, pointer: Pointer) -> Node<'a> {
     debug_assert!(!pointer.is_none());

@@ -2,11 +2,12 @@
 //! them in place. A write of many rows while there is a reader copies each node once, and not once
 //! for each row.
 //!
-//! It is a set of the nodes' first blocks, with open addressing. Nothing is recycled during a
-//! transaction, so a listed block cannot become another node.
+//! The record is a set of the nodes' first blocks, with open addressing. Nothing is recycled during
+//! a transaction, so a listed block cannot become another node.
 //!
-//! Memory bound: 24 bytes for each node copied, while the transaction lasts. Afterwards at most
-//! those of [`KEPT`] nodes, and 8 bytes for each node that a transaction of a single change copied.
+//! Memory bound: 24 bytes for each node copied, while the transaction lasts. Afterwards at most the
+//! bytes for [`KEPT`] nodes, and 8 bytes for each node that a transaction of a single change
+//! copied.
 
 /// Nodes whose room is kept, so that a small transaction allocates nothing (arbitrary).
 const KEPT: usize = 32;

@@ -1,8 +1,8 @@
 //! Removes contents and branches, together with the nodes that lead nowhere else.
 //!
-//! A removal takes a branch off the lowest node that has something else to lead to, its *anchor*. A
-//! sparse node left with one child becomes part of a chain. An array or wide node becomes a sparse
-//! node at [`SHRUNK_ARRAY`] children, a long array node becomes an array node at
+//! A removal takes a branch off its *anchor*: the lowest node on the path that leads to something
+//! else, too. A sparse node left with one child becomes part of a chain. An array or wide node
+//! becomes a sparse node at [`SHRUNK_ARRAY`] children, a long array node becomes an array node at
 //! [`SHRUNK_LONG_ARRAY`], and a wide node becomes a long array node at [`SHRUNK_WIDE`]. These
 //! numbers are well below those at which the nodes grow, so that a key that comes and goes does not
 //! rebuild the node each time.
@@ -24,8 +24,8 @@ const SHRUNK_LONG_ARRAY: usize = 16;
 /// Children at which a wide node becomes a long array node, if there is room for that.
 const SHRUNK_WIDE: usize = 32;
 
-/// The number of single blocks that are reserved for a removal. It takes at most one: for a sparse
-/// node or a chain.
+/// The number of single blocks that are reserved for a removal. A removal takes at most one: for a
+/// sparse node or a chain.
 pub(crate) const BLOCKS_PER_REMOVAL: usize = 2;
 
 /// The lowest node on the path that stays when the structure below the path is removed. `link`
@@ -65,8 +65,8 @@ enum Target<'a> {
         prefix: Prefix<'a>,
         above: Option<Above<'a>>,
     },
-    /// A leaf, or the node of a branch: with it, everything below the anchor on this path is
-    /// removed.
+    /// A leaf, or the top node of a branch. The removal takes everything below the anchor on this
+    /// path.
     Branch(Anchor<'a>),
 }
 

@@ -72,8 +72,7 @@ impl RetiredBlocks {
 
     /// Removes the unit that was added last.
     pub(crate) fn pop_last(&mut self) -> Option<Pointer> {
-        // Only the last bag may be empty; then it is the only one, or nothing was added to it
-        // since.
+        // An earlier call may have emptied the last bag.
         while self.bags.len() > 1 && self.bags.back().is_some_and(|bag| bag.pointers.is_empty()) {
             self.bags.pop_back();
         }

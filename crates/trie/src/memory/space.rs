@@ -2,11 +2,11 @@
 //! is a content, or a node with all its blocks.
 //!
 //! Units that an operation takes out of the structure are *retired*: they wait in a list, in order
-//! of epochs. Without readers they are freed when the operation ends. With readers, the epoch
-//! advances with every [`RETIRED_PER_EPOCH`] units retired, and each operation frees at most
-//! [`FREED_AT_ONCE`] more units than it has retired itself, so that no backlog makes a single write
-//! slow. Only an operation that finds too few free blocks frees all retired units that no reader
-//! can reach.
+//! of epochs. Without readers, every operation frees retired units when it ends. With readers, an
+//! operation frees units only if it advances the epoch, which happens after [`RETIRED_PER_EPOCH`]
+//! units were retired. An operation frees at most [`FREED_AT_ONCE`] more units than it has retired
+//! itself, so that no backlog makes a single write slow. Only an operation that finds too few free
+//! blocks frees all retired units that no reader can reach.
 //!
 //! Memory bound: 4 bytes for each retired unit, and up to 1 KiB for each epoch in which units were
 //! retired. The number of retired units is bounded by the units that the writer retires while the
@@ -211,7 +211,7 @@ impl Space {
     }
 
     /// Records that a block or content has been taken out of the structure, or will be before the
-    /// operation ends. The unit keeps its bytes until [`Space::settle`].
+    /// operation ends. The unit keeps its bytes at least until [`Space::settle`].
     #[inline]
     pub(crate) fn retire<C>(&mut self, shared: &Shared<C>, pointer: Pointer) {
         if pointer.is_leaf() {

@@ -3,7 +3,7 @@
 //! While there are readers, a transaction works on copies of the nodes on its keys' paths. It
 //! reaches the copies by a link of its own, and ends with one store into the structure. The nodes
 //! of the structure do not change, so a [`Snapshot`](super::Snapshot) stays as it is. The originals
-//! of the copies are retired. Without readers it works in place, at no extra cost.
+//! of the copies are retired. Without readers, a transaction works in place, at no extra cost.
 //!
 //! Lineage: path copying (N. Sarnak and R. Tarjan, "Planar point location using persistent search
 //! trees", 1986), as in the forced copying of Cassandra's tries.

@@ -1,8 +1,8 @@
 //! Chains: nodes with one child that follow one another, as in long keys with a common prefix.
 //!
-//! A writer puts such a child directly before its parent. The distance then fits in half a byte,
-//! and a node has two bytes: header and transition. A reader compares all nodes of a chain on a
-//! page with the key in one loop, instead of opening one node after another.
+//! The writer puts the child of such a node directly before the node. The distance then fits in
+//! half a byte, and the node has two bytes: header and transition. A reader compares all nodes of a
+//! chain on a page with the key in one loop, instead of opening one node after another.
 
 use super::layout::PAGE_SIZE;
 

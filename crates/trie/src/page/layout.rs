@@ -6,7 +6,7 @@
 //! Distances inside a branch stay the same wherever the branch lies, so that the writer can encode
 //! a branch before it knows the branch's position.
 //!
-//! A node and its payload lie within one page. Pages have 4096 bytes and begin at multiples of that
+//! A node and its payload lie within one page. Pages have 4096 bytes and begin at multiples of 4096
 //! in the file. The writer fills up pages with zero bytes; a reader never sees these, because it
 //! follows distances from the root.
 //!

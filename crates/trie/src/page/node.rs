@@ -123,7 +123,7 @@ impl<'page> Node<'page> {
     /// Returns the position of the child in `slot`, or none if the slot is empty.
     ///
     /// # Errors
-    /// Fails if the distance is 0 or reaches before the file.
+    /// Fails if the distance reaches before the file, or is 0 in a node that is not dense.
     #[inline]
     pub fn child(&self, slot: usize) -> Result<Option<u64>, CorruptNode> {
         let distance = self.distance(slot);

@@ -14,7 +14,7 @@ use crate::prefetch::prefetch_range;
 /// The state of a descent after a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Descent {
-    /// It continues in the page with this number.
+    /// The descent continues in the page with this number.
     Page(u64),
     /// The descent ended at this node, which has a payload and lies in the page that was provided
     /// last.

@@ -7,7 +7,7 @@ use std::ops::Deref;
 use super::error::ReadError;
 use super::layout::PAGE_SIZE;
 
-/// A file as pages, from a page cache, a file or memory.
+/// A source of the pages of one file: a page cache, a file or memory.
 ///
 /// The dispatch is static: if the page is cached the future is ready at its first poll, and a
 /// look-up costs no more than with a plain function.

@@ -1,4 +1,4 @@
-//! Runs a future that never waits to its end, for tests.
+//! Runs a future that is always ready, for tests.
 
 use std::future::Future;
 use std::pin::pin;

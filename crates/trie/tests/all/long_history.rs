@@ -1,7 +1,8 @@
-//! One history of a million operations (300,000 in the gate) against an ordered map: the trie grows
-//! to tens of thousands of keys and shrinks again (once in the gate, several times in a full run),
-//! while readers and snapshots come and go. This uses each kind of node and free block many times.
-//! `HISTORY_SEED` and `HISTORY_OPERATIONS` set the seed and the length, which the test prints.
+//! One history of a million operations (300,000 in `make test`) against an ordered map: the trie
+//! grows to tens of thousands of keys and shrinks again (once in `make test`, several times in
+//! `make nightly`), while readers and snapshots come and go. This uses each kind of node and free
+//! block many times. `HISTORY_SEED` and `HISTORY_OPERATIONS` set the seed and the length, which the
+//! test prints.
 
 use std::collections::BTreeMap;
 use std::ops::Bound;

@@ -1,4 +1,4 @@
-//! Tests of what only the owner can do: changes in place, limits, accounting.
+//! Tests of operations that only the owner can do: changes in place, limits, accounting.
 
 use crate::common::{config, key};
 use espalier_trie::memory::{InMemoryTrie, TrieFull};
@@ -106,7 +106,8 @@ fn a_change_that_panics_changes_nothing() {
     }
 }
 
-/// Blocks reserved for a node that was not built must not serve as those of another node.
+/// Blocks that were reserved for a node must not be used for another node if the first one was not
+/// built.
 #[test]
 fn a_change_that_panics_leaves_no_room_behind() {
     let mut trie = InMemoryTrie::new();

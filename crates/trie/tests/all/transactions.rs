@@ -300,7 +300,7 @@ fn a_transaction_may_be_forgotten() {
             }
             _ => {}
         }
-        // A unit that was freed by mistake is used again.
+        // These writes use the units that were freed, also those freed by mistake.
         for byte in 0..200u8 {
             trie.put(&[b'q', byte], Box::new(byte)).unwrap();
         }
