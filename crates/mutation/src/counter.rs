@@ -140,8 +140,8 @@ pub fn merge(left: &[u8], right: &[u8]) -> Bytes {
     build_with_kinds(all.into_iter())
 }
 
-/// Returns the context with its shards sorted by id, each id once. It returns the same bytes if
-/// they are sorted already or malformed.
+/// Returns the context with its shards sorted by id, each id once. Returns the same bytes if the
+/// shards are sorted already or the context is malformed.
 pub fn sorted(context: Bytes) -> Bytes {
     let ids = |context: &[u8]| shards(context).map(|shard| shard.id).is_sorted_by(|a, b| a < b);
     if ids(&context) || !is_well_formed(&context) { context } else { merge(&context, &[]) }

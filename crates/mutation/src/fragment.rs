@@ -62,7 +62,7 @@ pub enum Unfiltered {
 /// its `after` equals the preceding marker's `before`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RangeTombstoneMarker {
-    /// The position; its kind gives the side of equal prefixes.
+    /// The position. Its kind says on which side of the rows with these values it lies.
     pub position: ClusteringBound,
     /// The deletion that ends here.
     pub before: DeletionTime,
@@ -239,8 +239,9 @@ pub trait UnfilteredStream {
     /// Each such row holds nothing but tombstones, or only data that deletions of this stream
     /// cover. Rows that merely expire do not count, because whether they are visible depends on the
     /// clock. The promise does not include the fragment returned last, which the caller judges
-    /// itself, nor does it exclude markers. It holds until the next call of [`next`](Self::next) or
-    /// [`skip_to`](Self::skip_to). `None` means that no such bound is known.
+    /// itself. Markers may lie before the bound. It holds until the next call of
+    /// [`next`](Self::next) or [`skip_to`](Self::skip_to). `None` means that no such bound is
+    /// known.
     ///
     /// The call does no I/O. It is only for reads of visible rows, because flush and compaction
     /// write tombstones and must not skip them.

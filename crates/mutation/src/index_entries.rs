@@ -182,9 +182,9 @@ impl IndexedColumn {
     }
 
     /// Calls `take` with the entry of each value of the index in some elements of a row, of which
-    /// [`Self::element_count`] returns the number. A part of a text ends between two terms, so that
-    /// further elements may be taken. Returns the number of the next element. `form` and `entry`
-    /// are scratch space.
+    /// [`Self::element_count`] returns the number. A part of a text ends between two terms, so the
+    /// call may take more elements than `elements` has. Returns the number of the next element.
+    /// `form` and `entry` are scratch space.
     #[inline]
     pub fn for_each_entry_of<R: RowContent, V: AsRef<[u8]>>(
         &self,

@@ -71,7 +71,7 @@ impl<'a> ClusteringReader<'a> {
     }
 }
 
-/// Reads `count` values of the first clustering columns.
+/// Reads the values of the first `count` clustering columns.
 ///
 /// # Errors
 ///

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::value::ValueForm;
 use crate::schema::{ColumnId, is_before_drop};
 
-/// A column of the header of a file or of a message, and how its cells are mapped.
+/// A column of the header of a file or of a message, and how a reader treats its cells.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct EncodedColumn {
     /// True if the column has a cell for each element.

@@ -1,11 +1,11 @@
 //! Leaps of a merge: it skips rows of one source that another source's deletion covers, and runs of
 //! invisible rows.
 //!
-//! Each source's head is known, so the deletion that a source has open reaches at least to its
-//! head. If all data of another source is older than that deletion, all its rows before that head
-//! are covered, and it need not return them. A merge of visible rows also needs no row before the
-//! first place where any source may have a row that is not dead. The merge would drop everything
-//! that a leap omits, so it gives the same rows and markers with and without leaps.
+//! Each source's head is known, so the deletion that source A has open reaches at least to A's
+//! head. If all data of source B is older than that deletion, the deletion covers all rows of B
+//! before A's head, and B need not return them. A merge of visible rows also needs no row before
+//! the first place where any source may have a row that is not dead. The merge would drop
+//! everything that a leap omits, so it gives the same rows and markers with and without leaps.
 
 use std::cmp::Ordering;
 
@@ -16,8 +16,8 @@ use crate::{
 };
 
 /// The number of consecutive dropped fragments after which the merge looks for a leap. Arbitrary: a
-/// leap may cost a source a descent in its row index, which is worth some rows. A merge that leaps
-/// repeatedly drops this many fragments in between.
+/// leap may cost a source a descent in its row index, which takes as long as some rows. A merge
+/// that leaps repeatedly drops this many fragments in between.
 pub(super) const DROPS_BEFORE_LEAP: u32 = 16;
 
 /// A source of ranges without visible rows besides the streams of a partition: the empty-range

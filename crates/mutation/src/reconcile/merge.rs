@@ -1,4 +1,4 @@
-//! Merges several streams of one partition: memtables and any number of SSTables.
+//! Merges several streams of one partition, such as memtables, the row cache and SSTables.
 //!
 //! Each step moves all streams whose heads lie at the least position (the greatest in reverse).
 //! Rows there are reconciled, and cleared of data that the deletions in force cover. A marker

@@ -41,7 +41,8 @@ pub struct VectorIndexOptions {
 }
 
 impl VectorIndexOptions {
-    /// Returns whether a serialised vector can be in the index: for cosine, a zero vector cannot.
+    /// Returns whether a serialised vector can be in the index. With cosine similarity, a zero
+    /// vector cannot.
     pub fn is_indexable(&self, vector: &[u8]) -> bool {
         vector.len() == self.dimension * size_of::<f32>()
             && self.similarity.check(floats(vector)).is_ok()

@@ -1,8 +1,8 @@
 //! Defines how a table lays out its rows: as CQL tables do, or as one of the compact layouts of
 //! Thrift times (`WITH COMPACT STORAGE`).
 //!
-//! A compact table stores the same data as a Thrift column family. So a row exists only by its
-//! cells, because an INSERT writes no liveness of the primary key. Source:
+//! A compact table stores the same data as a Thrift column family. An INSERT writes no liveness of
+//! the primary key, so a row exists only by its cells. Source:
 //! docs/decisions/0032-compact-tables.md.
 
 use espalier_types::CqlType;
@@ -15,11 +15,11 @@ pub enum TableLayout {
     /// The layout of tables without COMPACT STORAGE.
     #[default]
     Cql,
-    /// A compact table without clustering columns. Its columns are static ones. It has a clustering
-    /// column and a regular column that CQL does not show, because a Thrift row could hold more
-    /// cells than the table declares.
+    /// A compact table that declares no clustering columns. The columns that it declares are
+    /// static. It also has a clustering column and a regular column that CQL does not show, because
+    /// a Thrift row could hold more cells than the table declares.
     StaticCompact,
-    /// A compact table with one clustering column and one regular column. If the statement declared
+    /// A compact table with one clustering column and one regular column. If CREATE TABLE declared
     /// no regular column, the table has one of type `empty` that CQL does not show.
     Dense,
     /// A [`Dense`](Self::Dense) table with several clustering columns. The last values of a

@@ -1,7 +1,7 @@
-//! Tests deletions of one timestamp, one of which encloses the other. Those that stay must be the
-//! same as in a memtable of Cassandra, because the digests of reads include them. Such deletions
-//! are common: the deletion of a row at time t, and the overwrite of one of its collections at t +
-//! 1, which deletes the old elements at t.
+//! Tests two deletions with about the same timestamp, one of which encloses the other. The
+//! deletions that stay must be the same as in a memtable of Cassandra, because the digests of reads
+//! include them. Such deletions are common: the deletion of a row at time t, and the overwrite of
+//! one of its collections at t + 1, which deletes the old elements at t.
 
 use std::sync::Arc;
 
@@ -53,7 +53,8 @@ fn of_column(row: &Row) -> Option<DeletionTime> {
     }
 }
 
-/// The deletion of a column, the enclosing deletion, and what is left of the column's deletion.
+/// The deletion of a column, the enclosing deletion, and the column's deletion after both are
+/// applied.
 const CASES: [(DeletionTime, DeletionTime, DeletionTime); 5] = [
     (DeletionTime::new(5, 1), DeletionTime::new(5, 1), DeletionTime::new(5, 1)),
     (DeletionTime::new(5, 2), DeletionTime::new(5, 1), DeletionTime::new(5, 2)),

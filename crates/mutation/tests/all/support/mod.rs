@@ -37,7 +37,7 @@ impl UnfilteredStream for Source {
     }
 }
 
-/// The degree to which a stream follows hints.
+/// The degree to which a stream follows hints, which are the calls of `skip_to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Obedience {
     /// Ignores all hints.
