@@ -2,11 +2,11 @@
 //! --release --example echo`.
 //!
 //! One shard runs on the first processor, client threads with blocking sockets on the last. Each
-//! client writes `pipeline` messages of 64 bytes at once and reads them back. Besides throughput it
-//! reports the processor time of the shard's thread per message, which is more meaningful on a busy
-//! machine, and the number of times that the shard asked the kernel. `echo split` gives each
-//! connection a reader and a writer task with a channel between them, as a server of a pipelined
-//! protocol has; `echo threads` runs a thread per connection, for comparison.
+//! client writes `pipeline` messages of 64 bytes at once and reads them back. Besides throughput,
+//! the example reports the processor time of the shard's thread per message, which is more
+//! meaningful on a busy machine, and the number of times that the shard asked the kernel. `echo
+//! split` gives each connection a reader and a writer task with a channel between them, as a server
+//! of a pipelined protocol has; `echo threads` runs a thread per connection, for comparison.
 
 #![allow(clippy::unwrap_used, clippy::disallowed_methods, clippy::disallowed_types)]
 

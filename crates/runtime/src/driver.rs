@@ -31,8 +31,8 @@ pub fn driver_notice() -> Option<&'static str> {
 /// Builds the runtime of the calling thread. Returns the kernel's error for the last fallback if
 /// all fail.
 ///
-/// The environment variable `ESPALIER_DRIVER` (`deferred`, `cooperative`, `plain` or `epoll`)
-/// selects a later entry of the list as the first choice, to test and to compare the fallbacks.
+/// The environment variable `ESPALIER_DRIVER` (`deferred`, `cooperative`, `plain` or `epoll`) names
+/// the interface that is tried first, to test and to compare the fallbacks.
 pub(crate) fn build() -> io::Result<Runtime> {
     let mut refusal = None;
     let wanted = std::env::var("ESPALIER_DRIVER").unwrap_or_default();

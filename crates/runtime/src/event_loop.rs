@@ -338,9 +338,10 @@ impl LoopState {
         if busy || self.spins() {
             runtime.poll_with(Some(Duration::ZERO));
             if self.queues.is_ready() {
-                // If a task was woken since the last call, the driver only submits: a request that
-                // waits in a socket whose read it submits completes in the next call. Without that
-                // call the request would wait for the slice of another task.
+                // If a task was woken since the previous look, the call above only submitted
+                // operations. This second call completes a submitted read whose bytes have arrived
+                // already. Otherwise the request in these bytes would wait for the slice of another
+                // task.
                 runtime.poll_with(Some(Duration::ZERO));
             }
         } else if held_back.is_some() || !time::advance_when_idle() {

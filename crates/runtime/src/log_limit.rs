@@ -1,11 +1,11 @@
 //! Limits the log lines that clients and peers can cause, in number and in length.
 //!
 //! A line has a kind, which is a fixed text. In each [`PERIOD`] the log gets the first lines of a
-//! kind. [`LogLimit::due`] returns the number of lines left out before the next line, so that this
-//! line can report it. So a client cannot fill the disk. But a client can hide the lines of others:
-//! a flood of failed log-ins suppresses the lines about failed log-ins from other addresses.
-//! Metrics count all failed log-ins. Each owner of a [`LogLimit`], usually a shard, has a limit of
-//! its own.
+//! kind, so a client cannot fill the disk. [`LogLimit::due`] returns the number of lines left out
+//! before the next line, so that this line can report it. But a client can hide the lines of
+//! others: a flood of failed log-ins suppresses the lines about failed log-ins from other
+//! addresses. Metrics count all failed log-ins. Each owner of a [`LogLimit`], usually a shard, has
+//! a limit of its own.
 
 use std::{cell::RefCell, fmt, time::Duration};
 

@@ -176,8 +176,7 @@ impl PageBufferMut {
     }
 
     /// Creates a buffer of `length` bytes with arbitrary content: zeroes, or the bytes of the
-    /// memory's last user. It is for callers that overwrite all of it through a slice, or cut off
-    /// the rest.
+    /// memory's last user. The caller overwrites all of it through a slice, or cuts off the rest.
     pub fn of_anything(length: usize) -> Self {
         let mut buffer = Self::with_capacity(length);
         let known = buffer.block().initialised;

@@ -5,8 +5,8 @@
 //! device. Meanwhile the disk serves no reads: for 22 ms per GiB on the machine measured, and for
 //! 150 ms if a compaction removes several files at once. A small file takes 0.1 to 1 ms of the
 //! core, and a compaction closes all files of its inputs in one step. So a task that closes a
-//! removed file sends a descriptor of the file to a thread, the releaser. It shortens one file at a
-//! time, step by step, and then closes the file.
+//! removed file sends a descriptor of the file to a thread, the releaser. The releaser shortens one
+//! file at a time, step by step, and then closes the file.
 
 use std::{
     collections::BTreeMap,
@@ -30,10 +30,10 @@ use crate::cpu::become_helper_thread;
 pub(super) const LARGE_BYTES: u64 = 4 << 20;
 /// Bytes freed in one step (arbitrary): 0.2 ms of the disk at 22 ms per GiB.
 const STEP_BYTES: u64 = 8 << 20;
-/// Maximum number of files that wait for the thread. It is limited because each has an open
-/// descriptor. Further files are closed at once.
+/// Maximum number of files that wait for the thread (arbitrary). There is a limit because each of
+/// them has an open descriptor. Further files are closed at once.
 const MAX_WAITING: usize = 512;
-/// The pause between two steps.
+/// The pause between two steps (arbitrary).
 const PAUSE: Duration = Duration::from_millis(10);
 
 /// For each device, the bytes of files that were sent to the thread with their only open descriptor

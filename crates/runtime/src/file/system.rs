@@ -224,8 +224,8 @@ impl FileSystem {
     }
 
     /// Returns the first of some names that a directory has; `None` if it has none of them, or if
-    /// there is no such directory. A helper thread looks for all names at once, and does not list
-    /// the directory.
+    /// there is no such directory. One call of a helper thread looks for all names, and does not
+    /// list the directory.
     ///
     /// # Errors
     /// Fails if a name cannot be queried.

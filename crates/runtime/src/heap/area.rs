@@ -3,7 +3,7 @@
 //! An allocator takes memory in slices of 64 KiB and looks for it region by region, within a region
 //! from the lowest address up. It begins an unused region when the regions for its size of objects
 //! are full. So it will next use the first free pages of a region in which it has just taken a
-//! page; if that region is almost full, it will use the first pages of the next region, too.
+//! page; if that region is almost full, it will use the first pages of an unused region, too.
 //!
 //! The records here are hints: the memory is correct whatever they say, and any thread may take and
 //! leave memory while another fills pages.

@@ -11,8 +11,8 @@ pub fn current_poll() -> Option<u64> {
     })
 }
 
-/// Makes the next call of [`should_yield`](super::should_yield) read the clock. For a step that
-/// takes much longer than the steps before it.
+/// Makes the next call of [`should_yield`](super::should_yield) read the clock. Call it before a
+/// step that takes much longer than the steps before it.
 pub fn expect_slow_step() {
     CORE.with(|core| core.countdown.set(Countdown::NEXT_CALL));
 }

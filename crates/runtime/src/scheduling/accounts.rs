@@ -1,16 +1,16 @@
 //! The accounts of the groups of one thread: the time of their polls, and their virtual time.
 //!
 //! Virtual time is in ticks of a group with [`STATEMENT_SHARES`]. The virtual time of the
-//! statements is also the clock of the shard: that of a group that becomes ready again is raised to
-//! it. The clock advances while statements run, while the loop holds a group back for them, and
-//! when they leave the core to others.
+//! statements is also the clock of the shard: when a group becomes ready again, its virtual time is
+//! raised to this clock. The clock advances while statements run, while the loop holds a group back
+//! for them, and when they leave the core to others.
 
 use super::{GROUPS, GroupReport, STATEMENT_SHARES, SchedulingGroup};
 use crate::ticks;
 use std::cell::Cell;
 
-/// The account of statements that run again after a yield. Their time was charged when they were
-/// made ready.
+/// The account of statements that run again after a yield. Their virtual time was charged when they
+/// were made ready.
 pub(crate) const YIELDED: usize = GROUPS;
 
 const STATEMENTS: usize = SchedulingGroup::Statements as usize;

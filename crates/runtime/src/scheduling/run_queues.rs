@@ -36,7 +36,7 @@ const FORCED_TURNS_BEFORE_STATEMENTS: usize = 8;
 
 const STATEMENTS: usize = SchedulingGroup::Statements as usize;
 
-/// The choice of the loop when no statement is ready.
+/// The choice of the loop between the other groups and the statements that yielded.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Next {
     /// A statement that yielded.
@@ -121,8 +121,8 @@ impl RunQueues {
         self.ready.load(Ordering::Acquire) != 0
     }
 
-    /// Returns the ready group or the yielded statements, if their virtual time is less than that
-    /// of the statements; otherwise [`Next::Nothing`].
+    /// Returns the ready group, or the yielded statements, with the least virtual time, if it is
+    /// less than that of the statements; otherwise [`Next::Nothing`].
     pub(crate) fn next_before_statements(&self, has_yielded: bool) -> Next {
         if preempt::is_forced() {
             return self.forced_choice(&self.forced[0], FORCED_TURNS_BEFORE_STATEMENTS);

@@ -1,4 +1,5 @@
-//! Shards: each has one pinned thread and one contiguous range of tokens.
+//! Shards: each has one thread, which may be pinned to a processor, and one contiguous range of
+//! tokens.
 //!
 //! A shard lives until the `main` futures of all shards are done: until then it answers calls, so
 //! that shards may finish in any order. Lineage: Seastar, and ScyllaDB's token-to-shard map (here

@@ -4,8 +4,8 @@ use super::Notify;
 use std::cell::Cell;
 use std::rc::Rc;
 
-/// A flag that lets all waiting tasks pass once it is set, until it is cleared. Clones share the
-/// flag.
+/// A flag for which tasks wait. Setting it wakes them, and each passes if the flag is still set
+/// when the task runs. Clones share the flag.
 #[derive(Clone, Default)]
 pub struct Event {
     set: Rc<Cell<bool>>,

@@ -40,8 +40,8 @@ pub const MAX_TEXT_BYTES: usize = 256 << 10;
 pub const MAX_SHARD_BYTES: usize = 8 << 20;
 
 thread_local! {
-    /// True if a trace is entered. It is separate from `ENTERED`, which has a destructor, so that a
-    /// read of it need not check that the destructor has not run.
+    /// True if a trace is entered. This is a variable of its own, because a read of `ENTERED`
+    /// checks whether its destructor has run.
     static IS_ON: Cell<bool> = const { Cell::new(false) };
     static ENTERED: RefCell<Option<Trace>> = const { RefCell::new(None) };
     static SHARD_BYTES: Cell<usize> = const { Cell::new(0) };

@@ -211,7 +211,8 @@ fn the_end_of_the_loop_drops_members_that_hold_their_group() {
     assert_eq!(dropped.get(), 3);
 }
 
-/// Uses enough members that the group frees its slots when all are gone, and keeps their wakers.
+/// The test has enough members that the group frees its slots when all are gone, and keeps the
+/// members' wakers.
 #[test]
 fn a_waker_of_a_member_that_is_gone_wakes_no_other() {
     block_on(async {

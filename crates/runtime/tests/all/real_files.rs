@@ -40,7 +40,8 @@ fn appended_bytes_are_read_back_buffered_and_direct() {
             assert_eq!(file.read_at(1 << 40, 10).await.unwrap().len(), 0);
             let error = file.read_exact_at(12300, 4096).await.unwrap_err();
             assert!(error.is_unexpected_end(), "{error}");
-            // A length from a corrupt file must not be allocated first.
+            // A length from a corrupt file is compared with the file's length before memory is
+            // allocated.
             assert!(file.read_exact_at(0, 1 << 50).await.unwrap_err().is_unexpected_end());
         }
     });

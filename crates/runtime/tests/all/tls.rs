@@ -1,5 +1,5 @@
-//! Tests that encrypted connections carry bytes as plain ones do, and that the acceptor refuses
-//! what it should. The clients are rustls over the standard library's sockets, in threads.
+//! Tests that encrypted connections carry bytes as plain ones do, and which clients and options the
+//! acceptor refuses. The clients are rustls over the standard library's sockets, in threads.
 #![allow(clippy::disallowed_types, reason = "the clients are another program's part")]
 
 use std::io::{Read, Write};
@@ -279,7 +279,8 @@ fn clients_show_certificates_that_the_truststore_signed() {
             let admitted: Vec<_> = outcomes.await.iter().map(Result::is_ok).collect();
             assert_eq!(admitted, expected, "{client_certificates:?}");
         }
-        // The authority of the node's own certificate is not trusted by itself.
+        // Without a truststore, the acceptor does not trust the authority of the node's own
+        // certificate.
         let client_certificates = ClientCertificates::Required;
         let alone = TlsOptions { client_certificates, ..options(authority.sign("node.pem")) };
         assert!(matches!(TlsAcceptor::load(alone).await, Err(TlsError::NoTruststore)));

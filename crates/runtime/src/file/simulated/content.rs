@@ -1,8 +1,7 @@
 //! The bytes of a simulated file.
 //!
-//! A commit log allocates segments of 32 MiB and writes a few KiB of each. So the zeros after the
-//! last written byte take no memory, because a crash copies all files, and a test may crash
-//! thousands of times.
+//! The zeros after the last written byte take no memory. A commit log allocates segments of 32 MiB
+//! and writes a few KiB of each; a crash copies all files, and a test may crash thousands of times.
 
 use std::ops::Range;
 

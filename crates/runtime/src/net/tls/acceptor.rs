@@ -59,7 +59,7 @@ impl TlsAcceptor {
     ///
     /// # Errors
     /// Fails if the client closes, sends no TLS, or does not agree on version, cipher suite or
-    /// certificate. A client that has not closed is sent an alert with the reason.
+    /// certificate. Unless the client has closed, the node sends it an alert with the reason.
     pub async fn accept(&self, stream: TcpStream, handshake: Handshake) -> io::Result<TcpStream> {
         let (count, first) = stream.read(BytesMut::with_capacity(FIRST_BYTES)).await;
         if count? == 0 {

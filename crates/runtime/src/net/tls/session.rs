@@ -86,8 +86,8 @@ impl Session {
     ) -> (io::Result<usize>, BytesMut) {
         loop {
             if self.state.borrow().is_ending {
-                // This side has announced the end, so it sends nothing more. Without the
-                // ciphertext, rustls sends no alert about a broken record.
+                // This side has announced the end, so it sends nothing more. It drops the
+                // ciphertext, so that rustls makes no alert about a broken record.
                 self.state.borrow_mut().received.clear();
                 match self.receive(stream).await {
                     Ok(count) if count > 0 => continue,
