@@ -10,9 +10,9 @@ use super::{CommitLog, CommitLogError, CommitTicket, sync_batch::SyncBatch};
 
 impl CommitLog {
     /// Returns a ticket that resolves when the records appended so far are acknowledged under
-    /// `commitlog_sync`. It is acknowledged at once under `periodic`, and if no record waits. It
-    /// fails as long as only memtables hold the writes of a segment that could not be written or
-    /// synced.
+    /// `commitlog_sync`: at once under `periodic`, and if no record waits. Under `group` and
+    /// `batch`, the ticket fails as long as only memtables hold the writes of a segment that could
+    /// not be written or synced.
     pub fn barrier(&self) -> CommitTicket {
         if self.shared.configuration.sync.period().is_some() {
             return CommitTicket::acknowledged();

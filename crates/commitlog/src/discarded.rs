@@ -32,7 +32,7 @@ use crate::{
 
 const PREFIX: &str = "settled-";
 /// Number of the latest intervals of each table that stay in any case, even if the files of their
-/// segments are removed, because a crash may undo the latest removals. A crash can undo fewer.
+/// segments are removed, because a crash may undo the latest removals (fewer than this number).
 const KEPT_INTERVALS: usize = 64;
 const FIRST_LINE: &str = "espalier settled 1";
 
@@ -54,8 +54,8 @@ impl DiscardedIntervalsFile {
     /// Adds `intervals` of `table` to the file and makes it durable. The caller must not run two
     /// calls at once.
     ///
-    /// `oldest_segment` returns the oldest segment that still exists in the log of a table. It
-    /// returns `None` if the table is gone; the table's intervals are removed then.
+    /// `oldest_segment` returns the oldest segment that still exists in the log of a table. If it
+    /// returns `None`, the table is gone, and its intervals are left out of the file.
     ///
     /// # Errors
     ///

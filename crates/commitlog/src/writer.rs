@@ -10,7 +10,7 @@
 //! same file may succeed without the data). The writer therefore never writes that segment again.
 //! All waiting writes fail. Later writes begin in the next segment, whose first marker is the end
 //! of the failed segment. Readers see the writes of the failed segment, and under periodic sync
-//! clients have an acknowledgement of them, so the tables with writes in it are flushed.
+//! clients have an acknowledgement of them, so the scheduler flushes the tables of these writes.
 
 use std::{rc::Rc, sync::Arc, time::Duration};
 
