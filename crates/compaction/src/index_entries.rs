@@ -33,8 +33,8 @@ use crate::{
 /// entries of one index for a tenth of a GiB of Data.db take about as many.
 const RUN_BYTES: usize = 32 << 20;
 
-/// The tries keep their memory after a run as long as all of it is at most this number of
-/// [`RUN_BYTES`] (arbitrary).
+/// The tries keep their memory after a run if they have at most this number of [`RUN_BYTES`]
+/// together (arbitrary).
 const MAX_ALLOCATED_RUNS: usize = 2;
 
 /// Number of elements of a row up to which their entries are added in one step (arbitrary). An

@@ -5,9 +5,9 @@
 //! | --- | --- |
 //! | [`strategy`] | the choice of files to compact, by pure functions |
 //! | `run` | one compaction: inputs to sealed outputs |
-//! | `context` | its surroundings: plain facts and narrow interfaces |
-//! | `copy`, `merge`, `purged` | its steps: merge partitions, and purge them |
-//! | `output`, `index_entries`, `vector_entries` | its outputs |
+//! | `context` | the surroundings of a compaction: plain facts and narrow interfaces |
+//! | `copy`, `merge`, `purged` | the steps of a compaction: merge partitions, and purge them |
+//! | `output`, `index_entries`, `vector_entries` | the outputs of a compaction |
 //! | `scrub`, `validate` | rewrite or check of possibly damaged files, partition by partition |
 //! | `overlap` | data outside of the compaction that a deletion may still cover |
 //! | `transaction` | the log that makes the exchange atomic |
@@ -24,9 +24,9 @@
 //! something that the deletion covers.
 //!
 //! Memory: for each input that spans the current position at most 1 MiB of Data.db, a chunk and a
-//! row. The output takes as much memory as a flush needs, 64 MiB for each index on vectors, and at
-//! most 128 MiB for all other secondary indexes together, which `index_entries` explains. The reads
-//! of a compaction bypass the page cache.
+//! row. The output takes as much memory as a flush needs, 64 MiB for each index on vectors, and for
+//! all other secondary indexes together at most 128 MiB and 8 MiB for each (see `index_entries`).
+//! The reads of a compaction bypass the page cache.
 //!
 //! Lineage: the strategies and the transaction log are Cassandra's
 //! (docs/decisions/0021-compaction.md).

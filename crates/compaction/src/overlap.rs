@@ -64,8 +64,8 @@ impl Outside {
 
     /// Returns the timestamp in µs below which deletions of a partition cover nothing outside.
     ///
-    /// In a counter table, even a deletion older than all data outside may cover it, because a
-    /// deleted counter stays dead whatever is written later.
+    /// In a counter table, even a deletion older than all data outside may cover that data, because
+    /// a deleted counter stays dead whatever is written later.
     pub(crate) fn uncovered_below(&mut self, key: &DecoratedKey) -> i64 {
         self.refresh();
         let sstables = self.sstables.iter().filter(|sstable| sstable.may_contain(key.borrowed()));

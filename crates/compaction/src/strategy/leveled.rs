@@ -180,8 +180,9 @@ impl Leveled {
     }
 
     /// Picks a compaction of these files. If they are all files of the table, the output goes to
-    /// the lowest level that has room for it. Otherwise the output stays in the level of the files,
-    /// if they have one level and no other file of it lies between them, or else goes to level 0.
+    /// the lowest level above 0 whose maximum holds it. Otherwise the output stays in the level of
+    /// the files, if they share one and no other file of this level lies between them; else it goes
+    /// to level 0.
     pub(super) fn one_run(
         &self,
         candidates: &CompactionCandidates<'_>,

@@ -135,7 +135,7 @@ enum Kind {
 const PACKAGE: &str = "org.apache.cassandra.db.compaction.";
 
 /// The known class names. ScyllaDB's incremental strategy is treated as the size-tiered strategy,
-/// because it appears so to its user.
+/// because the two look the same to a user.
 pub const STRATEGIES: [&str; 5] = [
     "SizeTieredCompactionStrategy",
     "LeveledCompactionStrategy",
