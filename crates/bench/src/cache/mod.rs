@@ -1,8 +1,8 @@
 //! `espalier bench cache`: the row cache's memory and throughput, how long its work holds the core,
 //! and how much of a hot set survives a scan.
 //!
-//! One shard in this process, without sockets. Every row that is read is compared with the row that
-//! was written, except the rows that `scan` reads in pages.
+//! One shard in this process executes the statements, without sockets. Every row that is read is
+//! compared with the row that was written, except the rows that `scan` reads in pages.
 
 mod points;
 mod scan;

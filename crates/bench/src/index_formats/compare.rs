@@ -29,9 +29,9 @@ const ROW_CACHE: f64 = 0.2;
 
 /// Returns the default memory in percent of Data.db.
 ///
-/// The published nodes had 64 GiB for 650 million rows of 1,280 bytes (7 percent), or of a key and
-/// 8 bytes. The default of test 2 has room for the trie and some data, but not for the entries of
-/// Index.db.
+/// The published nodes had 64 GiB for 650 million rows. These rows had 1,280 bytes (7 percent) in
+/// the typical test, and a key and 8 bytes in the key-value test. The default of the key-value test
+/// has room for the trie and some data, but not for the entries of Index.db.
 fn memory_percent(test: Test) -> f64 {
     match test {
         Test::Typical => 25.0,

@@ -2,10 +2,11 @@
 //! same memory.
 //!
 //! The tests are the four of ScyllaDB's published comparison ("How ScyllaDB's Trie-Based Index
-//! Delivers Up to 3X More Throughput", appendix), scaled down. For each test the same rows are
-//! written in each format. Each format is read by a node of its own: one shard in this process
-//! without sockets, with a page cache that is smaller than the data and has the same size for all
-//! formats. A search finds the highest rate at which the 99th percentile stays within its limit.
+//! Delivers Up to 3X More Throughput", appendix), scaled down. For each test, the SSTable writer
+//! writes the same rows in each format, and a node of its own reads each format: one shard in this
+//! process without sockets, with a page cache that is smaller than the data and has the same size
+//! for all formats. A search finds the highest rate at which the 99th percentile stays within its
+//! limit.
 //! Formats take turns, step by step, so that all of them share the machine's disturbances. Every
 //! row that is read is compared with the row that was written. The module `wide` has a further
 //! experiment.

@@ -1,8 +1,8 @@
 //! Searches the highest rate at which the latency is within its limit: tries rates until a good
 //! rate and a bad rate are close to each other.
 //!
-//! A disk or a hypervisor that stalls everything once for a tenth of a second makes any rate a bad
-//! one. Therefore a rate counts as bad only after several bad tries in a row.
+//! If a disk or a hypervisor stalls everything once for a tenth of a second, the try of any rate is
+//! bad. So a rate counts as bad only after [`TRIES`] bad tries in a row.
 
 /// The search ends when the bad rate is at most this multiple of the good one.
 const PRECISION: f64 = 1.04;

@@ -1,7 +1,7 @@
 //! `espalier bench simple-query`: measures prepared statements of one row in this process, after
 //! ScyllaDB's perf-simple-query.
 //!
-//! A table of one row for each partition is filled. Before SELECTs, each shard flushes its rows to
+//! Each shard fills a table with one row for each partition. Before SELECTs, it flushes its rows to
 //! one SSTable, unless `--flush` is 0. Then many tasks on each shard read (or write) random rows,
 //! by default in iterations of one second. Every row that is read is compared with the row that was
 //! written.
