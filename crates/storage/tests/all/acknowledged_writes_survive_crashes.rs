@@ -1,5 +1,5 @@
-//! Power fails at random moments. Afterwards every acknowledged write is there, and nothing that
-//! was never sent.
+//! Power fails at random moments. Afterwards the node has every acknowledged write, and no write
+//! that was never sent.
 
 use std::{cell::RefCell, collections::BTreeMap, rc::Rc};
 

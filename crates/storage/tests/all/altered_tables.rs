@@ -226,8 +226,8 @@ fn a_row_of_a_file_exists_although_a_newer_cell_of_it_was_dropped() {
     });
 }
 
-/// An SSTable that is written while its table is altered is read as one of the new table. Otherwise
-/// its columns would be those of the old table, and compactions would fail.
+/// An SSTable that is written while its table is altered gets the new version of the table.
+/// Otherwise it would have the columns of the old version, and compactions would fail.
 #[test]
 fn a_table_is_altered_while_it_is_flushed() {
     for steps in 0..80 {
@@ -254,8 +254,8 @@ fn a_table_is_altered_while_it_is_flushed() {
     }
 }
 
-/// Altering an option keeps the row cache; altering the columns empties it, and so does switching
-/// it off. While the cache is off, flushes add nothing to it.
+/// Altering an option keeps the cached rows of the table, except for a longer `gc_grace_seconds`.
+/// Altering the columns or switching the cache off drops them. A flush adds none while it is off.
 #[test]
 fn the_row_cache_survives_changes_of_options_not_of_columns() {
     let file_system = FileSystem::simulated(1);

@@ -93,7 +93,7 @@ fn a_store_alone_refuses_the_directory_of_a_node() {
     }
 }
 
-/// Returns a schema without the table of the writes, and with another one.
+/// Returns a schema with another table in place of the one that the tests write to.
 fn schema_of(add: impl FnOnce(TableBuilder) -> TableBuilder) -> Schema {
     let known = embed::schema();
     let mut keyspace = (**known.keyspace("app").unwrap()).clone();

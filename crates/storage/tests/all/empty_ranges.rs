@@ -42,7 +42,7 @@ fn deleted(table: &TableMetadata, partition: &str, clustering: Option<i32>) -> P
     update
 }
 
-/// Returns the tables that a slow test runs on: both in a full run, one in the gate.
+/// Returns the tables that a slow test runs on: both in a full run, otherwise one of them.
 fn definitions() -> Vec<fn() -> TableMetadata> {
     let both: [fn() -> TableMetadata; 2] = [wide_table, narrow_table];
     if espalier_testing::runs_all() {
@@ -290,7 +290,7 @@ fn ranges_follow_deletions_without_a_read() {
 }
 
 /// A scan of cached partitions, of which all but the first have expired, yields between two of
-/// them. A partition that is written in front of it then does not belong to an empty range.
+/// them. A write then adds a partition in front of the scan, which no empty range may hide.
 #[test]
 fn a_partition_written_in_front_of_a_scan_is_not_hidden() {
     for seed in 0..40 {

@@ -364,7 +364,7 @@ fn files_that_one_shard_cannot_open_are_on_none() {
     }
 }
 
-/// A compaction on one shard removes a file that another shard has not opened yet.
+/// An import must not let a compaction remove a file that another shard has not opened yet.
 #[test]
 fn compactions_go_on_while_files_come_in() {
     for seed in espalier_testing::seeds(12) {
@@ -421,7 +421,7 @@ fn an_import_without_disk_space_copies_nothing() {
     });
 }
 
-/// An import of large files takes hours.
+/// An import of large files may take hours, so it does not block schema changes while it copies.
 #[test]
 fn the_schema_changes_while_an_import_copies_files() {
     let file_system = FileSystem::simulated(8);

@@ -144,7 +144,7 @@ enum Since {
     Truncated,
     /// The table was dropped, and another one has its id.
     MadeAgain,
-    /// More time than tombstones are kept.
+    /// More time than `gc_grace_seconds` has passed.
     Grace,
 }
 

@@ -1,4 +1,4 @@
-//! Tests that the work for one SSTable does not grow with the number of the table's files.
+//! Tests that an operation lists and syncs directories equally often, however many files there are.
 
 use espalier_runtime::file::{FileSystem, Operation, simulated::SimulatedDisk};
 use espalier_storage::{Node, SnapshotTable};

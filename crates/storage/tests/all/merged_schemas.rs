@@ -16,7 +16,7 @@ use crate::support::*;
 
 const TABLE: u128 = 0xe1;
 
-/// Returns a table of blobs with these columns, with ids as the schema tables give them.
+/// Returns the builder of a table with a key and these columns, all of type `blob`.
 fn with_columns(name: &str, id: u128, columns: &[&str]) -> TableBuilder {
     let builder = TableBuilder::new("ks", name, TableId(Uuid::from_u128(id)));
     let builder = builder.partition_key("k", CqlType::Blob);
@@ -302,7 +302,7 @@ fn a_keyspace_of_many_tables_is_merged_in_parts() {
     });
 }
 
-/// Each type has two fields of the next one, so the first has 2^30 parts.
+/// Each type has two fields of the type before it, so the last one has 2^30 parts.
 #[test]
 fn user_types_with_too_many_parts_are_unreadable() {
     let file_system = FileSystem::simulated(1);

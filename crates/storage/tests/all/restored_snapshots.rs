@@ -134,8 +134,8 @@ fn a_restore_cut_by_power_loss_can_be_repeated() {
         let is_done = Rc::new(Cell::new(false));
         block_on(async {
             let database = prepared(&file_system).await;
-            // The restore first reads and compares the files. This takes most of the operations
-            // before anything changes.
+            // The restore first reads and compares the files, which takes most of its operations,
+            // and changes nothing before that.
             disk.power_off_after(120 + Generator::from_seed(seed).below(280));
             is_done.set(database.snapshots().restore("ks", "narrow", "monday").await.is_ok());
         });

@@ -1,5 +1,5 @@
-//! Scans of small tables read files once, and then only memory. The tests make the files unreadable
-//! to check this. It stays true after flushes.
+//! Scans of small tables read files once, and then only memory, also after flushes. To check this,
+//! the tests make the files unreadable.
 
 use std::sync::Arc;
 

@@ -13,10 +13,10 @@ const BUDGET: u64 = 1 << 19;
 const MAX_ROW_BYTES: u64 = BUDGET / 4 * 3;
 /// Number of hot reads between two adjustments of the split.
 const READS: u64 = 500;
-/// Nine rows fill a chunk of 16 KiB, and nearly every hot row needs another chunk.
+/// Number of rows that are read by pages. Nine of them fill a chunk of 16 KiB.
 const PAGED: u64 = 7500;
 const HOT_PAGES: u64 = 12;
-/// Number of rows, which take some 400 bytes each in the cache.
+/// Number of rows that are cached. Each takes some 400 bytes in the row cache.
 const ROWS: u64 = 7500;
 const HOT_ROWS: u64 = 600;
 

@@ -1,5 +1,5 @@
-//! A scan of a table changes nothing in the page cache and the row cache, however often it stops
-//! within a partition.
+//! A long scan changes nothing in the page cache and the row cache, however often it stops within a
+//! partition.
 
 use espalier_mutation::KeyRange;
 use espalier_runtime::file::FileSystem;

@@ -255,7 +255,7 @@ fn no_sstable_gets_the_number_of_one_in_a_snapshot_or_before_a_truncation() {
     }
 }
 
-/// The file of the table has the same name as another file in another snapshot.
+/// A file in a snapshot has the name of another file that the table has.
 #[test]
 fn the_true_size_of_a_snapshot_counts_files_that_the_table_lacks() {
     let file_system = FileSystem::simulated(1);

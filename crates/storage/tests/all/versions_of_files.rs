@@ -183,8 +183,8 @@ fn a_compaction_shortens_no_ttl_for_a_negative_timestamp() {
         mutation.updates[0].deletion = DeletionTime::new(-5, 1_750_000_000);
         mutation
     };
-    // The flushed writes of two runs with their versions, and the versions after the compaction,
-    // which fails if no version can hold both.
+    // The version of the first run (the second writes `da`), the flushed writes of both runs, and
+    // the SSTables after the compaction. The compaction fails if no version can hold both writes.
     type Write<'a> = &'a dyn Fn(&TableMetadata) -> Mutation;
     let cell: Write<'_> = &|wide: &TableMetadata| insert(wide, "b", Some(1), -10, &[("v", "old")]);
     let at = |timestamp| move |wide: &TableMetadata| late(wide, timestamp);

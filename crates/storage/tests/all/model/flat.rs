@@ -10,7 +10,7 @@ use espalier_storage::{
 type Partition = (DecoratedKey, Option<Row>, Vec<Vec<Option<Bytes>>>);
 
 /// Reads the range of a command in flat form, in pages and in long scans, with and without values,
-/// and compares the rows with `expected`. Commands of one partition are not read.
+/// and compares the rows with `expected`. Skips commands of one partition.
 pub(crate) async fn compare_flat(
     database: &Node,
     command: &ReadCommand,
@@ -74,8 +74,8 @@ async fn read(database: &Node, mut command: ReadCommand, page: usize) -> Vec<Par
         }
         command.resume = result.next;
         if command.resume.is_none() {
-            // A read may return a static row without selected columns or leave it out, as in
-            // objects.
+            // A read may return a static row without selected columns or leave it out (see
+            // `forget_liveness`).
             for (_, static_row, rows) in &mut partitions {
                 static_row.take_if(|row| !rows.is_empty() && row.columns.is_empty());
             }

@@ -4,7 +4,7 @@
 //!
 //! The state of a partition after each write is read around the cache at once (`states`). A model
 //! of the writes must agree with this state; counters have no model. A page that is read during
-//! writes must show each of its partitions after one of these writes, as a whole.
+//! writes must show each of its partitions as a whole, before or after one of these writes.
 //!
 //! Where tombstones may be purged, the writer raises its floor of timestamps before each write, so
 //! that the write is newer than all deletions. A purged deletion does not cover an older write any

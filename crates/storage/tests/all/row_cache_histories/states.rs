@@ -4,8 +4,8 @@
 //! There is one writer. After each write, the writer reads the partitions around the cache. These
 //! reads give the next states of the partitions. A page that started when `n` writes to a partition
 //! were done, and ended when `m` had started, must show the partition after one of the writes
-//! `n..=m`, as a whole. The page must not show a state older than an earlier page of the same
-//! reader showed.
+//! `n..=m`, as a whole. The page must not show an older state than an earlier page of the same
+//! reader has shown.
 
 use std::{collections::BTreeMap, ops::RangeInclusive};
 
