@@ -40,7 +40,7 @@ const PROGRESS_LIMIT: Duration = Duration::from_secs(5);
 /// of the schema may be longer.
 const MAX_REQUEST_BYTES: usize = MAX_WRITE_BYTES + (64 << 10);
 /// Maximum length in bytes of a message that the node copies out of its frame. A decoded write
-/// shares the bytes of its message; without the copy, it keeps a frame of up to 128 KiB in memory.
+/// shares the bytes of its message; without the copy, it would keep a frame of up to 128 KiB.
 const MAX_COPIED_BYTES: usize = 4 << 10;
 /// Minimum number of bytes that a read asks for.
 const READ_BYTES: usize = 16 << 10;

@@ -56,7 +56,7 @@ fn parse_key(table: &TableMetadata, text: &str) -> Result<DecoratedKey, String> 
         from_text(&column.column_type, text).map_err(|error| format!("{}: {error}", column.name))
     });
     let values: Vec<_> = values.collect::<Result<_, _>>()?;
-    // A key of one value must not be empty. One of several values may be empty.
+    // The value of a key of one column must not be empty. A value of a longer key may be.
     if let ([value], [column]) = (values.as_slice(), columns)
         && value.is_empty()
     {

@@ -104,9 +104,9 @@ fn tables_of(request: &HttpRequest) -> Vec<Option<&str>> {
     }
 }
 
-/// Runs `work` for one table after another, or for the whole keyspace. After a failure the other
-/// tables follow, unless an operator stopped the work or the node shuts down. Returns the first
-/// failure.
+/// Runs `work` for one table after another, or for the whole keyspace. Returns the first failure
+/// after the last table. If an operator stops the work or the node shuts down, returns that error
+/// at once.
 async fn for_tables_of(
     request: &HttpRequest,
     work: impl AsyncFn(Option<&str>) -> Result<(), StorageError>,

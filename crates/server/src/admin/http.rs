@@ -1,7 +1,7 @@
 //! This module implements, without I/O, the part of HTTP/1.1 that an admin API needs: one request
 //! after the other on a connection, bodies that are skipped, answers with a length.
 //!
-//! httparse splits the head. This module decides which heads and bodies are accepted.
+//! httparse splits the head. This module decides which heads and bodies it accepts.
 //!
 //! Memory: the caller buffers a request: at most [`MAX_HEAD`] bytes of head and [`MAX_BODY`] bytes
 //! of body. Source: RFC 9112.

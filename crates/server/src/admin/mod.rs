@@ -1,6 +1,6 @@
 //! The admin API: HTTP with ScyllaDB's paths, and the metrics for Prometheus.
 //!
-//! It listens on the loopback address by default. At another address it requires a token or a
+//! The API listens on the loopback address by default. At another address it requires a token or a
 //! client certificate; see `access`.
 
 mod access;

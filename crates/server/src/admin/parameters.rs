@@ -1,4 +1,4 @@
-//! Checks the parameters of requests that change something. An unknown parameter is refused,
+//! Checks the parameters of requests that change something. The API refuses an unknown parameter,
 //! because a mistyped name would widen the request to all tables, or to all snapshots.
 
 use super::http::HttpRequest;

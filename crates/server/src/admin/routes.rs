@@ -1,5 +1,5 @@
-//! Routes each request of the admin API by its method and path. Paths of ScyllaDB's API have the
-//! same names and results as there, so that ScyllaDB's tools and tests work.
+//! Routes each request of the admin API by its method and path. A path that ScyllaDB's API also has
+//! gives the same result, so that ScyllaDB's tools and tests work.
 
 use std::rc::Rc;
 

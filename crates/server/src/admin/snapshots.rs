@@ -244,7 +244,7 @@ pub(super) fn tables_wanted(
     keyspaces: &[&str],
     tables: &[&str],
 ) -> Result<Vec<SnapshotTable>, String> {
-    // A keyspace without tables exists too, but a virtual one has no files.
+    // A keyspace without tables counts. A virtual one does not, because it has no files.
     let is_there = |name: &str| schema.keyspace(name).is_some() && !is_virtual(name);
     if let Some(unknown) = keyspaces.iter().find(|name| !is_there(name)) {
         return Err(format!("Keyspace {unknown} does not exist"));

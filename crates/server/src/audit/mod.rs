@@ -116,8 +116,8 @@ impl AuditLog {
         }
     }
 
-    /// Starts the task that writes the queue, unless there is one or the log is off. The task ends
-    /// when the log is switched off.
+    /// Starts the task that writes the queue, unless one runs or the log is off. The task ends when
+    /// the log is off and the queue is empty.
     pub fn start(self: &Arc<Self>, server: &Rc<ShardServer>) {
         if !self.is_on() || std::mem::replace(&mut self.queue().has_writer, true) {
             return;

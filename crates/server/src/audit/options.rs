@@ -143,7 +143,7 @@ impl AuditOptions {
     }
 
     /// Returns whether the audit log records an entry: the options select one of its keyspaces, its
-    /// category and its user. A missing keyspace or user is in no set of names.
+    /// category and its user. No list of the options names a missing keyspace or user.
     pub(super) fn takes(&self, entry: &AuditEntry<'_>) -> bool {
         let takes = |keyspace: Option<&str>| {
             if entry.has_failed {

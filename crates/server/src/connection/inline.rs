@@ -1,5 +1,5 @@
-//! The inline runner polls a future once in the calling task. A future that has to wait is returned
-//! to the caller, which spawns it.
+//! The inline runner polls a future once in the calling task. If the future has to wait, the runner
+//! returns it to the caller, which spawns it.
 //!
 //! So one connection answers a whole batch of requests with one write and without a task switch.
 //! The runner reuses the memory of a finished future for the next one: the usual request allocates

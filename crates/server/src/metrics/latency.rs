@@ -65,8 +65,8 @@ impl RequestLatencies {
         }
     }
 
-    /// Records the latency of an answered request. `taken_at` is the time at which it was taken out
-    /// of the receive buffer, if it is timed.
+    /// Records the latency of an answered request. `taken_at` is the time at which the connection
+    /// took the request out of the receive buffer, if the request is timed.
     #[inline]
     pub fn end(&self, kind: RequestKind, taken_at: Option<Instant>) {
         let Some(taken_at) = taken_at else { return };

@@ -1,8 +1,8 @@
 //! Compression of bodies before version 5, and LZ4 blocks for the segments of version 5. LZ4 bodies
 //! begin with their plain length (be32); the Snappy format includes it.
 //!
-//! Memory: a body that claims to be larger than the frame limit is refused before anything is
-//! allocated for it.
+//! Memory: before the node allocates anything for a body, it refuses a body that claims to be
+//! larger than the frame limit.
 
 use bytes::Bytes;
 

@@ -56,7 +56,7 @@ impl Consistency {
         self as u16
     }
 
-    /// Returns whether the level is one of the two of lightweight transactions.
+    /// Returns whether the level is one of lightweight transactions: SERIAL or LOCAL_SERIAL.
     pub fn is_serial(self) -> bool {
         matches!(self, Self::Serial | Self::LocalSerial)
     }

@@ -131,8 +131,8 @@ pub enum DecodeError {
         "Out of bound timestamp, must be in [{}, {}] (got {})", i64::MIN + 1, i64::MAX, i64::MIN
     )]
     TimestampOutOfBounds,
-    /// A BATCH names its values. The protocol puts the flag after them, so the node cannot decode
-    /// them.
+    /// A BATCH names its values. The flag that says so follows the values, so the node cannot
+    /// decode them.
     #[error("Values of a BATCH cannot be named")]
     NamedBatchValues,
     /// STARTUP lacks its one required option.

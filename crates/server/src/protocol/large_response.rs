@@ -1,6 +1,6 @@
-//! A response with much content is framed in pieces, each just before the connection writes it. The
-//! send buffer neither copies the rows nor frames them in one step, which would hold the core for
-//! as long as the whole answer takes.
+//! The connection frames a response with much content in pieces, each just before it writes the
+//! piece. The send buffer neither copies the rows nor frames them in one step, which would hold the
+//! core for as long as the whole answer takes.
 //!
 //! The bytes are the same as those of [`SendBuffer::write`](super::SendBuffer::write).
 //!

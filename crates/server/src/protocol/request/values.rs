@@ -1,4 +1,4 @@
-//! Bound values are kept as positions in the body of the request: eight bytes for each value, in a
+//! A request keeps its bound values as positions in its body: eight bytes for each value, in a
 //! small vector.
 
 use std::ops::Range;
