@@ -15,9 +15,9 @@ pub enum TableLayout {
     /// The layout of tables without COMPACT STORAGE.
     #[default]
     Cql,
-    /// A compact table that declares no clustering columns. The columns that it declares are
-    /// static. It also has a clustering column and a regular column that CQL does not show, because
-    /// a Thrift row could hold more cells than the table declares.
+    /// A compact table that declares no clustering columns. The columns that it declares besides
+    /// the partition key are static. It also has a clustering column and a regular column that CQL
+    /// does not show, because a Thrift row could hold more cells than the table declares.
     StaticCompact,
     /// A compact table with one clustering column and one regular column. If CREATE TABLE declared
     /// no regular column, the table has one of type `empty` that CQL does not show.
