@@ -1,5 +1,5 @@
-//! This module defines the names of an SSTable's files, and its smallest files: table of contents
-//! and digest. Format: docs/formats/components.md.
+//! This module names an SSTable's files, and lists, copies and removes them. It also reads and
+//! writes the smallest ones: table of contents and digest. Format: docs/formats/components.md.
 
 mod component;
 mod copy;

@@ -252,8 +252,8 @@ impl PageTable {
         }
     }
 
-    /// Records that no task will ask for pages of this file any more: they may be evicted before
-    /// all others.
+    /// Records that no task will ask for pages of this file any more, so that they are evicted
+    /// before all others.
     pub(super) fn close_file(&mut self, file: u64) {
         if self.closed.len() >= MAX_CLOSED {
             self.closed.pop_front();

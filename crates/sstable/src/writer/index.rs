@@ -113,8 +113,8 @@ impl IndexWriter {
         }
     }
 
-    /// Begins an unfiltered at `position`, at `offset` bytes of the partition. `open` is the range
-    /// deletion in force.
+    /// Begins the row or marker of `position`, at `offset` bytes of the partition. `open` is the
+    /// range deletion in force.
     #[inline]
     pub(super) fn begin(
         &mut self,
@@ -131,7 +131,7 @@ impl IndexWriter {
         }
     }
 
-    /// Ends the unfiltered at `offset` bytes of the partition. `open` is the range deletion in
+    /// Ends the row or marker at `offset` bytes of the partition. `open` is the range deletion in
     /// force after it. The caller must call [`IndexWriter::flush_if_large`] next.
     #[inline]
     pub(super) fn end(

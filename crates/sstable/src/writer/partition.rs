@@ -17,9 +17,9 @@ pub(super) struct OpenPartition {
     pub(super) has_head: bool,
     /// Position in Data.db.
     pub(super) start: u64,
-    /// Offset of the previous unfiltered from the partition's start; 0 before the first one.
+    /// Offset of the previous row or marker from the partition's start; 0 before the first one.
     pub(super) previous_start: u64,
-    /// Position of the previous unfiltered.
+    /// Position of the previous row or marker.
     pub(super) last: Option<BlockPosition>,
     pub(super) open_deletion: DeletionTime,
 }

@@ -1,7 +1,7 @@
 //! `BlockBuilder` cuts a partition into blocks and passes them to the row index. Format:
 //! docs/formats/row-index.md.
 //!
-//! A block is a sequence of unfiltereds. It ends with the first unfiltered at which it has
+//! A block is a sequence of rows and markers. It ends with the first of them at which it has
 //! `column_index_size` bytes. The first block of a partition also ends at least `first_block_size`
 //! bytes after the partition's start. A look-up reads at least a chunk or a page, so a shorter
 //! partition needs no entry: the entry would be another page to read. A block does not end while a
@@ -68,8 +68,8 @@ impl BlockBuilder {
         }
     }
 
-    /// Begins an unfiltered at `position`, at `offset` bytes of the partition. `open` is the range
-    /// deletion in force.
+    /// Begins the row or marker of `position`, at `offset` bytes of the partition. `open` is the
+    /// range deletion in force.
     #[inline]
     pub(super) fn begin(
         &mut self,
@@ -101,7 +101,7 @@ impl BlockBuilder {
         Ok(())
     }
 
-    /// Ends the unfiltered at `offset` bytes of the partition. `open` is the range deletion in
+    /// Ends the row or marker at `offset` bytes of the partition. `open` is the range deletion in
     /// force after it. The caller must call [`flush_if_large`](Self::flush_if_large) next.
     #[inline]
     pub(super) fn end(
@@ -152,7 +152,7 @@ impl BlockBuilder {
         self.block.is_none() || self.is_ending
     }
 
-    /// Returns whether an unfiltered that ends at `offset` bytes of the partition fills the block.
+    /// Returns whether a row or marker that ends at `offset` bytes of the partition fills a block.
     #[inline]
     pub(super) fn is_block_full(&self, offset: u64) -> bool {
         // Later blocks need no exception from this minimum: they end after the first block, which

@@ -258,7 +258,7 @@ struct Run<'w> {
     out_start: u64,
     chunk_length: usize,
     previous_start: &'w mut u64,
-    /// Position of the unfiltered before the first row.
+    /// Position of the row or marker before the first row.
     last: Option<&'w BlockPosition>,
 }
 

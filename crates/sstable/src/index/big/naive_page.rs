@@ -1,5 +1,5 @@
-//! This test measures flat pages against a naive page, which has an object for each entry with a
-//! key of its own.
+//! This test compares the speed of flat pages with that of a naive page. A naive page has an object
+//! for each entry, and each object owns its key.
 //!
 //!     cargo test --release -p espalier-sstable --lib naive_page -- --ignored --nocapture
 

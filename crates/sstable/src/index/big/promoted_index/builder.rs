@@ -1,6 +1,6 @@
 //! This module builds the promoted index of the partition that is being written.
 //!
-//! A block is a sequence of unfiltereds. It ends with the first unfiltered at which it has
+//! A block is a sequence of rows and markers. It ends with the first of them at which it has
 //! `column_index_size` bytes, but not inside a range deletion that the version cannot store. A
 //! partition that fits into one block has no index.
 //!
@@ -19,7 +19,7 @@ use super::{
 use crate::versions::DeletionTimeForm;
 
 /// A builder that cuts partitions into blocks. For each partition, the caller calls
-/// [`begin`](Self::begin) and [`end`](Self::end) around each unfiltered, then
+/// [`begin`](Self::begin) and [`end`](Self::end) around each row and marker, then
 /// [`finish`](Self::finish). The builder must not be used after an error.
 #[derive(Debug)]
 pub struct PromotedIndexBuilder {
@@ -61,10 +61,10 @@ impl PromotedIndexBuilder {
         self.blocks.capacity() + self.places.capacity() * size_of::<u32>()
     }
 
-    /// Begins an unfiltered at `offset` bytes of the partition.
+    /// Begins a row or marker at `offset` bytes of the partition.
     ///
     /// # Errors
-    /// Returns [`BigIndexWriteError`] if the unfiltered opens a block that the format cannot hold.
+    /// Returns [`BigIndexWriteError`] if a block begins here that the format cannot hold.
     #[inline]
     pub fn begin(
         &mut self,
@@ -78,7 +78,7 @@ impl PromotedIndexBuilder {
         }
     }
 
-    /// Ends the unfiltered at `offset` bytes of the partition. `open` is the range deletion in
+    /// Ends the row or marker at `offset` bytes of the partition. `open` is the range deletion in
     /// force after it.
     ///
     /// # Errors
@@ -99,13 +99,13 @@ impl PromotedIndexBuilder {
         }
     }
 
-    /// Returns whether the next unfiltered begins a block.
+    /// Returns whether the next row or marker begins a block.
     #[inline]
     pub(crate) fn is_between_blocks(&self) -> bool {
         self.open.is_none()
     }
 
-    /// Returns whether an unfiltered that ends at `offset` bytes of the partition fills the block.
+    /// Returns whether a row or marker that ends at `offset` bytes of the partition fills a block.
     #[inline]
     pub(crate) fn is_block_full(&self, offset: u64) -> bool {
         let start = self.open.unwrap_or(offset);
@@ -129,8 +129,8 @@ impl PromotedIndexBuilder {
     }
 
     /// Ends the partition. `end_offset` is the offset of the byte that ends it, and `last` its last
-    /// unfiltered, if it has any. Replaces the content of `out` with the index, or clears it if the
-    /// partition has none. The builder is then ready for another partition.
+    /// row or marker, if it has any. Replaces the content of `out` with the index, or clears it if
+    /// the partition has none. The builder is then ready for another partition.
     ///
     /// # Errors
     /// Returns [`BigIndexWriteError::Position`] if the last position cannot be encoded.
