@@ -123,7 +123,7 @@ impl Error {
         }
     }
 
-    /// Splits the message into the place in the text that it may name, and the rest.
+    /// Splits the message into the place in the text, if the message names one, and the rest.
     pub(crate) fn split_place(&self) -> (Option<LineColumn>, &str) {
         let parse = |place: &str| {
             let (line, column) = place.split_once(':')?;

@@ -253,7 +253,7 @@ impl BoundedStatements {
     }
 
     /// Evicts the first statement in the queue that was not used, and moves the used statements
-    /// before it to the end. Returns whether there was a statement.
+    /// before it to the end. Returns false if the cache is empty.
     fn evict_one(&mut self) -> bool {
         while let Some(id) = self.queue.pop_front() {
             let Some(entry) = self.by_id.get_mut(&id) else { continue };

@@ -18,8 +18,8 @@ use crate::{Error, ErrorCode, Result};
 /// bytes of its answer (drivers accept no more).
 const MAX_BYTES: usize = 256 << 20;
 
-/// Maximum bytes of all statements of a shard (arbitrary). Beyond it, the shard refuses further
-/// statements, and further pages of statements that have begun.
+/// Maximum bytes of all statements of a shard together (arbitrary). At this limit, the shard
+/// refuses further statements, and further pages of statements that have begun.
 const MAX_SHARD_BYTES: usize = 2 * MAX_BYTES;
 
 /// Minimum bytes of a page (arbitrary). Most statements need no second page, and 32,768 statements
