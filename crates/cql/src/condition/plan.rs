@@ -70,7 +70,7 @@ fn plan_relation(
     Ok(ColumnCondition { target, operator })
 }
 
-/// Returns the value that is tested, and the receiver of the values that it is compared with.
+/// Returns the left side of a condition, and the receiver of the values on its right side.
 fn plan_target(
     preparation: &mut Preparation<'_>,
     relation: &Relation<'_>,

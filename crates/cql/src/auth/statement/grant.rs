@@ -78,8 +78,8 @@ impl Run<'_> {
         Ok(QueryResult::Void)
     }
 
-    /// Checks that the client may grant and that all names exist. Returns the permissions of the
-    /// statement and its resource.
+    /// Checks that the client may grant or revoke, and that the role and the resource exist.
+    /// Returns the permissions of the statement and its resource.
     async fn check_grant(&self, grant: &Grant<'_>) -> Result<(PermissionSet, Resource)> {
         let resource = self.resource(&grant.resource)?;
         let permissions = permission_set(&grant.permissions, &resource)?;
