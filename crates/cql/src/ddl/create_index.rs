@@ -223,7 +223,8 @@ fn targets(
     Ok(texts.join(", "))
 }
 
-/// Returns the column of a target and its part. The bare name of a collection means its values.
+/// Returns the column of a target, and the part of the column to index. The bare name of a
+/// collection means its values.
 fn resolve<'t>(
     context: &Context<'_>,
     table: &'t TableMetadata,
@@ -312,9 +313,9 @@ fn check_target(
 }
 
 /// Returns the indexes of `source` for a copy of this table. Their names follow the rules of
-/// Cassandra 6: a name that begins with the default name for the table and column is replaced by
-/// the default name for the copy, another name stays, and a number makes a name unique in the
-/// keyspace of the copy.
+/// Cassandra 6. A name that begins with the default name for the table and column becomes the
+/// default name for the copy. Another name stays. A number makes a name unique in the keyspace of
+/// the copy.
 pub(super) fn copied(
     source: &TableMetadata,
     keyspace: &KeyspaceMetadata,

@@ -145,7 +145,7 @@ pub(super) fn plan(
     let mut arguments = Vec::with_capacity(given.len());
     for (term, argument_type) in given.iter().zip(types) {
         let value = constant(&mut preparation, term, argument_type)?;
-        // The function's signature has the frozen type for a replacement, which gets the column's.
+        // A replacement gets the column's type; the function's signature has only the frozen type.
         let is_replacement = *argument_type == column_type.freeze();
         let argument_type = if is_replacement { column_type } else { argument_type }.clone();
         arguments.push(MaskArgument { argument_type, value });

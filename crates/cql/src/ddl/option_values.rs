@@ -1,5 +1,5 @@
-//! Checks of the values of table options. Options without an effect on this node are checked too,
-//! so that Cassandra accepts each schema that this node accepts.
+//! Checks the values of table options, also of options without an effect on this node, because
+//! Cassandra would refuse a schema with wrong values.
 
 use std::collections::BTreeMap;
 

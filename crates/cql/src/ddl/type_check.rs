@@ -1,5 +1,5 @@
-//! Checks of the types that columns, fields and keys may have. The texts are Cassandra's, with a
-//! remedy where there is one.
+//! Checks the types of columns, fields and keys. The error texts are Cassandra's, with a remedy
+//! where there is one.
 //!
 //! Each reader of type names can read a type that this module accepts, because the module applies
 //! the limits of [`espalier_types::type_name`] to the type with all user types inside it.

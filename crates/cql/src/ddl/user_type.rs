@@ -151,7 +151,7 @@ fn add_field(
     if refers_to(&field_type, &keyspace.name, &old.name) {
         return refuse("it would create a circular reference".into());
     }
-    // Partition keys compare by their bytes, and an additional field changes the bytes of a value.
+    // The types of partition keys get no field: it would change the bytes by which keys compare.
     let keyed: Vec<String> = keyspace
         .tables
         .values()
