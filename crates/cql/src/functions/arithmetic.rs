@@ -2,10 +2,10 @@
 //!
 //! The result of two numbers is as wide as the wider operand, and floating-point if one operand is:
 //! `int + bigint` is a `bigint`, `int + float` a `float`, `bigint + float` a `double`, `varint +
-//! double` a `decimal`. Integers wrap. `+` concatenates strings. Durations move dates and
-//! timestamps (see `temporal`). A null operand yields null, as does an empty one if its type has no
-//! empty value. A division of whole numbers or decimals by zero is the error 0x1400, as in
-//! Cassandra.
+//! double` a `decimal`. Integers of up to 64 bits wrap. `+` concatenates strings. Durations move
+//! dates and timestamps (see `temporal`). A null operand yields null, as does an empty one if its
+//! type has no empty value. A division of whole numbers or decimals by zero is the error 0x1400, as
+//! in Cassandra.
 
 use bytes::Bytes;
 use espalier_types::CqlType;

@@ -121,7 +121,7 @@ pub struct JsonColumn {
     pub name: String,
     /// Its type.
     pub column_type: CqlType,
-    /// The names of all columns of the table. A document with another name is an error.
+    /// The names of all columns of the table. A document that has another name is an error.
     pub columns: Arc<[String]>,
     /// True if a column that the document omits keeps its value; otherwise it becomes null.
     pub default_unset: bool,

@@ -1,5 +1,5 @@
-//! Native functions. A call finds the overloads by name, and the types of its arguments choose
-//! among them.
+//! Native functions. The name in a call selects the overloads, and the types of the arguments
+//! choose among them.
 //!
 //! An overload is a concrete [`ResolvedFunction`]. For a generic function (`map_keys`,
 //! `mask_inner`, `to_json`), the module of its family makes a concrete function for the given

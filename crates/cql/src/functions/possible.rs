@@ -1,4 +1,4 @@
-//! The possible types of the results of nested calls, before the wanted type is known.
+//! Collects the possible result types of nested calls, before the wanted type is known.
 //!
 //! `1 + abs(-5)` fits a `bigint` column as well as an `int` column, so overloads are chosen from
 //! the outside in. A first pass from the inside out collects the possible results, so that the

@@ -11,8 +11,8 @@ use crate::{
 };
 
 impl Restrictions {
-    /// Checks the products of the INs on the partition key and on clustering columns. As in
-    /// Cassandra, values that are given twice count twice.
+    /// Checks the products of the INs on the partition key and on clustering columns, the latter
+    /// only without a clustering range. As in Cassandra, a value that is given twice counts twice.
     ///
     /// # Errors
     /// The INs name too many combinations, or a list that is bound as a whole cannot be evaluated.
