@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Clustering, ColumnData, ComplexColumn, Row, counter,
+    Cell, Clustering, ColumnData, ComplexColumn, Row, counter,
     schema::{ColumnDefinition, ColumnId, ColumnKind, TableMetadata},
 };
 use espalier_storage::FlatColumns;
@@ -181,50 +181,67 @@ impl<'a> CurrentRow<'a> {
 }
 
 /// Values of one row's multi-cell columns in their frozen form. A value may be large, so each is
-/// made once, however often a statement names the column.
+/// made once, however often a statement names the column. A value of a static column serves all
+/// rows of its partition.
 #[derive(Debug, Default)]
 pub struct FrozenColumns {
-    values: HashMap<(ColumnKind, ColumnId), Option<Bytes>>,
+    of_row: HashMap<ColumnId, Option<Bytes>>,
+    of_partition: HashMap<ColumnId, Option<Bytes>>,
 }
 
 impl FrozenColumns {
     /// Returns the value of a column as [`CurrentRow::value`] does. `row` must be the same row in
-    /// all calls.
+    /// all calls, until the caller calls [`Self::leave_row`] or [`Self::leave_partition`].
     pub fn value(&mut self, row: &CurrentRow<'_>, column: &ColumnDefinition) -> Option<Bytes> {
         if !column.is_complex() {
             return row.value(column);
         }
-        let make = || row.value(column);
-        self.values.entry((column.kind, column.id)).or_insert_with(make).clone()
+        let is_static = column.kind == ColumnKind::Static;
+        let values = if is_static { &mut self.of_partition } else { &mut self.of_row };
+        values.entry(column.id).or_insert_with(|| row.value(column)).clone()
+    }
+
+    /// Forgets the values of the row, because the next row of the same partition follows.
+    #[inline]
+    pub fn leave_row(&mut self) {
+        self.of_row.clear();
+    }
+
+    /// Forgets all values, because a row of another partition follows.
+    #[inline]
+    pub fn leave_partition(&mut self) {
+        self.of_row.clear();
+        self.of_partition.clear();
     }
 }
 
 /// Returns the frozen form of a multi-cell column, or `None` (null) if the column has no cells.
 pub fn collapse(column_type: &CqlType, column: &ComplexColumn) -> Option<Bytes> {
-    if column.cells.is_empty() {
+    collapse_cells(column_type, &column.cells)
+}
+
+/// Returns the frozen form of some cells of a multi-cell column, or `None` (null) for no cells.
+pub fn collapse_cells(column_type: &CqlType, cells: &[(Bytes, Cell)]) -> Option<Bytes> {
+    if cells.is_empty() {
         return None;
     }
     let bytes = match column_type {
         CqlType::List { .. } => {
-            let elements: Vec<&[u8]> =
-                column.cells.iter().map(|(_, cell)| cell.value.as_ref()).collect();
+            let elements: Vec<&[u8]> = cells.iter().map(|(_, cell)| cell.value.as_ref()).collect();
             collection::list_of(&elements)
         }
         CqlType::Set { .. } => {
-            let elements: Vec<&[u8]> = column.cells.iter().map(|(path, _)| path.as_ref()).collect();
+            let elements: Vec<&[u8]> = cells.iter().map(|(path, _)| path.as_ref()).collect();
             collection::list_of(&elements)
         }
         CqlType::Map { .. } => {
-            let entries: Vec<(&[u8], &[u8])> = column
-                .cells
-                .iter()
-                .map(|(path, cell)| (path.as_ref(), cell.value.as_ref()))
-                .collect();
+            let entries: Vec<(&[u8], &[u8])> =
+                cells.iter().map(|(path, cell)| (path.as_ref(), cell.value.as_ref())).collect();
             collection::map_of(entries)
         }
         CqlType::UserDefined { definition, .. } => {
             let mut fields: Vec<Option<&[u8]>> = vec![None; definition.fields.len()];
-            for (path, cell) in &column.cells {
+            for (path, cell) in cells {
                 let index = <[u8; 2]>::try_from(path.as_ref()).map(u16::from_be_bytes);
                 if let Some(field) = index.ok().and_then(|index| fields.get_mut(usize::from(index)))
                 {
@@ -233,7 +250,7 @@ pub fn collapse(column_type: &CqlType, column: &ComplexColumn) -> Option<Bytes> 
             }
             collection::tuple_of(fields)
         }
-        _ => return column.cells.first().map(|(_, cell)| cell.value.clone()),
+        _ => return cells.first().map(|(_, cell)| cell.value.clone()),
     };
     Some(bytes)
 }

@@ -46,6 +46,7 @@ pub use resolve::{
     find_function, prepare_call, resolve_arithmetic, resolve_cast, resolve_negation,
     resolve_selector,
 };
+pub use work::charge_bytes;
 
 /// The code of a function: from serialised arguments (`None`: null) to a serialised result.
 pub type Implementation =
@@ -122,13 +123,20 @@ impl ResolvedFunction {
     /// Calls the function.
     ///
     /// # Errors
-    /// The function has no result for the arguments: a division by zero, for example.
+    /// The function has no result for the arguments: a division by zero, for example. Or the row or
+    /// statement computes too much ([`charge_bytes`]).
     pub fn call(
         &self,
         arguments: &[Option<Bytes>],
         evaluation: &Evaluation<'_>,
     ) -> Result<Option<Bytes>> {
-        (self.implementation)(arguments, evaluation)
+        let read = arguments.iter().flatten().map(Bytes::len).sum();
+        charge_bytes(read)?;
+        let result = (self.implementation)(arguments, evaluation)?;
+        let written = result.as_ref().map_or(0, Bytes::len);
+        // Most functions write no more than they read.
+        charge_bytes(written.saturating_sub(read))?;
+        Ok(result)
     }
 }
 

@@ -1,4 +1,4 @@
-//! Limits the work on long numbers in one poll of a task.
+//! Limits the work on long numbers and large values in one poll of a task.
 //!
 //! A call of a function does not yield, and a row or a statement can have thousands of calls. One
 //! call on numbers of many digits takes up to 24 ms. So the functions count their work, and refuse
@@ -7,6 +7,9 @@
 //! The unit of work is about a nanosecond. The work depends on the lengths of the operands, and a
 //! little on the last power of ten, but not on the time that a call takes. So all machines refuse
 //! the same statements.
+//!
+//! A byte that a function or a literal reads or writes counts as one unit. So [`MAX_WORK`] also
+//! bounds the memory of the values that one row or statement computes.
 
 use std::cell::Cell;
 
@@ -14,6 +17,7 @@ use espalier_runtime::preempt;
 use espalier_types::varint::BigInt;
 
 use super::decimal::ArithmeticError;
+use crate::Error;
 
 /// Limit of the work in one poll of a task. Arbitrary: about 0.2 s.
 const MAX_WORK: u64 = 200_000_000;
@@ -45,6 +49,22 @@ pub fn charge(work: u64) -> Result<(), ArithmeticError> {
         preempt::expect_slow_step();
     }
     if done > MAX_WORK { Err(ArithmeticError::Work) } else { Ok(()) }
+}
+
+/// Counts bytes that a function or a literal reads or writes, before it does so.
+///
+/// # Errors
+/// The poll has done too much work.
+#[inline]
+pub fn charge_bytes(bytes: usize) -> crate::Result<()> {
+    charge(bytes as u64).map_err(|_| too_many_bytes())
+}
+
+#[cold]
+fn too_many_bytes() -> Error {
+    Error::invalid(
+        "The row or statement computes too much with large values; name fewer of them at a time",
+    )
 }
 
 /// Counts the multiplication or division of two numbers.

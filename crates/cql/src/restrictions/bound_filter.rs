@@ -47,20 +47,21 @@ impl<'p> BoundFilters<'p> {
     }
 
     /// Returns whether a row satisfies all filters. Null satisfies no condition, negated or not.
+    /// `frozen` may have values of the row's partition.
     ///
     /// # Errors
     /// A collection in the row is malformed.
-    pub async fn accepts(&self, row: &CurrentRow<'_>) -> Result<bool> {
+    pub async fn accepts(&self, row: &CurrentRow<'_>, frozen: &mut FrozenColumns) -> Result<bool> {
         let Some((first, others)) = self.filters.split_first() else { return Ok(true) };
-        let mut frozen = FrozenColumns::default();
-        let mut is_accepted = first.accepts(row, &mut frozen)?;
+        let mut is_accepted = first.accepts(row, frozen)?;
         for filter in others {
             if !is_accepted {
                 break;
             }
             maybe_yield().await;
-            is_accepted = filter.accepts(row, &mut frozen)?;
+            is_accepted = filter.accepts(row, frozen)?;
         }
+        frozen.leave_row();
         Ok(is_accepted)
     }
 }

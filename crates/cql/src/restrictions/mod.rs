@@ -18,7 +18,7 @@ mod point;
 
 pub use bound_filter::BoundFilters;
 pub use clustering::{ClusteringRestriction, RangeBound};
-pub use element::{element_in, field_in};
+pub use element::{cell_at, cells_between, element_in, field_in};
 pub use filter::{Filter, FilterOperator, FilterTarget, contains, element, holds};
 pub use index::IndexPlan;
 pub(crate) use index::indexed_type;

@@ -1,18 +1,21 @@
 //! Typed selectors, and their evaluation for a row or a group of rows.
 
+use std::cell::RefCell;
+
 use bytes::Bytes;
 use espalier_mutation::{Cell, ColumnData, ComplexColumn, schema::ColumnDefinition};
 use espalier_types::{CqlType, collection};
 
 use crate::{
     Error, Result,
-    current_row::CurrentRow,
+    current_row::{CurrentRow, FrozenColumns, collapse_cells},
     functions::{
         ResolvedFunction,
         aggregate::{AggregateFunction, State},
+        charge_bytes,
     },
     grammar::ast::CellMetadata,
-    restrictions::element,
+    restrictions::{cell_at, cells_between, element, element_in, field_in},
     term::{Evaluation, Term},
 };
 
@@ -60,6 +63,8 @@ pub enum MetadataPart {
 pub struct RowContext<'a> {
     /// The row, or the first row of a group.
     pub row: CurrentRow<'a>,
+    /// The frozen values of the row and its partition.
+    pub frozen: &'a RefCell<FrozenColumns>,
     /// The bound values, and the time for `now()` and similar functions.
     pub evaluation: &'a Evaluation<'a>,
     /// The time from which `ttl()` counts, in seconds since 1970.
@@ -72,10 +77,11 @@ impl SelectExpression {
     /// Computes the value; `None` is null.
     ///
     /// # Errors
-    /// A term has no value ([`Term::evaluate`]), a function fails, or a stored value is malformed.
+    /// A term has no value ([`Term::evaluate`]), a function fails, a stored value is malformed, or
+    /// the row computes too much ([`charge_bytes`]).
     pub fn value(&self, context: &RowContext<'_>) -> Result<Option<Bytes>> {
         match self {
-            Self::Column(column) => Ok(context.row.value(column)),
+            Self::Column(column) => Ok(context.frozen.borrow_mut().value(&context.row, column)),
             Self::Term(term) => term.evaluate(context.evaluation)?.required("a selector"),
             Self::Call(function, arguments) => {
                 let values =
@@ -87,6 +93,7 @@ impl SelectExpression {
                     parts.iter().map(|part| part.value(context)).collect::<Result<Vec<_>>>()?;
                 if let CqlType::List { .. } = column_type {
                     // Unlike a stored list, a selected list may have nulls.
+                    charge_bytes(values.iter().flatten().map(Bytes::len).sum())?;
                     let mut list = collection::Builder::default();
                     values.iter().for_each(|value| list.push(value.as_deref()));
                     return Ok(Some(list.finish()));
@@ -98,6 +105,9 @@ impl SelectExpression {
                 metadata_value(*metadata, column, part, context)
             }
             Self::Field(inner, index) => {
+                if let Self::Column(column) = &**inner {
+                    return field_in(&context.row, column, *index).map_err(malformed);
+                }
                 let Some(value) = inner.value(context)? else { return Ok(None) };
                 let field = collection::fields(&value)
                     .nth(*index)
@@ -107,19 +117,40 @@ impl SelectExpression {
                 Ok(field.map(|field| value.slice_ref(field)))
             }
             Self::Element(inner, column_type, key) => {
+                if let Some((column, _)) = inner.cells(context) {
+                    let Some(key) = key.value(context)? else { return Ok(None) };
+                    return element_in(&context.row, column, &key);
+                }
                 let (Some(value), Some(key)) = (inner.value(context)?, key.value(context)?) else {
                     return Ok(None);
                 };
+                charge_bytes(value.len())?;
                 element(column_type, &value, &key).map(|(_, element)| element)
             }
             Self::Slice(inner, column_type, from, to) => {
+                let (from, to) = (slice_bound(from, context)?, slice_bound(to, context)?);
+                let bounds = [from.as_deref(), to.as_deref()];
+                if let Some((column, complex)) = inner.cells(context) {
+                    let cells = cells_between(&context.row, column, complex, bounds);
+                    return Ok(collapse_cells(column_type, cells));
+                }
                 let Some(value) = inner.value(context)? else { return Ok(None) };
-                let bound = |term: &Option<Term>| match term {
-                    Some(term) => term.evaluate(context.evaluation)?.required("a slice bound"),
-                    None => Ok(None),
-                };
-                slice(column_type, &value, bound(from)?.as_deref(), bound(to)?.as_deref())
+                charge_bytes(value.len())?;
+                slice(column_type, &value, bounds)
             }
+        }
+    }
+
+    /// Returns the cells of the expression if it is a multi-cell column, so that the caller can
+    /// find some of them without a copy of the others.
+    fn cells<'c>(
+        &'c self,
+        context: &RowContext<'c>,
+    ) -> Option<(&'c ColumnDefinition, &'c ComplexColumn)> {
+        let Self::Column(column) = self else { return None };
+        match context.row.data(column)? {
+            ColumnData::Complex(complex) => Some((column, complex)),
+            ColumnData::Simple(_) => None,
         }
     }
 
@@ -260,26 +291,26 @@ fn metadata_value(
         (ColumnData::Simple(cell), _) => Ok(of_cell(cell)),
         (ColumnData::Complex(_), MetadataPart::OfFrozen(_)) => Ok(None),
         (ColumnData::Complex(complex), MetadataPart::Range(from, to)) => {
-            let inside = cells_between(column, complex, [from, to], context)?;
+            let (from, to) = (slice_bound(from, context)?, slice_bound(to, context)?);
+            let bounds = [from.as_deref(), to.as_deref()];
+            let inside = cells_between(&context.row, column, complex, bounds);
+            charge_bytes(inside.len() * LISTED_BYTES)?;
             if metadata == CellMetadata::MaximumWriteTime {
-                let latest = inside.into_iter().max_by_key(|cell| cell.timestamp);
-                return Ok(latest.and_then(of_cell));
+                let latest = inside.iter().max_by_key(|(_, cell)| cell.timestamp);
+                return Ok(latest.and_then(|(_, cell)| of_cell(cell)));
             }
-            let parts: Vec<Option<Bytes>> = inside.into_iter().map(of_cell).collect();
+            let parts: Vec<Option<Bytes>> = inside.iter().map(|(_, cell)| of_cell(cell)).collect();
             Ok((!parts.is_empty()).then(|| nullable_list(&parts)))
         }
         (ColumnData::Complex(complex), MetadataPart::Path(term)) => {
             let Some(path) = term.evaluate(context.evaluation)?.required("an element")? else {
                 return Ok(None);
             };
-            let table = context.row.table;
-            let found = complex
-                .cells
-                .iter()
-                .find(|(other, _)| table.compare_paths(column.id, other, &path).is_eq());
+            let found = cell_at(&context.row, column, complex, &path);
             Ok(found.and_then(|(_, cell)| of_cell(cell)))
         }
         (ColumnData::Complex(complex), MetadataPart::Whole) => {
+            charge_bytes(complex.cells.len() * LISTED_BYTES)?;
             if metadata == CellMetadata::MaximumWriteTime {
                 let latest = complex.cells.iter().max_by_key(|(_, cell)| cell.timestamp);
                 return Ok(latest.and_then(|(_, cell)| of_cell(cell)));
@@ -305,30 +336,16 @@ fn metadata_value(
     }
 }
 
-/// Returns the cells of a column with paths between two bounds, both of which are inside.
-fn cells_between<'c>(
-    column: &ColumnDefinition,
-    complex: &'c ComplexColumn,
-    [from, to]: [&Option<Term>; 2],
-    context: &RowContext<'_>,
-) -> Result<Vec<&'c Cell>> {
-    let bound = |term: &Option<Term>| match term {
+/// Evaluates a bound of a slice; `None` is no bound.
+fn slice_bound(term: &Option<Term>, context: &RowContext<'_>) -> Result<Option<Bytes>> {
+    match term {
         Some(term) => term.evaluate(context.evaluation)?.required("a slice bound"),
         None => Ok(None),
-    };
-    let (from, to) = (bound(from)?, bound(to)?);
-    let table = context.row.table;
-    let order = |path: &[u8], bound: &Bytes| table.compare_paths(column.id, path, bound);
-    let is_inside = |path: &[u8]| {
-        from.as_ref().is_none_or(|from| order(path, from).is_ge())
-            && to.as_ref().is_none_or(|to| order(path, to).is_le())
-    };
-    let cells = complex.cells.iter();
-    Ok(cells.filter(|(path, _)| is_inside(path)).map(|(_, cell)| cell).collect())
+    }
 }
 
 fn nullable_list(parts: &[Option<Bytes>]) -> Bytes {
-    let mut list = Vec::with_capacity(4 + parts.len() * 12);
+    let mut list = Vec::with_capacity(4 + parts.len() * LISTED_BYTES);
     list.extend_from_slice(&(parts.len() as u32).to_be_bytes());
     for part in parts {
         collection::write_value(part.as_deref(), &mut list);
@@ -336,13 +353,15 @@ fn nullable_list(parts: &[Option<Bytes>]) -> Bytes {
     list.into()
 }
 
+/// Bytes of a write time in a list, with its length.
+const LISTED_BYTES: usize = 12;
+
 /// Returns the part of a set or map between two bounds. If no element is inside, the part is null,
 /// or an empty collection if the type is frozen, as in Cassandra.
 fn slice(
     column_type: &CqlType,
     value: &Bytes,
-    from: Option<&[u8]>,
-    to: Option<&[u8]>,
+    [from, to]: [Option<&[u8]>; 2],
 ) -> Result<Option<Bytes>> {
     let inside = |key_type: &CqlType, key: &[u8]| {
         from.is_none_or(|from| key_type.compare(key, from).is_ge())

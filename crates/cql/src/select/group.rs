@@ -1,9 +1,9 @@
 //! Output of result rows: one for each row read, or one for each group.
 
-use std::cmp::Ordering;
+use std::{cell::RefCell, cmp::Ordering};
 
 use bytes::Bytes;
-use espalier_mutation::{Clustering, Row};
+use espalier_mutation::{Clustering, Row, schema::ColumnKind};
 
 use super::{
     PlannedSelect, SelectExpression,
@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Result,
-    current_row::{CurrentRow, OwnedRow, RowView},
+    current_row::{CurrentRow, FrozenColumns, OwnedRow, RowView},
     term::Evaluation,
 };
 
@@ -24,6 +24,8 @@ pub struct Output<'s> {
     /// `Some(n)` if a row of the answer has `n` partition key columns and then all values of a flat
     /// row (packed values of clustering and regular columns), which are copied as they are.
     key_columns_before_row: Option<usize>,
+    /// The frozen values of the current row and its partition.
+    pub frozen: RefCell<FrozenColumns>,
     /// The encoded rows.
     pub content: Vec<u8>,
     /// The number of encoded rows.
@@ -55,6 +57,7 @@ impl<'s> Output<'s> {
             evaluation,
             now_s,
             key_columns_before_row: flat.and_then(|flat| flat.key_columns_before_row),
+            frozen: RefCell::default(),
             content: Vec::new(),
             row_count: 0,
             group: None,
@@ -66,7 +69,8 @@ impl<'s> Output<'s> {
         row: CurrentRow<'c>,
         aggregates: &'c [Option<Bytes>],
     ) -> RowContext<'c> {
-        RowContext { row, evaluation: self.evaluation, now_s: self.now_s, aggregates }
+        let Self { frozen, evaluation, now_s, .. } = self;
+        RowContext { row, frozen, evaluation, now_s: *now_s, aggregates }
     }
 
     /// Returns whether a row needs more than values of columns, so that it may take long.
@@ -115,17 +119,22 @@ impl<'s> Output<'s> {
         if let (Some(keys), Some(RowView::Flat(row))) = (self.key_columns_before_row, row.row) {
             (selectors, rest) = (selectors.get(..keys).unwrap_or_default(), row.values);
         }
-        let written = selectors.iter().try_for_each(|selector| match selector {
-            SelectExpression::Column(column) => {
-                match row.plain_value(column) {
+        let written = selectors.iter().try_for_each(|selector| {
+            match selector {
+                SelectExpression::Column(column) => match row.plain_value(column) {
                     Some(value) => put(value, &mut content),
-                    None => put(row.value(column).as_deref(), &mut content),
-                }
-                Ok(())
+                    // Most statements name a regular column once, so no copy of it is kept.
+                    None if column.kind == ColumnKind::Regular => {
+                        put(row.value(column).as_deref(), &mut content);
+                    }
+                    None => put(selector.value(&context)?.as_deref(), &mut content),
+                },
+                other => put(other.value(&context)?.as_deref(), &mut content),
             }
-            other => other.value(&context).map(|value| put(value.as_deref(), &mut content)),
+            Ok(())
         });
         content.extend_from_slice(rest);
+        self.frozen.get_mut().leave_row();
         self.content = content;
         self.row_count += 1;
         written
@@ -166,9 +175,11 @@ impl<'s> Output<'s> {
             row: row.row.map(RowView::to_owned),
             aggregation: Aggregation::new(selectors),
         });
-        let context =
-            RowContext { row, evaluation: self.evaluation, now_s: self.now_s, aggregates: &[] };
-        group.aggregation.add(&context)
+        let Self { frozen, evaluation, now_s, .. } = self;
+        let context = RowContext { row, frozen, evaluation, now_s: *now_s, aggregates: &[] };
+        group.aggregation.add(&context)?;
+        frozen.get_mut().leave_row();
+        Ok(())
     }
 
     /// Encodes the result row of the open group. Without GROUP BY, the result has this row even if
@@ -195,7 +206,11 @@ impl<'s> Output<'s> {
             static_row: group.static_row.as_ref(),
             row: group.row.as_ref().map(OwnedRow::view),
         };
-        self.encode(row, &aggregates)
+        // The partition of the group may be another than that of the current row.
+        let frozen = std::mem::take(&mut self.frozen);
+        let written = self.encode(row, &aggregates);
+        self.frozen = frozen;
+        written
     }
 
     /// Sorts the encoded rows and keeps the first `limit`. `rows` lists the rows in the order of

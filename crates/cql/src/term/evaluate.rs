@@ -9,6 +9,7 @@ use hashbrown::HashMap;
 use super::{CompositeTerm, Term};
 use crate::{
     Error, Result,
+    functions::charge_bytes,
     grammar::ast::BindMarkers,
     metadata::ColumnSpec,
     options::{Value, Values},
@@ -105,8 +106,10 @@ impl CompositeTerm {
 /// literal repeats a key, the map has the bytes of the first key and the value of the last.
 ///
 /// # Errors
-/// An element, key or value of a collection or vector is null.
+/// An element, key or value of a collection or vector is null, or the row or statement computes too
+/// much ([`charge_bytes`]).
 pub fn build_literal(column_type: &CqlType, parts: Vec<Option<Bytes>>) -> Result<Bytes> {
+    charge_bytes(parts.iter().flatten().map(Bytes::len).sum())?;
     let kind = if column_type.is_collection() { "collections" } else { "vectors" };
     let no_null = |part: Option<Bytes>| {
         part.ok_or_else(|| Error::invalid(format!("null is not supported inside {kind}")))

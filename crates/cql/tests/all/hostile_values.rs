@@ -45,7 +45,7 @@ impl TestNode {
     }
 
     /// Creates the table `m` and inserts the map `{0: 0, 1: -1, 2: -2, …}` with `count` elements.
-    async fn insert_map(&mut self, count: i32) {
+    pub async fn insert_map(&mut self, count: i32) {
         let table = "CREATE TABLE m (k int PRIMARY KEY, m map<int, int>, v int)";
         self.query(table, Values::NONE).await.unwrap();
         let mut bytes = count.to_be_bytes().to_vec();
@@ -59,8 +59,15 @@ impl TestNode {
     }
 
     pub async fn query(&mut self, text: &str, values: Values<'_>) -> Result<QueryResult> {
-        let options = QueryOptions { values, ..QueryOptions::default() };
-        self.processor.query(text, &mut self.client, &options).await
+        self.query_with(text, &QueryOptions { values, ..QueryOptions::default() }).await
+    }
+
+    pub async fn query_with(
+        &mut self,
+        text: &str,
+        options: &QueryOptions<'_>,
+    ) -> Result<QueryResult> {
+        self.processor.query(text, &mut self.client, options).await
     }
 
     /// Returns the content of the only row, without the lengths of its cells.
@@ -82,7 +89,7 @@ impl TestNode {
     }
 }
 
-fn int(value: i32) -> Value {
+pub fn int(value: i32) -> Value {
     Value::Bytes(Bytes::copy_from_slice(&value.to_be_bytes()))
 }
 

@@ -15,6 +15,7 @@ mod grammar_round_trip;
 mod grammar_soup;
 mod guardrails;
 mod hostile_indexes;
+mod hostile_selections;
 mod hostile_statements;
 mod hostile_values;
 mod index_conditions;

@@ -131,6 +131,7 @@ impl Execution<'_> {
         // If a page ended among tombstones, it may have returned no row of the partition at which
         // this page begins.
         let has_shown = |from: &ReadPosition| from.rows_of_partition > 0 && from.key == *key;
+        self.output.frozen.get_mut().leave_partition();
         let is_continued = self.last_key.as_ref().is_some_and(|last| last == key)
             || self.resumed.as_ref().is_some_and(has_shown);
         if !is_continued {
@@ -176,14 +177,14 @@ impl Execution<'_> {
     }
 
     /// Returns whether the filters accept a row.
-    async fn accepts(&self, found: &Found<'_>, row: Option<RowView<'_>>) -> Result<bool> {
+    async fn accepts(&mut self, found: &Found<'_>, row: Option<RowView<'_>>) -> Result<bool> {
         let current = CurrentRow {
             table: &self.select.table,
             partition_key: found.components,
             static_row: found.static_row,
             row: row.filter(|_| !self.select.shows_partitions()),
         };
-        self.filters.accepts(&current).await
+        self.filters.accepts(&current, self.output.frozen.get_mut()).await
     }
 
     /// Consumes a row that the filters accept, unless the partition has enough rows.

@@ -215,6 +215,7 @@ impl Execution<'_> {
         let components = key_components(&select.table, &key)?;
         // A partition with only a static row counts as a row only if the statement does not
         // restrict the clustering.
+        self.output.frozen.get_mut().leave_partition();
         let is_alone = rows.is_empty() && select.restrictions.clustering.is_empty();
         for row in rows.into_iter().map(Some).chain(is_alone.then_some(None)) {
             maybe_yield().await;
@@ -229,7 +230,7 @@ impl Execution<'_> {
             let Some(value) = value.map(|value| floats(&value).collect::<Vec<f32>>()) else {
                 continue;
             };
-            if !self.filters.accepts(&current).await? {
+            if !self.filters.accepts(&current, self.output.frozen.get_mut()).await? {
                 continue;
             }
             if value.len() != vector.len()

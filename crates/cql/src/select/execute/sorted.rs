@@ -103,6 +103,7 @@ impl Execution<'_> {
     ) -> Result<Flow> {
         let select = self.select;
         let components = key_components(&select.table, &partition.key)?;
+        self.output.frozen.get_mut().leave_partition();
         // A partition with only a static row counts as a row only if the statement does not
         // restrict the clustering.
         let alone = partition.rows.is_empty()
@@ -117,7 +118,7 @@ impl Execution<'_> {
                 static_row: partition.static_row.as_ref(),
                 row: row.as_ref().map(RowView::Object),
             };
-            if !self.filters.accepts(&current).await? {
+            if !self.filters.accepts(&current, self.output.frozen.get_mut()).await? {
                 continue;
             }
             if self.output.begins_group(&current) {

@@ -1,0 +1,110 @@
+//! Selections that try to take much time: collections that many selectors name.
+
+use std::time::Instant;
+
+use espalier_cql::{QueryResult, Value, Values};
+use espalier_runtime::block_on;
+use espalier_types::collection::list_of;
+
+use crate::hostile_values::{PATIENCE, TestNode, int, ints};
+
+#[test]
+fn many_selectors_of_one_collection_do_not_copy_it() {
+    const SELECTORS: i32 = 10_000;
+    block_on(async {
+        let mut node = TestNode::new().await;
+        node.insert_map(100_000).await;
+        let insert = "UPDATE m USING TIMESTAMP 7 SET m[5] = 6 WHERE k = 2";
+        node.query(insert, Values::NONE).await.unwrap();
+        for (selector, expected) in [
+            ("m[#]", Some(vec![0, 0, 0, 6])),
+            ("m[#..#]", Some(vec![0, 0, 0, 1, 0, 0, 0, 4, 0, 0, 0, 5, 0, 0, 0, 4, 0, 0, 0, 6])),
+            ("writetime(m[#])", Some(7i64.to_be_bytes().to_vec())),
+            ("maxwritetime(m[#..#])", Some(7i64.to_be_bytes().to_vec())),
+            ("ttl(m[#])", None),
+        ] {
+            let select = |element: i32| selector.replace('#', &element.to_string());
+            let selectors: Vec<_> = (0..SELECTORS).map(select).collect();
+            let text = |key: i32| format!("SELECT {} FROM m WHERE k = {key}", selectors.join(", "));
+            let start = Instant::now();
+            let large = node.row(&text(1)).await;
+            assert!(start.elapsed() < PATIENCE, "{selector}: {:?}", start.elapsed());
+            assert_eq!(large.len(), SELECTORS as usize);
+            assert_eq!(large[9].is_some(), expected.is_some(), "{selector}");
+            let small = node.row(&text(2)).await;
+            assert_eq!(
+                small.iter().filter(|value| value.is_some()).count(),
+                usize::from(expected.is_some())
+            );
+            assert_eq!(small[5], expected, "{selector}");
+        }
+    });
+}
+
+/// The elements of a frozen collection are found by a scan, so a row may do only a limited work.
+#[test]
+fn many_selectors_of_one_frozen_collection_are_refused() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let table = "CREATE TABLE f (k int PRIMARY KEY, s frozen<set<blob>>)";
+        node.query(table, Values::NONE).await.unwrap();
+        let elements = (0..1000_u32).map(|number| [&number.to_be_bytes()[..], &[0; 2000]].concat());
+        let set = [Value::Bytes(list_of(elements.collect::<Vec<_>>()))];
+        let insert = "INSERT INTO f (k, s) VALUES (1, ?)";
+        node.query(insert, Values::Positional(&set)).await.unwrap();
+        let text = |selector: &str, count: usize| {
+            format!("SELECT {} FROM f WHERE k = 1", vec![selector; count].join(", "))
+        };
+        let start = Instant::now();
+        for selector in ["s[0x01]", "[s[0x01]]", "collection_max(s)", "[collection_max(s)]"] {
+            node.row(&text(selector, 10)).await;
+            let outcome = node.query(&text(selector, 1_000), Values::NONE).await;
+            let message = outcome.unwrap_err().message;
+            assert!(message.contains("computes too much with large values"), "{message}");
+        }
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    });
+}
+
+#[test]
+fn a_static_collection_is_made_once_for_all_rows_of_its_partition() {
+    const ROWS: i32 = 2_000;
+    const ELEMENTS: i32 = 20_000;
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let table = "CREATE TABLE st (k int, c int, s list<int> static, v int, PRIMARY KEY (k, c))";
+        node.query(table, Values::NONE).await.unwrap();
+        for key in 0..2 {
+            let values = [int(key), ints(key..key + ELEMENTS)];
+            let insert = "INSERT INTO st (k, s) VALUES (?, ?)";
+            node.query(insert, Values::Positional(&values)).await.unwrap();
+            for c in 0..ROWS {
+                let values = [int(key), int(c)];
+                let insert = "INSERT INTO st (k, c, v) VALUES (?, ?, 1)";
+                node.query(insert, Values::Positional(&values)).await.unwrap();
+            }
+        }
+        let start = Instant::now();
+        for (text, expected) in [
+            ("SELECT count(s) FROM st", 2 * ROWS),
+            ("SELECT sum(collection_count(s)) FROM st WHERE k = 1", ROWS * ELEMENTS),
+            (
+                "SELECT count(s) FROM st WHERE k IN (0, 1) AND s CONTAINS 1 ALLOW FILTERING",
+                2 * ROWS,
+            ),
+            ("SELECT count(v) FROM st WHERE s CONTAINS 1 ALLOW FILTERING", 2 * ROWS),
+        ] {
+            let row = node.row(text).await;
+            let value = row[0].as_deref().unwrap();
+            assert_eq!(value[value.len() - 4..], expected.to_be_bytes(), "{text}");
+        }
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+        let firsts = "SELECT s FROM st WHERE k IN (0, 1) PER PARTITION LIMIT 1";
+        let QueryResult::Rows(rows) = node.query(firsts, Values::NONE).await.unwrap() else {
+            unreachable!()
+        };
+        let lists = rows.content.chunks(8 + 8 * ELEMENTS as usize);
+        let first_elements = lists.map(|list| list[15]);
+        assert!(first_elements.eq([0, 1]));
+    });
+}
