@@ -170,6 +170,18 @@ impl<'a> CurrentRow<'a> {
         }
     }
 
+    /// Returns the bytes of the row, its partition key and its static row as they are stored; an
+    /// estimate.
+    pub fn stored_bytes(&self) -> usize {
+        let key: usize = self.partition_key.iter().map(Bytes::len).sum();
+        let row = match self.row {
+            Some(RowView::Object(row)) => row.page_bytes(),
+            Some(RowView::Flat(row)) => row.values.len(),
+            None => 0,
+        };
+        key + row + self.static_row.map_or(0, Row::page_bytes)
+    }
+
     /// Returns the cells of a static or regular column. A flat row has no cells of regular columns.
     pub fn data(&self, column: &ColumnDefinition) -> Option<&'a ColumnData> {
         match (column.kind, self.row) {

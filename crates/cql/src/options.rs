@@ -63,8 +63,9 @@ pub struct QueryOptions<'a> {
     pub consistency: u16,
     /// Serial consistency level as sent. The node only checks it.
     pub serial_consistency: Option<u16>,
-    /// Bytes of rows at which a page ends; a single row may be larger. A larger result without
-    /// paging fails with [`crate::ErrorDetail::AnswerTooLarge`].
+    /// Bytes of rows at which a page ends. The last row may exceed them by its stored bytes and 64
+    /// KiB. A larger last row, and a larger result without paging, fail with
+    /// [`crate::ErrorDetail::AnswerTooLarge`].
     pub answer_bytes: usize,
     /// Collects the warnings for the client; without it, they are dropped.
     pub warnings: Option<&'a Warnings>,

@@ -10,10 +10,18 @@ use super::{
     expression::{Aggregation, RowContext},
 };
 use crate::{
-    Result,
+    Error, Result,
     current_row::{CurrentRow, FrozenColumns, OwnedRow, RowView},
+    options::QueryOptions,
     term::Evaluation,
 };
+
+/// Maximum bytes of the encoded rows of a page or result, because drivers accept no larger frame.
+/// The last row of a page may exceed it by its stored bytes.
+pub const MAX_RESULT_BYTES: usize = 256 << 20;
+/// Bytes by which the last row of a page may exceed its stored bytes. Arbitrary: a document of
+/// `SELECT JSON` also has the names of the columns.
+const ROW_SLACK: usize = 64 << 10;
 
 /// Collects the encoded result rows of a page.
 pub struct Output<'s> {
@@ -24,6 +32,9 @@ pub struct Output<'s> {
     /// `Some(n)` if a row of the answer has `n` partition key columns and then all values of a flat
     /// row (packed values of clustering and regular columns), which are copied as they are.
     key_columns_before_row: Option<usize>,
+    /// Bytes of encoded rows at which the page ends, except for its last row.
+    max_bytes: usize,
+    is_paged: bool,
     /// The frozen values of the current row and its partition.
     pub frozen: RefCell<FrozenColumns>,
     /// The encoded rows.
@@ -47,9 +58,9 @@ impl<'s> Output<'s> {
         select: &'s PlannedSelect,
         evaluation: &'s Evaluation<'s>,
         now_s: u32,
-        applies_masks: bool,
+        options: &QueryOptions<'_>,
     ) -> Self {
-        let selectors = select.selectors(applies_masks);
+        let selectors = select.selectors(options.applies_masks);
         let flat = select.flat.as_ref().filter(|_| std::ptr::eq(selectors, &*select.selectors));
         Self {
             select,
@@ -57,6 +68,8 @@ impl<'s> Output<'s> {
             evaluation,
             now_s,
             key_columns_before_row: flat.and_then(|flat| flat.key_columns_before_row),
+            max_bytes: options.answer_bytes.min(MAX_RESULT_BYTES),
+            is_paged: options.page_size.is_some_and(|size| size > 0),
             frozen: RefCell::default(),
             content: Vec::new(),
             row_count: 0,
@@ -89,7 +102,7 @@ impl<'s> Output<'s> {
     /// Encodes a result row.
     ///
     /// # Errors
-    /// As [`SelectExpression::value`].
+    /// As [`SelectExpression::value`], or the row is too large.
     pub fn emit(&mut self, row: CurrentRow<'_>) -> Result<()> {
         self.encode(row, &[])
     }
@@ -97,7 +110,7 @@ impl<'s> Output<'s> {
     /// Encodes a row apart from the page.
     ///
     /// # Errors
-    /// A selector has no value.
+    /// A selector has no value, or the row is too large.
     pub fn encode_apart(&mut self, row: CurrentRow<'_>) -> Result<Vec<u8>> {
         let (page, rows) = (std::mem::take(&mut self.content), self.row_count);
         let written = self.encode(row, &[]);
@@ -119,6 +132,7 @@ impl<'s> Output<'s> {
         if let (Some(keys), Some(RowView::Flat(row))) = (self.key_columns_before_row, row.row) {
             (selectors, rest) = (selectors.get(..keys).unwrap_or_default(), row.values);
         }
+        let mut max_bytes = self.max_bytes;
         let written = selectors.iter().try_for_each(|selector| {
             match selector {
                 SelectExpression::Column(column) => match row.plain_value(column) {
@@ -131,6 +145,9 @@ impl<'s> Output<'s> {
                 },
                 other => put(other.value(&context)?.as_deref(), &mut content),
             }
+            if content.len() > max_bytes {
+                max_bytes = self.raised_limit(&row, content.len())?;
+            }
             Ok(())
         });
         content.extend_from_slice(rest);
@@ -138,6 +155,24 @@ impl<'s> Output<'s> {
         self.content = content;
         self.row_count += 1;
         written
+    }
+
+    /// Returns the limit for a page whose last row exceeds the maximum: the row may add the bytes
+    /// that are stored, but a statement that names large values many times may not multiply them.
+    ///
+    /// # Errors
+    /// The page has more than `bytes`, the bytes so far.
+    #[cold]
+    fn raised_limit(&self, row: &CurrentRow<'_>, bytes: usize) -> Result<usize> {
+        let of_last = if self.is_paged { row.stored_bytes() + ROW_SLACK } else { 0 };
+        let limit = self.max_bytes + of_last;
+        if bytes <= limit {
+            return Ok(limit);
+        }
+        if self.max_bytes < MAX_RESULT_BYTES {
+            return Err(Error::answer_too_large());
+        }
+        Err(too_large())
     }
 
     /// Returns whether `row` begins a new group while another is open.
@@ -186,7 +221,7 @@ impl<'s> Output<'s> {
     /// no row was read.
     ///
     /// # Errors
-    /// As [`Aggregation::finish`] and [`SelectExpression::value`].
+    /// As [`Aggregation::finish`] and [`SelectExpression::value`], or the row is too large.
     pub fn finish_group(&mut self) -> Result<()> {
         let table = self.select.table.clone();
         let group = match self.group.take() {
@@ -240,6 +275,12 @@ impl<'s> Output<'s> {
     pub fn has_group(&self) -> bool {
         self.group.is_some()
     }
+}
+
+/// Creates the error of a result that is larger than [`MAX_RESULT_BYTES`].
+#[cold]
+pub fn too_large() -> Error {
+    Error::invalid(format!("The result is larger than {} MiB; use paging", MAX_RESULT_BYTES >> 20))
 }
 
 /// Appends a cell in the protocol's encoding.

@@ -13,6 +13,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::trace_event;
 use espalier_storage::{Node, RowLookup};
+use hashbrown::HashSet;
 use smallvec::SmallVec;
 
 use super::{PlannedSelect, SelectExpression, group::put};
@@ -54,7 +55,10 @@ impl PointSelect {
         if !is_plain || select.table.is_counter() || !path::is_exact(select.table.comparator()) {
             return None;
         }
+        let mut seen = HashSet::new();
         let columns = select.selectors.iter().map(|selector| match selector {
+            // The general path limits the bytes of an answer that repeats a large value.
+            SelectExpression::Column(column) if !seen.insert((column.kind, column.id)) => None,
             SelectExpression::Column(column) => match column.kind {
                 ColumnKind::PartitionKey => {
                     key.partition_term(column.position).cloned().map(PointColumn::Key)

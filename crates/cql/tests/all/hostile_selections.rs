@@ -1,12 +1,77 @@
-//! Selections that try to take much time: collections that many selectors name.
+//! Selections that try to take much time or memory: large values that a row repeats, and
+//! collections that many selectors name.
 
 use std::time::Instant;
 
-use espalier_cql::{QueryResult, Value, Values};
+use espalier_cql::{ErrorDetail, QueryOptions, QueryResult, Value, Values};
 use espalier_runtime::block_on;
 use espalier_types::collection::list_of;
 
 use crate::hostile_values::{PATIENCE, TestNode, int, ints};
+
+#[test]
+fn a_row_that_repeats_a_large_value_is_refused() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let table = "CREATE TABLE b (k int, c int, v blob, t text, PRIMARY KEY (k, c))";
+        node.query(table, Values::NONE).await.unwrap();
+        let blob = Value::Bytes(vec![b'x'; 1 << 20].into());
+        let values = [blob.clone(), blob];
+        let insert = "INSERT INTO b (k, c, v, t) VALUES (1, 1, ?, ?)";
+        node.query(insert, Values::Positional(&values)).await.unwrap();
+        let repeated = |part: &str, separator: &str| vec![part; 600].join(separator);
+        let sum = |count: usize| format!("({})", vec!["t"; count].join(" + "));
+        for selection in [
+            repeated("v", ", "),
+            format!("[{}]", repeated("v", ", ")),
+            format!("({})", repeated("v", ", ")),
+            vec![sum(10); 30].join(" + "),
+            format!("JSON {}", repeated("v", ", ")),
+            format!("count(*), {}", repeated("v", ", ")),
+        ] {
+            for (condition, page_size) in
+                [("k = 1 AND c = 1", None), ("k = 1", None), ("k = 1", Some(10))]
+            {
+                let text = format!("SELECT {selection} FROM b WHERE {condition}");
+                let options = QueryOptions { page_size, ..QueryOptions::default() };
+                let outcome = node.query_with(&text, &options).await;
+                let message = outcome.map(|_| ()).unwrap_err().message;
+                let is_expected = message.contains("The result is larger than 256 MiB")
+                    || message.contains("computes too much with large values");
+                assert!(is_expected, "{message}");
+            }
+        }
+        let row = node.row("SELECT v, c, v FROM b WHERE k = 1 AND c = 1").await;
+        assert_eq!((row[0].as_ref().unwrap().len(), &row[0]), (1 << 20, &row[2]));
+        assert_eq!(row[1], Some(vec![0, 0, 0, 1]));
+    });
+}
+
+/// The last row of a page may exceed the memory of the answer, but not many times.
+#[test]
+fn a_row_that_repeats_its_values_waits_for_memory() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let table = "CREATE TABLE b (k int, c int, v blob, PRIMARY KEY (k, c))";
+        node.query(table, Values::NONE).await.unwrap();
+        let insert = "INSERT INTO b (k, c, v) VALUES (1, 1, ?)";
+        let blob = [Value::Bytes(vec![7; 1 << 20].into())];
+        node.query(insert, Values::Positional(&blob)).await.unwrap();
+        for (selection, answer_bytes, is_refused) in [
+            ("v", 64 << 10, false),
+            ("v, k, c", 64 << 10, false),
+            ("v, v", 64 << 10, true),
+            ("v, v", 1 << 20, false),
+        ] {
+            let text = format!("SELECT {selection} FROM b WHERE k = 1");
+            let options =
+                QueryOptions { page_size: Some(10), answer_bytes, ..QueryOptions::default() };
+            let outcome = node.query_with(&text, &options).await;
+            let detail = outcome.err().map(|error| error.detail);
+            assert_eq!(detail, is_refused.then_some(ErrorDetail::AnswerTooLarge), "{selection}");
+        }
+    });
+}
 
 #[test]
 fn many_selectors_of_one_collection_do_not_copy_it() {

@@ -1,6 +1,9 @@
 //! Limits of pages and chunks, and LIMIT.
 
-use super::super::PlannedSelect;
+use super::super::{
+    PlannedSelect,
+    group::{MAX_RESULT_BYTES, too_large},
+};
 use crate::{
     Error, Result,
     options::QueryOptions,
@@ -24,9 +27,6 @@ pub const CHUNK_BYTES: usize = 4 << 20;
 const CHUNK_PAGES: usize = 10;
 /// Tombstones per chunk if the page tombstone limit is disabled.
 const CHUNK_TOMBSTONES: usize = 100_000;
-/// Maximum bytes of a result without paging, because drivers accept no larger frame.
-const MAX_RESULT_BYTES: usize = 256 << 20;
-
 /// The limits of a page, and of the chunks of its reads.
 pub struct PageLimits {
     /// Result rows at which the page ends; `usize::MAX` without paging.
@@ -70,10 +70,7 @@ impl PageLimits {
     /// The result is too large.
     pub fn check_unpaged(&self, bytes: usize) -> Result<()> {
         if bytes > MAX_RESULT_BYTES {
-            return Err(Error::invalid(format!(
-                "The result is larger than {} MiB; use paging",
-                MAX_RESULT_BYTES >> 20
-            )));
+            return Err(too_large());
         }
         if bytes > self.bytes {
             return Err(Error::answer_too_large());

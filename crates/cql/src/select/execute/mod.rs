@@ -130,7 +130,7 @@ pub async fn execute(
     let mut execution = Execution {
         select,
         filters,
-        output: Output::new(select, evaluation, now_s, options.applies_masks),
+        output: Output::new(select, evaluation, now_s, options),
         page,
         search: select.restrictions.index.search(evaluation).await?.map(Arc::new),
         rows_left: match &state {
