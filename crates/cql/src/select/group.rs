@@ -1,9 +1,9 @@
 //! Output of result rows: one for each row read, or one for each group.
 
-use std::{cell::RefCell, cmp::Ordering};
+use std::cell::RefCell;
 
 use bytes::Bytes;
-use espalier_mutation::{Clustering, Row, schema::ColumnKind};
+use espalier_mutation::{Row, schema::ColumnKind};
 
 use super::{
     PlannedSelect, SelectExpression,
@@ -246,29 +246,6 @@ impl<'s> Output<'s> {
         let written = self.encode(row, &aggregates);
         self.frozen = frozen;
         written
-    }
-
-    /// Sorts the encoded rows and keeps the first `limit`. `rows` lists the rows in the order of
-    /// `content`, each with its clustering and the offset of its content.
-    pub fn sort(
-        &mut self,
-        rows: Vec<(Option<Clustering>, usize)>,
-        limit: usize,
-        compare: impl Fn(Option<&Clustering>, Option<&Clustering>) -> Ordering,
-    ) {
-        let content = std::mem::take(&mut self.content);
-        let ends = rows.iter().skip(1).map(|(_, start)| *start).chain([content.len()]);
-        let mut rows: Vec<_> = rows
-            .iter()
-            .zip(ends)
-            .map(|((clustering, start), end)| (clustering.as_ref(), *start..end))
-            .collect();
-        rows.sort_by(|(left, _), (right, _)| compare(*left, *right));
-        rows.truncate(limit);
-        self.row_count = rows.len();
-        for (_, place) in rows {
-            self.content.extend_from_slice(&content[place]);
-        }
     }
 
     /// Returns whether a group is open.

@@ -1,5 +1,5 @@
-//! Selections that try to take much time or memory: large values that a row repeats, and
-//! collections that many selectors name.
+//! Selections that try to take much time or memory: large values that a row repeats, collections
+//! that many selectors name, and sorted reads of many partitions.
 
 use std::time::Instant;
 
@@ -69,6 +69,47 @@ fn a_row_that_repeats_its_values_waits_for_memory() {
             let outcome = node.query_with(&text, &options).await;
             let detail = outcome.err().map(|error| error.detail);
             assert_eq!(detail, is_refused.then_some(ErrorDetail::AnswerTooLarge), "{selection}");
+        }
+    });
+}
+
+#[test]
+fn a_sorted_read_of_many_partitions_keeps_only_the_rows_of_its_answer() {
+    const PARTITIONS: i32 = 20;
+    const ROWS: i32 = 30;
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let table = "CREATE TABLE o (k int, c int, v blob, PRIMARY KEY (k, c))";
+        node.query(table, Values::NONE).await.unwrap();
+        // Later partitions have smaller clusterings, and each clustering is in two partitions.
+        let clustering = |key: i32, row: i32| 10 * (PARTITIONS - key / 2 * 2) + row;
+        let mut all = Vec::new();
+        for key in 0..PARTITIONS {
+            for row in 0..ROWS {
+                all.push((clustering(key, row), key));
+                let insert = "INSERT INTO o (k, c, v) VALUES (?, ?, ?)";
+                let value = Value::Bytes(vec![key as u8; 4 << 10].into());
+                let values = [int(key), int(clustering(key, row)), value];
+                node.query(insert, Values::Positional(&values)).await.unwrap();
+            }
+        }
+        let keys: Vec<_> = (0..PARTITIONS).map(|key| key.to_string()).collect();
+        let keys = keys.join(", ");
+        for (order, limit) in [("ASC", 7), ("DESC", 7), ("ASC", 25), ("DESC", 25)] {
+            all.sort_by_key(|(c, _)| if order == "ASC" { *c } else { -c });
+            for group_by in ["", "GROUP BY k, c "] {
+                let text = format!(
+                    "SELECT c, v FROM o WHERE k IN ({keys}) {group_by}ORDER BY c {order} LIMIT {limit}"
+                );
+                // All rows have 2.4 MiB, and those of all partitions up to the limit 560 KiB.
+                let options = QueryOptions { answer_bytes: 128 << 10, ..QueryOptions::default() };
+                let outcome = node.query_with(&text, &options).await;
+                let QueryResult::Rows(rows) = outcome.unwrap() else { unreachable!() };
+                assert_eq!(rows.row_count, limit as i32);
+                let found = rows.content.chunks(4 + 4 + 4 + (4 << 10));
+                let found = found.map(|row| i32::from_be_bytes(row[4..8].try_into().unwrap()));
+                assert!(found.eq(all.iter().map(|(c, _)| *c).take(limit)), "{text}");
+            }
         }
     });
 }

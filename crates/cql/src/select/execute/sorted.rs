@@ -1,24 +1,30 @@
-//! IN on the partition key with ORDER BY: sorts the result rows of all partitions in memory.
+//! IN on the partition key with ORDER BY: sorts the result rows of all partitions in memory, and
+//! keeps only as many as LIMIT allows.
 //!
-//! Memory: the result, and at most [`MAX_SORTED_BYTES`] of clusterings.
+//! Memory: twice the result while its rows are joined, and at most [`MAX_SORTED_BYTES`] of
+//! clusterings.
 
-use std::{cmp::Ordering, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey};
 use espalier_runtime::maybe_yield;
 use espalier_storage::{Node, PartitionRows, ReadTarget};
 
-use super::{super::PlannedSelect, Execution, Flow, key_components, limits::CHUNK_ROWS};
+use super::{
+    super::{PlannedSelect, group::Output},
+    Execution, Flow, key_components,
+    limits::CHUNK_ROWS,
+};
 use crate::{
     Error, Result,
     current_row::{CurrentRow, RowView},
     restrictions::Partitions,
 };
 
-/// Bytes that a row in [`RowsToSort`], and a value of its clustering, take besides their content;
+/// Bytes that a row in [`SortedRows`], and a value of its clustering, take besides their content;
 /// estimates.
-const ROW_BYTES: usize = 48;
+const ROW_BYTES: usize = 80;
 const VALUE_BYTES: usize = 32;
 
 /// Maximum memory of the clusterings by which the rows are sorted. Arbitrary: as much as a result
@@ -27,21 +33,107 @@ const MAX_SORTED_BYTES: usize = 256 << 20;
 const TOO_MANY_ROWS: &str = "The statement sorts too many rows in memory; give it a LIMIT, or read \
                              the partitions one by one";
 
-/// The result rows in the order in which they were read.
-#[derive(Default)]
-struct RowsToSort {
-    /// The clustering of each row, and the offset of its content in the output.
-    rows: Vec<(Option<Clustering>, usize)>,
-    /// The number of rows of the current partition.
-    of_partition: usize,
-    /// The number of rows of each partition that may be in the answer. A partition's rows come in
-    /// the order of the answer.
-    max_of_partition: usize,
-    /// The memory of the clusterings in bytes; an estimate.
-    clustering_bytes: usize,
+/// The place of a result row in the answer. Rows with equal clusterings are in the order in which
+/// they were read.
+struct SortKey<'s> {
+    select: &'s PlannedSelect,
+    clustering: Option<Clustering>,
+    number: usize,
 }
 
-impl Execution<'_> {
+impl Ord for SortKey<'_> {
+    fn cmp(&self, other: &Self) -> Ordering {
+        let order = compare(self.select, self.clustering.as_ref(), other.clustering.as_ref());
+        order.then(self.number.cmp(&other.number))
+    }
+}
+
+impl PartialOrd for SortKey<'_> {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for SortKey<'_> {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for SortKey<'_> {}
+
+/// The first result rows in the order of the answer, each encoded.
+struct SortedRows<'s> {
+    rows: BTreeMap<SortKey<'s>, Box<[u8]>>,
+    /// The maximum number of rows.
+    limit: usize,
+    /// The number of rows that were added.
+    added: usize,
+    /// The place of the row or group that is not encoded yet.
+    open: Option<SortKey<'s>>,
+    /// The bytes of the encoded rows.
+    bytes: usize,
+    /// The memory of the clusterings in bytes; an estimate.
+    clustering_bytes: usize,
+    /// The number of rows of the current partition.
+    of_partition: usize,
+    /// The maximum number of rows of a partition.
+    max_of_partition: usize,
+}
+
+impl<'s> SortedRows<'s> {
+    /// Opens a row or group. Returns `false` if neither it nor a later row of the partition, whose
+    /// rows come in the order of the answer, is in the answer.
+    fn open(&mut self, select: &'s PlannedSelect, clustering: Option<&Clustering>) -> bool {
+        if self.of_partition >= self.max_of_partition {
+            return false;
+        }
+        let key = SortKey { select, clustering: clustering.cloned(), number: self.added };
+        let is_full = self.rows.len() >= self.limit;
+        if is_full && self.rows.last_key_value().is_some_and(|(last, _)| *last < key) {
+            return false;
+        }
+        self.of_partition += 1;
+        self.added += 1;
+        self.open = Some(key);
+        true
+    }
+
+    /// Takes the encoded row that is open from the output.
+    fn close(&mut self, output: &mut Output<'_>) {
+        let Some(key) = self.open.take() else { return };
+        let row: Box<[u8]> = output.content.as_slice().into();
+        output.content.clear();
+        self.bytes += row.len();
+        self.clustering_bytes += bytes_of(&key);
+        self.rows.insert(key, row);
+        if self.rows.len() > self.limit
+            && let Some((key, row)) = self.rows.pop_last()
+        {
+            self.bytes -= row.len();
+            self.clustering_bytes -= bytes_of(&key);
+        }
+    }
+
+    /// Moves the rows to the output, in their order.
+    async fn finish(mut self, output: &mut Output<'_>) {
+        output.row_count = 0;
+        output.content.reserve_exact(self.bytes);
+        while let Some((_, row)) = self.rows.pop_first() {
+            maybe_yield().await;
+            output.append(&row);
+        }
+    }
+
+    /// Frees the rows one by one, because there may be a million.
+    async fn free(mut self) {
+        while self.rows.pop_first().is_some() {
+            maybe_yield().await;
+        }
+    }
+}
+
+impl<'s> Execution<'s> {
     /// Collects the result rows of all partitions, sorts them and applies the limit.
     pub(super) async fn read_sorted(
         &mut self,
@@ -51,21 +143,43 @@ impl Execution<'_> {
         now_s: u32,
     ) -> Result<()> {
         let Partitions::Keys(keys) = partitions else { return Ok(()) };
-        let select = self.select;
-        let limit = self.rows_left;
-        let max_of_partition = self.per_partition_limit.min(limit);
-        let mut found = RowsToSort { max_of_partition, ..RowsToSort::default() };
+        let mut sorted = SortedRows {
+            rows: BTreeMap::new(),
+            limit: self.rows_left,
+            added: 0,
+            open: None,
+            bytes: 0,
+            clustering_bytes: 0,
+            of_partition: 0,
+            max_of_partition: self.per_partition_limit.min(self.rows_left),
+        };
+        let collected = self.collect_sorted(database, keys, &slices, now_s, &mut sorted).await;
+        // Without GROUP BY, all rows of an aggregate form one group, which the caller finishes.
+        let is_one_group = self.select.is_aggregate && self.select.group_by.is_none();
+        if collected.is_err() || is_one_group {
+            sorted.free().await;
+            return collected;
+        }
+        sorted.finish(&mut self.output).await;
+        Ok(())
+    }
+
+    async fn collect_sorted(
+        &mut self,
+        database: &Node,
+        keys: Vec<DecoratedKey>,
+        slices: &Arc<ClusteringSlices>,
+        now_s: u32,
+        sorted: &mut SortedRows<'s>,
+    ) -> Result<()> {
         for key in keys {
-            found.of_partition = 0;
-            self.collect_partition(database, key, &slices, now_s, &mut found).await?;
+            sorted.of_partition = 0;
+            self.collect_partition(database, key, slices, now_s, sorted).await?;
         }
-        if select.is_aggregate && select.group_by.is_none() {
-            return Ok(()); // All rows form one group, which the caller finishes.
-        }
-        if self.output.has_group() {
+        if self.select.group_by.is_some() && self.output.has_group() {
             self.output.finish_group()?;
+            self.close_row(sorted)?;
         }
-        self.output.sort(found.rows, limit, |left, right| compare(select, left, right));
         Ok(())
     }
 
@@ -75,7 +189,7 @@ impl Execution<'_> {
         key: DecoratedKey,
         slices: &Arc<ClusteringSlices>,
         now_s: u32,
-        found: &mut RowsToSort,
+        sorted: &mut SortedRows<'s>,
     ) -> Result<()> {
         let mut resume = None;
         loop {
@@ -85,7 +199,7 @@ impl Execution<'_> {
             let result = database.read(command).await?;
             self.count_tombstones(&result, &target)?;
             for partition in result.partitions {
-                if self.collect_rows(partition, found).await? != Flow::More {
+                if self.collect_rows(partition, sorted).await? != Flow::More {
                     return Ok(());
                 }
             }
@@ -99,7 +213,7 @@ impl Execution<'_> {
     async fn collect_rows(
         &mut self,
         partition: PartitionRows,
-        found: &mut RowsToSort,
+        sorted: &mut SortedRows<'s>,
     ) -> Result<Flow> {
         let select = self.select;
         let components = key_components(&select.table, &partition.key)?;
@@ -107,7 +221,7 @@ impl Execution<'_> {
         // A partition with only a static row counts as a row only if the statement does not
         // restrict the clustering.
         let alone = partition.rows.is_empty()
-            && found.of_partition == 0
+            && sorted.of_partition == 0
             && select.restrictions.clustering.is_empty();
         let rows = partition.rows.into_iter().map(Some);
         for row in rows.chain(alone.then_some(None)) {
@@ -123,34 +237,38 @@ impl Execution<'_> {
             }
             if self.output.begins_group(&current) {
                 self.output.finish_group()?;
+                self.close_row(sorted)?;
             }
-            if !self.output.has_group() {
-                if found.of_partition >= found.max_of_partition {
-                    return Ok(Flow::SkipPartition(partition.key));
-                }
-                found.of_partition += 1;
-                let clustering = row.as_ref().map(|row| row.clustering.clone());
-                found.clustering_bytes += clustering.as_ref().map_or(0, bytes_of) + ROW_BYTES;
-                found.rows.push((clustering, self.output.content.len()));
+            if !self.output.has_group()
+                && !sorted.open(select, row.as_ref().map(|row| &row.clustering))
+            {
+                return Ok(Flow::SkipPartition(partition.key));
             }
             if select.is_aggregate {
-                self.output.accumulate(current)?
+                self.output.accumulate(current)?;
             } else {
-                self.output.emit(current)?
-            }
-            self.page_is_full()?;
-            if found.clustering_bytes > MAX_SORTED_BYTES {
-                return Err(Error::invalid(TOO_MANY_ROWS));
+                self.output.emit(current)?;
+                self.close_row(sorted)?;
             }
         }
         Ok(Flow::More)
     }
+
+    /// Takes the encoded row from the output, and checks the size of the rows so far.
+    fn close_row(&mut self, sorted: &mut SortedRows<'s>) -> Result<()> {
+        sorted.close(&mut self.output);
+        if sorted.clustering_bytes > MAX_SORTED_BYTES {
+            return Err(Error::invalid(TOO_MANY_ROWS));
+        }
+        self.page.check_unpaged(sorted.bytes)
+    }
 }
 
-/// Returns the bytes of a clustering; an estimate.
-fn bytes_of(clustering: &Clustering) -> usize {
-    let values = clustering.values.iter();
-    values.map(|value| VALUE_BYTES + value.as_ref().map_or(0, Bytes::len)).sum()
+/// Returns the memory of a row besides its content; an estimate.
+fn bytes_of(key: &SortKey<'_>) -> usize {
+    let values = key.clustering.iter().flat_map(|clustering| &clustering.values);
+    let of_value = |value: &Option<Bytes>| VALUE_BYTES + value.as_ref().map_or(0, Bytes::len);
+    ROW_BYTES + values.map(of_value).sum::<usize>()
 }
 
 /// Compares two result rows of a sorted SELECT. A row without a clustering (of a partition with
@@ -172,11 +290,11 @@ fn compare(
 fn compare_clusterings(select: &PlannedSelect, left: &Clustering, right: &Clustering) -> Ordering {
     let columns = select.table.clustering_columns();
     for (position, descending) in &select.sort {
-        let value =
-            |row: &Clustering| row.values.get(*position).cloned().flatten().unwrap_or_default();
-        let order = columns.get(*position).map_or(Ordering::Equal, |column| {
-            column.column_type.compare(&value(left), &value(right))
-        });
+        let values = [left, right]
+            .map(|row| row.values.get(*position).and_then(Option::as_deref).unwrap_or_default());
+        let order = columns
+            .get(*position)
+            .map_or(Ordering::Equal, |column| column.column_type.compare(values[0], values[1]));
         let order = if *descending { order.reverse() } else { order };
         if order.is_ne() {
             return order;
