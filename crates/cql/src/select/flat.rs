@@ -20,6 +20,8 @@ pub struct PlannedFlat {
     /// The number of partition key columns at the start of the selection, if the other selected
     /// columns are exactly the values of a flat row in their order.
     pub key_columns_before_row: Option<usize>,
+    /// True if the statement reads static columns beside the flat rows.
+    pub reads_static: bool,
 }
 
 impl PlannedFlat {
@@ -62,7 +64,8 @@ impl PlannedFlat {
         if key_columns_before_row.is_none() && read.len() > MAX_VALUES {
             return None;
         }
-        Some(Self { columns: Arc::new(columns), key_columns_before_row })
+        let reads_static = read.iter().any(|column| column.kind == ColumnKind::Static);
+        Some(Self { columns: Arc::new(columns), key_columns_before_row, reads_static })
     }
 }
 

@@ -1,10 +1,13 @@
 //! Selections that try to take much time or memory: large values that a row repeats, collections
 //! that many selectors name, and sorted reads of many partitions.
 
-use std::time::Instant;
+use std::{
+    future::{Future, poll_fn},
+    time::Instant,
+};
 
 use espalier_cql::{ErrorDetail, QueryOptions, QueryResult, Value, Values};
-use espalier_runtime::block_on;
+use espalier_runtime::{block_on, preempt::force_every_yield};
 use espalier_types::collection::list_of;
 
 use crate::hostile_values::{PATIENCE, TestNode, int, ints};
@@ -212,5 +215,42 @@ fn a_static_collection_is_made_once_for_all_rows_of_its_partition() {
         let lists = rows.content.chunks(8 + 8 * ELEMENTS as usize);
         let first_elements = lists.map(|list| list[15]);
         assert!(first_elements.eq([0, 1]));
+    });
+}
+
+/// Returns how often the execution of a statement yields, if it yields at each opportunity.
+async fn yields_of(node: &mut TestNode, text: &str) -> u32 {
+    let mut query = std::pin::pin!(node.query(text, Values::NONE));
+    let mut yields = 0;
+    force_every_yield(true);
+    let outcome = poll_fn(|context| {
+        let poll = query.as_mut().poll(context);
+        yields += u32::from(poll.is_pending());
+        poll
+    })
+    .await;
+    force_every_yield(false);
+    outcome.unwrap();
+    yields
+}
+
+#[test]
+fn scans_yield_after_each_row_with_a_static_column() {
+    const ROWS: u32 = 200;
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let table =
+            "CREATE TABLE st (k int, c int, m map<int, int> static, v int, PRIMARY KEY (k, c))";
+        node.query(table, Values::NONE).await.unwrap();
+        node.query("INSERT INTO st (k, m) VALUES (1, {1: 5})", Values::NONE).await.unwrap();
+        for c in 0..ROWS {
+            let insert = format!("INSERT INTO st (k, c, v) VALUES (1, {c}, 1)");
+            node.query(&insert, Values::NONE).await.unwrap();
+        }
+        let of_regular = "SELECT count(*) FROM st WHERE v = 1 ALLOW FILTERING";
+        let of_static = "SELECT count(*) FROM st WHERE m CONTAINS 5 ALLOW FILTERING";
+        let few = yields_of(&mut node, of_regular).await;
+        let many = yields_of(&mut node, of_static).await;
+        assert!(many >= few + ROWS * 9 / 10, "{few} and {many}");
     });
 }

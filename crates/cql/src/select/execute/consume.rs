@@ -12,7 +12,7 @@ use crate::{
 };
 
 /// Maximum number of flat rows between two calls of `maybe_yield`, if the statement calls no
-/// functions (arbitrary).
+/// functions and reads no static column, which may be large (arbitrary).
 const FLAT_ROWS_AT_ONCE: usize = 64;
 /// Bytes of flat rows between two calls of `maybe_yield`. Arbitrary: a copy of them takes some
 /// microseconds.
@@ -71,13 +71,13 @@ impl Execution<'_> {
 
     /// Consumes flat rows as [`Self::consume`] consumes `Row` objects.
     pub(super) async fn consume_flat(&mut self, flat: FlatRows, more: bool) -> Result<Flow> {
-        let Some(columns) = self.select.flat.as_ref().map(|flat| &flat.columns) else {
-            return Ok(Flow::More);
-        };
+        let Some(planned) = &self.select.flat else { return Ok(Flow::More) };
+        let columns = &planned.columns;
         let FlatRows { partitions, ends, values } = flat;
         let buffer = Bytes::from(values);
         let (mut start, mut row_at, count) = (0, 0, partitions.len());
-        let rows_at_once = if self.output.calls_functions() { 1 } else { FLAT_ROWS_AT_ONCE };
+        let may_take_long = planned.reads_static || self.output.calls_functions();
+        let rows_at_once = if may_take_long { 1 } else { FLAT_ROWS_AT_ONCE };
         let (mut rows_left, mut batch_end) = (rows_at_once, FLAT_BYTES_AT_ONCE);
         // The loop frees each partition after its rows. Freeing many partitions together would
         // block the core.
