@@ -13,6 +13,7 @@ use crate::{
     Error, Result,
     auth::{Need, access::needs_of, obfuscate},
     batch::{PlannedBatch, check_statements},
+    functions::KnownResults,
     grammar::{
         self, SyntaxError,
         ast::{
@@ -227,6 +228,7 @@ impl<'a> Planner<'a> {
             marker_name: None,
             key_markers: Vec::new(),
             references: None,
+            known_results: KnownResults::default(),
         }
     }
 

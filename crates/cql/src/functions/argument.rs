@@ -50,11 +50,18 @@ pub enum Argument<'e> {
     Call {
         /// The call as written, for messages.
         text: Text<'e>,
-        /// The type of its result without a wanted type, if it is unambiguous.
-        natural: Option<CqlType>,
-        /// All types that its result could have.
-        possible: Vec<CqlType>,
+        /// The types of its result.
+        results: Arc<PossibleResults>,
     },
+}
+
+/// The types that the result of a call may have.
+#[derive(Debug)]
+pub struct PossibleResults {
+    /// The type of the result without a wanted type, if it is unambiguous.
+    pub natural: Option<CqlType>,
+    /// All types that the result could have.
+    pub possible: Vec<CqlType>,
 }
 
 impl Argument<'_> {
@@ -66,11 +73,13 @@ impl Argument<'_> {
             Self::Typed(CqlType::Counter, _) if *wanted == CqlType::Bigint => Assignable::No,
             Self::Typed(known, _) => is_assignable(known, wanted),
             Self::Untyped(expression) => expression_fits(expression, wanted),
-            Self::Call { natural: Some(natural), .. } if natural == wanted => Assignable::Exactly,
+            Self::Call { results, .. } if results.natural.as_ref() == Some(wanted) => {
+                Assignable::Exactly
+            }
             // The inner call has an error, which is reported when this call is prepared.
-            Self::Call { possible, .. } if possible.is_empty() => Assignable::Weakly,
-            Self::Call { possible, .. } => {
-                let best = possible.iter().map(|known| is_assignable(known, wanted)).max();
+            Self::Call { results, .. } if results.possible.is_empty() => Assignable::Weakly,
+            Self::Call { results, .. } => {
+                let best = results.possible.iter().map(|known| is_assignable(known, wanted)).max();
                 best.unwrap_or(Assignable::No).min(Assignable::Weakly)
             }
         }
@@ -81,7 +90,7 @@ impl Argument<'_> {
         match self {
             Self::Typed(known, _) => Some(known.clone()),
             Self::Untyped(expression) => preferred_type(expression),
-            Self::Call { natural, .. } => natural.clone(),
+            Self::Call { results, .. } => results.natural.clone(),
         }
     }
 

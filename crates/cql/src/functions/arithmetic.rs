@@ -7,6 +7,8 @@
 //! type has no empty value. A division of whole numbers or decimals by zero is the error 0x1400, as
 //! in Cassandra.
 
+use std::sync::LazyLock;
+
 use bytes::Bytes;
 use espalier_types::CqlType;
 
@@ -20,7 +22,19 @@ use super::{
 use crate::{Error, Result, grammar::ast::ArithmeticOperator};
 
 /// Returns the operand types and result types of all overloads of an operator.
-pub fn signatures(operator: ArithmeticOperator) -> Vec<Signature> {
+pub fn signatures(operator: ArithmeticOperator) -> &'static [Signature] {
+    use ArithmeticOperator as O;
+    static ADD: LazyLock<Vec<Signature>> = LazyLock::new(|| signatures_of(O::Add));
+    static SUBTRACT: LazyLock<Vec<Signature>> = LazyLock::new(|| signatures_of(O::Subtract));
+    static OTHER: LazyLock<Vec<Signature>> = LazyLock::new(|| signatures_of(O::Multiply));
+    match operator {
+        O::Add => &ADD,
+        O::Subtract => &SUBTRACT,
+        O::Multiply | O::Divide | O::Modulo => &OTHER,
+    }
+}
+
+fn signatures_of(operator: ArithmeticOperator) -> Vec<Signature> {
     let pairs = operand_types(operator).into_iter();
     pairs
         .map(|(left, right)| {
@@ -131,22 +145,27 @@ pub fn function_name(operator: ArithmeticOperator) -> &'static str {
     }
 }
 
-/// Returns `-x` for each numeric type.
-pub fn negations() -> impl Iterator<Item = ResolvedFunction> {
-    NUMERIC.iter().map(|operand| {
-        let column_type = operand.clone();
-        let types = vec![operand.clone()];
-        ResolvedFunction::of_values("_negate", types, operand.clone(), move |operands, _| {
-            let Some(value) = operands.first() else { return Ok(None) };
-            let negated = match Number::decode(&column_type, value).map_err(invalid)? {
-                Number::Integer(value) => Number::Integer(value.wrapping_neg()),
-                Number::Float(value) => Number::Float(-value),
-                Number::Double(value) => Number::Double(-value),
-                Number::Varint(value) => Number::Varint(-value),
-                Number::Decimal(value) => Number::Decimal(value.negated()),
-            };
-            negated.encode(&column_type).map(Some).map_err(invalid)
-        })
+/// Returns the operand type and result type of `-x` for each numeric type.
+pub fn negation_signatures() -> &'static [Signature] {
+    static SIGNATURES: LazyLock<Vec<Signature>> = LazyLock::new(|| {
+        NUMERIC.iter().map(|operand| (vec![operand.clone()], operand.clone())).collect()
+    });
+    &SIGNATURES
+}
+
+/// Returns `-x` for a numeric type.
+pub fn negation(operand: CqlType) -> ResolvedFunction {
+    let types = vec![operand.clone()];
+    ResolvedFunction::of_values("_negate", types, operand.clone(), move |operands, _| {
+        let Some(value) = operands.first() else { return Ok(None) };
+        let negated = match Number::decode(&operand, value).map_err(invalid)? {
+            Number::Integer(value) => Number::Integer(value.wrapping_neg()),
+            Number::Float(value) => Number::Float(-value),
+            Number::Double(value) => Number::Double(-value),
+            Number::Varint(value) => Number::Varint(-value),
+            Number::Decimal(value) => Number::Decimal(value.negated()),
+        };
+        negated.encode(&operand).map(Some).map_err(invalid)
     })
 }
 

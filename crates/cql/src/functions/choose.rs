@@ -32,6 +32,18 @@ pub enum Callee<'n> {
 /// Types of arguments, and of the result.
 pub type Signature = (Vec<CqlType>, CqlType);
 
+/// The reason why no signature is chosen. Its message is made only where it is shown, because it
+/// names the arguments, which may be long.
+#[derive(Debug)]
+pub enum Refusal {
+    /// The only overload has another number of arguments.
+    Count,
+    /// The only overload does not take the argument with this index.
+    Argument(usize),
+    /// No signature, or several with these indices, fit.
+    Candidates(Vec<usize>),
+}
+
 /// Returns the index of the signature for these arguments.
 ///
 /// # Errors
@@ -45,30 +57,22 @@ pub fn choose(
     arguments: &[Argument<'_>],
     receiver: Option<&CqlType>,
 ) -> Result<usize> {
-    let choice = Choice { preparation, position, callee, signatures, arguments, receiver };
-    if let ([(types, _)], Callee::Function(name)) = (signatures, callee) {
-        return choice.check_only(name.name.as_str(), types);
-    }
-    let mut compatible = Vec::new();
-    for (index, (types, result)) in signatures.iter().enumerate() {
-        let returns = receiver.is_none_or(|wanted| is_assignable(result, wanted) != Assignable::No);
-        if types.len() != arguments.len() || !returns {
-            continue;
-        }
-        let fits = arguments.iter().zip(types).map(|(argument, wanted)| argument.fits(wanted));
-        match fits.min().unwrap_or(Assignable::Exactly) {
-            Assignable::Exactly => return Ok(index),
-            Assignable::Weakly => compatible.push(index),
-            Assignable::No => {}
-        }
-    }
-    choice.among(&compatible)
+    let choice = Choice { callee, signatures, arguments, receiver };
+    choice.find().map_err(|refusal| preparation.invalid(position, choice.message(&refusal)))
+}
+
+/// Returns the index of the signature that [`choose`] chooses without a receiver, if it chooses
+/// one.
+pub fn natural_choice(
+    callee: Callee<'_>,
+    signatures: &[Signature],
+    arguments: &[Argument<'_>],
+) -> Option<usize> {
+    Choice { callee, signatures, arguments, receiver: None }.find().ok()
 }
 
 /// The choice for one call.
 struct Choice<'c> {
-    preparation: &'c Preparation<'c>,
-    position: Position,
     callee: Callee<'c>,
     signatures: &'c [Signature],
     arguments: &'c [Argument<'c>],
@@ -76,57 +80,44 @@ struct Choice<'c> {
 }
 
 impl Choice<'_> {
-    fn invalid(&self, message: String) -> Result<usize> {
-        Err(self.preparation.invalid(self.position, message))
+    fn find(&self) -> Result<usize, Refusal> {
+        if let ([(types, _)], Callee::Function(_)) = (self.signatures, self.callee) {
+            return self.check_only(types);
+        }
+        let mut compatible = Vec::new();
+        for (index, (types, result)) in self.signatures.iter().enumerate() {
+            let returns = |wanted| is_assignable(result, wanted) != Assignable::No;
+            if types.len() != self.arguments.len() || !self.receiver.is_none_or(returns) {
+                continue;
+            }
+            let arguments = self.arguments.iter().zip(types);
+            let fits = arguments.map(|(argument, wanted)| argument.fits(wanted));
+            match fits.min().unwrap_or(Assignable::Exactly) {
+                Assignable::Exactly => return Ok(index),
+                Assignable::Weakly => compatible.push(index),
+                Assignable::No => {}
+            }
+        }
+        self.among(&compatible).ok_or(Refusal::Candidates(compatible))
     }
 
     /// Checks the arguments of a function with one signature.
-    fn check_only(&self, name: &str, types: &[CqlType]) -> Result<usize> {
+    fn check_only(&self, types: &[CqlType]) -> Result<usize, Refusal> {
         if types.len() != self.arguments.len() {
-            return self.invalid(format!(
-                "Invalid number of arguments in call to function system.{name}: {} required but {} provided",
-                types.len(),
-                self.arguments.len()
-            ));
+            return Err(Refusal::Count);
         }
-        for (index, (argument, wanted)) in self.arguments.iter().zip(types).enumerate() {
-            if argument.fits(wanted) == Assignable::No {
-                return self.invalid(format!(
-                    "Type error: {argument} cannot be passed as argument {index} of function system.{name} of type {}",
-                    wanted.cql_name()
-                ));
-            }
-        }
-        Ok(0)
+        let mut arguments = self.arguments.iter().zip(types);
+        let wrong =
+            arguments.position(|(argument, wanted)| argument.fits(wanted) == Assignable::No);
+        wrong.map_or(Ok(0), |index| Err(Refusal::Argument(index)))
     }
 
     /// Chooses among the candidates that fit, none of them exactly.
-    fn among(&self, compatible: &[usize]) -> Result<usize> {
-        if let [only] = compatible {
-            return Ok(*only);
-        }
-        if let (Callee::Operator(symbol), [left, right]) = (self.callee, self.arguments) {
-            return self.operator(symbol, [left, right], compatible);
-        }
-        if !matches!(self.callee, Callee::Operator(_))
-            && let Some(index) = self.returning_exactly(compatible)
-        {
-            return Ok(index);
-        }
-        match self.callee {
-            Callee::Negation if !compatible.is_empty() => {
-                self.invalid("Ambiguous negation: use type casts to disambiguate".to_string())
-            }
-            _ if compatible.is_empty() => self.invalid(format!(
-                "Invalid call to function {}, none of its type signatures match (known type signatures: {})",
-                written(self.callee),
-                self.listed(0..self.signatures.len())
-            )),
-            _ => self.invalid(format!(
-                "Ambiguous call to function {} (can be matched by following signatures: {}): use type casts to disambiguate",
-                written(self.callee),
-                self.listed(compatible.iter().copied())
-            )),
+    fn among(&self, compatible: &[usize]) -> Option<usize> {
+        match (self.callee, compatible) {
+            (_, [only]) => Some(*only),
+            (Callee::Operator(_), _) => self.of_receiver(compatible),
+            _ => self.returning_exactly(compatible),
         }
     }
 
@@ -143,26 +134,58 @@ impl Choice<'_> {
     }
 
     /// Chooses the candidate that takes operands of the receiver's type.
-    fn operator(
-        &self,
-        symbol: char,
-        [left, right]: [&Argument<'_>; 2],
-        compatible: &[usize],
-    ) -> Result<usize> {
-        if compatible.is_empty() {
-            return self.invalid(format!(
-                "the '{symbol}' operation is not supported between {left} and {right}"
-            ));
-        }
+    fn of_receiver(&self, compatible: &[usize]) -> Option<usize> {
         let of_receiver = |index: &&usize| {
             let types = self.signatures.get(**index).map(|(types, _)| types.as_slice());
             types.is_some_and(|types| types.iter().all(|part| Some(part) == self.receiver))
         };
-        match compatible.iter().find(of_receiver) {
-            Some(index) if !self.arguments.iter().any(Argument::is_marker) => Ok(*index),
-            _ => self.invalid(format!(
+        let found = compatible.iter().find(of_receiver).copied();
+        found.filter(|_| !self.arguments.iter().any(Argument::is_marker))
+    }
+
+    /// Returns the error message of a refusal.
+    fn message(&self, refusal: &Refusal) -> String {
+        let called = match self.callee {
+            Callee::Function(name) => name.name.as_str(),
+            _ => "",
+        };
+        let types = self.signatures.first().map_or(&[][..], |(types, _)| types);
+        match refusal {
+            Refusal::Count => format!(
+                "Invalid number of arguments in call to function system.{called}: {} required but {} provided",
+                types.len(),
+                self.arguments.len()
+            ),
+            Refusal::Argument(index) => format!(
+                "Type error: {} cannot be passed as argument {index} of function system.{called} of type {}",
+                self.arguments.get(*index).map(Argument::to_string).unwrap_or_default(),
+                types.get(*index).map(CqlType::cql_name).unwrap_or_default()
+            ),
+            Refusal::Candidates(compatible) => self.message_of_candidates(compatible),
+        }
+    }
+
+    fn message_of_candidates(&self, compatible: &[usize]) -> String {
+        match (self.callee, self.arguments) {
+            (Callee::Operator(symbol), [left, right]) if compatible.is_empty() => {
+                format!("the '{symbol}' operation is not supported between {left} and {right}")
+            }
+            (Callee::Operator(symbol), [left, right]) => format!(
                 "Ambiguous '{symbol}' operation with args {left} and {right}: use type hint to disambiguate, example '(int) ?'"
-            )),
+            ),
+            (Callee::Negation, _) if !compatible.is_empty() => {
+                "Ambiguous negation: use type casts to disambiguate".to_string()
+            }
+            _ if compatible.is_empty() => format!(
+                "Invalid call to function {}, none of its type signatures match (known type signatures: {})",
+                written(self.callee),
+                self.listed(0..self.signatures.len())
+            ),
+            _ => format!(
+                "Ambiguous call to function {} (can be matched by following signatures: {}): use type casts to disambiguate",
+                written(self.callee),
+                self.listed(compatible.iter().copied())
+            ),
         }
     }
 

@@ -41,7 +41,7 @@ pub use argument::{Argument, Text};
 pub use arithmetic::operation;
 pub use mask::{is_mask, of_column as mask_of_column};
 pub use number::is_numeric;
-pub use possible::argument_of;
+pub use possible::{KnownResults, argument_of};
 pub use resolve::{
     find_function, prepare_call, resolve_arithmetic, resolve_cast, resolve_negation,
     resolve_selector,

@@ -1,22 +1,71 @@
 //! Collects the possible result types of nested calls, before the wanted type is known.
 //!
 //! `1 + abs(-5)` fits a `bigint` column as well as an `int` column, so overloads are chosen from
-//! the outside in. A first pass from the inside out collects the possible results, so that the
-//! choice takes time linear in the expression.
+//! the outside in. A first pass from the inside out collects the possible results. The preparation
+//! keeps them until the outermost call is prepared, so that the choice takes time linear in the
+//! expression.
+
+use std::{
+    cell::{Cell, RefCell},
+    sync::Arc,
+};
 
 use espalier_types::CqlType;
+use hashbrown::HashMap;
 
 use super::{
-    argument::{Argument, Text},
+    argument::{Argument, PossibleResults, Text},
     arithmetic,
-    choose::{Callee, Signature, choose},
+    choose::{Callee, Signature, natural_choice},
     resolve::overloads,
 };
 use crate::{
     Result,
-    grammar::ast::{Arithmetic, Expression, ExpressionKind, Position},
+    grammar::ast::{Arithmetic, Expression, ExpressionKind},
     term::{Assignable, Preparation},
 };
+
+/// The possible results of the calls in the outermost call that is being prepared.
+#[derive(Debug, Default)]
+pub struct KnownResults {
+    /// The results by the address of the call's expression. A chain of operators has the results of
+    /// each prefix. While the outermost call is borrowed, no other expression has the address.
+    by_call: RefCell<HashMap<usize, Arc<[Arc<PossibleResults>]>>>,
+    /// The number of calls that are being prepared, each inside the one before.
+    depth: Cell<usize>,
+}
+
+impl KnownResults {
+    /// Begins the preparation of a call. [`Self::leave`] must follow.
+    pub fn enter(&self) {
+        self.depth.set(self.depth.get() + 1);
+    }
+
+    /// Ends the preparation of a call, and forgets the results if the call was the outermost.
+    pub fn leave(&self) {
+        self.depth.set(self.depth.get() - 1);
+        if self.depth.get() == 0 {
+            self.by_call.borrow_mut().clear();
+        }
+    }
+
+    /// Returns the results of a call, which `compute` computes if they are not known.
+    fn of(
+        &self,
+        call: &Expression<'_>,
+        compute: impl FnOnce() -> Result<Vec<Arc<PossibleResults>>>,
+    ) -> Result<Arc<[Arc<PossibleResults>]>> {
+        let address = std::ptr::from_ref(call).addr();
+        if let Some(known) = self.by_call.borrow().get(&address) {
+            return Ok(known.clone());
+        }
+        let results: Arc<[_]> = compute()?.into();
+        if self.depth.get() > 0 {
+            self.by_call.borrow_mut().insert(address, results.clone());
+        }
+        Ok(results)
+    }
+}
 
 /// Returns an operand as an argument, before its function is chosen.
 ///
@@ -26,40 +75,37 @@ pub fn argument_of<'e>(
     preparation: &Preparation<'_>,
     operand: &'e Expression<'e>,
 ) -> Result<Argument<'e>> {
-    let position = operand.position;
-    match &operand.kind {
-        ExpressionKind::Tuple(parts) if parts.len() == 1 => argument_of(preparation, &parts[0]),
-        ExpressionKind::TypeHint(type_name, _) => {
-            Ok(Argument::Typed(preparation.resolve_type(type_name)?, Text::Term(operand)))
+    let results = match &operand.kind {
+        ExpressionKind::Tuple(parts) if parts.len() == 1 => {
+            return argument_of(preparation, &parts[0]);
         }
-        ExpressionKind::Cast(_, target) => {
-            Ok(Argument::Typed(preparation.resolve_type(target)?, Text::Term(operand)))
+        ExpressionKind::TypeHint(type_name, _) | ExpressionKind::Cast(_, type_name) => {
+            let known = preparation.resolve_type(type_name)?;
+            return Ok(Argument::Typed(known, Text::Term(operand)));
         }
-        ExpressionKind::Function(call) => {
+        ExpressionKind::Function(call) => preparation.known_results.of(operand, || {
             let arguments = arguments_of(preparation, call.arguments.iter())?;
             let candidates = overloads(preparation, &call.name, &arguments, None)?;
             let signatures: Vec<Signature> = candidates
                 .into_iter()
                 .map(|function| (function.argument_types, function.return_type))
                 .collect();
-            let callee = Callee::Function(&call.name);
-            let text = Text::Term(operand);
-            Ok(possible(preparation, position, callee, &signatures, &arguments, text))
-        }
-        ExpressionKind::Negate(inner) => {
+            Ok(vec![possible(Callee::Function(&call.name), &signatures, &arguments)])
+        })?,
+        ExpressionKind::Negate(inner) => preparation.known_results.of(operand, || {
             let arguments = [argument_of(preparation, inner)?];
-            let signatures: Vec<Signature> = arithmetic::negations()
-                .map(|function| (function.argument_types, function.return_type))
-                .collect();
-            let (callee, text) = (Callee::Negation, Text::Term(operand));
-            Ok(possible(preparation, position, callee, &signatures, &arguments, text))
-        }
+            Ok(vec![possible(Callee::Negation, arithmetic::negation_signatures(), &arguments)])
+        })?,
         ExpressionKind::Arithmetic(chain) => {
-            let prefixes = prefixes_of(preparation, position, chain)?;
-            Ok(prefixes.into_iter().next_back().unwrap_or(Argument::Untyped(operand)))
+            let prefixes = prefixes_of(preparation, operand, chain)?;
+            return Ok(prefixes.into_iter().next_back().unwrap_or(Argument::Untyped(operand)));
         }
-        _ => Ok(Argument::Untyped(operand)),
-    }
+        _ => return Ok(Argument::Untyped(operand)),
+    };
+    Ok(match results.first() {
+        Some(results) => Argument::Call { text: Text::Term(operand), results: results.clone() },
+        None => Argument::Untyped(operand),
+    })
 }
 
 /// Returns each operand as an argument, before the functions are chosen.
@@ -73,37 +119,49 @@ pub fn arguments_of<'e>(
     operands.map(|operand| argument_of(preparation, operand)).collect()
 }
 
-/// Returns the arguments for the prefixes of a chain: `a`, `a + b`, `a + b - c` and so on.
+/// Returns the arguments for the prefixes of a chain: `a`, `a + b`, `a + b - c` and so on. `whole`
+/// is the expression of the chain.
 ///
 /// # Errors
 /// As [`argument_of`], for any operand of the chain.
 pub fn prefixes_of<'e>(
     preparation: &Preparation<'_>,
-    position: Position,
+    whole: &Expression<'_>,
     chain: &'e Arithmetic<'e>,
 ) -> Result<Vec<Argument<'e>>> {
-    let mut prefixes = vec![argument_of(preparation, &chain.first)?];
-    for (index, (operator, right)) in chain.rest.iter().enumerate() {
-        let right = argument_of(preparation, right)?;
-        let arguments = [prefixes[prefixes.len() - 1].clone(), right];
-        let signatures = arithmetic::signatures(*operator);
-        let callee = Callee::Operator(operator.symbol());
-        let text = Text::Prefix(&chain.first, &chain.rest[..=index]);
-        prefixes.push(possible(preparation, position, callee, &signatures, &arguments, text));
-    }
-    Ok(prefixes)
+    let first = argument_of(preparation, &chain.first)?;
+    let results = preparation.known_results.of(whole, || {
+        let mut left = first.clone();
+        let mut results = Vec::with_capacity(chain.rest.len());
+        for (index, (operator, right)) in chain.rest.iter().enumerate() {
+            let arguments = [left, argument_of(preparation, right)?];
+            let callee = Callee::Operator(operator.symbol());
+            let found = possible(callee, arithmetic::signatures(*operator), &arguments);
+            left = prefix(chain, index, found.clone());
+            results.push(found);
+        }
+        Ok(results)
+    })?;
+    let calls = results.iter().enumerate();
+    let calls = calls.map(|(index, results)| prefix(chain, index, results.clone()));
+    Ok(std::iter::once(first).chain(calls).collect())
 }
 
-fn possible<'e>(
-    preparation: &Preparation<'_>,
-    position: Position,
+/// Returns the argument for the prefix of a chain that ends with the operator at `index`.
+fn prefix<'e>(
+    chain: &'e Arithmetic<'e>,
+    index: usize,
+    results: Arc<PossibleResults>,
+) -> Argument<'e> {
+    Argument::Call { text: Text::Prefix(&chain.first, &chain.rest[..=index]), results }
+}
+
+fn possible(
     callee: Callee<'_>,
     signatures: &[Signature],
     arguments: &[Argument<'_>],
-    text: Text<'e>,
-) -> Argument<'e> {
-    let natural = choose(preparation, position, callee, signatures, arguments, None)
-        .ok()
+) -> Arc<PossibleResults> {
+    let natural = natural_choice(callee, signatures, arguments)
         .and_then(|index| signatures.get(index))
         .map(|(_, result)| result.clone());
     let mut possible: Vec<CqlType> = Vec::new();
@@ -117,5 +175,5 @@ fn possible<'e>(
             possible.push(result.clone());
         }
     }
-    Argument::Call { text, natural, possible }
+    Arc::new(PossibleResults { natural, possible })
 }

@@ -162,13 +162,12 @@ pub fn resolve_negation(
     arguments: &[Argument<'_>],
     receiver: Option<&CqlType>,
 ) -> Result<ResolvedFunction> {
-    let mut candidates: Vec<ResolvedFunction> = arithmetic::negations().collect();
-    let signatures: Vec<Signature> = candidates
-        .iter()
-        .map(|function| (function.argument_types.clone(), function.return_type.clone()))
-        .collect();
-    let chosen = choose(preparation, position, Callee::Negation, &signatures, arguments, receiver)?;
-    Ok(candidates.swap_remove(chosen))
+    let signatures = arithmetic::negation_signatures();
+    let chosen = choose(preparation, position, Callee::Negation, signatures, arguments, receiver)?;
+    match signatures.get(chosen) {
+        Some((_, operand)) => Ok(arithmetic::negation(operand.clone())),
+        None => Err(preparation.invalid(position, "a negation takes one operand")),
+    }
 }
 
 /// Returns the function of an operator.
@@ -184,8 +183,8 @@ pub fn resolve_arithmetic(
 ) -> Result<ResolvedFunction> {
     let signatures = arithmetic::signatures(operator);
     let callee = Callee::Operator(operator.symbol());
-    let chosen = choose(preparation, position, callee, &signatures, arguments, receiver)?;
-    match signatures.into_iter().nth(chosen).map(|(types, _)| types).as_deref() {
+    let chosen = choose(preparation, position, callee, signatures, arguments, receiver)?;
+    match signatures.get(chosen).map(|(types, _)| types.as_slice()) {
         Some([left, right]) => Ok(arithmetic::operation(operator, left.clone(), right.clone())),
         _ => Err(preparation.invalid(position, "an operator takes two operands")),
     }
@@ -198,6 +197,18 @@ pub fn resolve_arithmetic(
 /// A function or type does not exist, no overload fits, an argument does not fit its parameter, or
 /// the type of a term without a receiver is unknown.
 pub fn prepare_call(
+    preparation: &mut Preparation<'_>,
+    expression: &Expression<'_>,
+    receiver: Option<&ColumnSpec>,
+) -> Result<(Term, CqlType)> {
+    preparation.known_results.enter();
+    let prepared = prepare_with_results(preparation, expression, receiver);
+    preparation.known_results.leave();
+    prepared
+}
+
+/// Prepares a call as [`prepare_call`] does.
+fn prepare_with_results(
     preparation: &mut Preparation<'_>,
     expression: &Expression<'_>,
     receiver: Option<&ColumnSpec>,
@@ -223,7 +234,7 @@ pub fn prepare_call(
             apply(preparation, function, std::iter::once(inner.as_ref()))
         }
         ExpressionKind::Arithmetic(chain) => {
-            let prefixes = prefixes_of(preparation, position, chain)?;
+            let prefixes = prefixes_of(preparation, expression, chain)?;
             prepare_chain(preparation, position, chain, &prefixes, wanted)
         }
         _ => {

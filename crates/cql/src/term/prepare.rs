@@ -16,7 +16,8 @@ use super::{
     reference::{References, prepare_reference},
 };
 use crate::{
-    Error, Result, functions,
+    Error, Result,
+    functions::{self, KnownResults},
     grammar::ast::{
         BindMarker, BindMarkers, Expression, ExpressionKind, Literal, Name, Position, TypeName,
         TypeNameKind,
@@ -45,6 +46,8 @@ pub struct Preparation<'a> {
     pub key_markers: Vec<(usize, u16)>,
     /// The rows that the terms of a transaction may refer to; `None` outside a transaction.
     pub references: Option<References>,
+    /// The possible results of the calls in the call that is being prepared.
+    pub known_results: KnownResults,
 }
 
 impl<'a> Preparation<'a> {
@@ -66,6 +69,7 @@ impl<'a> Preparation<'a> {
             marker_name: None,
             key_markers: Vec::new(),
             references: None,
+            known_results: KnownResults::default(),
         }
     }
 

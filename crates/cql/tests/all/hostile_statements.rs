@@ -95,3 +95,33 @@ fn literals_of_user_types_take_no_longer_with_more_fields() {
         assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     });
 }
+
+#[test]
+fn nested_calls_are_planned_in_linear_time() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let create = "CREATE TABLE many (k int PRIMARY KEY, l list<int>, b list<bigint>)";
+        node.query(create, Values::NONE).await.unwrap();
+        let nested = |open: &str, depth: usize, inner: &str, close: &str| {
+            format!("{}{inner}{}", open.repeat(depth), close.repeat(depth))
+        };
+        let start = Instant::now();
+        for (expression, count) in [
+            (nested("1+(", 40, "1", ")"), 40),
+            (nested("abs(", 90, "1", ")"), 20),
+            (nested("-(", 40, "1", ")"), 40),
+            // Each part is ambiguous until the type of the list is known.
+            ("null+null".to_string(), 500),
+        ] {
+            let expressions = vec![expression.as_str(); count].join(", ");
+            for column in ["l", "b"] {
+                let insert = format!("INSERT INTO many (k, {column}) VALUES (1, [{expressions}])");
+                assert!(insert.len() < 64 << 10, "a long text is planned on another thread");
+                let outcome = node.query(&insert, Values::NONE).await;
+                let message = outcome.map_or_else(|error| error.message, |_| String::new());
+                assert!(message.is_empty() || message.contains("null is not supported"));
+            }
+        }
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    });
+}
