@@ -16,9 +16,12 @@
 
 use std::ops::Range;
 
-use espalier_mutation::{Mutation, PartitionUpdate, RowContent, encoding::body, pack_row};
+use espalier_mutation::{
+    ColumnRef, Mutation, PartitionUpdate, RowContent, encoding::body, pack_row,
+};
 
-use super::layout::KIND_MUTATION;
+use super::layout::{KIND_MUTATION, RECORD_OVERHEAD};
+use crate::CommitLogError;
 
 pub(crate) const UPDATE_DELETION: u8 = 1;
 pub(crate) const UPDATE_STATIC: u8 = 2;
@@ -40,14 +43,33 @@ pub struct EncodedMutation {
 impl EncodedMutation {
     /// Encodes `mutation`. `mapping_number` returns the column mapping's number for the update with
     /// the given index.
-    pub fn encode(&mut self, mutation: &Mutation, mut mapping_number: impl FnMut(usize) -> u32) {
+    ///
+    /// # Errors
+    /// [`CommitLogError::MutationTooLarge`] if the record would have more than `maximum` bytes.
+    /// Many rows may share one large value, so the encoder stops before the row that exceeds the
+    /// maximum. It then frees both buffers.
+    pub fn encode(
+        &mut self,
+        mutation: &Mutation,
+        maximum: usize,
+        mut mapping_number: impl FnMut(usize) -> u32,
+    ) -> Result<(), CommitLogError> {
         self.begin(mutation.updates.len());
-        for (index, update) in mutation.updates.iter().enumerate() {
-            self.put_update(update, mapping_number(index));
+        let mut updates = mutation.updates.iter().enumerate();
+        let encoded = updates.try_for_each(|(index, update)| {
+            self.put_update(update, mapping_number(index), maximum)
+        });
+        if encoded.is_err() {
+            self.shrink_to(0);
         }
+        encoded
     }
 
     /// Encodes a mutation that consists of one row.
+    ///
+    /// # Errors
+    /// [`CommitLogError::MutationTooLarge`] if the values have more than `maximum` bytes. Many
+    /// columns may share one large value, so the encoder copies nothing then.
     #[inline]
     pub fn encode_row<V: AsRef<[u8]>>(
         &mut self,
@@ -55,19 +77,27 @@ impl EncodedMutation {
         key: &[u8],
         clustering: &[Option<V>],
         row: &impl RowContent,
-    ) {
+        maximum: usize,
+    ) -> Result<(), CommitLogError> {
         self.begin(1);
+        self.check(value_bytes(row), maximum)?;
         self.put_head(mapping, key, UPDATE_ROWS);
         body::put_vint(1, &mut self.body);
         self.put_row(clustering, row);
+        Ok(())
     }
 
     /// Packs one row of a table that is not logged; `body` is no record then.
+    ///
+    /// # Errors
+    /// As [`Self::encode_row`].
     #[inline]
-    pub fn pack(&mut self, row: &impl RowContent) {
+    pub fn pack(&mut self, row: &impl RowContent, maximum: usize) -> Result<(), CommitLogError> {
         self.body.clear();
         self.packed_rows.clear();
+        self.check(value_bytes(row), maximum)?;
         self.put_packed(row);
+        Ok(())
     }
 
     #[inline]
@@ -94,7 +124,22 @@ impl EncodedMutation {
         }
     }
 
-    fn put_update(&mut self, update: &PartitionUpdate, mapping: u32) {
+    /// Returns an error if a record of the body and `more` bytes exceeds the maximum.
+    #[inline]
+    fn check(&self, more: usize, maximum: usize) -> Result<(), CommitLogError> {
+        let bytes = self.body.len().saturating_add(more).saturating_add(RECORD_OVERHEAD);
+        if bytes > maximum {
+            return Err(CommitLogError::MutationTooLarge { bytes, maximum });
+        }
+        Ok(())
+    }
+
+    fn put_update(
+        &mut self,
+        update: &PartitionUpdate,
+        mapping: u32,
+        maximum: usize,
+    ) -> Result<(), CommitLogError> {
         let flag = |condition: bool, flag: u8| if condition { flag } else { 0 };
         let flags = flag(!update.deletion.is_live(), UPDATE_DELETION)
             | flag(update.static_row.is_some(), UPDATE_STATIC)
@@ -105,11 +150,13 @@ impl EncodedMutation {
             body::put_deletion(update.deletion, &mut self.body);
         }
         if let Some(row) = &update.static_row {
+            self.check(value_bytes(row), maximum)?;
             self.put_packed(row);
         }
         if !update.rows.is_empty() {
             body::put_vint(update.rows.len() as u64, &mut self.body);
             for row in &update.rows {
+                self.check(value_bytes(row), maximum)?;
                 self.put_row(&row.clustering.values, row);
             }
         }
@@ -119,8 +166,10 @@ impl EncodedMutation {
                 body::put_bound(&tombstone.start, &mut self.body);
                 body::put_bound(&tombstone.end, &mut self.body);
                 body::put_deletion(tombstone.deletion, &mut self.body);
+                self.check(0, maximum)?;
             }
         }
+        self.check(0, maximum)
     }
 
     #[inline]
@@ -146,4 +195,16 @@ impl EncodedMutation {
         self.body[length_at..start].copy_from_slice(&length.to_le_bytes());
         self.packed_rows.push(start as u32..self.body.len() as u32);
     }
+}
+
+/// Returns the bytes of the values and paths of a row, which are a part of the packed row.
+#[inline]
+fn value_bytes(row: &impl RowContent) -> usize {
+    let of_column = |column: ColumnRef<'_>| match column {
+        ColumnRef::Simple(cell) => cell.value.len(),
+        ColumnRef::Complex(column) => {
+            column.cells.iter().map(|(path, cell)| path.len() + cell.value.len()).sum()
+        }
+    };
+    row.columns().map(|(_, column)| of_column(column)).sum()
 }

@@ -10,9 +10,10 @@ use espalier_runtime::file::FileError;
 pub enum CommitLogError {
     /// The mutation is larger than half a segment, or does not fit into a segment together with its
     /// column mappings.
-    #[error("a mutation of {bytes} bytes is larger than the maximum of {maximum} bytes")]
+    #[error("a mutation of {bytes} bytes or more is larger than the maximum of {maximum} bytes")]
     MutationTooLarge {
-        /// Length of the mutation in the commit log, in bytes.
+        /// Length of the mutation in the commit log, in bytes. The encoder does not count the rows
+        /// after the one that exceeds the maximum.
         bytes: usize,
         /// Maximum length, in bytes.
         maximum: usize,

@@ -15,7 +15,8 @@ use proptest::prelude::*;
 use uuid::Uuid;
 
 use super::{
-    ColumnMapping, EncodedMutation, KIND_COLUMNS, KIND_MUTATION, Translation, decode_mutation,
+    ColumnMapping, CommitLogError, EncodedMutation, KIND_COLUMNS, KIND_MUTATION, Translation,
+    decode_mutation,
 };
 
 fn table() -> TableMetadata {
@@ -111,7 +112,7 @@ fn decode(body: Bytes, translation: &Translation) -> Result<(Mutation, usize), B
 
 fn encode(mutation: &Mutation) -> EncodedMutation {
     let mut encoded = EncodedMutation::default();
-    encoded.encode(mutation, |_| 7);
+    encoded.encode(mutation, usize::MAX, |_| 7).unwrap();
     encoded
 }
 
@@ -123,10 +124,10 @@ proptest! {
         let expected = encode(&Mutation { updates: vec![update] });
         // Encode into a buffer that is not empty.
         let mut encoded = encode(&Mutation { updates: Vec::new() });
-        encoded.encode_row(7, &key, &row.clustering.values, &row);
+        encoded.encode_row(7, &key, &row.clustering.values, &row, usize::MAX).unwrap();
         prop_assert_eq!(&encoded.body, &expected.body);
         prop_assert_eq!(encoded.packed_row(0), expected.packed_row(0));
-        encoded.pack(&row);
+        encoded.pack(&row, usize::MAX).unwrap();
         prop_assert_eq!(encoded.packed_row(0), expected.packed_row(0));
     }
 
@@ -171,6 +172,56 @@ proptest! {
         }
         let _ = translation(mapping.into(), Some(table()));
     }
+}
+
+/// A statement with INs writes one value to many rows, and named values let many columns of a row
+/// have one value.
+#[test]
+fn rows_that_share_a_large_value_are_refused_before_the_copy() {
+    const VALUE: usize = 1 << 20;
+    const MAXIMUM: usize = 16 * VALUE;
+    let value = Bytes::from(vec![1; VALUE]);
+    let with_columns = |number: u32, count: u32| {
+        let mut row = Row::empty(Clustering::new([Bytes::from(number.to_string())]));
+        let cell = |id| (ColumnId(id), ColumnData::Simple(Cell::live(4, value.clone())));
+        row.columns.extend((4..4 + count).map(cell));
+        row
+    };
+    let mut encoded = EncodedMutation::default();
+    let is_refused = |outcome, bytes: usize| match outcome {
+        Err(CommitLogError::MutationTooLarge { bytes: counted, maximum: MAXIMUM }) => {
+            (bytes..bytes + 1000).contains(&counted)
+        }
+        _ => false,
+    };
+    let mut update = PartitionUpdate::new(table().id, DecoratedKey::new(value.slice(..1)));
+    update.rows.extend((0..15).map(|number| with_columns(number, 1)));
+    let mut mutation = Mutation { updates: vec![update] };
+    encoded.encode(&mutation, MAXIMUM, |_| 7).unwrap();
+    assert!(encoded.body.len() > 15 * VALUE);
+    mutation.updates[0].rows.extend((15..1000).map(|number| with_columns(number, 1)));
+    assert!(is_refused(encoded.encode(&mutation, MAXIMUM, |_| 7), 16 * VALUE));
+    assert_eq!(encoded.body.capacity(), 0);
+    let row = with_columns(0, 1000);
+    let clustering = &row.clustering.values;
+    assert!(is_refused(encoded.encode_row(7, b"k", clustering, &row, MAXIMUM), 1000 * VALUE));
+    assert!(is_refused(encoded.pack(&row, MAXIMUM), 1000 * VALUE));
+    assert!(encoded.body.capacity() < VALUE);
+}
+
+/// The bounds of the range deletions of one statement share the values of the key.
+#[test]
+fn range_deletions_that_share_a_large_value_are_refused() {
+    let value = Some(Bytes::from(vec![1; 60_000]));
+    let bound = |kind| ClusteringBound { kind, values: [value.clone()].into() };
+    let deletion = DeletionTime::new(1, 1);
+    let (start, end) = (bound(BoundKind::InclusiveStart), bound(BoundKind::InclusiveEnd));
+    let mut update = PartitionUpdate::new(table().id, DecoratedKey::new(Bytes::from_static(b"k")));
+    update.range_tombstones = vec![RangeTombstone { start, end, deletion }; 10_000];
+    let outcome =
+        EncodedMutation::default().encode(&Mutation { updates: vec![update] }, 1 << 20, |_| 7);
+    let Err(CommitLogError::MutationTooLarge { bytes, .. }) = outcome else { panic!() };
+    assert!(bytes < 2 << 20, "{bytes}");
 }
 
 /// A statement was planned before column `v` was dropped, and written after it.

@@ -62,6 +62,14 @@ pub struct CommitLogSettings {
     pub failure_policy: ReplayPolicy,
 }
 
+impl CommitLogSettings {
+    /// Returns the size limit of a mutation in bytes: half a segment.
+    #[inline]
+    pub fn maximum_record_bytes(&self) -> usize {
+        self.segment_bytes as usize / 2
+    }
+}
+
 /// The settings of memtables.
 #[derive(Clone, Debug)]
 pub struct MemtableSettings {

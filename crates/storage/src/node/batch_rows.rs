@@ -55,7 +55,15 @@ pub(super) fn content(table: &TableMetadata, row: &Row) -> Option<Bytes> {
     }
 }
 
-pub(super) fn encode(mutation: &Mutation, schema: &Schema) -> Result<Bytes, StorageError> {
+/// Encodes a batch as the content of its row.
+///
+/// # Errors
+/// A table is unknown, or the mutation's record would have more than `maximum` bytes.
+pub(super) fn encode(
+    mutation: &Mutation,
+    schema: &Schema,
+    maximum: usize,
+) -> Result<Bytes, StorageError> {
     let mut content = Vec::new();
     put_vint(mutation.updates.len() as u64, &mut content);
     for (index, update) in mutation.updates.iter().enumerate() {
@@ -64,7 +72,7 @@ pub(super) fn encode(mutation: &Mutation, schema: &Schema) -> Result<Bytes, Stor
         put_bytes(&ColumnMapping::new(index as u32, table).body, &mut content);
     }
     let mut encoded = EncodedMutation::default();
-    encoded.encode(mutation, |index| index as u32);
+    encoded.encode(mutation, maximum, |index| index as u32)?;
     put_bytes(&encoded.body, &mut content);
     Ok(content.into())
 }

@@ -204,7 +204,8 @@ impl<'n> Batches<'n> {
         };
         let id = random::timeuuid_now();
         let key = DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()));
-        let content = encode(mutation, &schema)?;
+        let log = &self.node.store().configuration.commit_log;
+        let content = encode(mutation, &schema, log.maximum_record_bytes())?;
         let bytes = content.len();
         let update = entry(&table, &key, content);
         Ok(Some(Entry { table, key, bytes, update }))

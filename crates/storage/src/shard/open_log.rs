@@ -9,7 +9,7 @@ use super::ShardStore;
 
 /// Segment size of the schema's log, in bytes. Schemas are small, and a first start preallocates a
 /// segment.
-const SCHEMA_SEGMENT_BYTES: u32 = 4 << 20;
+pub(super) const SCHEMA_SEGMENT_BYTES: u32 = 4 << 20;
 
 /// Opens a commit log of a store, which takes over the segments of an earlier run.
 pub(crate) fn open_log(store: &ShardStore, kind: LogKind, adopted: Vec<(u64, PathBuf, u32)>) {

@@ -154,7 +154,8 @@ pub(crate) async fn apply_replayed(
         indexed.add(store, mutation).await?;
     }
     let mut encoder = store.buffers.encoder.borrow_mut();
-    encoder.encode(mutation, |_| 0);
+    // The mutation comes from a segment, whose size is 32 bits.
+    encoder.encode(mutation, u32::MAX as usize, |_| 0)?;
     let mut first_row = 0;
     for (number, (table, update)) in updates().enumerate() {
         let memtable = table.memtable();

@@ -4,7 +4,7 @@
 use std::{rc::Rc, time::Duration};
 
 use espalier_commitlog::{
-    AppendError, Appended, ColumnMapping, CommitLog, CommitTicket, EncodedMutation,
+    AppendError, Appended, ColumnMapping, CommitLog, CommitLogError, CommitTicket, EncodedMutation,
 };
 use espalier_mutation::{
     DecoratedKeyRef, Mutation, PartitionUpdate, RowContent, RowRef,
@@ -18,6 +18,7 @@ use super::{
     counters::add,
     index_room::check_index_entries,
     index_steps::{IndexedWrite, has_many_entries},
+    open_log::SCHEMA_SEGMENT_BYTES,
     storable::{check_key, check_row, check_storable},
 };
 use crate::{StorageError, table::Table};
@@ -222,12 +223,13 @@ impl ShardStore {
             other => Writer(self).out_of_room(&other),
         })?;
         let mut encoder = self.buffers.encoder.borrow_mut();
-        encoder.encode(mutation, |index| {
+        let log = Writer(self).log_of(mutation)?;
+        encoder.encode(mutation, log.configuration().maximum_record_bytes(), |index| {
             tables.get(index).map_or(0, |table| table.borrow_mapping().number)
-        });
+        })?;
         let bytes = encoder.body.len() + spare_bytes;
         encoder.shrink_to(KEPT_ENCODER_BYTES);
-        Ok(Writer(self).log_of(mutation)?.check_size(bytes)?)
+        Ok(log.check_size(bytes)?)
     }
 
     /// Writes one row without waiting, as [`ShardStore::try_apply`] does with a mutation of one
@@ -281,6 +283,17 @@ impl<'s> Writer<'s> {
             .first()
             .is_some_and(|update| self.0.tables.is_on_first_shard(update.table));
         self.0.logs.get(is_schema)
+    }
+
+    /// Returns the maximum size of a mutation's record in bytes. The maximum also holds for tables
+    /// that are not logged, because a statement may write one large value to many rows.
+    #[inline]
+    fn maximum_record_bytes(self, is_schema: bool) -> usize {
+        if is_schema {
+            SCHEMA_SEGMENT_BYTES as usize / 2
+        } else {
+            self.0.configuration.commit_log.maximum_record_bytes()
+        }
     }
 
     /// Returns an error if no write may start at the moment.
@@ -375,10 +388,13 @@ impl<'s> Writer<'s> {
         let mut encoder = self.0.buffers.encoder.borrow_mut();
         let mappings: SmallVec<[Rc<ColumnMapping>; 2]> =
             tables.iter().map(|table| table.borrow_mapping().clone()).collect();
-        encoder.encode(mutation, |index| mappings.get(index).map_or(0, |mapping| mapping.number));
+        let is_schema = tables.first().is_some_and(|table| table.is_schema());
+        let number = |index: usize| mappings.get(index).map_or(0, |mapping| mapping.number);
+        encoder
+            .encode(mutation, self.maximum_record_bytes(is_schema), number)
+            .map_err(|error| WriteError::Failed(error.into()))?;
         let mut appended = None;
         if tables.iter().any(|table| table.is_durable()) {
-            let is_schema = tables.first().is_some_and(|table| table.is_schema());
             let log = self.0.logs.get(is_schema).map_err(WriteError::Failed)?;
             if check == LogCheck::Intact
                 && let Some(failure) = log.failure_in_memory()
@@ -440,11 +456,15 @@ impl<'s> Writer<'s> {
         }
         let mut encoder = self.0.buffers.encoder.borrow_mut();
         let mut ticket = CommitTicket::acknowledged();
+        let maximum = self.maximum_record_bytes(table.is_schema());
+        let failed = |error: CommitLogError| WriteError::Failed(error.into());
         if !table.is_durable() {
-            encoder.pack(row);
+            encoder.pack(row, maximum).map_err(failed)?;
         } else {
             let mapping = table.borrow_mapping();
-            encoder.encode_row(mapping.number, key.key, clustering, row);
+            encoder
+                .encode_row(mapping.number, key.key, clustering, row, maximum)
+                .map_err(failed)?;
             let appended = self.log_write(&encoder.body, table.is_schema(), &[&mapping])?;
             memtable.add_position(appended.start, appended.end);
             ticket = appended.ticket;

@@ -100,3 +100,33 @@ fn a_mutation_of_more_than_half_a_segment_is_refused() {
         assert!(read_partition(&database, &narrow, "not").await.is_none());
     });
 }
+
+/// A mutation may have one large value in many rows. The limit holds without `durable_writes`, too.
+#[test]
+fn rows_that_share_a_value_are_refused_if_they_are_too_large_together() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let mut configuration = configuration();
+        configuration.commit_log.segment_bytes = 64 << 10;
+        let database = open(&file_system, configuration).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let value = "v".repeat(1 << 10);
+        for is_durable in [true, false] {
+            set_durable_writes(&database, is_durable).await;
+            let wide = table(&database, "wide");
+            let write = |name: &str, rows| {
+                let mut mutation = insert(&wide, name, Some(0), 1, &[("v", &value)]);
+                let update = &mut mutation.updates[0];
+                update.rows.extend((1..rows).map(|n| row(&wide, Some(n), 1, &[("v", &value)])));
+                mutation
+            };
+            database.apply(write("few", 30)).await.unwrap();
+            let error = database.apply(write("many", 1000)).await.unwrap_err().to_string();
+            assert!(error.contains("larger than the maximum of 32768 bytes"), "{error}");
+            assert!(database.store().try_apply(&write("many", 1000)).unwrap().is_err());
+            assert!(database.store().check_write(&write("many", 1000), 0).await.is_err());
+            assert!(database.batches().apply(write("many", 1000)).await.is_err());
+            assert!(read_partition(&database, &wide, "many").await.is_none());
+        }
+    });
+}

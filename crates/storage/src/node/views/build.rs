@@ -316,11 +316,12 @@ impl ViewBuilds<'_> {
             };
             let Some(update) = self.node.on_shard(shard, repair).await? else { continue };
             let one = Mutation { updates: vec![update] };
-            encoder.encode(&one, |_| 0);
+            let log = &self.node.store().configuration.commit_log;
+            encoder.encode(&one, log.maximum_record_bytes(), |_| 0)?;
             bytes += encoder.body.len();
             mutation.updates.extend(one.updates);
             // A quarter of the largest record.
-            if bytes > self.node.store().configuration.commit_log.segment_bytes as usize / 8 {
+            if bytes > log.maximum_record_bytes() / 4 {
                 self.node.apply_complete(std::mem::take(&mut mutation)).await?;
                 bytes = 0;
             }
