@@ -19,6 +19,7 @@ use crate::{
     planner,
     prepared::{Plan, Prepared},
     read_budget::ReadBudget,
+    restrictions::NamedRows,
     term::{Evaluation, bind_valid_values, bind_values},
     turn::{self, TurnRequest, TurnStatement},
 };
@@ -281,12 +282,13 @@ impl QueryProcessor {
     ) -> Result<QueryResult> {
         let database = &self.inner.database;
         let (mut updates, mut budget) = (BatchUpdates::default(), ReadBudget::new());
-        let mut is_counter = false;
+        let (mut is_counter, mut named) = (false, NamedRows::default());
         for (statement, evaluation) in statements {
             maybe_yield().await;
             is_counter |= statement.table.is_counter();
             statement.restrictions.check_products(&evaluation, guard)?;
             let written = statement.written_rows(&evaluation)?;
+            named.add(written.keys.len(), written.slices.slices.len())?;
             let now_s = clocks.now_s;
             let rows = StoredRows::read(database, statement, &written, now_s, &mut budget).await?;
             let current = |key: &_, clustering: Option<&_>| rows.find(key, clustering);

@@ -22,7 +22,7 @@ pub use element::{cell_at, cells_between, element_in, field_in};
 pub use filter::{Filter, FilterOperator, FilterTarget, contains, element, holds};
 pub use index::IndexPlan;
 pub(crate) use index::indexed_type;
-pub(crate) use partition::check_product;
+pub(crate) use partition::{NamedRows, check_product};
 pub use partition::{PartitionRestriction, Partitions, check_key_length};
 pub use plan::{NEEDS_FILTERING, Purpose, plan};
 pub use point::{PointClustering, PointKey};
@@ -35,7 +35,8 @@ use crate::{
 };
 
 /// Maximum number of keys, and of clustering prefixes, that a statement with INs may name. For a
-/// write or a transaction, this is also the maximum of their product.
+/// write or a transaction, this is also the maximum of their product. For a batch or a transaction,
+/// it is the maximum of all its statements with INs together.
 pub const MAX_CARTESIAN_PRODUCT: usize = 65_535;
 
 /// The values of `=` (one) or `IN`.

@@ -249,6 +249,29 @@ pub(crate) fn check_product(left: usize, right: usize) -> Result<()> {
     Ok(())
 }
 
+/// Counts the rows, and ranges of rows, that the INs of a batch or transaction name.
+///
+/// An IN of a few hundred bytes names tens of thousands of rows, and a batch may have many such
+/// statements. The node keeps the rows of all of them until it writes the batch.
+#[derive(Debug, Default)]
+pub(crate) struct NamedRows(usize);
+
+impl NamedRows {
+    /// Adds a statement that names `slices` rows or ranges in each of `keys` partitions. A
+    /// statement that names one of one partition does not count.
+    ///
+    /// # Errors
+    /// The statements name more than [`MAX_CARTESIAN_PRODUCT`] together.
+    pub(crate) fn add(&mut self, keys: usize, slices: usize) -> Result<()> {
+        let named = keys.saturating_mul(slices);
+        if named > 1 {
+            self.0 = self.0.saturating_add(named);
+            check_product(self.0, 1)?;
+        }
+        Ok(())
+    }
+}
+
 fn single_key(value: &Bytes) -> Result<DecoratedKey> {
     if value.is_empty() {
         return Err(Error::invalid("Key may not be empty"));

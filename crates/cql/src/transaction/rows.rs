@@ -13,7 +13,7 @@ use super::{Answer, PlannedTransaction};
 use crate::{
     Error, Result,
     modify::{PlannedModification, WrittenRows},
-    restrictions::{Partitions, Restrictions, check_product},
+    restrictions::{NamedRows, Partitions, Restrictions},
     select::PlannedSelect,
     term::{Bound, Evaluation},
 };
@@ -31,6 +31,8 @@ pub struct TransactionRows {
     pub others: Vec<ReadCommand>,
     /// For each update, the rows that it writes.
     pub updates: Vec<WrittenRows>,
+    /// The number of rows that its statements with INs name.
+    count: NamedRows,
 }
 
 impl TransactionRows {
@@ -81,7 +83,7 @@ impl TransactionRows {
         let rows = restrictions.single_rows(table, &slices);
         let mut commands = Vec::new();
         let keys = keys(table, restrictions, evaluation)?;
-        check_product(keys.len(), slices.slices.len())?;
+        self.count.add(keys.len(), slices.slices.len())?;
         for key in keys {
             let mut turn = TurnRows::new(table, key.borrowed());
             match &rows {
@@ -113,6 +115,7 @@ impl TransactionRows {
         let is_static_alone = update.is_static_alone();
         let written = update.written_rows(evaluation)?;
         let slices = &written.slices;
+        self.count.add(written.keys.len(), slices.slices.len())?;
         let rows = restrictions.single_rows(table, slices);
         for key in &written.keys {
             let mut turn = TurnRows::new(table, key.borrowed());
