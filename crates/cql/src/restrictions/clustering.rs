@@ -124,7 +124,7 @@ pub fn slices(
                     range_slices(table, at, prefix, lower.as_ref(), upper.as_ref(), &mut slices);
                     if !excluded.is_empty() {
                         let range = slices.split_off(begin);
-                        exclusion::subtract(table, prefix, &excluded, &range, &mut slices);
+                        exclusion::subtract(table, prefix, &excluded, range, &mut slices);
                     }
                 }
                 return Ok(ClusteringSlices::normalise(slices, table.comparator()));
@@ -266,4 +266,77 @@ pub fn tuple_type(table: &TableMetadata, at: usize, count: usize) -> CqlType {
     CqlType::Tuple(
         columns[at..at + count].iter().map(|column| column.column_type.clone()).collect(),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_mutation::{
+        Clustering,
+        schema::{TableBuilder, TableId},
+    };
+    use uuid::Uuid;
+
+    use super::*;
+
+    fn table(columns: usize) -> TableMetadata {
+        let id = TableId(Uuid::from_u128(1));
+        let builder = TableBuilder::new("ks", "t", id).partition_key("k", CqlType::Int);
+        let add = |builder: TableBuilder, number| {
+            builder.clustering(&format!("c{number}"), CqlType::Int, number % 3 == 1)
+        };
+        (0..columns).fold(builder, add).build()
+    }
+
+    fn prefix(values: &[i32]) -> Prefix {
+        values.iter().map(|value| Some(Bytes::copy_from_slice(&value.to_be_bytes()))).collect()
+    }
+
+    /// Returns the slices of a range without the excluded values, and asserts that they are few.
+    fn subtracted(
+        table: &TableMetadata,
+        bounds: [Option<&(Prefix, bool)>; 2],
+        excluded: &[Prefix],
+    ) -> (Vec<ClusteringSlice>, ClusteringSlices) {
+        let (mut range, mut slices) = (Vec::new(), Vec::new());
+        range_slices(table, 0, &Prefix::new(), bounds[0], bounds[1], &mut range);
+        exclusion::subtract(table, &Prefix::new(), excluded, range.clone(), &mut slices);
+        assert!(slices.len() <= range.len() + excluded.len(), "{}", slices.len());
+        (range, ClusteringSlices::normalise(slices, table.comparator()))
+    }
+
+    #[test]
+    fn excluded_values_leave_the_other_rows_of_a_range() {
+        let table = table(3);
+        let lists: [&[&[i32]]; 4] =
+            [&[&[1]], &[&[0], &[1, 1], &[3]], &[&[2, 2, 2], &[1, 1, 1], &[1, 1]], &[&[2, 1], &[2]]];
+        let bounds: [Option<&[i32]>; 5] =
+            [None, Some(&[1]), Some(&[2]), Some(&[1, 2]), Some(&[2, 1, 2])];
+        // Each combination of a list, two bounds, and whether the bounds are inclusive.
+        for case in 0..4 * 5 * 5 * 2 {
+            let excluded: Vec<_> = lists[case / 50].iter().map(|values| prefix(values)).collect();
+            let bound =
+                |number: usize| bounds[number % 5].map(|values| (prefix(values), case % 2 == 0));
+            let (lower, upper) = (bound(case / 10), bound(case / 2));
+            let (range, slices) = subtracted(&table, [lower.as_ref(), upper.as_ref()], &excluded);
+            for number in 0..64 {
+                let row = prefix(&[number / 16, number / 4 % 4, number % 4]);
+                let is_excluded = excluded.iter().any(|values| row.starts_with(values));
+                let row = Clustering { values: row.into() };
+                let comparator = table.comparator();
+                let is_in_range =
+                    range.iter().any(|slice| slice.contains(comparator, row.position()));
+                let wanted = is_in_range && !is_excluded;
+                let case = (&lower, &upper, &excluded, &row);
+                assert_eq!(slices.contains(comparator, row.position()), wanted, "{case:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_comparison_of_tuples_without_many_values_has_few_slices() {
+        let table = table(100);
+        let [lower, upper] = [1, 1000].map(|value| (prefix(&[value; 100]), true));
+        let excluded: Vec<_> = (1..1000).map(|value| prefix(&[value])).collect();
+        subtracted(&table, [Some(&lower), Some(&upper)], &excluded);
+    }
 }

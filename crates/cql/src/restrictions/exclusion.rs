@@ -67,13 +67,14 @@ fn tuple_values(tuple: &Bytes, names: &[&str]) -> Result<Prefix> {
 
 /// Adds the parts of `range` outside of the excluded values. All slices are below `prefix`.
 ///
-/// The function sorts the values, finds the gaps between them in one pass, and intersects each gap
-/// with each slice of `range`.
+/// The function sorts the values, finds the gaps between them in one pass, and walks through the
+/// gaps and the disjoint slices of `range` together. So it adds fewer slices than the values and
+/// `range` have together, and not one for each pair.
 pub(super) fn subtract(
     table: &TableMetadata,
     prefix: &Prefix,
     excluded: &[Prefix],
-    range: &[ClusteringSlice],
+    mut range: Vec<ClusteringSlice>,
     slices: &mut Vec<ClusteringSlice>,
 ) {
     let comparator = table.comparator();
@@ -95,7 +96,18 @@ pub(super) fn subtract(
         }
     }
     gaps.push(ClusteringSlice { start, end: whole.end });
-    for part in range {
-        slices.extend(gaps.iter().map(|gap| intersection(comparator, part, gap)));
+    // The slices of a comparison of tuples are disjoint, but in no order.
+    range.sort_by(|left, right| comparator.compare(left.start.position(), right.start.position()));
+    let (mut parts, mut gaps) = (range.iter().peekable(), gaps.iter().peekable());
+    while let (Some(part), Some(gap)) = (parts.peek(), gaps.peek()) {
+        let common = intersection(comparator, part, gap);
+        if !common.is_empty(comparator) {
+            slices.push(common);
+        }
+        if comparator.compare(part.end.position(), gap.end.position()).is_lt() {
+            parts.next();
+        } else {
+            gaps.next();
+        }
     }
 }

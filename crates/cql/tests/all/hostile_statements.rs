@@ -78,6 +78,29 @@ fn slices_of_in_and_comparisons_of_tuples_are_bounded() {
 }
 
 #[test]
+fn excluded_values_beside_comparisons_of_tuples_take_linear_time() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let names: Vec<_> = (0..60).map(|number| format!("c{number}")).collect();
+        let (columns, tuple) = (names.join(" int, "), names.join(", "));
+        let create = format!("CREATE TABLE wide (k int, {columns} int, PRIMARY KEY (k, {tuple}))");
+        node.query(&create, Values::NONE).await.unwrap();
+        let (ones, twos) = (["1"; 60].join(", "), ["2"; 60].join(", "));
+        let mut tuples = 65_534i32.to_be_bytes().to_vec();
+        for value in 0..65_534i32 {
+            tuples.extend([8, 4, value].iter().flat_map(|part| part.to_be_bytes()));
+        }
+        let text = format!(
+            "SELECT k FROM wide WHERE k = 1 AND ({tuple}) > ({ones}) AND ({tuple}) < ({twos}) \
+             AND (c0) NOT IN ?"
+        );
+        let start = Instant::now();
+        node.query(&text, Values::Positional(&[Value::Bytes(tuples.into())])).await.unwrap();
+        assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
+    });
+}
+
+#[test]
 fn literals_of_user_types_take_no_longer_with_more_fields() {
     block_on(async {
         let mut node = TestNode::new().await;
