@@ -123,7 +123,7 @@ impl TableBuilder {
     fn add(mut self, name: &str, kind: ColumnKind, column_type: CqlType, reversed: bool) -> Self {
         let position = match kind {
             ColumnKind::PartitionKey | ColumnKind::Clustering => {
-                self.columns.iter().filter(|column| column.kind == kind).count()
+                self.columns.iter().rfind(|c| c.kind == kind).map_or(0, |c| c.position + 1)
             }
             _ => 0,
         };

@@ -9,6 +9,7 @@ use std::sync::Arc;
 pub(crate) use espalier_mutation::encoding::column::compare_names;
 use espalier_mutation::schema::{ColumnDefinition, ColumnId, TableBuilder, TableId, TableMetadata};
 use espalier_types::{CqlType, vint};
+use hashbrown::HashSet;
 use uuid::Uuid;
 
 use super::encoding_stats::{DELETION_TIME_EPOCH_S, EncodingStats, TIMESTAMP_EPOCH_US};
@@ -110,9 +111,8 @@ impl SerializationHeader {
             CqlType::Composite(types) => types,
             _ => single,
         };
-        let taken = |name: &str| {
-            self.static_columns.iter().chain(&self.regular_columns).any(|c| c.name == name)
-        };
+        let columns = self.static_columns.iter().chain(&self.regular_columns);
+        let taken: HashSet<&str> = columns.map(|column| column.name.as_str()).collect();
         // A column of the file may already have the invented name.
         let invent = |prefix: &str, number: usize| {
             let plain = match (prefix, number) {
@@ -120,7 +120,7 @@ impl SerializationHeader {
                 _ => format!("{prefix}{number}"),
             };
             std::iter::successors(Some(plain), |name| Some(format!("{name}_")))
-                .find(|name| !taken(name))
+                .find(|name| !taken.contains(name.as_str()))
                 .unwrap_or_default()
         };
         for (index, key_type) in key_types.iter().enumerate() {

@@ -3,7 +3,7 @@
 
 use crate::support;
 
-use std::{path::Path, sync::Arc};
+use std::{path::Path, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -11,8 +11,11 @@ use espalier_mutation::{
     Direction, Liveness, PartitionHeader, Row, Unfiltered, UnfilteredStream,
     schema::{TableBuilder, TableId, TableMetadata},
 };
-use espalier_runtime::file::FileSystem;
-use espalier_sstable::{ChunkFormat, ColumnSelection, PageCache, SSTableReader};
+use espalier_runtime::{file::FileSystem, time::Instant};
+use espalier_sstable::{
+    ChunkFormat, ColumnSelection, EncodingStats, PageCache, SSTableReader,
+    statistics::{HeaderColumn, SerializationHeader},
+};
 use espalier_types::CqlType;
 use support::{
     block_on,
@@ -272,4 +275,24 @@ fn a_dropped_column_may_have_had_any_type() {
         reader.set_table(Arc::new(dropped.regular("a", CqlType::Int).build())).unwrap();
         assert_eq!(clusterings(&rows(&reader, &ColumnSelection::All).await), [2, 3]);
     });
+}
+
+/// A file without a known schema gets a table of its own columns. A hostile file may have many.
+#[test]
+fn the_table_of_a_header_with_many_columns_does_not_take_quadratic_time() {
+    const COUNT: usize = 200_000;
+    let stats = EncodingStats::default();
+    let mut header = SerializationHeader::for_table(&builder().build(), |_| true, &stats);
+    header.clustering_types = vec![(CqlType::Int, false); COUNT];
+    let column =
+        |number| HeaderColumn { name: format!("column{number}"), column_type: CqlType::Int };
+    header.regular_columns = (0..COUNT).map(column).collect();
+    let start = Instant::now();
+    let table = header.to_table("ks", "t");
+    let elapsed = start.elapsed();
+    assert!(elapsed < Duration::from_secs(10), "{elapsed:?}");
+    let last = table.clustering_columns().last().unwrap();
+    assert_eq!((last.position, last.name.as_str()), (COUNT - 1, "column200000"));
+    let first = &table.clustering_columns()[0];
+    assert_eq!((first.position, first.name.as_str()), (0, "column1_"));
 }
