@@ -1,4 +1,5 @@
-//! Chooses the number of random cases of a test, and the first seed.
+//! Chooses the number of random cases of a test, and the first seed, and measures the time that a
+//! test takes.
 //!
 //! A test names the number of cases of a full run. The gate runs a tenth of them, from a seed that
 //! the test script computes from the day of the last commit; `make nightly` runs all. A test that
@@ -8,7 +9,10 @@
 //! - `TEST_CASES=N`: each test runs N cases; [`sample`] ignores it.
 //! - `TEST_SEED=N`: the first seed.
 
-use std::ops::Range;
+use std::{
+    ops::Range,
+    time::{Duration, Instant},
+};
 
 use proptest::test_runner::{Config, RngSeed};
 
@@ -51,13 +55,50 @@ pub fn sample(all: Range<u64>) -> impl Iterator<Item = u64> {
 }
 
 /// Returns the minimum number of times that something must have happened, if a full run expects
-/// `all`: a twentieth of `all` if a tenth of the cases runs, and 0 if `TEST_CASES` is set.
+/// `all`: a fortieth of `all` if a tenth of the cases runs, and 0 if `TEST_CASES` is set. Each day
+/// has other seeds, and few seeds are far from the average on some days, so the minimum is a
+/// quarter of the share of a tenth (arbitrary).
 pub fn at_least(all: u64) -> u64 {
     match number("TEST_CASES") {
         Some(_) => 0,
         None if runs_all() => all,
-        None => all / (2 * GATE_PART),
+        None => all / (4 * GATE_PART),
     }
+}
+
+/// The part of the time by the clock that counts if the thread of a test mostly waits (arbitrary).
+const CLOCK_PART: u32 = 6;
+
+/// Measures the time that a test takes, nearly without the time for which other threads and
+/// processes have the cores.
+pub struct Stopwatch {
+    began: Instant,
+    worked: Option<Duration>,
+}
+
+impl Stopwatch {
+    /// Starts to measure the calling thread.
+    #[allow(clippy::disallowed_methods, reason = "a test measures itself, by no simulated clock")]
+    pub fn start() -> Self {
+        Self { began: Instant::now(), worked: thread_time() }
+    }
+
+    /// Returns the processor time that the calling thread, which called [`Stopwatch::start`], has
+    /// used since the start. Returns a sixth of the time by the clock if that is more, because
+    /// helper threads may work for the test.
+    pub fn elapsed(&self) -> Duration {
+        let by_clock = self.began.elapsed();
+        match self.worked.zip(thread_time()) {
+            Some((before, now)) => now.saturating_sub(before).max(by_clock / CLOCK_PART),
+            None => by_clock,
+        }
+    }
+}
+
+/// Returns the processor time of the calling thread; `None` if the kernel does not report it.
+fn thread_time() -> Option<Duration> {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").ok()?;
+    Some(Duration::from_nanos(text.split_whitespace().next()?.parse().ok()?))
 }
 
 /// Returns the configuration of a property that has `all` cases in a full run. It keeps no file of
@@ -87,5 +128,22 @@ mod tests {
         assert_eq!(part_of(0, true, None), 1);
         assert_eq!(part_of(1000, true, Some(7)), 7);
         assert_eq!(part_of(1000, true, Some(0)), 1);
+    }
+
+    #[test]
+    fn a_stopwatch_measures_work_and_little_of_a_sleep() {
+        let mut waited = Duration::MAX;
+        // Other processes may have the core after the sleep.
+        for _ in 0..20 {
+            let stopwatch = Stopwatch::start();
+            #[allow(clippy::disallowed_methods)]
+            std::thread::sleep(Duration::from_millis(50));
+            waited = waited.min(stopwatch.elapsed());
+        }
+        assert!((8..30).contains(&waited.as_millis()), "{waited:?}");
+        let (stopwatch, mut sum) = (Stopwatch::start(), 0u64);
+        while stopwatch.elapsed() < Duration::from_millis(30) {
+            sum = std::hint::black_box(sum + 1);
+        }
     }
 }
