@@ -4,7 +4,10 @@
 
 use std::{path::PathBuf, time::Duration};
 
-use espalier_runtime::{file::FileSystem, time};
+use espalier_runtime::{
+    file::FileSystem,
+    time::{self, ManualClock},
+};
 use espalier_storage::{CommitLogError, ReplayPolicy, StorageError};
 
 use crate::support::*;
@@ -20,6 +23,8 @@ fn killed_node() -> FileSystem {
 /// Returns the disk of a node that wrote [`WRITES`] rows one by one, and was killed when `idle` was
 /// over.
 fn node_killed_after(idle: impl Future<Output = ()>) -> FileSystem {
+    // The clock moves only while the node waits, so the idle time does not end before its work.
+    let _clock = ManualClock::new(i64::from(NOW) * 1_000_000).moving_when_idle().install();
     let file_system = FileSystem::simulated(5);
     run(async {
         let database = open(&file_system, configuration()).await.unwrap();

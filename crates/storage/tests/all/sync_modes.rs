@@ -44,6 +44,8 @@ async fn assert_durable(disk: &SimulatedDisk, configuration: &StorageConfigurati
 
 #[test]
 fn periodic_acknowledges_at_once_and_syncs_later() {
+    // The clock moves only while the node waits, so no sleep ends before the node's work is done.
+    let _clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();
     run(async {
@@ -63,6 +65,8 @@ fn periodic_acknowledges_at_once_and_syncs_later() {
 
 #[test]
 fn periodic_syncs_before_its_time_where_much_is_written() {
+    // The clock moves only while the node waits, so no sleep ends before the node's work is done.
+    let _clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();
     run(async {
@@ -114,6 +118,8 @@ fn periodic_loses_no_more_than_a_period() {
 /// The writes are acknowledged, and no later sync of the log can make them durable.
 #[test]
 fn periodic_flushes_the_writes_of_a_sync_that_failed() {
+    // The clock moves only while the node waits, so no sleep ends before the node's work is done.
+    let _clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();
     run(async {
@@ -142,6 +148,8 @@ fn periodic_flushes_the_writes_of_a_sync_that_failed() {
 /// segments that it holds.
 #[test]
 fn periodic_flushes_each_table_of_a_sync_that_failed() {
+    // The clock moves only while the node waits, so no sleep ends before the node's work is done.
+    let _clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
     let file_system = FileSystem::simulated(1);
     let disk = file_system.simulated_disk().unwrap().clone();
     run(async {
