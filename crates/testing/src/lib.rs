@@ -1,5 +1,5 @@
-//! Chooses the number of random cases of a test, and the first seed, and measures the time that a
-//! test takes.
+//! Chooses the number of random cases of a test, the first seed, and ports, and measures the time
+//! that a test takes.
 //!
 //! A test names the number of cases of a full run. The gate runs a tenth of them, from a seed that
 //! the test script computes from the day of the last commit; `make nightly` runs all. A test that
@@ -10,7 +10,9 @@
 //! - `TEST_SEED=N`: the first seed.
 
 use std::{
+    net::{Ipv4Addr, SocketAddr},
     ops::Range,
+    sync::atomic::{AtomicU32, Ordering},
     time::{Duration, Instant},
 };
 
@@ -64,6 +66,31 @@ pub fn at_least(all: u64) -> u64 {
         None if runs_all() => all,
         None => all / (4 * GATE_PART),
     }
+}
+
+/// The ports of [`free_addresses`]. The kernel gives higher ones to connections, so no connection
+/// takes such a port before the test listens on it.
+const PORTS: Range<u32> = 10_000..30_000;
+
+/// The distance between the first ports of two successive processes (arbitrary).
+const PORTS_OF_PROCESS: u32 = 331;
+
+/// Returns different addresses of this machine on which no program listens, for a test whose
+/// listeners must know their address before they listen.
+#[allow(clippy::disallowed_types, reason = "it only asks the kernel if an address is free")]
+pub fn free_addresses<const N: usize>() -> [SocketAddr; N] {
+    static TAKEN: AtomicU32 = AtomicU32::new(0);
+    let first = std::process::id().wrapping_mul(PORTS_OF_PROCESS);
+    std::array::from_fn(|_| {
+        loop {
+            let number = first.wrapping_add(TAKEN.fetch_add(1, Ordering::Relaxed));
+            let port = PORTS.start + number % (PORTS.end - PORTS.start);
+            let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port as u16));
+            if std::net::TcpListener::bind(address).is_ok() {
+                return address;
+            }
+        }
+    })
 }
 
 /// The part of the time by the clock that counts if the thread of a test mostly waits (arbitrary).
@@ -128,6 +155,15 @@ mod tests {
         assert_eq!(part_of(0, true, None), 1);
         assert_eq!(part_of(1000, true, Some(7)), 7);
         assert_eq!(part_of(1000, true, Some(0)), 1);
+    }
+
+    #[test]
+    #[allow(clippy::disallowed_types)]
+    fn free_addresses_differ_and_a_taken_one_is_left_out() {
+        let [first, second] = free_addresses();
+        let _taken = std::net::TcpListener::bind(second).unwrap();
+        let later: [SocketAddr; 100] = free_addresses();
+        assert!(first != second && !later.contains(&first) && !later.contains(&second));
     }
 
     #[test]

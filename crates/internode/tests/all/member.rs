@@ -432,8 +432,7 @@ async fn ring_over(
     dead: Option<SocketAddr>,
     (of_peer, of_member): (Option<Tls>, Option<RingEncryption>),
 ) -> (Rc<Peer>, SocketAddr, Rc<RingMember>) {
-    let any = SocketAddr::from(([127, 0, 0, 1], 0));
-    let own = espalier_runtime::net::probe_address(any).unwrap();
+    let [own] = espalier_testing::free_addresses();
     let peer = Peer::start(own, refuses, dead, of_peer);
     let settings = RingSettings {
         cluster_name: "ring".into(),

@@ -8,7 +8,6 @@ use std::sync::{Arc, mpsc};
 
 use espalier_cql::{PreparedCache, QueryProcessor};
 use espalier_runtime::file::FileSystem;
-use espalier_runtime::net::{ListenOptions, TcpListener};
 use espalier_runtime::sync::Notify;
 use espalier_runtime::{ShardOptions, Shards, block_on, start_shards};
 use espalier_server::{ServerConfig, ShardServer, SharedState};
@@ -45,15 +44,6 @@ impl TestNode {
     }
 }
 
-/// Returns free addresses, because all shards of a node must listen on the same addresses.
-fn free_addresses<const N: usize>() -> [SocketAddr; N] {
-    block_on(async {
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        let listeners = [(); N].map(|()| TcpListener::bind(any, ListenOptions::default()).unwrap());
-        listeners.map(|listener| listener.local_address().unwrap())
-    })
-}
-
 /// Runs `test` against a node of `shards` shards; `configure` changes the node's configuration.
 pub fn with_node<F: Future<Output = ()>>(
     shards: usize,
@@ -70,7 +60,8 @@ pub fn with_node_over<F: Future<Output = ()>>(
     configure: impl FnOnce(&mut ServerConfig),
     test: impl FnOnce(TestNode) -> F,
 ) {
-    let [address, admin, shard_aware] = free_addresses();
+    // All shards of a node must listen on the same addresses.
+    let [address, admin, shard_aware] = espalier_testing::free_addresses();
     let mut config = ServerConfig::new(address, 1 << 30);
     config.admin_listen = Some(admin);
     config.shard_aware_listen = Some(shard_aware);
