@@ -194,6 +194,17 @@ fn unsent_answers_do_not_count_as_events() {
     );
 }
 
+/// Waits for a condition, for 20 s or more. Returns false if the condition stays false.
+async fn wait_for(condition: impl AsyncFn() -> bool) -> bool {
+    for _ in 0..1000 {
+        if condition().await {
+            return true;
+        }
+        sleep(Duration::from_millis(20)).await;
+    }
+    false
+}
+
 /// The server stops reading rows from storage for a client until the client reads its answers.
 #[test]
 fn rows_wait_for_their_reader() {
@@ -220,10 +231,12 @@ fn rows_wait_for_their_reader() {
                     })
                     .collect();
                 client.send(&requests).await;
+                let unsent = || metric(node.admin, "espalier_transport_unsent_bytes");
+                assert!(wait_for(async || unsent().await >= 1 << 16).await, "no answer is unsent");
                 sleep(Duration::from_millis(500)).await;
-                let unsent = metric(node.admin, "espalier_transport_unsent_bytes").await;
+                let unsent_now = unsent().await;
                 let all = VALUE as u64 * REQUESTS as u64;
-                assert!((1 << 16..all / 5).contains(&unsent), "{unsent} of {all}");
+                assert!((1 << 16..all / 5).contains(&unsent_now), "{unsent_now} of {all}");
                 let mut streams = std::collections::BTreeSet::new();
                 for _ in 0..REQUESTS {
                     let answer = client.receive().await.unwrap();
@@ -233,8 +246,7 @@ fn rows_wait_for_their_reader() {
                 }
                 assert_eq!(streams.len(), REQUESTS as usize);
                 drop(client);
-                sleep(Duration::from_millis(100)).await;
-                assert_eq!(metric(node.admin, "espalier_transport_unsent_bytes").await, 0);
+                assert!(wait_for(async || unsent().await == 0).await);
             }
         },
     );
@@ -295,6 +307,7 @@ fn unfinished_requests_count_as_in_flight() {
                     spawn_local(async move { stream.write_all(bytes).await.0.unwrap() }).detach();
                     clients.push((client, rest));
                 }
+                assert!(wait_for(async || in_flight().await >= 1_000_000).await, "{mode:?}");
                 sleep(Duration::from_millis(500)).await;
                 let held = in_flight().await;
                 assert!((1_000_000..=4_500_000).contains(&held), "{held}, {mode:?}");
