@@ -29,8 +29,9 @@ fn a_left_over_batch_goes_to_all_replicas() {
                 peer.count(Verb::MUTATION_REQ) == 2 && node.0.stored.borrow().len() == 2
             })
             .await;
-            time::sleep(Duration::from_millis(100)).await;
             let expected = if refuses { Vec::new() } else { vec![batch.id] };
+            until("the end of the batch", || node.0.removed.borrow().len() == expected.len()).await;
+            time::sleep(Duration::from_millis(100)).await;
             assert_eq!(*node.0.removed.borrow(), expected);
             member.stop().await;
         }
@@ -44,10 +45,14 @@ fn left_over_batches_wait_for_the_delay_of_the_ring() {
         let node = TestNode::default();
         *node.0.schema.borrow_mut() = Some(of_two_replicas());
         node.0.batches.borrow_mut().push(recorded_batch());
-        node.0.ring_delay.set(Duration::from_secs(2));
+        let delay = Duration::from_secs(2);
+        node.0.ring_delay.set(delay);
+        let began = time::Instant::now();
         let (peer, _, member) = ring(&node, false).await;
         time::sleep(Duration::from_millis(1500)).await;
-        assert_eq!((peer.count(Verb::MUTATION_REQ), node.0.stored.borrow().len()), (0, 0));
+        let written = (peer.count(Verb::MUTATION_REQ), node.0.stored.borrow().len());
+        // If other processes had the core until the delay was over, this shows nothing.
+        assert!(written == (0, 0) || began.elapsed() >= delay, "{written:?}");
         until("the end of the batch", || node.0.removed.borrow().len() == 1).await;
         assert_eq!((peer.count(Verb::MUTATION_REQ), node.0.stored.borrow().len()), (2, 2));
         member.stop().await;
@@ -98,8 +103,8 @@ fn a_batch_that_cannot_be_finished_does_not_stop_others() {
         let began = time::Instant::now();
         let (peer, own, member) = ring_with(&node, false, Some(dead)).await;
         until("the batches", || node.0.removed.borrow().len() == 2).await;
-        // The member waits for the dead node once.
-        assert!(began.elapsed() < Duration::from_secs(4));
+        // The member waits 2 s for the dead node once, and not for each of three batches.
+        assert!(began.elapsed() < Duration::from_millis(5500), "{:?}", began.elapsed());
         assert_eq!(*node.0.removed.borrow(), [unknown.id, last.id]);
         // The live replicas have the writes of the batches that stay.
         until("the writes", || peer.count(Verb::MUTATION_REQ) == 6).await;
@@ -236,26 +241,41 @@ fn write_of_text(text: &[u8]) -> RingMutation {
     panic!("no text in {write:?}");
 }
 
+/// Forwards five large writes to a replica that does not answer. Returns the time until the member
+/// has answered their coordinator.
+async fn time_of_forwarded_writes() -> Duration {
+    let node = TestNode::default();
+    *node.0.schema.borrow_mut() = Some(of_two_replicas());
+    let any = SocketAddr::from(([127, 0, 0, 1], 0));
+    // The kernel accepts connections to this replica, and no program answers on them.
+    let silent = TcpListener::bind(any, ListenOptions::default()).unwrap();
+    let target = silent.local_address().unwrap();
+    let (peer, own, member) = ring_with(&node, false, Some(target)).await;
+    peer.sends.set(ConnectionKind::Large);
+    let began = time::Instant::now();
+    for id in 1..=5 {
+        let parameters = vec![Parameter::forward_to(&[(target, id)])];
+        let payload = Payload::Mutation(large_write(1 << 20));
+        peer.send_with(own, (id, Verb::MUTATION_REQ), payload, parameters).await;
+    }
+    until("the answers", || peer.count(Verb::MUTATION_RSP) == 5).await;
+    let passed = began.elapsed();
+    member.stop().await;
+    passed
+}
+
 #[test]
 fn a_replica_that_takes_no_forwarded_writes_does_not_stop_the_coordinator() {
     block_on(async {
-        let node = TestNode::default();
-        *node.0.schema.borrow_mut() = Some(of_two_replicas());
-        let any = SocketAddr::from(([127, 0, 0, 1], 0));
-        // The kernel accepts connections to this replica, and no program answers on them.
-        let silent = TcpListener::bind(any, ListenOptions::default()).unwrap();
-        let target = silent.local_address().unwrap();
-        let (peer, own, member) = ring_with(&node, false, Some(target)).await;
-        peer.sends.set(ConnectionKind::Large);
-        let began = time::Instant::now();
-        for id in 1..=5 {
-            let parameters = vec![Parameter::forward_to(&[(target, id)])];
-            let payload = Payload::Mutation(large_write(1 << 20));
-            peer.send_with(own, (id, Verb::MUTATION_REQ), payload, parameters).await;
+        // Other processes may have the core, so one ring of several counts.
+        let mut least = Duration::MAX;
+        for _ in 0..5 {
+            least = least.min(time_of_forwarded_writes().await);
+            // The member gives up a connection after 2 s, and drops the writes that wait for it.
+            if least < Duration::from_millis(1900) {
+                return;
+            }
         }
-        until("the answers", || peer.count(Verb::MUTATION_RSP) == 5).await;
-        // The member gives up a connection after 2 s, and drops the writes that wait for it.
-        assert!(began.elapsed() < Duration::from_millis(1900), "{:?}", began.elapsed());
-        member.stop().await;
+        panic!("{least:?}");
     });
 }
