@@ -215,6 +215,11 @@ fn answers_and_digests_are_those_of_cassandra() {
         let first = differences.iter().take(10).cloned().collect::<Vec<_>>().join("\n");
         assert!(differences.is_empty(), "{} differ:\n{first}", differences.len());
         assert_eq!(compared + left_out, tables * reads);
-        assert!(left_out * 50 < compared && full * 3 > compared, "{compared} {full} {left_out}");
+        // A tenth of the tables may be far from the average.
+        let (of_left_out, of_full) = if runs_all() { (50, 3) } else { (10, 6) };
+        assert!(
+            left_out * of_left_out < compared && full * of_full > compared,
+            "{compared} {full} {left_out}"
+        );
     });
 }
