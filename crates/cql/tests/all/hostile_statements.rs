@@ -1,10 +1,9 @@
 //! Statements and named values that try to take much time or memory, or that lack a value.
 
-use std::time::Instant;
-
 use bytes::Bytes;
 use espalier_cql::{Value, Values};
 use espalier_runtime::block_on;
+use espalier_testing::Stopwatch;
 
 use crate::hostile_values::{PATIENCE, TestNode, ints};
 
@@ -13,7 +12,7 @@ use crate::hostile_values::{PATIENCE, TestNode, ints};
 fn hints_of_huge_types_are_refused() {
     block_on(async {
         let mut node = TestNode::new().await;
-        let start = Instant::now();
+        let start = Stopwatch::start();
         for text in [
             "SELECT mask_default((vector<bigint, 4294967295>) ?) FROM system.local",
             "SELECT (vector<empty, 4294967295>) ? FROM system.local",
@@ -62,7 +61,7 @@ fn slices_of_in_and_comparisons_of_tuples_are_bounded() {
             (names[1..].join(", "), ["1"; 20].join(", "), ["2"; 20].join(", "));
         let condition =
             format!("k = 1 AND c0 IN ? AND ({tuple}) > ({ones}) AND ({tuple}) < ({twos})");
-        let start = Instant::now();
+        let start = Stopwatch::start();
         for text in [
             format!("SELECT k FROM wide WHERE {condition}"),
             format!("DELETE FROM wide WHERE {condition}"),
@@ -108,7 +107,7 @@ fn literals_of_user_types_take_no_longer_with_more_fields() {
         node.query(&format!("CREATE TYPE u ({})", fields.join(", ")), Values::NONE).await.unwrap();
         let create = "CREATE TABLE large (k int PRIMARY KEY, u frozen<u>)";
         node.query(create, Values::NONE).await.unwrap();
-        let start = Instant::now();
+        let start = Stopwatch::start();
         let given = vec!["f3999: 1"; 200_000].join(", ");
         let insert = format!("INSERT INTO large (k, u) VALUES (1, {{{given}}})");
         node.query(&insert, Values::NONE).await.unwrap();

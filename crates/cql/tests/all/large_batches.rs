@@ -1,11 +1,6 @@
 //! BATCH messages with many statements for one row.
 
-use std::{
-    future::poll_fn,
-    pin::pin,
-    task::Poll,
-    time::{Duration, Instant},
-};
+use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use espalier_cql::{
@@ -13,6 +8,7 @@ use espalier_cql::{
     Values, grammar::ast::BatchKind,
 };
 use espalier_runtime::{block_on, file::FileSystem, preempt::force_every_yield};
+use espalier_testing::Stopwatch;
 
 use crate::support::node::{execute, open_with_keyspace, rows};
 
@@ -50,7 +46,7 @@ fn many_writes_of_one_row_do_not_take_quadratic_time() {
         let (_database, processor) =
             open_with_keyspace(&FileSystem::simulated(1), &statements).await;
         let values: Vec<_> = (0..COUNT).rev().map(|number| [int(number), int(-number)]).collect();
-        let start = Instant::now();
+        let start = Stopwatch::start();
         for (key, condition) in [(1, ""), (2, "IF NOT EXISTS")] {
             // The decimals 1 and 1.0 are equal.
             let first = format!("INSERT INTO ks.t (k, c, v) VALUES ({key}, 1.0, 7) {condition}");
@@ -132,7 +128,7 @@ fn many_range_deletions_do_not_take_quadratic_time() {
             values: Values::Positional(values),
         });
         let batch = Batch { kind: BatchKind::Unlogged, statements: statements.collect() };
-        let start = Instant::now();
+        let start = Stopwatch::start();
         processor.batch(batch, &client, &QueryOptions::default()).await.unwrap();
         assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
         let (count, content) = rows(&processor, "SELECT c FROM ks.t", None).await;

@@ -261,9 +261,8 @@ mod tests {
         BigInt::from_bytes_be(Sign::Plus, &magnitude)
     }
 
-    #[allow(clippy::disallowed_methods)]
     fn assert_within_seconds(seconds: u64, work: impl FnOnce()) {
-        let start = std::time::Instant::now();
+        let start = espalier_testing::Stopwatch::start();
         work();
         let elapsed = start.elapsed();
         assert!(elapsed.as_secs() < seconds, "{elapsed:?}");
