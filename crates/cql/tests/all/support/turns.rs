@@ -24,7 +24,7 @@ fn encode(key: i64) -> DecoratedKey {
     DecoratedKey::new(Bytes::copy_from_slice(&key.to_be_bytes()))
 }
 
-/// Holds the turn on a row of a shard until [`release`], but for at most 10 s.
+/// Holds the turn on a row of a shard until [`release`], but for at most 10 minutes.
 pub async fn hold(processor: &QueryProcessor, shard: usize, key: i64) {
     let hold = processor.database().on_shard(shard, move |database| async move {
         let table = database.store().schema().table("ks", "t").unwrap().clone();
@@ -33,7 +33,7 @@ pub async fn hold(processor: &QueryProcessor, shard: usize, key: i64) {
         let turn = database.store().turns().take(rows).await;
         spawn_local(async move {
             let released = RELEASED.with(Event::clone);
-            let _ = time::timeout(Duration::from_secs(10), released.wait()).await;
+            let _ = time::timeout(Duration::from_secs(600), released.wait()).await;
             drop(turn);
         })
         .detach();
