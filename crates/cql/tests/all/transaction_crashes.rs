@@ -34,9 +34,15 @@ use crate::support::{
 const PAIRS: [(i64, i64); 9] =
     [(0, 3), (0, 4), (0, 5), (1, 3), (1, 4), (1, 5), (2, 3), (2, 4), (2, 5)];
 
-/// The distance between the power cuts of two successive seeds, in disk operations. It is a prime,
-/// so that few images suffice for cuts in all parts of a commit, and many images for all cuts.
-const STRIDE: u64 = 7_919;
+/// Returns the distance between the cuts of two successive seeds, of `cuts` in all. It is near the
+/// golden section of their number, so that few images suffice for cuts in all parts of a commit. It
+/// has no common factor with the number, so that many images suffice for all cuts.
+fn stride(cuts: u64) -> u64 {
+    let has_factor =
+        |stride: u64| (2..=stride).any(|n| stride.is_multiple_of(n) && cuts.is_multiple_of(n));
+    let mut strides = cuts * 618 / 1000..;
+    strides.find(|stride| *stride > 0 && !has_factor(*stride)).unwrap()
+}
 
 /// Number of images that run at the same time. Their nodes mostly wait, because a transaction
 /// without a disk retries.
@@ -168,6 +174,7 @@ fn a_crash_keeps_all_of_a_commit_or_nothing() {
         transfers_over_shards(&processor)
     });
     let operations = operations_of_a_commit(&bank, &transfers);
+    let stride = stride(operations + 1);
     let images = if espalier_testing::runs_all() { 10_000 } else { 400 };
     let seeds = Mutex::new(espalier_testing::seeds(images));
     let visited = Mutex::new(BTreeSet::new());
@@ -177,7 +184,7 @@ fn a_crash_keeps_all_of_a_commit_or_nothing() {
             scope.spawn(|| {
                 loop {
                     let Some(seed) = seeds.lock().unwrap().next() else { return };
-                    let cut_after = seed.wrapping_mul(STRIDE) % (operations + 1);
+                    let cut_after = seed % (operations + 1) * stride % (operations + 1);
                     let pair = (seed / (operations + 1)) as usize % PAIRS.len();
                     let Outcome { is_acknowledged, is_kept } =
                         crash(&bank, transfers[pair], cut_after, seed);
