@@ -285,7 +285,10 @@ fn histories(limits: VectorLimits, least_recall: f64) {
     // The test would say nothing if the indexes were not used.
     assert!(by_index > queries / 3, "{by_index} reads by index of {queries} queries");
     let recall = right as f64 / wanted as f64;
-    assert!(recall >= least_recall, "{right} of {wanted} rows");
+    // Few histories may be below the average.
+    let is_exact = least_recall >= 1.0;
+    let margin = if espalier_testing::runs_all() || is_exact { 0.0 } else { 0.05 };
+    assert!(recall >= least_recall - margin, "{right} of {wanted} rows");
 }
 
 #[test]

