@@ -3,7 +3,7 @@
 //! Ticks come from the time stamp counter if the processor promises a constant rate in all power
 //! states, and from the kernel's monotonic clock (in nanoseconds) otherwise. The counter is
 //! calibrated at the first use by a spin of 200 µs, which is precise to about 0.1%: good for
-//! budgets, not for timestamps.
+//! budgets, not for timestamps. An interrupted reading of the two clocks is repeated.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -53,18 +53,38 @@ fn per_microsecond() -> u64 {
 
 #[cold]
 fn calibrate() {
-    let scale = if !constant_rate_counter() {
-        MONOTONIC | 1_000
-    } else {
-        let (from, from_cycles) = (Instant::now(), cycles());
-        while from.elapsed() < Duration::from_micros(200) {
-            std::hint::spin_loop();
-        }
-        let (elapsed, elapsed_cycles) = (from.elapsed(), cycles().wrapping_sub(from_cycles));
-        let per_microsecond = u128::from(elapsed_cycles) * 1_000 / elapsed.as_nanos().max(1);
-        u64::try_from(per_microsecond).unwrap_or(1).clamp(1, MONOTONIC - 1)
-    };
+    let scale = if constant_rate_counter() { cycles_per_microsecond() } else { MONOTONIC | 1_000 };
     SCALE.store(scale, Ordering::Relaxed);
+}
+
+fn cycles_per_microsecond() -> u64 {
+    let (from_cycles, from) = read_both(cycles, Instant::now);
+    while from.elapsed() < Duration::from_micros(200) {
+        std::hint::spin_loop();
+    }
+    let (to_cycles, to) = read_both(cycles, Instant::now);
+    let elapsed_cycles = u128::from(to_cycles.wrapping_sub(from_cycles));
+    let per_microsecond = elapsed_cycles * 1_000 / to.duration_since(from).as_nanos().max(1);
+    u64::try_from(per_microsecond).unwrap_or(1).clamp(1, MONOTONIC - 1)
+}
+
+/// Reads the counter and another clock at the same moment. Of several readings, the call returns the
+/// shortest, because an interrupt can separate the two clocks by many microseconds.
+fn read_both<T>(mut counter: impl FnMut() -> u64, mut clock: impl FnMut() -> T) -> (u64, T) {
+    let mut reading = || {
+        let before = counter();
+        let other = clock();
+        (counter().wrapping_sub(before), before, other)
+    };
+    let mut shortest = reading();
+    for _ in 0..7 {
+        let next = reading();
+        if next.0 < shortest.0 {
+            shortest = next;
+        }
+    }
+    let (length, before, other) = shortest;
+    (before.wrapping_add(length / 2), other)
 }
 
 fn monotonic_nanoseconds() -> u64 {
@@ -100,6 +120,8 @@ fn constant_rate_counter() -> bool {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
 
     #[test]
@@ -110,6 +132,21 @@ mod tests {
         let elapsed_us = from.elapsed().as_micros() as u64;
         assert!(ticked_us <= elapsed_us + elapsed_us / 50, "{ticked_us} µs of {elapsed_us} µs");
         assert!(ticked_us >= 19_000, "{ticked_us} µs of {elapsed_us} µs");
+    }
+
+    #[test]
+    fn an_interrupted_reading_of_both_clocks_does_not_count() {
+        // Each reading calls the clocks three times. An interrupt comes before the second call of
+        // the first reading, and before the third call of the second reading.
+        let (time, calls) = (Cell::new(0), Cell::new(0));
+        let tick = || {
+            let interrupt = if matches!(calls.get(), 1 | 5) { 5_000 } else { 0 };
+            calls.set(calls.get() + 1);
+            time.set(time.get() + 10 + interrupt);
+            time.get()
+        };
+        let (counter, clock) = read_both(tick, tick);
+        assert_eq!(counter, clock);
     }
 
     #[test]
