@@ -47,4 +47,7 @@ pub use shard::{
     ShardContext, ShardOptions, Shards, current_shard, shard_of_token, start_shards,
     token_range_of_shard,
 };
-pub use task::{JoinHandle, TaskGroup, block_on, run_to_completion, spawn_blocking, spawn_local};
+pub use task::{
+    JoinHandle, TaskGroup, block_on, run_to_completion, spawn_blocking, spawn_blocking_holding,
+    spawn_local,
+};

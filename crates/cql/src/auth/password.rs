@@ -7,10 +7,7 @@
 
 use std::cell::Cell;
 
-use espalier_runtime::{
-    random, spawn_blocking, spawn_local,
-    sync::{Semaphore, oneshot::oneshot},
-};
+use espalier_runtime::{random, spawn_blocking_holding, sync::Semaphore};
 use sha_crypt::{PasswordVerifier, ShaCrypt};
 
 use crate::{Error, ErrorCode, Result};
@@ -96,7 +93,7 @@ fn sha_rounds(hash: &str) -> Option<u32> {
 /// Computes the hash of a password on a helper thread.
 ///
 /// # Errors
-/// Error 0x1001 if too many requests wait for the thread; error 0x0000 if the computation fails.
+/// Error 0x1001 if too many requests wait for the thread.
 pub async fn hash_in_background(password: String) -> Result<String> {
     in_background(move || hash(&password, DEFAULT_COST), async { Ok(()) }).await
 }
@@ -106,8 +103,7 @@ pub async fn hash_in_background(password: String) -> Result<String> {
 /// roles exist. The call awaits `admit` when the thread is free, just before the computation.
 ///
 /// # Errors
-/// Error 0x1001 if too many requests wait for the thread; error 0x0000 if the computation fails;
-/// any error of `admit`.
+/// Error 0x1001 if too many requests wait for the thread; any error of `admit`.
 pub async fn fits_in_background(
     password: String,
     hash: Option<String>,
@@ -133,17 +129,7 @@ async fn in_background<T: Send + 'static>(
     let threads = THREADS.with(Semaphore::clone);
     let permit = threads.acquire(1).await;
     admit.await?;
-    // The wait for the thread is a task of its own. If the caller drops this future, the thread
-    // continues, and no other computation begins until the thread is free.
-    let (sender, receiver) = oneshot();
-    spawn_local(async move {
-        let _held = (waiting, permit);
-        let _ = sender.send(spawn_blocking(work).await);
-    })
-    .detach();
-    receiver.await.map_err(|_| {
-        Error::new(ErrorCode::ServerError, "The hash of a password could not be computed")
-    })
+    Ok(spawn_blocking_holding((waiting, permit), work).await)
 }
 
 /// A request that uses or awaits the thread. It counts in [`WAITING`] until it is dropped.

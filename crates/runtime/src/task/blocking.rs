@@ -12,6 +12,16 @@ use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 /// calls that block, and for long computations. Each shard runs at most 15 such calls at the same
 /// time; further calls wait. Dropping the future does not stop `work` once `work` has begun.
 pub async fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
+    spawn_blocking_holding((), work).await
+}
+
+/// Runs `work` as [`spawn_blocking`] does, and drops `held` on this shard when the thread is free.
+/// A permit in `held` therefore limits the threads that work, even if callers drop this future,
+/// for example because their clients disconnect.
+pub async fn spawn_blocking_holding<T: Send + 'static>(
+    held: impl Sized + 'static,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
     thread_local! {
         // One less than the threads of the pool, because the runtime spins when its pool is full.
         static PLACES: Semaphore = Semaphore::new(BLOCKING_THREADS - 1);
@@ -27,12 +37,37 @@ pub async fn spawn_blocking<T: Send + 'static>(work: impl FnOnce() -> T + Send +
     // even if the caller drops this future.
     let outcome = super::spawn_local(async move {
         let BufResult(_, operation) = submitted.await;
-        drop(permit);
+        drop((permit, held));
         operation.into_inner()
     })
     .await;
     match outcome {
         Ok(value) => value,
         Err(panic) => resume_unwind(panic),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::rc::Rc;
+    use std::sync::mpsc;
+    use std::time::Duration;
+
+    use super::*;
+    use crate::{block_on, time};
+
+    #[test]
+    fn a_permit_is_held_until_an_abandoned_thread_is_free() {
+        block_on(async {
+            let (end, ends) = mpsc::channel::<()>();
+            let permit = Rc::new(());
+            let abandoned = spawn_blocking_holding(Rc::clone(&permit), move || ends.recv());
+            assert!(time::timeout(Duration::from_millis(20), abandoned).await.is_err());
+            assert_eq!(Rc::strong_count(&permit), 2);
+            end.send(()).unwrap();
+            while Rc::strong_count(&permit) == 2 {
+                time::sleep(Duration::from_millis(1)).await;
+            }
+        });
     }
 }

@@ -4,7 +4,7 @@ mod blocking;
 mod group;
 mod registry;
 
-pub use blocking::spawn_blocking;
+pub use blocking::{spawn_blocking, spawn_blocking_holding};
 pub use group::TaskGroup;
 pub(crate) use registry::Registry;
 

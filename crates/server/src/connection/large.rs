@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::io;
 
 use espalier_runtime::sync::Semaphore;
-use espalier_runtime::{maybe_yield, spawn_blocking};
+use espalier_runtime::{maybe_yield, spawn_blocking_holding};
 
 use super::Connection;
 use crate::protocol::response::Rows;
@@ -45,8 +45,8 @@ impl Connection {
     pub(super) async fn write_large(&self, responses: Vec<LargeResponse>) -> io::Result<()> {
         for mut response in responses {
             if response.must_be_compressed() {
-                let _permit = COMPRESSION.with(Semaphore::clone).acquire(1).await;
-                response = spawn_blocking(move || response.compressed()).await;
+                let permit = COMPRESSION.with(Semaphore::clone).acquire(1).await;
+                response = spawn_blocking_holding(permit, move || response.compressed()).await;
             }
             for piece in response.into_pieces() {
                 self.server.metrics.bytes_sent.add(piece.len() as u64);
