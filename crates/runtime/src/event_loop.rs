@@ -337,7 +337,8 @@ impl LoopState {
         let from = ticks::now();
         if busy || self.spins() {
             runtime.poll_with(Some(Duration::ZERO));
-            if self.queues.is_ready() {
+            // Under forced yields no slice is long, so a second call would only cost time.
+            if self.queues.is_ready() && !preempt::is_forced() {
                 // If a task was woken since the previous look, the call above only submitted
                 // operations. This second call completes a submitted read whose bytes have arrived
                 // already. Otherwise the request in these bytes would wait for the slice of another
