@@ -14,6 +14,8 @@ const PIECES: &[&str] = &[
     "BEGIN BATCH",
     "APPLY BATCH",
     "CREATE TABLE",
+    "CREATE SERVICE LEVEL",
+    "PRUNE MATERIALIZED VIEW",
     "ALTER TABLE",
     "CREATE TYPE",
     "FROM",

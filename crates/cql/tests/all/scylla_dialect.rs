@@ -104,6 +104,8 @@ fn statements_of_missing_features_are_refused_by_name() {
                 "ATTACH SERVICE LEVEL is not supported yet (service levels)",
             ),
             ("PRUNE TABLE t", "line 1:0 no viable alternative at input 'PRUNE'"),
+            ("CREATE SERVICE LEVEL x WITH y = 'z", "line 1:32 string without an end"),
+            ("PRUNE MATERIALIZED VIEW v /*", "line 1:26 comment without an end"),
         ] {
             let answer = processor.query(statement, &mut client, &QueryOptions::default()).await;
             let error = answer.unwrap_err();

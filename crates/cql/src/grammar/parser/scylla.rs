@@ -59,9 +59,10 @@ impl<'a> Parser<'a> {
                 && ["level", "levels"].iter().any(|word| is(ahead + 1, word))
     }
 
-    /// Skips the rest of the statement.
+    /// Skips the rest of the statement. An invalid token ends the text, as the end does.
     fn skip_rest(&mut self) {
-        while !matches!(self.kind(0), TokenKind::Semicolon | TokenKind::End) {
+        use TokenKind::{End, Invalid, Semicolon};
+        while !matches!(self.kind(0), Semicolon | End | Invalid(_)) {
             self.advance();
         }
     }
