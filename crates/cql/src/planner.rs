@@ -6,7 +6,7 @@ use std::{
 };
 
 use espalier_mutation::schema::{Schema, TableId, TableMetadata};
-use espalier_runtime::{spawn_blocking, sync::Semaphore, trace_event};
+use espalier_runtime::{spawn_blocking_holding, sync::Semaphore, trace_event};
 use espalier_types::CqlType;
 
 use crate::{
@@ -100,8 +100,9 @@ pub async fn plan_apart(
         (text.to_owned(), keyspace.map(str::to_owned), Arc::clone(schema));
     // Boxed, so that the futures of other statements stay small.
     Box::pin(async move {
-        let _permit = LONG_PLAN.with(Semaphore::clone).acquire(1).await;
-        spawn_blocking(move || plan(&text, keyspace.as_deref(), &schema)).await
+        let permit = LONG_PLAN.with(Semaphore::clone).acquire(1).await;
+        let work = move || plan(&text, keyspace.as_deref(), &schema);
+        spawn_blocking_holding(permit, work).await
     })
     .await
 }
@@ -227,6 +228,7 @@ impl<'a> Planner<'a> {
             bound: bound.unwrap_or_else(|| vec![None; markers.len()]),
             marker_name: None,
             key_markers: Vec::new(),
+            document_columns: 0,
             references: None,
             known_results: KnownResults::default(),
         }
@@ -268,15 +270,17 @@ impl<'a> Planner<'a> {
     ) -> Result<Planned> {
         let mut bound: Vec<Option<ColumnSpec>> = vec![None; markers.len()];
         let mut statements = Vec::with_capacity(batch.statements.len());
-        let mut key_markers = Vec::new();
+        let (mut key_markers, mut document_columns) = (Vec::new(), 0);
         let mut first_table: Option<Arc<TableMetadata>> = None;
         for statement in &batch.statements {
             self.refuse_timeout(statement)?;
             let table = self.table(modified_table(statement))?;
             let mut preparation = self.preparation(&table, markers, Some(bound));
             preparation.key_markers = key_markers;
+            preparation.document_columns = document_columns;
             let planned = plan_modification(&mut preparation, &table, statement)?;
             first_table.get_or_insert(table);
+            document_columns = preparation.document_columns;
             (bound, key_markers) = (preparation.bound, preparation.key_markers);
             statements.push(planned);
         }

@@ -13,6 +13,7 @@ use crate::{
     Error, Result,
     functions::json::{Document, JsonColumn},
     grammar::ast::Expression,
+    prepared::MAX_COLUMNS,
     term::{Bound, Preparation, Term, prepare_term},
 };
 
@@ -30,6 +31,7 @@ pub(super) fn given_by_document<'t>(
     let document = prepare_term(preparation, document, &receiver)?;
     let columns: Arc<[String]> =
         table.visible_columns().map(|column| column.name.clone()).collect();
+    count_columns(preparation, columns.len())?;
     let constant = match &document {
         Term::Constant(Some(text)) if !keeps_unset => Some(text),
         _ => None,
@@ -61,4 +63,16 @@ pub(super) fn given_by_document<'t>(
         }
     }
     Ok(given)
+}
+
+/// Counts the columns of a document towards [`MAX_COLUMNS`]. A short `INSERT … JSON ?` plans all
+/// columns of its table, so without this limit the plan of a batch of 1 MiB could take many GB.
+fn count_columns(preparation: &mut Preparation<'_>, columns: usize) -> Result<()> {
+    preparation.document_columns += columns;
+    if preparation.document_columns <= MAX_COLUMNS {
+        return Ok(());
+    }
+    let message =
+        format!("The JSON documents of a statement write more than {MAX_COLUMNS} columns");
+    Err(Error::invalid(message))
 }

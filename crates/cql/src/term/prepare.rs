@@ -48,6 +48,8 @@ pub struct Preparation<'a> {
     pub references: Option<References>,
     /// The possible results of the calls in the call that is being prepared.
     pub known_results: KnownResults,
+    /// Number of columns that the JSON documents of the statement write so far.
+    pub document_columns: usize,
 }
 
 impl<'a> Preparation<'a> {
@@ -70,6 +72,7 @@ impl<'a> Preparation<'a> {
             key_markers: Vec::new(),
             references: None,
             known_results: KnownResults::default(),
+            document_columns: 0,
         }
     }
 

@@ -147,3 +147,25 @@ fn nested_calls_are_planned_in_linear_time() {
         assert!(start.elapsed() < PATIENCE, "{:?}", start.elapsed());
     });
 }
+
+/// A short JSON insert writes all columns of its table, and its plan has each of them.
+#[test]
+fn columns_of_json_documents_in_a_statement_are_bounded() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let columns: Vec<_> = (1..1000).map(|number| format!("c{number} int")).collect();
+        let create = format!("CREATE TABLE wide (k int PRIMARY KEY, {})", columns.join(", "));
+        node.query(&create, Values::NONE).await.unwrap();
+        let inserts = |count| "INSERT INTO wide JSON '{\"k\": 1, \"c7\": 2}'; ".repeat(count);
+        for (begin, end) in
+            [("BEGIN BATCH", "APPLY BATCH"), ("BEGIN TRANSACTION", "COMMIT TRANSACTION")]
+        {
+            let text = format!("{begin} {} {end}", inserts(201));
+            let message = node.query(&text, Values::NONE).await.unwrap_err().message;
+            assert!(message.contains("more than 200000 columns"), "{message}");
+        }
+        let text = format!("BEGIN BATCH {} APPLY BATCH", inserts(10));
+        node.query(&text, Values::NONE).await.unwrap();
+        assert_eq!(node.row("SELECT c7 FROM wide").await, [Some(vec![0, 0, 0, 2])]);
+    });
+}
