@@ -345,14 +345,14 @@ impl<'n> Snapshots<'n> {
                 };
                 let mut found = Vec::with_capacity(files.len());
                 for file in files {
-                    match self.node.store().file_system().metadata(&file.path).await {
-                        Err(error) if error.is_not_found() => {}
-                        metadata => found.push((file.name, metadata?)),
-                    }
-                }
-                for (_, metadata) in &found {
                     maybe_yield().await;
+                    let read = self.node.store().file_system().metadata(&file.path).await;
+                    if matches!(&read, Err(error) if error.is_not_found()) {
+                        continue;
+                    }
+                    let metadata = read?;
                     *copies.entry((metadata.device, metadata.inode)).or_default() += 1;
+                    found.push((file.name, metadata));
                 }
                 snapshots.push((snapshot.name, found));
             }
