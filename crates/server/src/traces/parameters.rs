@@ -124,7 +124,12 @@ fn value_text(column_type: &espalier_types::CqlType, bytes: &[u8]) -> String {
     // that part is UTF-8, else as a blob.
     if bytes.len() > MAX_VALUE_BYTES {
         let begin = bytes.get(..MAX_VALUE_BYTES / 2).unwrap_or_default();
-        let begin = match std::str::from_utf8(begin) {
+        // The end of the part may split a character, which is left out.
+        let text = std::str::from_utf8(begin).or_else(|error| match error.error_len() {
+            None => std::str::from_utf8(&begin[..error.valid_up_to()]),
+            Some(_) => Err(error),
+        });
+        let begin = match text {
             Ok(text) => text.to_owned(),
             Err(_) => to_cql_literal(&espalier_types::CqlType::Blob, begin),
         };
@@ -158,6 +163,8 @@ mod tests {
         let long = value_text(&CqlType::Blob, &[0xff; 5000]);
         assert!(long.starts_with("0xffff") && long.ends_with("… (5000 bytes)"));
         assert!(long.len() < 1100);
+        let long = value_text(&CqlType::Text, "€".repeat(400).as_bytes());
+        assert_eq!(long, format!("{}… (1200 bytes)", "€".repeat(166)));
     }
 
     #[test]
