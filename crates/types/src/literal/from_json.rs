@@ -62,7 +62,7 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
             if items.len() != types.len() {
                 return Err(wrong_length(ty, types.len(), items));
             }
-            tuple(types, items)?
+            tuple(ty, types, items)?
         }
         (CqlType::UserDefined { definition, .. }, Json::Object(members)) => {
             user_type(ty, definition, members)?
@@ -147,9 +147,9 @@ fn vector(
     Ok(collection::vector_of(element, elements(ty, element, items)?))
 }
 
-fn tuple(types: &[CqlType], items: &[Json]) -> Result<Bytes, ValueError> {
+fn tuple(ty: &CqlType, types: &[CqlType], items: &[Json]) -> Result<Bytes, ValueError> {
     let fields = types.iter().zip(items).enumerate().map(|(index, (field, item))| {
-        from_json_value(field, item).map_err(|error| part(field, format!("field {index}"), error))
+        from_json_value(field, item).map_err(|error| part(ty, format!("field {index}"), error))
     });
     Ok(collection::tuple_of(fields.collect::<Result<Vec<_>, _>>()?))
 }

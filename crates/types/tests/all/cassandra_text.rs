@@ -102,3 +102,9 @@ fn json_keeps_the_digits_of_decimals() {
     let ty = parse_cql("frozen<list<int>>");
     assert_eq!(from_json(&ty, "null"), Ok(None));
 }
+
+#[test]
+fn errors_of_json_name_the_type_that_has_the_part() {
+    let error = from_json(&parse_cql("tuple<int, text>"), "[true, \"a\"]").unwrap_err();
+    assert!(error.to_string().ends_with("(field 0 of frozen<tuple<int, text>>)"), "{error}");
+}
