@@ -41,6 +41,11 @@ impl Bound {
     }
 }
 
+/// The maximum bytes of the parts of a collection, tuple, vector or UDT literal. A literal can name
+/// the same marker many times, so a short request could otherwise make a value of many GB.
+/// Arbitrary: no write can be that long with the default settings.
+const MAX_LITERAL_BYTES: usize = 64 << 20;
+
 /// The inputs of an evaluation.
 #[derive(Clone, Copy, Debug)]
 pub struct Evaluation<'a> {
@@ -95,8 +100,17 @@ impl Term {
 impl CompositeTerm {
     fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
         let mut parts = Vec::with_capacity(self.parts.len());
+        let mut bytes = 0;
         for part in &self.parts {
-            parts.push(part.evaluate(evaluation)?.required("a part of a literal")?);
+            let part = part.evaluate(evaluation)?.required("a part of a literal")?;
+            bytes += part.as_ref().map_or(0, Bytes::len);
+            if bytes > MAX_LITERAL_BYTES {
+                return Err(Error::invalid(format!(
+                    "A literal of type {} is longer than {MAX_LITERAL_BYTES} bytes",
+                    self.column_type.cql_name()
+                )));
+            }
+            parts.push(part);
         }
         build_literal(&self.column_type, parts).map(Bound::Value)
     }

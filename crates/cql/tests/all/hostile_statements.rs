@@ -169,3 +169,18 @@ fn columns_of_json_documents_in_a_statement_are_bounded() {
         assert_eq!(node.row("SELECT c7 FROM wide").await, [Some(vec![0, 0, 0, 2])]);
     });
 }
+
+#[test]
+fn a_literal_that_repeats_a_long_value_is_refused() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        node.query("CREATE TABLE l (k int PRIMARY KEY, f list<blob>)", Values::NONE).await.unwrap();
+        let value = [("v", Value::Bytes(vec![7; 1 << 20].into()))];
+        for markers in [100, 10_000] {
+            let list = vec![":v"; markers].join(", ");
+            let text = format!("INSERT INTO l (k, f) VALUES (1, [{list}])");
+            let message = node.query(&text, Values::Named(&value)).await.unwrap_err().message;
+            assert!(message.contains("longer than 67108864 bytes"), "{message}");
+        }
+    });
+}
