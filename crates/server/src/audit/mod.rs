@@ -170,8 +170,9 @@ impl AuditLog {
         }
         let bytes = lines.len();
         let files = server.processor.database().store().file_system();
-        match writer.append(files, &self.options(), lines).await {
-            Ok(()) => last_failure.clear(),
+        let options = self.options();
+        let begins = match writer.append(files, &options, lines).await {
+            Ok(begins) => begins,
             Err(error) => {
                 // The disk may stay full for long, so the log has one line for each reason.
                 let reason = error.to_string();
@@ -183,7 +184,12 @@ impl AuditLog {
                     );
                 }
                 *last_failure = reason;
+                return;
             }
+        };
+        last_failure.clear();
+        if begins && let Err(error) = writer::remove_old(files, &options).await {
+            tracing::error!(%error, "old files of the audit log were not removed, remove them");
         }
     }
 }

@@ -35,17 +35,18 @@ struct Open {
 }
 
 impl Writer {
-    /// Appends whole lines. Begins a new file first if one is due, and then removes old files.
+    /// Appends whole lines. Begins a new file first if one is due, and returns whether it did. Then
+    /// [`remove_old`] is due, too.
     ///
     /// # Errors
-    /// Fails if a file cannot be created, written or removed; the lines may have been written in
-    /// part, or not at all.
+    /// Fails if a file cannot be created or written; the lines may have been written in part, or
+    /// not at all.
     pub async fn append(
         &mut self,
         files: &FileSystem,
         options: &AuditOptions,
         lines: Vec<u8>,
-    ) -> Result<()> {
+    ) -> Result<bool> {
         let now_ms = u64::try_from(time::now_millis()).unwrap_or(0);
         let period_ms = u64::try_from(options.roll_cycle.period().as_millis()).unwrap_or(1);
         let cycle = now_ms / period_ms.max(1);
@@ -53,22 +54,22 @@ impl Writer {
         let goes_on = |open: &Open| {
             open.cycle == cycle && open.bytes < max_bytes && open.directory == options.directory
         };
-        if !self.open.as_ref().is_some_and(goes_on) {
+        let begins = !self.open.as_ref().is_some_and(goes_on);
+        if begins {
             self.open = None;
             files.create_dir_all(&options.directory).await?;
             let file = begin(files, &options.directory, now_ms).await?;
             let directory = options.directory.clone();
             self.open = Some(Open { file, directory, bytes: 0, cycle });
-            remove_old(files, options).await?;
         }
-        let Some(open) = &mut self.open else { return Ok(()) };
+        let Some(open) = &mut self.open else { return Ok(begins) };
         open.bytes += lines.len() as u64;
         let appended = open.file.append(lines).await;
         if appended.is_err() {
             // The next attempt begins a new file, because this file may end within a line.
             self.open = None;
         }
-        appended.map(drop)
+        appended.map(|_| begins)
     }
 }
 
@@ -89,20 +90,36 @@ async fn begin(files: &FileSystem, directory: &Path, now_ms: u64) -> Result<File
 }
 
 /// Removes the oldest files until the others are within the allowed bytes. Keeps the newest file.
-async fn remove_old(files: &FileSystem, options: &AuditOptions) -> Result<()> {
+/// A file that another program removes meanwhile does not count.
+///
+/// # Errors
+/// Fails if the directory cannot be listed, or if a file can be neither measured nor removed. The
+/// other files are removed nevertheless.
+pub async fn remove_old(files: &FileSystem, options: &AuditOptions) -> Result<()> {
     let mut entries = files.read_dir(&options.directory).await?;
     entries.retain(|entry| {
         !entry.is_directory && entry.name.starts_with(PREFIX) && entry.name.ends_with(SUFFIX)
     });
     entries.sort_by(|left, right| right.name.cmp(&left.name));
-    let mut total = 0;
+    let (mut total, mut outcome) = (0, Ok(()));
     for (index, entry) in entries.iter().enumerate() {
-        total += files.metadata(&entry.path).await?.length;
-        if index > 0 && total > options.max_log_bytes {
-            files.remove_file(&entry.path).await?;
+        let done = match files.metadata(&entry.path).await {
+            Ok(metadata) => {
+                total += metadata.length;
+                if index > 0 && total > options.max_log_bytes {
+                    files.remove_file(&entry.path).await
+                } else {
+                    Ok(())
+                }
+            }
+            Err(error) => Err(error),
+        };
+        match done {
+            Err(error) if !error.is_not_found() => outcome = Err(error),
+            _ => {}
         }
     }
-    Ok(())
+    outcome
 }
 
 #[cfg(test)]
@@ -122,6 +139,12 @@ mod tests {
         found
     }
 
+    async fn append(writer: &mut Writer, files: &FileSystem, options: &AuditOptions, line: &str) {
+        if writer.append(files, options, line.into()).await.unwrap() {
+            remove_old(files, options).await.unwrap();
+        }
+    }
+
     #[test]
     fn a_cycle_has_its_file_and_the_oldest_files_go() {
         let clock = ManualClock::new(1_800_000_000_000_000);
@@ -130,20 +153,20 @@ mod tests {
             let files = FileSystem::simulated(1);
             let mut options = AuditOptions::new("audit");
             options.set("roll_cycle", "MINUTELY").unwrap();
-            options.set("max_log_size", "5").unwrap();
+            options.set("max_log_size", "7").unwrap();
             let mut writer = Writer::default();
-            writer.append(&files, &options, b"1\n".to_vec()).await.unwrap();
-            writer.append(&files, &options, b"2\n".to_vec()).await.unwrap();
+            append(&mut writer, &files, &options, "1\n").await;
+            append(&mut writer, &files, &options, "2\n").await;
             assert_eq!(contents(&files).await, ["1\n2\n"]);
             clock.advance(Duration::from_secs(60));
-            writer.append(&files, &options, b"3\n".to_vec()).await.unwrap();
+            append(&mut writer, &files, &options, "3\n").await;
             assert_eq!(contents(&files).await, ["1\n2\n", "3\n"]);
             clock.advance(Duration::from_secs(60));
-            writer.append(&files, &options, b"4\n".to_vec()).await.unwrap();
-            assert_eq!(contents(&files).await, ["3\n", "4\n"], "6 bytes were too many");
+            append(&mut writer, &files, &options, "4\n").await;
+            assert_eq!(contents(&files).await, ["3\n", "4\n"], "8 bytes were too many");
             // Another writer, as after a start in the same cycle, begins a file of its own.
             let mut writer = Writer::default();
-            writer.append(&files, &options, b"5\n".to_vec()).await.unwrap();
+            append(&mut writer, &files, &options, "5\n").await;
             assert_eq!(contents(&files).await, ["3\n", "4\n", "5\n"]);
         });
     }
@@ -157,7 +180,7 @@ mod tests {
             options.set("max_log_size", "300000").unwrap();
             let mut writer = Writer::default();
             for _ in 0..12 {
-                writer.append(&files, &options, vec![b'x'; 60_000]).await.unwrap();
+                append(&mut writer, &files, &options, &"x".repeat(60_000)).await;
             }
             let found = contents(&files).await;
             let total: usize = found.iter().map(String::len).sum();
