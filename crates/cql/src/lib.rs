@@ -69,6 +69,7 @@ pub use espalier_storage::Warnings;
 pub use error::{Error, ErrorCode, ErrorDetail, Result};
 pub use metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id};
 pub use options::{ClientState, QueryOptions, Value, Values};
+pub use planner::run_apart;
 pub use prepared::{Prepared, PreparedCache, selects_from_node};
 pub use processor::{
     APPLIED, Batch, BatchStatement, BatchedStatement, Now, QueryProcessor, unprepared,

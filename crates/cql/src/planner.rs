@@ -98,13 +98,22 @@ pub async fn plan_apart(
     }
     let (text, keyspace, schema) =
         (text.to_owned(), keyspace.map(str::to_owned), Arc::clone(schema));
+    let bytes = text.len();
     // Boxed, so that the futures of other statements stay small.
-    Box::pin(async move {
-        let permit = LONG_PLAN.with(Semaphore::clone).acquire(1).await;
-        let work = move || plan(&text, keyspace.as_deref(), &schema);
-        spawn_blocking_holding(permit, work).await
-    })
-    .await
+    Box::pin(run_apart(bytes, move || plan(&text, keyspace.as_deref(), &schema))).await
+}
+
+/// Does the work that a text of a statement with some bytes causes: on a helper thread if the text
+/// is long, so that other clients of the shard do not wait for it.
+pub async fn run_apart<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if bytes < LONG_TEXT {
+        return work();
+    }
+    let permit = LONG_PLAN.with(Semaphore::clone).acquire(1).await;
+    spawn_blocking_holding(permit, work).await
 }
 
 /// Returns whether a statement needs a permission on the table to which its object belongs.

@@ -1,6 +1,7 @@
 //! Formats one entry of the audit log as a line of JSON. The line's fields have the names that they
 //! have in Cassandra's entries; `count` is our own.
 
+use std::borrow::Cow;
 use std::net::IpAddr;
 
 use espalier_cql::audit::{AuditCategory, AuditedStatement, only};
@@ -97,9 +98,12 @@ impl<'e> AuditEntry<'e> {
     }
 }
 
-/// Returns a statement as entries show it: without passwords, and cut if it is too long.
-pub(crate) fn operation(text: &str) -> String {
-    let shown = obfuscate(text);
+/// Returns a statement as entries show it: without passwords, and cut if it is too long. A
+/// statement that parses has a password only if it is about roles. Such a statement, and a text
+/// that does not parse (no `described`), lose all that follows a possible password.
+pub(crate) fn operation(text: &str, described: Option<&AuditedStatement>) -> String {
+    let has_none = described.is_some_and(|described| described.category != AuditCategory::Dcl);
+    let shown = if has_none { Cow::Borrowed(text) } else { obfuscate(text) };
     if shown.len() <= MAX_OPERATION_BYTES {
         return shown.into_owned();
     }
@@ -120,7 +124,7 @@ mod tests {
             timestamp: 5,
             user: Some("r\n\"1\""),
             port: 7,
-            operation: operation("SELECT *\nFROM k.t"),
+            operation: operation("SELECT *\nFROM k.t", Some(&statement)),
             ..AuditEntry::new(Ipv4Addr::LOCALHOST.into())
         };
         let line = String::from_utf8(entry.of(&statement).line()).unwrap();
@@ -130,9 +134,19 @@ mod tests {
 
     #[test]
     fn long_statements_are_cut_and_passwords_hidden() {
-        let shown = operation(&"é".repeat(MAX_OPERATION_BYTES));
+        let shown = operation(&"é".repeat(MAX_OPERATION_BYTES), None);
         assert!(shown.ends_with("é…") && shown.len() < MAX_OPERATION_BYTES + 8);
-        let shown = operation("CREATE ROLE r WITH PASSWORD = 'hidden'");
-        assert!(!shown.contains("hidden"), "{shown}");
+        let create = "CREATE ROLE r WITH PASSWORD = 'hidden'";
+        for described in [None, espalier_cql::audit::describe(create, None)] {
+            let shown = operation(create, described.as_ref());
+            assert!(!shown.contains("hidden"), "{shown}");
+        }
+    }
+
+    #[test]
+    fn comments_hide_nothing() {
+        let delete = "/* ROLE PASSWORD */ DELETE FROM k.t WHERE id = 5";
+        let described = espalier_cql::audit::describe(delete, None);
+        assert_eq!(operation(delete, described.as_ref()), delete);
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use espalier_cql as cql;
 use espalier_cql::audit::{AuditCategory, AuditedStatement, describe};
+use espalier_cql::run_apart;
 use espalier_runtime::{maybe_yield, random, time};
 
 use super::entry::{AuditEntry, operation};
@@ -44,8 +45,9 @@ struct Statement {
 }
 
 /// The text of a statement.
+#[derive(Clone)]
 enum Text {
-    Given(String),
+    Given(Arc<str>),
     Prepared(Arc<cql::Prepared>),
     /// The client named an id that the node does not know.
     Unknown,
@@ -53,7 +55,7 @@ enum Text {
 
 impl Statement {
     fn given(text: &str) -> Self {
-        Self { text: Text::Given(text.to_owned()), count: 1 }
+        Self { text: Text::Given(text.into()), count: 1 }
     }
 
     fn prepared(connection: &Connection, id: &[u8]) -> Self {
@@ -80,22 +82,31 @@ impl Statement {
         statements
     }
 
-    fn text(&self) -> &str {
-        match &self.text {
-            Text::Given(text) => text,
-            Text::Prepared(prepared) => &prepared.text,
-            Text::Unknown => "",
-        }
-    }
-
     /// Describes the statement. Its default keyspace is that of its preparation, or else that of
     /// the request.
-    fn describe(&self, request: Option<&str>) -> Option<AuditedStatement> {
+    async fn describe(&self, request: Option<&str>) -> Option<AuditedStatement> {
         let keyspace = match &self.text {
             Text::Prepared(prepared) => prepared.keyspace.as_deref().or(request),
             _ => request,
         };
-        describe(self.text(), keyspace)
+        let (text, keyspace) = (self.text.clone(), keyspace.map(str::to_owned));
+        run_apart(self.text.get().len(), move || describe(text.get(), keyspace.as_deref())).await
+    }
+
+    /// Returns the text as entries show it.
+    async fn operation(&self, described: Option<&AuditedStatement>) -> String {
+        let (text, described) = (self.text.clone(), described.cloned());
+        run_apart(self.text.get().len(), move || operation(text.get(), described.as_ref())).await
+    }
+}
+
+impl Text {
+    fn get(&self) -> &str {
+        match self {
+            Self::Given(text) => text,
+            Self::Prepared(prepared) => &prepared.text,
+            Self::Unknown => "",
+        }
     }
 }
 
@@ -131,7 +142,7 @@ impl AuditedRequest {
         let mut described = Vec::with_capacity(self.statements.len());
         for statement in &self.statements {
             maybe_yield().await;
-            described.push(statement.describe(self.keyspace.as_deref()));
+            described.push(statement.describe(self.keyspace.as_deref()).await);
         }
         if let Some(error) = error {
             return self.log_failure(connection, &described, error).await;
@@ -160,7 +171,7 @@ impl AuditedRequest {
             maybe_yield().await;
             let Some(described) = described else { continue };
             let operation = if bytes < MAX_REQUEST_BYTES {
-                operation(statement.text())
+                statement.operation(Some(described)).await
             } else {
                 "the text is left out: the entries of this request are too long".to_owned()
             };
@@ -190,7 +201,10 @@ impl AuditedRequest {
         let user = client.login.as_ref().map_or("anonymous", |login| login.name());
         let is_batch = self.kind == Kind::Batch;
         let text = match self.statements.first() {
-            Some(statement) if !is_batch => operation(statement.text()),
+            Some(statement) if !is_batch => {
+                let described = described.first().and_then(Option::as_ref);
+                statement.operation(described).await
+            }
             _ => format!("BATCH of {} statements", self.count()),
         };
         let id = is_batch.then(|| random::uuid_v4().to_string());
