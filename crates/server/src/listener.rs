@@ -126,6 +126,10 @@ fn arrive(stream: DetachedStream, client: Client) -> io::Result<()> {
     Ok(())
 }
 
+/// Time without data after which the kernel checks whether a client still exists. A client that
+/// lost its power or its network then leaves its connection within two minutes. Arbitrary.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+
 /// The client of a connection on its way to its shard.
 struct Client {
     peer: SocketAddr,
@@ -136,7 +140,8 @@ struct Client {
 fn begin(server: Rc<ShardServer>, stream: TcpStream, client: Client) {
     let peer = client.peer;
     // The connection writes whole answers: waiting for more bytes would only delay them.
-    if let Err(error) = stream.set_nodelay(true).and_then(|()| stream.set_keepalive(true)) {
+    if let Err(error) = stream.set_nodelay(true).and_then(|()| stream.set_keepalive(KEEPALIVE_IDLE))
+    {
         tracing::debug!(%peer, %error, "setting a connection's options failed");
     }
     let encryption = server.config.encryption.as_ref();

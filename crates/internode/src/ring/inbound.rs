@@ -28,6 +28,10 @@ use crate::{
 
 /// Time for the handshake, including that of TLS. Arbitrary; both have few round trips.
 const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
+/// Time without data after which the kernel checks whether a peer still exists. Otherwise the
+/// connections of a peer that lost its network would keep their places for hours, and after some
+/// such losses the peer could not connect. Arbitrary; gossip sends each second.
+const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for the rest of a message whose first frame has arrived. Arbitrary; the message holds room
@@ -186,8 +190,7 @@ async fn begin(
     stream: TcpStream,
     peer: SocketAddr,
 ) -> Result<Begun, Closed> {
-    // With keepalive, the kernel notices that the peer's machine is gone.
-    stream.set_keepalive(true)?;
+    stream.set_keepalive(KEEPALIVE_IDLE)?;
     stream.set_user_timeout(USER_TIMEOUT)?;
     let stream = match &member.encryption {
         Some(encryption) => encryption.accept(stream, peer.ip()).await.map_err(Closed::Tls)?,
