@@ -4,6 +4,8 @@
 //! has another cell. The answer has such a cell without its value. It leaves the cell out if the
 //! row's liveness is newer, because the liveness shows then that the row exists.
 
+use std::collections::{HashMap, HashSet};
+
 use bytes::Bytes;
 use espalier_mutation::{
     ColumnData, Row,
@@ -36,12 +38,15 @@ impl FetchedColumnSet {
         };
         let queried = filter.queried.as_ref();
         let set = |fetched: &ColumnList, queried: Option<&ColumnList>, fetches_all: bool| {
-            let is_queried = |name: &Bytes| queried.is_none_or(|list| list.names().contains(name));
+            let queried: Option<HashSet<_>> = queried.map(|list| list.names().iter().collect());
+            let is_queried = |name| queried.as_ref().is_none_or(|names| names.contains(name));
+            let selections = selections_of(filter);
             let names = fetched.names().iter();
             let mut columns: Vec<_> = names
                 .filter_map(|name| {
                     let id = named(table, name)?.id;
-                    let cells = cells_of(filter, name, fetches_all);
+                    let queried = selections.get(name).cloned();
+                    let cells = queried.map(|queried| FetchedCells { fetches_all, queried });
                     Some(FetchedColumn { id, is_queried: is_queried(name), cells })
                 })
                 .collect();
@@ -103,9 +108,11 @@ impl FetchedColumn {
     }
 }
 
-fn cells_of(filter: &ColumnFilter, name: &Bytes, fetches_all: bool) -> Option<FetchedCells> {
-    let all = filter.sub_selections.iter().flatten();
-    let of_column = all.filter(|SubSelection { column, .. }| column == name);
-    let queried: Vec<_> = of_column.map(|selection| selection.cells.clone()).collect();
-    (!queried.is_empty()).then_some(FetchedCells { fetches_all, queried })
+/// Returns the queried cells of each column of which the command queries a part.
+fn selections_of(filter: &ColumnFilter) -> HashMap<&Bytes, Vec<SelectedCells>> {
+    let mut selections: HashMap<_, Vec<_>> = HashMap::new();
+    for SubSelection { column, cells } in filter.sub_selections.iter().flatten() {
+        selections.entry(column).or_default().push(cells.clone());
+    }
+    selections
 }
