@@ -331,8 +331,13 @@ impl Gossiper {
             let all = self.endpoints.iter();
             ack.states = all.filter_map(|(at, e)| Some((*at, e.newer_than(-1)?))).collect();
         }
+        let mut seen = BTreeSet::new();
         for digest in &syn.digests {
             let GossipDigest { endpoint, generation, max_version } = *digest;
+            // A repeated digest must not make the answer longer.
+            if !seen.insert(endpoint) {
+                continue;
+            }
             let ask = |max_version| GossipDigest { endpoint, generation, max_version };
             let Some(known) = self.endpoints.get(&endpoint) else {
                 if self.has_place_for(&endpoint) && !self.is_removed(&endpoint, generation) {
@@ -357,8 +362,11 @@ impl Gossiper {
     /// Takes the states of ACK, and returns the answer and the probes that follow.
     pub fn on_ack(&mut self, from: SocketAddr, ack: GossipAck, now: Duration) -> Vec<Outgoing> {
         let mut outgoing = self.take_states(ack.states, now);
-        let mut states = Vec::new();
+        let (mut states, mut seen) = (Vec::new(), BTreeSet::new());
         for digest in ack.digests {
+            if !seen.insert(digest.endpoint) {
+                continue;
+            }
             let Some(known) = self.endpoints.get(&digest.endpoint) else { continue };
             let from_start = digest.generation != known.generation;
             let version = if from_start { 0 } else { digest.max_version };

@@ -6,7 +6,7 @@ use std::{net::SocketAddr, time::Duration};
 use espalier_internode::{
     message::Verb,
     payload::{
-        ApplicationState, EndpointState, GossipAck2, GossipDigest, GossipSyn, Payload,
+        ApplicationState, EndpointState, GossipAck, GossipAck2, GossipDigest, GossipSyn, Payload,
         VersionedValue, gossip::tokens_value,
     },
     ring::{
@@ -321,4 +321,21 @@ fn a_node_that_starts_gets_all_states() {
     let Payload::GossipAck(ack) = answer.payload else { panic!() };
     assert_eq!(ack.states.len(), 2);
     assert!(ack.digests.is_empty());
+}
+
+/// An answer with a copy of the state for each of many equal digests would take much memory.
+#[test]
+fn repeated_digests_are_answered_once() {
+    let mut node = gossiper(1, 1000);
+    let digest = GossipDigest { endpoint: address(1), generation: 0, max_version: 0 };
+    let (cluster, partitioner) = ("ring".to_owned(), PARTITIONER.to_owned());
+    let digests = vec![digest; 10_000];
+    let syn = GossipSyn { cluster, partitioner, digests: digests.clone() };
+    let answer = node.on_syn(address(2), &syn).unwrap();
+    let Payload::GossipAck(ack) = answer.payload else { panic!() };
+    assert_eq!(ack.states.len(), 1);
+    let ack = GossipAck { digests, states: Vec::new() };
+    let answers = node.on_ack(address(2), ack, Duration::ZERO);
+    let Payload::GossipAck2(ack) = &answers[0].payload else { panic!() };
+    assert_eq!((answers.len(), ack.states.len()), (1, 1));
 }
