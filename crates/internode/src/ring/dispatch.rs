@@ -4,7 +4,7 @@ use std::{net::SocketAddr, rc::Rc};
 
 use espalier_runtime::log_limit::Quoted;
 
-use super::{RingMember, outbound::Queued, room::Reservation};
+use super::{RingMember, outbound::Queued, reads::time_left, room::Reservation};
 use crate::{
     DecodeError, MessagingVersion,
     message::{Header, Message, MessageFlags, Verb},
@@ -99,7 +99,7 @@ impl RingMember {
                 if forwards && header.verb != Verb::MUTATION_REQ {
                     return Err(Refusal::new("only mutations are forwarded to other nodes"));
                 }
-                Ok(true)
+                Ok(self.is_in_time(header))
             }
             Verb::READ_REQ | Verb::RANGE_REQ => {
                 if message.payload.len() > MAX_COMMAND_BYTES {
@@ -111,7 +111,7 @@ impl RingMember {
                 if message.payload.len() > MAX_WRITE_BYTES {
                     return Err(Refusal::new("a batch exceeds 16 MiB"));
                 }
-                Ok(true)
+                Ok(self.is_in_time(header))
             }
             Verb::BATCH_REMOVE_REQ => Ok(true),
             verb if verb.is_response() => {
@@ -120,6 +120,17 @@ impl RingMember {
             }
             verb => Err(Refusal::unsupported(verb)),
         }
+    }
+
+    /// Returns whether the coordinator of a write still waits for the answer. Otherwise the node
+    /// drops the write, as Cassandra does: the coordinator has a hint of it, and a TRUNCATE may have
+    /// been acknowledged in the meantime.
+    fn is_in_time(&self, header: &Header) -> bool {
+        let is_in_time = time_left(header).is_some();
+        if !is_in_time {
+            self.metrics.count_expired();
+        }
+        is_in_time
     }
 
     fn answer(

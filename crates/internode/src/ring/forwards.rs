@@ -4,9 +4,9 @@
 //! A replica answers the coordinator itself. A write that does not reach a replica is not answered,
 //! and the coordinator keeps a hint.
 //!
-//! Memory: the messages of a write share its encoded form. At most 4 MiB of forwarded writes, or
-//! one larger write, wait for one replica (`room`). The node drops further ones, so that a slow
-//! replica does not stop the coordinator.
+//! Memory: the messages of a write share its encoded form. At most 4 MiB of forwarded writes and
+//! large gossip, or one larger message, wait for one replica (`room`). The node drops further ones,
+//! so that a slow replica does not stop the coordinator.
 
 use std::{collections::BTreeSet, net::SocketAddr, rc::Rc};
 
@@ -49,7 +49,7 @@ impl RingMember {
             let message = Queued::new(id, Verb::MUTATION_REQ, payload).with_flags(header.flags);
             self.send(
                 target,
-                message.with_parameters(parameters.clone()).forwarding(encoded.len()),
+                message.with_parameters(parameters.clone()).forwarding(encoded.len(), header),
             );
         }
         Ok(())

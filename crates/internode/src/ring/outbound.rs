@@ -14,6 +14,7 @@ use espalier_runtime::{
 use super::{
     RingMember,
     encryption::Encryption,
+    reads::time_left,
     room::{ForwardRoom, Reservation},
 };
 use crate::{
@@ -64,22 +65,35 @@ pub(super) struct Queued {
     parameters: Vec<Parameter>,
     flags: MessageFlags,
     created: Instant,
+    /// The time from `created` after which the message is not sent any more.
+    lifetime: Duration,
     created_ms: u32,
+    expires_in_ms: u64,
     /// The memory that the message holds until it is sent.
     _bytes: Option<AnswerBytes>,
     /// The length of a forwarded write in bytes; 0 for other messages.
     forwarded: usize,
-    /// The room of a forwarded write, which the message holds until it is sent.
+    /// The room of a forwarded write or of large gossip, which the message holds until it is sent.
     _room: Reservation,
 }
 
 impl Queued {
     pub fn new(id: u64, verb: Verb, payload: Payload) -> Self {
         let created_ms = time::now_millis() as u32;
-        let created = Instant::now();
-        let (parameters, flags) = (Vec::new(), MessageFlags::default());
-        let (_bytes, forwarded, _room) = (None, 0, Reservation::default());
-        Self { id, verb, payload, parameters, flags, created, created_ms, _bytes, forwarded, _room }
+        Self {
+            id,
+            verb,
+            payload,
+            parameters: Vec::new(),
+            flags: MessageFlags::default(),
+            created: Instant::now(),
+            lifetime: EXPIRY,
+            created_ms,
+            expires_in_ms: EXPIRY.as_millis() as u64,
+            _bytes: None,
+            forwarded: 0,
+            _room: Reservation::default(),
+        }
     }
 
     pub fn id(&self) -> u64 {
@@ -99,17 +113,21 @@ impl Queued {
         Self { flags, ..self }
     }
 
-    /// Marks the message as a forwarded write of this length in bytes.
-    pub fn forwarding(self, bytes: usize) -> Self {
-        Self { forwarded: bytes, ..self }
+    /// Marks the message as a forwarded write of this length in bytes. It expires with the message
+    /// of its coordinator, which has the header `origin`.
+    pub fn forwarding(self, bytes: usize, origin: &Header) -> Self {
+        let &Header { created_ms, expires_in_ms, .. } = origin;
+        let lifetime = time_left(origin).unwrap_or_default().min(EXPIRY);
+        Self { forwarded: bytes, lifetime, created_ms, expires_in_ms, ..self }
     }
 
     pub fn holding(self, bytes: AnswerBytes) -> Self {
         Self { _bytes: Some(bytes), ..self }
     }
 
-    /// Returns whether the message needs the connection for large messages.
-    fn is_large(&self) -> bool {
+    /// Returns the length in bytes of a message that needs the connection for large messages; 0 for
+    /// other messages.
+    fn large_bytes(&self) -> usize {
         let length = match &self.payload {
             Payload::ReadResponse(ReadResponse::Data { data, .. }) => data.len(),
             Payload::Encoded(bytes) => bytes.len(),
@@ -123,11 +141,20 @@ impl Queued {
             }
             _ => 0,
         };
-        length + PAYLOAD_OVERHEAD_BYTES > LARGE_BYTES
+        if length + PAYLOAD_OVERHEAD_BYTES > LARGE_BYTES { length } else { 0 }
+    }
+
+    /// Returns the bytes of room that the message needs: those of a forwarded write, and those of
+    /// large gossip, which a peer can request again and again.
+    fn room_bytes(&self, large_bytes: usize) -> usize {
+        match self.payload {
+            Payload::GossipAck(_) | Payload::GossipAck2(_) => large_bytes,
+            _ => self.forwarded,
+        }
     }
 }
 
-/// The error of a peer whose queue, or whose room for forwarded writes, is full.
+/// The error of a peer whose queue is full, or whose room for forwarded writes and large gossip.
 pub(super) struct QueueFull;
 
 /// The queues to a peer. Each begins with its first message, and ends when it is idle.
@@ -150,15 +177,17 @@ impl Peer {
     ///
     /// # Errors
     ///
-    /// Fails if the queue is full, or if a forwarded write finds no room.
+    /// Fails if the queue is full, or if a forwarded write or large gossip finds no room.
     pub fn send(
         &mut self,
         member: &Rc<RingMember>,
         to: SocketAddr,
         mut message: Queued,
     ) -> Result<(), QueueFull> {
-        if message.forwarded > 0 {
-            message._room = self.forwards.reserve(message.forwarded).ok_or(QueueFull)?;
+        let large_bytes = message.large_bytes();
+        let room_bytes = message.room_bytes(large_bytes);
+        if room_bytes > 0 {
+            message._room = self.forwards.reserve(room_bytes).ok_or(QueueFull)?;
         }
         // Cassandra sends failures as urgent messages, too. Here they have the queue of the other
         // answers: a peer may have thousands of requests under way, and each has one answer.
@@ -171,7 +200,7 @@ impl Peer {
                 | Verb::ECHO_REQ
                 | Verb::ECHO_RSP
         );
-        let (queue, kind, length) = if message.is_large() {
+        let (queue, kind, length) = if large_bytes > 0 {
             (&mut self.large, ConnectionKind::Large, LARGE_QUEUE_LENGTH)
         } else if is_urgent {
             (&mut self.urgent, ConnectionKind::Urgent, URGENT_QUEUE_LENGTH)
@@ -371,7 +400,7 @@ fn encode(
     kind: ConnectionKind,
     out: &mut Vec<u8>,
 ) -> Result<(), String> {
-    if message.created.elapsed() >= EXPIRY {
+    if message.created.elapsed() >= message.lifetime {
         return Err("the message has expired".to_owned());
     }
     let mut payload = Vec::new();
@@ -382,7 +411,7 @@ fn encode(
     let header = Header {
         id: message.id,
         created_ms: message.created_ms,
-        expires_in_ms: EXPIRY.as_millis() as u64,
+        expires_in_ms: message.expires_in_ms,
         verb: message.verb,
         flags: message.flags,
         parameters: message.parameters.clone(),

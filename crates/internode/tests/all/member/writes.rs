@@ -175,6 +175,7 @@ fn a_write_is_forwarded_to_the_replicas_that_it_names() {
         assert_eq!((message.header.id, message.header.respond_to()), (99, Ok(Some(peer.address))));
         assert!(message.header.forward_to().unwrap().is_empty());
         assert!(message.header.flags.contains(MessageFlags::CALL_BACK_ON_FAILURE));
+        assert_eq!(message.header.expires_in_ms, peer.expires_in_ms.get());
         let schema = of_two_replicas();
         let found = Payload::decode(Verb::MUTATION_REQ, VERSION, &message.payload, &*schema);
         let Ok(Payload::Mutation(found)) = found else { panic!() };
@@ -186,6 +187,28 @@ fn a_write_is_forwarded_to_the_replicas_that_it_names() {
         peer.send_with(own, (6, Verb::MUTATION_REQ), payload, parameters).await;
         until("the refusal", || peer.count(Verb::FAILURE_RSP) == 1).await;
         assert_eq!((peer.count(Verb::MUTATION_REQ), node.0.stored.borrow().len()), (1, 1));
+        member.stop().await;
+    });
+}
+
+/// The coordinator has a hint of such a write, and the table may have been truncated.
+#[test]
+fn writes_that_nobody_awaits_are_not_stored() {
+    block_on(async {
+        let node = TestNode::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let (peer, own, member) = ring(&node, false).await;
+        let write = recorded_batch().mutations(&*of_two_replicas()).unwrap().remove(0);
+        peer.expires_in_ms.set(0);
+        for verb in [Verb::MUTATION_REQ, Verb::READ_REPAIR_REQ] {
+            peer.send(own, 5, verb, Payload::Mutation(write.clone())).await;
+        }
+        peer.send(own, 6, Verb::BATCH_STORE_REQ, Payload::BatchStore(recorded_batch())).await;
+        peer.expires_in_ms.set(9000);
+        peer.send(own, 7, Verb::MUTATION_REQ, Payload::Mutation(write)).await;
+        until("the answer", || peer.count(Verb::MUTATION_RSP) == 1).await;
+        assert_eq!(node.0.stored.borrow().len(), 1);
+        assert_eq!((peer.count(Verb::BATCH_STORE_RSP), peer.count(Verb::READ_REPAIR_RSP)), (0, 0));
         member.stop().await;
     });
 }
