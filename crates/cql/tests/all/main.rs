@@ -50,5 +50,6 @@ mod vector_refusals;
 mod vector_stops;
 mod view_builds;
 mod view_histories;
+mod views_and_clock;
 mod virtual_tables;
 mod write_products;

@@ -18,11 +18,11 @@ use super::support::{
     shards::on_shards,
 };
 
-const KEYSPACE: &str =
+pub const KEYSPACE: &str =
     "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}";
-const CREATE_VIEW: &str = "CREATE MATERIALIZED VIEW k.v AS SELECT * FROM k.t \
+pub const CREATE_VIEW: &str = "CREATE MATERIALIZED VIEW k.v AS SELECT * FROM k.t \
      WHERE k IS NOT NULL AND c IS NOT NULL AND v IS NOT NULL PRIMARY KEY (v, k, c)";
-const ROWS: i32 = 300;
+pub const ROWS: i32 = 300;
 
 /// Runs `body` on a node of two shards with an empty table `k.t`.
 fn with_table<F: Future<Output = ()> + 'static>(
@@ -46,14 +46,14 @@ fn on_node<F: Future<Output = ()> + 'static>(
     });
 }
 
-async fn insert(processor: &QueryProcessor, keys: std::ops::Range<i32>) {
+pub async fn insert(processor: &QueryProcessor, keys: std::ops::Range<i32>) {
     for key in keys {
         let insert = format!("INSERT INTO k.t (k, c, v) VALUES ({key}, 'c', 'v{}')", key % 7);
         execute(processor, &insert).await.unwrap();
     }
 }
 
-async fn wait_for_view(processor: &QueryProcessor) {
+pub async fn wait_for_view(processor: &QueryProcessor) {
     let deadline = time::Instant::now() + Duration::from_secs(60);
     let status = async || processor.database().view_builds().status_of("k", "v").await.unwrap();
     while status().await.as_deref() != Some("SUCCESS") {
@@ -76,11 +76,11 @@ async fn wait_for_progress(processor: &QueryProcessor) -> bool {
     }
 }
 
-async fn count(processor: &QueryProcessor, table: &str) -> i32 {
+pub async fn count(processor: &QueryProcessor, table: &str) -> i32 {
     rows(processor, &format!("SELECT k, c FROM k.{table}"), Some(100)).await.0
 }
 
-async fn take_snapshot(processor: &QueryProcessor) {
+pub async fn take_snapshot(processor: &QueryProcessor) {
     let database = processor.database();
     let id = database.store().schema().table("k", "t").unwrap().id;
     let tables = vec![SnapshotTable { id, describe: |_, _| String::new() }];

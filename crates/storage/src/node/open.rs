@@ -106,6 +106,7 @@ impl Start<'_> {
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
         Truncation::of(self.node).finish_truncations(&found).await?;
         Batches::of(self.node).finish_logged_batches().await?;
+        ViewBuilds::of(self.node).find_newest_record().await;
         if is_unclean {
             ViewBuilds::of(self.node).mark_unsynced_views_stale().await?;
         }

@@ -10,7 +10,8 @@
 //! view of the same name, so CREATE removes them before the new view exists. A loss of power may
 //! bring removed records back (`commitlog_sync: periodic`), so the node ignores records that are
 //! older than the view's id. Only shard 0 writes records, so that later records have later
-//! timestamps.
+//! timestamps. At a start it finds the newest timestamp of the records, because the clock may have
+//! been set back.
 
 use std::sync::Arc;
 
@@ -35,6 +36,13 @@ pub(super) const CHECKING: &str = "CHECKING";
 
 pub(super) const SUCCESS: &str = "SUCCESS";
 
+/// The tables of the records.
+const RECORD_TABLES: [(&str, &str); 3] = [
+    ("system", "built_views"),
+    ("system", "view_builds_in_progress"),
+    ("system_distributed", "view_build_status"),
+];
+
 /// The progress of a shard's part of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BuildProgress {
@@ -47,6 +55,31 @@ pub(super) struct BuildProgress {
 }
 
 impl ViewBuilds<'_> {
+    /// Finds the newest timestamp of the records, so that later records win over them. Runs on
+    /// shard 0, once, before this start writes the first record.
+    pub(in super::super) async fn find_newest_record(self) {
+        let found = self.node.on_all_shards(|node| async move {
+            let tables = &node.store().tables;
+            let records = RECORD_TABLES.map(|(keyspace, name)| {
+                let records = tables.get(table(keyspace, name).id);
+                records.ok().and_then(|records| records.maximum_timestamp())
+            });
+            records.into_iter().flatten().max()
+        });
+        let newest = found.await.into_iter().flatten().max();
+        self.node.inner.views.newest_record_us.set(newest.unwrap_or(i64::MIN));
+    }
+
+    /// Returns a timestamp for records of a view: later than all earlier records, and not older
+    /// than the view, because older records do not count. Runs on shard 0.
+    fn next_record_timestamp_us(self, view: &TableMetadata) -> i64 {
+        let newest = &self.node.inner.views.newest_record_us;
+        let created_us = micros_of(&view.id.0).unwrap_or(i64::MIN);
+        let later = newest.get().saturating_add(1).max(created_us);
+        newest.set(time::next_timestamp_micros().max(later));
+        newest.get()
+    }
+
     /// Returns whether `system.built_views` lists a view.
     pub(super) async fn is_recorded_view(self, view: &TableMetadata) -> Result<bool, StorageError> {
         let rows = self.rows_of("system", "built_views", text_key(&view.keyspace)).await?;
@@ -104,7 +137,7 @@ impl ViewBuilds<'_> {
     ) -> Result<(), StorageError> {
         let definition = table("system", "view_builds_in_progress");
         let (first, last) = (progress.tokens.0.to_string(), progress.tokens.1.to_string());
-        let now = time::next_timestamp_micros();
+        let now = self.next_record_timestamp_us(view);
         let row = RowWriter::new(&definition, &[&view.name, &first, &last], now)
             .bigint("keys_built", progress.keys)
             .text("last_token", &progress.last.to_string())
@@ -123,7 +156,7 @@ impl ViewBuilds<'_> {
         if self.node.store().shared.schema().table_by_id(view.id).is_none() {
             return Ok(());
         }
-        let now = time::next_timestamp_micros();
+        let now = self.next_record_timestamp_us(view);
         let definition = table("system_distributed", "view_build_status");
         let host =
             Clustering::new([Bytes::copy_from_slice(self.node.store().host_id().as_bytes())]);
@@ -178,7 +211,7 @@ impl ViewBuilds<'_> {
     }
 
     async fn forget_builds(self, view: &TableMetadata) -> Result<(), StorageError> {
-        let now = time::next_timestamp_micros();
+        let now = self.next_record_timestamp_us(view);
         let deletion = self.deletion(now);
         let status = table("system_distributed", "view_build_status").id;
         let key = status_key(&view.keyspace, &view.name);
