@@ -3,8 +3,13 @@
 //! A statement that reads rows and writes nothing waits for a barrier before it answers: the rows
 //! may come from writes of other clients that are not durable yet. Without the barrier, a crash
 //! could undo writes whose rows a client has already seen.
+//!
+//! A flush waits until the records of its memtable are durable, because a record may hold writes to
+//! other tables, too. The writer never waits for a flush, so neither can block the other.
 
 use std::rc::Rc;
+
+use espalier_mutation::LogPosition;
 
 use super::{CommitLog, CommitLogError, CommitTicket, sync_batch::SyncBatch};
 
@@ -42,5 +47,41 @@ impl CommitLog {
         let is_periodic = self.shared.configuration.sync.period().is_some();
         let is_damaged = state.segments.live.iter().any(|segment| segment.is_damaged.get());
         (is_damaged && !is_periodic).then(|| failure.clone())
+    }
+
+    /// Waits until all records before `position` survive a crash, also under `periodic` sync. Does
+    /// not wait, and causes no sync, if they do so already. If their segment gets damaged, returns
+    /// then, because only a flush can make its writes durable.
+    pub async fn wait_until_durable(&self, position: LogPosition) {
+        if let Some(ticket) = self.sync_of(position) {
+            // After a failure the segment is damaged.
+            let _ = ticket.await;
+        }
+    }
+
+    /// Returns a ticket that resolves when the records before `position` are durable, or their
+    /// segment is damaged; `None` if that is so already.
+    fn sync_of(&self, position: LogPosition) -> Option<CommitTicket> {
+        let is_periodic = self.shared.configuration.sync.period().is_some();
+        let mut state = self.shared.state.borrow_mut();
+        // The replay has synced the segments of earlier runs, which have no open file.
+        let is_undamaged = state.segments.live.iter().any(|segment| {
+            segment.id == position.segment && segment.file.is_some() && !segment.is_damaged.get()
+        });
+        if state.durable >= position || !is_undamaged {
+            return None;
+        }
+        state.sync_wanted = state.sync_wanted.max(position);
+        let ticket = match (state.buffers.is_empty(), &state.sync_batch_being_written) {
+            // The record is written or being written. The writer looks at `sync_wanted` after the
+            // write, and a sync that has begun already covers the record.
+            (true, Some(sync_batch)) => CommitTicket::of(sync_batch),
+            // Only under periodic sync do written records wait for a sync.
+            (true, None) if !is_periodic => return None,
+            _ => CommitTicket::of(&state.sync_batch),
+        };
+        drop(state);
+        self.shared.work.notify_one();
+        Some(ticket)
     }
 }

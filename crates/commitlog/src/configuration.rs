@@ -16,8 +16,8 @@ pub enum CommitLogSync {
     /// After fdatasync, without a window.
     Batch,
     /// At once. The next fdatasync begins `period` after the last one began, or sooner if many
-    /// bytes are dirty. A crash of the machine loses up to `period` of acknowledged writes, and the
-    /// writes of the sync under way.
+    /// bytes are dirty or a flush waits for it. A crash of the machine loses up to `period` of
+    /// acknowledged writes, and the writes of the sync under way.
     Periodic {
         /// `commitlog_sync_period`.
         period: Duration,

@@ -84,6 +84,8 @@ pub(super) struct State {
     pub(super) sync_batch: Rc<SyncBatch>,
     /// All records before this position survive a crash.
     pub(super) durable: LogPosition,
+    /// A sync is due as long as the records before this position are not durable.
+    pub(super) sync_wanted: LogPosition,
     /// The error of the last write or sync that failed.
     pub(super) write_failure: Option<CommitLogError>,
     /// The error of the last attempt to create a segment, if it failed.

@@ -3,8 +3,8 @@
 //! It handles one sync batch at a time. It writes all buffers that have gathered, syncs them and
 //! resolves their tickets; meanwhile the next records gather. Under load the batches grow, so that
 //! more writes share the cost of one sync and no artificial window is needed. Under periodic sync,
-//! a sync is due early when many bytes are dirty, because reads would wait long for a large sync
-//! ([`TrickleSync`](espalier_runtime::file::TrickleSync)).
+//! a sync is due early when a flush waits for it, and when many bytes are dirty, because reads
+//! would wait long for a large sync ([`TrickleSync`](espalier_runtime::file::TrickleSync)).
 //!
 //! A failed write or sync leaves the tail of its segment in an unknown state (a later sync of the
 //! same file may succeed without the data). The writer therefore never writes that segment again.
@@ -105,6 +105,9 @@ pub(super) async fn run(shared: Rc<Shared>) {
             lost if the machine crashes"
         );
     }
+    // A flush may have begun to wait during this sync.
+    let last = std::mem::take(&mut shared.state.borrow_mut().sync_batch);
+    last.resolve(Ok(()));
 }
 
 /// The reason why the writer wakes up.
@@ -181,9 +184,19 @@ async fn add_closing_marker(shared: &Shared, progress: &mut Progress) {
 
 fn is_sync_due(shared: &Shared, progress: &Progress) -> bool {
     match sync_due(shared, progress) {
-        Some(due) => progress.dirty_bytes >= TRICKLE_SYNC_BYTES || due <= time::Instant::now(),
+        Some(due) => {
+            progress.dirty_bytes >= TRICKLE_SYNC_BYTES
+                || due <= time::Instant::now()
+                || is_sync_wanted(shared)
+        }
         None => progress.is_dirty() && shared.configuration.sync.period().is_none(),
     }
+}
+
+/// Returns whether a flush waits for records that are not durable.
+fn is_sync_wanted(shared: &Shared) -> bool {
+    let state = shared.state.borrow();
+    state.durable < state.sync_wanted
 }
 
 async fn write_sync_batch(
@@ -305,6 +318,7 @@ fn fail(shared: &Shared, progress: &mut Progress, error: FileError, sync_batch: 
     let (buffers, later) = {
         let mut state = shared.state.borrow_mut();
         state.write_failure = Some(error.clone());
+        state.sync_wanted = LogPosition::NONE;
         state.pending_bytes = 0;
         (std::mem::take(&mut state.buffers), std::mem::take(&mut state.sync_batch))
     };

@@ -10,12 +10,12 @@ use espalier_mutation::{
     Row,
 };
 use espalier_runtime::{file::FileSystem, spawn_local, time};
-use espalier_storage::SnapshotTable;
+use espalier_storage::{CommitLogSync, SnapshotTable, StorageConfiguration};
 use espalier_types::CqlType;
 
 use super::support::{
     node::{execute, rows},
-    shards::on_shards,
+    shards::{configuration, on_shards, on_shards_with},
 };
 
 pub const KEYSPACE: &str =
@@ -200,6 +200,38 @@ fn a_view_is_complete_after_a_crash_if_its_keyspace_was_without_a_log() {
         execute(&processor, alter).await.unwrap();
     });
     assert_view_is_complete(&crashed);
+}
+
+/// Returns a configuration under which the log syncs nothing before it must.
+fn without_syncs() -> StorageConfiguration {
+    let mut configuration = configuration();
+    configuration.commit_log.sync = CommitLogSync::Periodic { period: Duration::from_secs(3600) };
+    configuration
+}
+
+/// A row and its view row are one record of the log, and only the flush of the base table makes the
+/// record durable.
+#[test]
+fn a_crash_keeps_the_view_rows_of_flushed_rows() {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    let crashed = on_shards_with(1, &file_system, without_syncs(), move |processor| {
+        let disk = disk.clone();
+        async move {
+            let create = "CREATE TABLE k.t (k int, c text, v text, PRIMARY KEY (k, c))";
+            for statement in [KEYSPACE, create, CREATE_VIEW] {
+                execute(&processor, statement).await.unwrap();
+            }
+            wait_for_view(&processor).await;
+            insert(&processor, 0..ROWS).await;
+            processor.database().flush("k", Some("t")).await.unwrap();
+            espalier_testing::seeds(10).map(|seed| disk.crash(seed)).collect::<Vec<_>>()
+        }
+    });
+    for disk in crashed {
+        // With another `commitlog_sync`, the start does not build the view again.
+        assert_view_is_complete(&FileSystem::on(disk));
+    }
 }
 
 /// Shards install a new column one after the other, so a write may have a column that its shard

@@ -153,7 +153,7 @@ async fn start(store: &Rc<ShardStore>, schema: Arc<Schema>) -> Result<(), Storag
     let mut recovered = recover_tables(store, &found, |_| true).await?;
     arrange(&mut recovered, &discarded);
     let apply = async |mutation, position| apply_replayed(store, &mutation, Some(position)).await;
-    let summary = replay(store, segments.segments, &schema, &recovered.into(), true, apply).await?;
+    let summary = replay(store, segments.segments, &schema, &recovered.into(), apply).await?;
     // On a node the schema proves that such a table was dropped. Here nothing does, and the log
     // would free the segments as soon as the tables of the schema are flushed.
     if let Some(id) = summary.unknown {

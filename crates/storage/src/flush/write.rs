@@ -3,7 +3,8 @@
 //! A flush writes the table's memtables one after another, the oldest first. A failed flush leaves
 //! its memtable frozen and readable, and removes the files of the attempt. **Invariant.** The
 //! memtable leaves the view only after the SSTable has entered the view and the row cache has the
-//! memtable's writes or has forgotten the table, so a reader misses no write.
+//! memtable's writes or has forgotten the table, so a reader misses no write. An SSTable is sealed
+//! only after its writes are durable in the commit log, unless the log could not be written.
 
 use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
@@ -206,6 +207,11 @@ impl TableFlush<'_> {
         let limits = &self.store.configuration().vectors.index;
         write_memtable(self.store.file_system(), memtable, &mut writer, limits).await?;
         progress.all_rows_written();
+        // A record of the log may hold writes to several tables, such as a row and its view row. If
+        // the SSTable were sealed first, a crash could keep the writes to this table only.
+        if let Some((_, end)) = memtable.positions() {
+            self.store.logs.wait_until_durable(self.table, end).await;
+        }
         Ok(writer.finish().await?.map(|written| written.descriptor))
     }
 

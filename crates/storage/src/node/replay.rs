@@ -42,7 +42,7 @@ impl Start<'_> {
             }
             Ok(())
         };
-        let summary = replay(store, segments, schema, recovered, !is_resharded, apply).await?;
+        let summary = replay(store, segments, schema, recovered, apply).await?;
         for (shard, rest) in others.into_iter().enumerate() {
             if !rest.is_empty() {
                 self.send_replayed(shard, rest).await?;

@@ -60,30 +60,26 @@ pub(crate) async fn recover_tables(
     Ok(all)
 }
 
-/// Replays segments on a shard. `apply` gets each write that must be replayed. `is_kept` is true if
-/// the log keeps the segments until flushes make them unneeded.
+/// Replays segments on a shard. `apply` gets each write that must be replayed.
 pub(crate) async fn replay(
     store: &ShardStore,
     segments: Vec<FoundSegment>,
     schema: &Schema,
     recovered: &Recovered,
-    is_kept: bool,
     apply: impl AsyncFnMut(Mutation, LogPosition) -> Result<(), StorageError>,
 ) -> Result<ReplaySummary, StorageError> {
     let policy = store.configuration.commit_log.failure_policy;
     store.logs.replaying.borrow_mut().clone_from(&segments);
     let file_system = &store.file_system;
+    // The records may never have been synced. But a flush during the replay must find them durable,
+    // and the next segment will say that they are.
+    for segment in &segments {
+        file_system.open_write(&segment.path).await?.sync_data().await?;
+    }
     let summary = replay_segments(file_system, segments, policy, schema, recovered, apply).await?;
     keep_unreadable(store, schema, &summary.unreadable).await?;
     add(&store.counters.writes.replayed, summary.mutations);
     add(&store.counters.writes.replay_skipped, summary.skipped);
-    if is_kept {
-        // The replayed records may never have been synced, but the next segment will say that
-        // they were.
-        for (_, path, _) in &summary.segments {
-            file_system.open_write(path).await?.sync_data().await?;
-        }
-    }
     if summary.mutations > 0 {
         let ReplaySummary { mutations, skipped, segments, .. } = &summary;
         tracing::info!(mutations, skipped, segments = segments.len(), "replayed the commit log");

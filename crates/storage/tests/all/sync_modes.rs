@@ -11,7 +11,7 @@ use espalier_runtime::{
     spawn_local,
     time::{self, ManualClock},
 };
-use espalier_storage::{CommitLogSync, LogCheck, StorageConfiguration, TurnRows};
+use espalier_storage::{CommitLogSync, LogCheck, Node, StorageConfiguration, TurnRows};
 
 use crate::support::*;
 
@@ -86,6 +86,49 @@ fn periodic_syncs_before_its_time_where_much_is_written() {
         let covered: Vec<String> = (0..rows - 1).map(|number| number.to_string()).collect();
         let covered: Vec<&str> = covered.iter().map(String::as_str).collect();
         assert_durable(&disk, &configuration, &covered).await;
+    });
+}
+
+/// Writes a row of `narrow` and a row of `wide` as one record, and flushes `narrow`. The record is
+/// not durable before the flush. Checks that no crash keeps only the flushed row. Returns the node.
+async fn flush_one_of_two(file_system: &FileSystem, configuration: StorageConfiguration) -> Node {
+    let disk = file_system.simulated_disk().unwrap().clone();
+    let database = open(file_system, configuration.clone()).await.unwrap();
+    create(&database, vec![narrow_table(), wide_table()]).await;
+    let (narrow, wide) = (table(&database, "narrow"), table(&database, "wide"));
+    let mut both = insert(&narrow, "a", None, 1, &[("v", "1")]);
+    both.updates.extend(insert(&wide, "a", Some(1), 1, &[("v", "1")]).updates);
+    drop(database.store().try_apply(&both).unwrap().unwrap());
+    database.flush("ks", Some("narrow")).await.unwrap();
+    assert_eq!(sstable_names(file_system, &narrow).await.len(), 1);
+    for seed in espalier_testing::seeds(20) {
+        let after = FileSystem::on(disk.crash(seed));
+        let crashed = open(&after, configuration.clone()).await.unwrap();
+        for table in [&narrow, &wide] {
+            let found = read_partition(&crashed, table, "a").await;
+            assert!(found.is_some(), "{}, seed {seed}", table.name);
+        }
+    }
+    database
+}
+
+#[test]
+fn a_flush_waits_for_the_sync_of_its_records() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let period = Duration::from_secs(3600);
+        let database = flush_one_of_two(&file_system, in_one_segment(period)).await;
+        // The record is durable now, so the flush of the other table causes no sync.
+        let before = database.store().metrics().commit_log.sync_batches;
+        database.flush("ks", Some("wide")).await.unwrap();
+        assert_eq!(database.store().metrics().commit_log.sync_batches, before);
+    });
+    // The clock moves only while the node waits, so the flush begins within the window.
+    let _clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let window = Duration::from_secs(1);
+        flush_one_of_two(&file_system, with_sync(CommitLogSync::Group { window })).await;
     });
 }
 
