@@ -159,8 +159,8 @@ fn crash_without_log<F: Future<Output = ()> + 'static>(
     FileSystem::on(crashed)
 }
 
-fn assert_view_is_complete(file_system: &FileSystem) {
-    on_shards(1, file_system, |processor| async move {
+fn assert_view_is_complete(file_system: &FileSystem, configuration: StorageConfiguration) {
+    on_shards_with(1, file_system, configuration, |processor| async move {
         wait_for_view(&processor).await;
         assert_eq!(count(&processor, "t").await, ROWS);
         assert_eq!(count(&processor, "v").await, ROWS);
@@ -186,7 +186,7 @@ fn a_view_without_a_log_is_complete_after_a_crash_during_its_build() {
             time::sleep(Duration::from_micros(100)).await;
         }
     });
-    assert_view_is_complete(&crashed);
+    assert_view_is_complete(&crashed, configuration());
 }
 
 #[test]
@@ -199,7 +199,7 @@ fn a_view_is_complete_after_a_crash_if_its_keyspace_was_without_a_log() {
         let alter = "ALTER KEYSPACE k WITH durable_writes = true";
         execute(&processor, alter).await.unwrap();
     });
-    assert_view_is_complete(&crashed);
+    assert_view_is_complete(&crashed, configuration());
 }
 
 /// Returns a configuration under which the log syncs nothing before it must.
@@ -230,7 +230,34 @@ fn a_crash_keeps_the_view_rows_of_flushed_rows() {
     });
     for disk in crashed {
         // With another `commitlog_sync`, the start does not build the view again.
-        assert_view_is_complete(&FileSystem::on(disk));
+        assert_view_is_complete(&FileSystem::on(disk), configuration());
+    }
+}
+
+/// The restored files survive the crash, but the log may lose the record that the view is stale.
+#[test]
+fn a_view_is_complete_after_a_restore_and_a_crash() {
+    let file_system = FileSystem::simulated(1);
+    on_shards(1, &file_system, |processor| async move {
+        let create = "CREATE TABLE k.t (k int, c text, v text, PRIMARY KEY (k, c))";
+        for statement in [KEYSPACE, create] {
+            execute(&processor, statement).await.unwrap();
+        }
+        insert(&processor, 0..ROWS).await;
+        take_snapshot(&processor).await;
+        execute(&processor, CREATE_VIEW).await.unwrap();
+        wait_for_view(&processor).await;
+    });
+    let disk = file_system.simulated_disk().unwrap().clone();
+    let crashed = on_shards_with(1, &file_system, without_syncs(), move |processor| {
+        let disk = disk.clone();
+        async move {
+            processor.database().snapshots().restore("k", "t", "s").await.unwrap();
+            espalier_testing::seeds(10).map(|seed| disk.crash(seed)).collect::<Vec<_>>()
+        }
+    });
+    for disk in crashed {
+        assert_view_is_complete(&FileSystem::on(disk), without_syncs());
     }
 }
 

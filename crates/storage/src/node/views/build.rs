@@ -196,21 +196,21 @@ impl ViewBuilds<'_> {
     }
 
     /// Marks a view as stale if a loss of power may have left it behind its base table, or ahead of
-    /// it: the shards sync their logs at different times, or the keyspace does not use the log.
-    /// This includes views whose build was under way: the recorded progress of the build may be
-    /// newer than the view rows that survived.
+    /// it. The keyspace may not use the log. With periodic sync, the shards sync their logs at
+    /// different times, and a log may lose the record that an import, a restore or a truncation has
+    /// made the view stale. The views include those whose build was under way: the recorded
+    /// progress of the build may be newer than the view rows that survived.
     pub(in super::super) async fn mark_unsynced_views_stale(self) -> Result<(), StorageError> {
         let is_periodic = matches!(
             self.node.store().configuration().commit_log.sync,
             CommitLogSync::Periodic { .. }
         );
-        let are_apart = is_periodic && self.node.store().shard().count > 1;
         let schema = self.node.store().schema();
         let is_logged = |view: &TableMetadata| {
             schema.keyspace(&view.keyspace).is_none_or(|keyspace| keyspace.durable_writes)
         };
         for view in schema.tables().filter(|table| table.is_view()) {
-            if are_apart || !is_logged(view) {
+            if is_periodic || !is_logged(view) {
                 self.mark_views_stale(std::slice::from_ref(view)).await?;
             }
         }
