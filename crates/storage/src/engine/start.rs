@@ -12,7 +12,7 @@ use espalier_commitlog::{DiscardedIntervals, DiscardedIntervalsFile};
 use espalier_mutation::schema::TableId;
 use espalier_runtime::{SchedulingGroup, spawn_local, time};
 use espalier_sstable::{Descriptor, SSTableId, components::remove_sstables};
-use futures_util::stream::{self, StreamExt, TryStreamExt};
+use futures_util::stream::{self, StreamExt};
 
 use super::{index_build, prefetch};
 use crate::{
@@ -126,18 +126,32 @@ pub(crate) async fn load_discarded(store: &ShardStore) -> Result<DiscardedInterv
 }
 
 /// Finds the directories of tables with their SSTables. Finishes compactions and truncations that a
-/// crash interrupted.
+/// crash interrupted. The schema is not known yet, so the result names each directory that could
+/// not be read, with the reason.
 pub(crate) async fn find_all_tables(store: &ShardStore) -> Result<FoundTables, StorageError> {
     let data_directory = &store.configuration.data_directory;
     let directories = find_tables(&store.file_system, data_directory).await?;
     let found = directories.into_iter().map(|directory| find_table(store, directory));
-    Ok(Arc::new(stream::iter(found).buffered(FOUND_AT_ONCE).try_collect().await?))
+    Ok(Arc::new(stream::iter(found).buffered(FOUND_AT_ONCE).collect().await))
 }
 
-async fn find_table(
+async fn find_table(store: &ShardStore, directory: TableDirectory) -> FoundTable {
+    match find_files(store, &directory).await {
+        Ok((sstables, incomplete)) => FoundTable { directory, sstables, incomplete, failure: None },
+        Err(error) => FoundTable {
+            directory,
+            sstables: Vec::new(),
+            incomplete: Vec::new(),
+            failure: Some(error),
+        },
+    }
+}
+
+/// Returns the SSTables in a table's directory, and those without TOC.txt.
+async fn find_files(
     store: &ShardStore,
-    directory: TableDirectory,
-) -> Result<FoundTable, StorageError> {
+    directory: &TableDirectory,
+) -> Result<(Vec<Descriptor>, Vec<Descriptor>), StorageError> {
     espalier_compaction::recover(&store.file_system, &directory.path).await?;
     let files = find_sstables(&store.file_system, &directory.path).await?;
     let (mut sstables, incomplete) = (files.sealed, files.incomplete);
@@ -150,8 +164,8 @@ async fn find_table(
             store.shared.record_generation(directory.id, generation.get());
         }
     }
-    remove_truncated(store, &directory, &mut sstables).await?;
-    Ok(FoundTable { directory, sstables, incomplete })
+    remove_truncated(store, directory, &mut sstables).await?;
+    Ok((sstables, incomplete))
 }
 
 /// Removes the files that a truncation had no time to remove.

@@ -65,13 +65,14 @@ impl SchemaChanges<'_> {
 
     /// At start, warns of directories without a table in the schema.
     pub(super) fn warn_of_unknown(self, schema: &Schema, found: &FoundTables) {
-        for FoundTable { directory, .. } in found.iter() {
+        for FoundTable { directory, failure, .. } in found.iter() {
             let path = directory.path.display();
             match schema.table_by_id(directory.id) {
                 // `report_unreadable` has reported it.
                 None if schema.is_unreadable(directory.id) => {}
                 None => {
-                    tracing::warn!(%path, "directory belongs to no table, it is not read");
+                    let failure = failure.as_ref().map(tracing::field::display);
+                    tracing::warn!(%path, failure, "directory belongs to no table, it is not read");
                 }
                 Some(table)
                     if self.node.store().configuration.directory_of(table) != directory.path =>

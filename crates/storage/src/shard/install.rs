@@ -29,6 +29,8 @@ pub(crate) struct FoundTable {
     pub(crate) sstables: Vec<Descriptor>,
     /// SSTables without TOC.txt.
     pub(crate) incomplete: Vec<Descriptor>,
+    /// The reason why the directory could not be read. An error only if a table uses the directory.
+    pub(crate) failure: Option<StorageError>,
 }
 
 impl ShardStore {
@@ -80,6 +82,9 @@ async fn create_table(
     let files = found
         .iter()
         .find(|found| found.directory.id == metadata.id && found.directory.path == directory);
+    if let Some(failure) = files.and_then(|files| files.failure.clone()) {
+        return Err(failure);
+    }
     if let Some(descriptor) = files.and_then(|files| files.incomplete.first()) {
         return Err(StorageError::IncompleteSSTable(descriptor.path(&Component::Toc)));
     }

@@ -56,7 +56,15 @@ pub(crate) async fn find_tables(
             }
             if let Some(id) = id.filter(|_| table.is_directory) {
                 if file_system.exists(table.path.join(DROPPED_FILE_NAME)).await? {
-                    remove_dropped_directory(file_system, &table.path).await?;
+                    if let Err(error) = remove_dropped_directory(file_system, &table.path).await {
+                        let path = table.path.display();
+                        tracing::error!(
+                            %error,
+                            %path,
+                            "files of a dropped table could not be removed: the next start \
+                             retries, check the permissions and the disk, or remove the directory"
+                        );
+                    }
                     continue;
                 }
                 found.push(TableDirectory { id: TableId(id), path: table.path });

@@ -368,6 +368,52 @@ fn the_files_of_a_dropped_table_are_removed() {
 }
 
 #[test]
+fn a_dropped_table_whose_files_cannot_be_removed_stops_no_start() {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap();
+    run(async {
+        let database = prepared(&file_system).await;
+        let upload = table_directory(&narrow_table()).join("upload");
+        file_system.create_dir_all(&upload).await.unwrap();
+        file_system.write_atomically(upload.join("x"), vec![0; 5]).await.unwrap();
+        let fault = Fault::always(Operation::RemoveDirectory, Effect::InputOutput);
+        disk.inject(fault.on_path("upload"));
+        assert!(drop_narrow(&database).await);
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert!(database.store().schema().table("ks", "narrow").is_none());
+        assert_eq!(file_system.read_dir("node/data/ks").await.unwrap().len(), 1);
+    });
+    disk.clear_faults();
+    run(async {
+        let _database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(file_system.read_dir("node/data/ks").await.unwrap(), []);
+    });
+}
+
+#[test]
+fn only_a_table_of_the_schema_stops_a_start_by_a_damaged_directory() {
+    let file_system = FileSystem::simulated(1);
+    let own = table_directory(&narrow_table());
+    run(async {
+        let _database = prepared(&file_system).await;
+        let strange = own.parent().unwrap().join(format!("strange-{}", "0a".repeat(16)));
+        file_system.create_dir_all(&strange).await.unwrap();
+        file_system.write_atomically(strange.join("truncated"), vec![b'x'; 10]).await.unwrap();
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(names_in_narrow(&database).await, ["file", "memory"]);
+        file_system.write_atomically(own.join("truncated"), vec![b'x'; 10]).await.unwrap();
+    });
+    run(async {
+        let error = open(&file_system, configuration()).await.err().unwrap().to_string();
+        assert!(error.contains("truncated"), "{error}");
+    });
+}
+
+#[test]
 fn the_snapshots_of_a_dropped_table_stay_until_they_are_cleared() {
     let file_system = FileSystem::simulated(1);
     let kept = async |database: &Node| {
