@@ -138,7 +138,7 @@ fn entries_at_most(update: &PartitionUpdate, has_terms: bool) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
+    use std::{sync::Arc, time::Duration};
 
     use bytes::Bytes;
     use espalier_mutation::{
@@ -148,13 +148,17 @@ mod tests {
         },
     };
     use espalier_runtime::{
-        ShardContext, block_on, file::FileSystem, preempt::force_every_yield, spawn_local,
+        ShardContext, block_on,
+        file::FileSystem,
+        preempt::force_every_yield,
+        spawn_local,
+        time::{Instant, sleep},
         yield_now,
     };
     use espalier_types::CqlType;
     use uuid::Uuid;
 
-    use super::*;
+    use super::{super::replay::apply_replayed, *};
     use crate::{
         Node, SharedStorage, StorageConfiguration,
         test_database::{create, table},
@@ -259,6 +263,32 @@ mod tests {
                 [node.store().check_write(&mutation, 0).await, node.store().apply(&mutation).await];
             let is_refused = |outcome| matches!(outcome, Err(StorageError::Unstorable(_)));
             assert!(outcomes.into_iter().all(is_refused));
+        });
+    }
+
+    /// The write may be older than the index, which then could not refuse it.
+    #[test]
+    fn a_replay_leaves_many_entries_to_the_build_of_the_index() {
+        block_on(async {
+            let (node, metadata) = opened().await;
+            let (table, store) = (table(&node, &metadata), node.store());
+            apply_replayed(store, &write(&metadata, WORDS), None).await.unwrap();
+            let has_entries =
+                |memtable: &Memtable| memtable.with_indexes(|indexes| indexes.has_entries());
+            assert!(table.memtable().is_empty());
+            assert_eq!(has_entries(&table.memtable()), Some(false));
+            let frozen: Vec<_> = table.view().flushing.to_vec();
+            assert_eq!(frozen.len(), 1);
+            assert!(!frozen[0].is_empty() && has_entries(&frozen[0]).is_none());
+            drop(frozen);
+            store.wakers.indexes.notify_one();
+            let deadline = Instant::now() + Duration::from_secs(60);
+            while !node.has_built_indexes(&metadata).await {
+                assert!(Instant::now() < deadline, "the index is not built");
+                sleep(Duration::from_millis(1)).await;
+            }
+            assert!(table.view().flushing.is_empty());
+            assert_eq!(table.view().sstables.len(), 1);
         });
     }
 

@@ -56,8 +56,8 @@ pub(super) fn has_many_entries<V: AsRef<[u8]>>(
 }
 
 impl IndexedWrite {
-    /// Returns the state of a write that a replay applies: it was acknowledged, so it is not
-    /// refused for the size of its entries.
+    /// Returns the state of a write that a replay applies. The replay has checked the size of its
+    /// entries, and the write is not refused.
     pub(super) fn of_replay() -> Self {
         Self { has_room: true, ..Self::default() }
     }

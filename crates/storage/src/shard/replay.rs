@@ -13,13 +13,14 @@ use smallvec::SmallVec;
 use super::{
     ShardStore,
     counters::add,
+    index_room::check_index_entries,
     index_steps::IndexedWrite,
     install::{FoundTable, FoundTables},
 };
 use crate::{
     StorageError,
     recovery::{Recovered, ReplaySummary, TableRecoveries, TableRecovery, replay_segments},
-    table::{Table, TruncationRecord},
+    table::{Table, TruncationRecord, begin_indexes, begin_without_indexes},
 };
 
 /// Time without a completed flush after which a replay gives up, if flushes fail. Arbitrary; some
@@ -144,9 +145,16 @@ pub(crate) async fn apply_replayed(
         .iter()
         .map(|update| store.tables.get(update.table))
         .collect::<Result<_, _>>()?;
+    // A client had an acknowledgement of the write, so it is not refused for its index entries.
+    // They may be too many for the memory, if the write is older than the index.
+    let has_room = match check_index_entries(store, mutation).await {
+        Ok(()) => true,
+        Err(StorageError::Unstorable(_)) => false,
+        Err(error) => return Err(error),
+    };
     let mut indexed = IndexedWrite::of_replay();
     let updates = || tables.iter().map(|table| &**table).zip(&mutation.updates);
-    while indexed.lacks_entries(store, updates()) {
+    while has_room && indexed.lacks_entries(store, updates()) {
         indexed.add(store, mutation).await?;
     }
     let mut encoder = store.buffers.encoder.borrow_mut();
@@ -154,6 +162,11 @@ pub(crate) async fn apply_replayed(
     encoder.encode(mutation, u32::MAX as usize, |_| 0)?;
     let mut first_row = 0;
     for (number, (table, update)) in updates().enumerate() {
+        // The build of the indexes adds the entries of this memtable.
+        let is_apart = !has_room && table.memtable().with_indexes(|_| ()).is_some();
+        if is_apart {
+            begin_without_indexes(table);
+        }
         let memtable = table.memtable();
         if let Some(start) = position {
             let end = LogPosition { offset: start.offset + 1, ..start };
@@ -166,6 +179,10 @@ pub(crate) async fn apply_replayed(
             memtable.apply_rows(&table.metadata(), update, packed)?;
         } else {
             memtable.apply(&table.metadata(), update, packed)?;
+        }
+        if is_apart {
+            begin_indexes(table);
+            store.wakers.flush.notify_one();
         }
         first_row += usize::from(update.static_row.is_some()) + update.rows.len();
     }

@@ -314,9 +314,7 @@ impl Table {
     /// of the log, too. It may also have index entries of a write that failed; the flush frees
     /// their memory.
     pub(crate) fn switch_used_memtable(&self) -> bool {
-        let memtable = self.memtable();
-        let has_entries = memtable.with_indexes(|indexes| indexes.has_entries()) == Some(true);
-        let is_used = has_entries || !memtable.is_empty() || memtable.positions().is_some();
+        let is_used = is_used(&self.memtable());
         if is_used {
             self.switch_memtable();
         }
@@ -372,14 +370,36 @@ impl Table {
     }
 }
 
+/// Returns whether a flush must write or free something of a memtable.
+fn is_used(memtable: &Memtable) -> bool {
+    let has_entries = memtable.with_indexes(|indexes| indexes.has_entries()) == Some(true);
+    has_entries || !memtable.is_empty() || memtable.positions().is_some()
+}
+
 /// Replaces the memtable by one that keeps the entries of the table's present indexes.
-fn begin_indexes(table: &Table) {
-    if table.switch_used_memtable() {
-        return;
-    }
-    table.memtable().freeze();
-    let fresh = table.memtables.make(&table.metadata());
-    table.change_view(|view| TableView { memtable: fresh, ..view.clone() });
+pub(crate) fn begin_indexes(table: &Table) {
+    begin_memtable(table, &table.metadata());
+}
+
+/// Replaces the memtable by one without entries of secondary indexes. The caller calls
+/// [`begin_indexes`] before it yields. The task that builds indexes then flushes the memtable, and
+/// adds the entries to its SSTable.
+pub(crate) fn begin_without_indexes(table: &Table) {
+    begin_memtable(table, &table.metadata().rebuild().indexes(Vec::new()).build());
+}
+
+/// Replaces the memtable by one that keeps the entries of the indexes of `metadata`.
+fn begin_memtable(table: &Table, metadata: &TableMetadata) {
+    let old = table.memtable();
+    old.freeze();
+    let fresh = table.memtables.make(metadata);
+    table.change_view(|view| {
+        if is_used(&old) {
+            view.with_frozen_memtable(fresh)
+        } else {
+            TableView { memtable: fresh, ..view.clone() }
+        }
+    });
     // A read that began before does not see the rows of the fresh memtable.
     table.empty_ranges.begin_memtable();
 }
