@@ -1,6 +1,8 @@
 //! Conditional statements and transactions after a failed sync of the commit log. Readers see the
 //! write whose sync has failed, but a crash may lose it.
 
+use std::time::Duration;
+
 use espalier_cql::{ClientState, ErrorCode, ErrorDetail, Now, QueryOptions};
 use espalier_runtime::{
     block_on,
@@ -10,7 +12,7 @@ use espalier_runtime::{
     },
     time,
 };
-use espalier_storage::TurnKind;
+use espalier_storage::{Node, TurnKind};
 
 use crate::support::{
     bank::query,
@@ -55,7 +57,7 @@ fn a_write_that_follows_from_a_lost_one_is_refused() {
             while query(&processor, statement).await.is_err() {
                 failures += 1;
                 assert!(failures < 1_000, "nothing has flushed the table");
-                time::sleep(std::time::Duration::from_millis(10)).await;
+                time::sleep(Duration::from_millis(10)).await;
             }
             drop(database);
             for seed in espalier_testing::seeds(20) {
@@ -65,6 +67,49 @@ fn a_write_that_follows_from_a_lost_one_is_refused() {
             }
         });
     }
+}
+
+async fn wait_for_view(database: &Node) {
+    let deadline = time::Instant::now() + Duration::from_secs(60);
+    let status = async || database.view_builds().status_of("ks", "w").await.unwrap();
+    while status().await.as_deref() != Some("SUCCESS") {
+        assert!(time::Instant::now() < deadline, "the view is not built");
+        time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+/// Only the flush of the base table succeeds after the failed sync, so a crash may lose the view
+/// row.
+#[test]
+fn a_view_is_built_again_after_a_failed_sync_and_a_crash() {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    block_on(async {
+        let (database, processor) = open(&file_system).await;
+        for statement in [
+            KEYSPACE,
+            "CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
+            "CREATE MATERIALIZED VIEW ks.w AS SELECT * FROM ks.t \
+             WHERE k IS NOT NULL AND v IS NOT NULL PRIMARY KEY (v, k)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        wait_for_view(&database).await;
+        disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("/w-"));
+        disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput).on_path("commitlog-"));
+        query(&processor, INSERT).await.unwrap_err();
+        database.flush("ks", Some("t")).await.unwrap();
+        for seed in espalier_testing::seeds(20) {
+            let (crashed, processor) = open(&FileSystem::on(disk.crash(seed))).await;
+            wait_for_view(&crashed).await;
+            for table in ["t", "w"] {
+                let select = format!("SELECT v FROM ks.{table}");
+                let (count, _) = node::rows(&processor, &select, None).await;
+                assert_eq!(count, 1, "{table}, seed {seed}");
+            }
+        }
+        disk.clear_faults();
+    });
 }
 
 /// The log has no writes to such a table, so a failed sync does not affect the table.

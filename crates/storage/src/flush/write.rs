@@ -26,6 +26,7 @@ use super::copy::Copy;
 use crate::{
     FirstFailure, ShardStore, StorageError,
     index::write_memtable,
+    recovery::mark_unsynced_views,
     shard::{FlushProgress, add},
     table::Table,
 };
@@ -207,12 +208,25 @@ impl TableFlush<'_> {
         let limits = &self.store.configuration().vectors.index;
         write_memtable(self.store.file_system(), memtable, &mut writer, limits).await?;
         progress.all_rows_written();
-        // A record of the log may hold writes to several tables, such as a row and its view row. If
-        // the SSTable were sealed first, a crash could keep the writes to this table only.
+        self.wait_for_log(memtable).await?;
+        Ok(writer.finish().await?.map(|written| written.descriptor))
+    }
+
+    /// Waits until the log has the memtable's writes on disk. One record may hold writes to several
+    /// tables, such as a row and its view row. If the SSTable were sealed first, a crash could keep
+    /// the writes to this table only. If the log could not be written, marks the views.
+    async fn wait_for_log(&self, memtable: &Memtable) -> Result<(), StorageError> {
         if let Some((_, end)) = memtable.positions() {
             self.store.logs.wait_until_durable(self.table, end).await;
         }
-        Ok(writer.finish().await?.map(|written| written.descriptor))
+        let metadata = self.table.metadata();
+        let log = self.store.logs.of_table(self.table);
+        let has_failed = log.is_some_and(|log| log.failure_in_memory().is_some());
+        if has_failed && (metadata.is_view() || metadata.has_views()) {
+            let data_directory = &self.store.configuration().data_directory;
+            mark_unsynced_views(self.store.file_system(), data_directory).await?;
+        }
+        Ok(())
     }
 
     async fn writer_options(

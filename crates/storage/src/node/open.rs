@@ -26,7 +26,10 @@ use crate::{
         begin_segment_ids, find_all_tables, load_discarded, prepare_directories, start_compactions,
         start_flushes,
     },
-    recovery::{Recovered, SchemaContents, TableRecoveries, arrange, schema_of},
+    recovery::{
+        Recovered, SchemaContents, TableRecoveries, are_views_unsynced, arrange, schema_of,
+        unmark_unsynced_views,
+    },
     shard::{FoundTables, open_log, recover_tables},
     system::{self, SCHEMA_KEYSPACE},
 };
@@ -107,8 +110,12 @@ impl Start<'_> {
         Truncation::of(self.node).finish_truncations(&found).await?;
         Batches::of(self.node).finish_logged_batches().await?;
         ViewBuilds::of(self.node).find_newest_record().await;
+        let are_marked = are_views_unsynced(file_system, &configuration.data_directory).await?;
         if is_unclean {
-            ViewBuilds::of(self.node).mark_unsynced_views_stale().await?;
+            ViewBuilds::of(self.node).mark_unsynced_views_stale(are_marked).await?;
+        }
+        if are_marked {
+            unmark_unsynced_views(file_system, &configuration.data_directory).await?;
         }
         self.node.on_all_shards(|node| async move { start_compactions(node.store()) }).await;
         SchedulingGroup::Maintenance.spawn(super::views::run(self.node.clone())).detach();

@@ -16,9 +16,11 @@
 
 mod host_id;
 mod schema;
+mod unsynced_views;
 
 pub(crate) use host_id::{load_or_make_host_id, save_host_id};
 pub(crate) use schema::{SchemaContents, described_system_keyspaces, keyspaces_of, schema_of};
+pub(crate) use unsynced_views::{are_views_unsynced, mark_unsynced_views, unmark_unsynced_views};
 
 use std::{path::PathBuf, sync::Arc};
 

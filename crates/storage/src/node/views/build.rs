@@ -198,9 +198,13 @@ impl ViewBuilds<'_> {
     /// Marks a view as stale if a loss of power may have left it behind its base table, or ahead of
     /// it. The keyspace may not use the log. With periodic sync, the shards sync their logs at
     /// different times, and a log may lose the record that an import, a restore or a truncation has
-    /// made the view stale. The views include those whose build was under way: the recorded
-    /// progress of the build may be newer than the view rows that survived.
-    pub(in super::super) async fn mark_unsynced_views_stale(self) -> Result<(), StorageError> {
+    /// made the view stale. `are_marked` is true if a log could not be written. The views include
+    /// those whose build was under way: the recorded progress of the build may be newer than the
+    /// view rows that survived.
+    pub(in super::super) async fn mark_unsynced_views_stale(
+        self,
+        are_marked: bool,
+    ) -> Result<(), StorageError> {
         let is_periodic = matches!(
             self.node.store().configuration().commit_log.sync,
             CommitLogSync::Periodic { .. }
@@ -210,7 +214,7 @@ impl ViewBuilds<'_> {
             schema.keyspace(&view.keyspace).is_none_or(|keyspace| keyspace.durable_writes)
         };
         for view in schema.tables().filter(|table| table.is_view()) {
-            if is_periodic || !is_logged(view) {
+            if is_periodic || are_marked || !is_logged(view) {
                 self.mark_views_stale(std::slice::from_ref(view)).await?;
             }
         }
