@@ -1,8 +1,6 @@
 //! Decides whether a request is a read or a write, by the first word of its statement. This costs
 //! nothing compared with serving the request.
 
-use espalier_cql::grammar::split_statements;
-
 use crate::connection::Connection;
 use crate::metrics::RequestKind;
 use crate::protocol::Request;
@@ -21,10 +19,6 @@ pub(super) fn kind_of(connection: &Connection, request: &Request<'_>) -> Option<
 }
 
 fn kind_of_statement(text: &str) -> Option<RequestKind> {
-    let text = text.trim_start();
-    // Some tools put a comment before the statement.
-    let is_behind_comment = text.starts_with(['-', '/']);
-    let text = if is_behind_comment { split_statements(text).first().copied()? } else { text };
     let is = |word: &str| first_word(text).eq_ignore_ascii_case(word);
     if is("SELECT") {
         return Some(RequestKind::Read);
@@ -39,8 +33,19 @@ pub(super) fn may_return_rows(text: &str) -> bool {
     !["INSERT", "UPDATE", "DELETE", "BEGIN", "TRUNCATE", "USE"].into_iter().any(is)
 }
 
-fn first_word(text: &str) -> &str {
-    text.trim_start().split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("")
+/// Returns the first word behind spaces and comments; some tools put a comment before a statement.
+fn first_word(mut text: &str) -> &str {
+    loop {
+        text = text.trim_start();
+        let end = if text.starts_with("--") || text.starts_with("//") {
+            text.find(['\n', '\r'])
+        } else if let Some(inside) = text.strip_prefix("/*") {
+            inside.find("*/").map(|at| at + 4)
+        } else {
+            return text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("");
+        };
+        text = end.and_then(|end| text.get(end..)).unwrap_or_default();
+    }
 }
 
 #[cfg(test)]
@@ -68,5 +73,12 @@ mod tests {
         ] {
             assert_eq!(kind_of_statement(text), kind, "{text}");
         }
+    }
+
+    /// Otherwise a comment would exempt a batch from the limit of plans.
+    #[test]
+    fn a_batch_behind_a_comment_returns_no_rows() {
+        assert!(!may_return_rows("/*/ */ // x\n -- y\r\nBEGIN BATCH APPLY BATCH"));
+        assert!(may_return_rows("/**/ SELECT v FROM t"));
     }
 }
