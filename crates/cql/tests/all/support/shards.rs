@@ -15,7 +15,7 @@ pub fn configuration() -> StorageConfiguration {
     let mut configuration = StorageConfiguration::new("node");
     configuration.commit_log.segment_bytes = 1 << 20;
     // Long, because a build without optimisation serves crowds of statements slowly.
-    configuration.timeouts.cas_contention = Duration::from_secs(60);
+    configuration.timeouts.cas_contention = Duration::from_secs(600);
     // Small, so that builds of views record their progress.
     configuration.view_builds.page_rows = 2;
     configuration.view_builds.record_pages = 1;
