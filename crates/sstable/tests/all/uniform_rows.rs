@@ -254,15 +254,15 @@ fn copies_of_uniform_rows_equal_a_merge_of_objects() {
     }
     let Counts { from_one, from_several, cached_partitions } = counts;
     assert!(
-        from_one as u64 > espalier_testing::at_least(3000),
+        from_one as u64 >= espalier_testing::at_least(3000),
         "only {from_one} rows of one file were copied"
     );
     assert!(
-        from_several as u64 > espalier_testing::at_least(1000),
+        from_several as u64 >= espalier_testing::at_least(1000),
         "only {from_several} rows of several files were copied"
     );
     assert!(
-        cached_partitions as u64 > espalier_testing::at_least(500),
+        cached_partitions as u64 >= espalier_testing::at_least(500),
         "only {cached_partitions} partitions were cached"
     );
 }
