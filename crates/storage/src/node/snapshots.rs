@@ -148,10 +148,14 @@ impl<'n> Snapshots<'n> {
         if !self.node.store().file_system().exists(&directory).await? {
             return Ok(());
         }
-        let name = table.metadata().name.clone();
+        let metadata = table.metadata();
+        let (keyspace, name) = (&metadata.keyspace, &metadata.name);
         Err(StorageError::Snapshot(
             if self.node.store().file_system().exists(directory.join(MANIFEST)).await? {
-                format!("Snapshot {tag} of table {name} already exists.")
+                format!(
+                    "Snapshot {tag} of table {name} already exists. Choose another name, or \
+                     remove it with nodetool clearsnapshot -t {tag} {keyspace}"
+                )
             } else {
                 format!(
                     "Snapshot {tag} of table {name} exists without {MANIFEST}, perhaps after a \
