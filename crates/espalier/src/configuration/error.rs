@@ -125,6 +125,6 @@ pub enum ConfigurationError {
 fn suggest(suggestion: &Option<String>) -> String {
     match suggestion {
         Some(key) => format!("; did you mean {key}?"),
-        None => String::new(),
+        None => "; docs/settings.md lists the settings".to_owned(),
     }
 }

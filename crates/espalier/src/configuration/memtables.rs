@@ -296,7 +296,7 @@ c.yaml:4: memtable.configurations.x.parameters.shards: 2: expected class_name or
 c.yaml:5: memtable.configurations.x.parameters.shards: 2: SkipListMemtable takes no parameters
 c.yaml:5: memtable.configurations.x.parameters.shard: 2: TrieMemtable takes shards
 c.yaml:5: memtable.configurations.x.parameters.shards: 0: expected a number of shards for each core, 1 to 1024
-c.yaml:5: there is no setting \"memtable.configurations.x.class\"
+c.yaml:5: there is no setting \"memtable.configurations.x.class\"; docs/settings.md lists the settings
 c.yaml:4: memtable.configurations.x.inherits: [trie]: expected one value
 c.yaml:3: memtable.configurations.x: trie: expected class_name, inherits or parameters
 c.yaml:3: memtable.configurations.x: nothing: expected class_name or inherits";

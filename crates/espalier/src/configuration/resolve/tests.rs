@@ -129,7 +129,10 @@ fn unknown_keys_are_reported_with_the_closest_key() {
         refused("# first\ncommit_log_sync: batch\n"),
         "node.yaml:2: there is no setting \"commit_log_sync\"; did you mean commitlog_sync?"
     );
-    assert_eq!(refused("flavour: x\n"), "node.yaml:1: there is no setting \"flavour\"");
+    assert_eq!(
+        refused("flavour: x\n"),
+        "node.yaml:1: there is no setting \"flavour\"; docs/settings.md lists the settings"
+    );
     assert_eq!(
         load(&["--set", "ap_port=1"], "").unwrap_err(),
         "--set: there is no setting \"ap_port\"; did you mean api_port?"
