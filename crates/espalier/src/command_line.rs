@@ -139,6 +139,11 @@ mod tests {
         for (command, part) in [
             ("drain", "SIGTERM"),
             ("tpstats", "/metrics"),
+            ("getlogginglevels", "--log"),
+            ("setlogginglevel", "--log"),
+            ("gcstats", "no garbage collector"),
+            ("toppartitions", "settraceprobability"),
+            ("disablebinary", "SIGTERM"),
             ("verify", "scrub -m validate"),
             ("repair", "one copy"),
         ] {
