@@ -27,8 +27,9 @@ pub enum ServeError {
     Tls(&'static str, TlsError),
     /// A directory cannot be used.
     #[error(
-        "{} cannot be used: {error}; make it writable, or give another one with {flag}",
-        path.display()
+        "{} cannot be used: {error}; {} with {flag}",
+        path.display(),
+        advice_on_directory(error)
     )]
     Directory {
         /// The directory.
@@ -95,6 +96,14 @@ pub enum ServeError {
 impl From<ConfigurationError> for ServeError {
     fn from(error: ConfigurationError) -> Self {
         Self::Configuration(Box::new(error))
+    }
+}
+
+/// Returns the advice about a directory that cannot be used; the flag follows it.
+fn advice_on_directory(error: &FileError) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::NotADirectory | io::ErrorKind::AlreadyExists => "give a directory",
+        _ => "make it writable, or give another one",
     }
 }
 

@@ -23,7 +23,16 @@ fn errors_in_a_configuration_name_file_and_line() {
 fn a_workdir_that_cannot_be_created_is_an_error() {
     let said = refused(&["--workdir", "/dev/null/data", "--port", "0"]);
     assert!(said.starts_with("espalier: /dev/null/data cannot be used: "), "{said}");
-    assert!(said.ends_with("give another one with --workdir"), "{said}");
+    assert!(said.ends_with("Not a directory; give a directory with --workdir"), "{said}");
+}
+
+#[test]
+fn a_workdir_that_is_a_file_is_an_error() {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let said = refused(&["--workdir", path, "--port", "0"]);
+    assert!(said.starts_with(&format!("espalier: {path} cannot be used: ")), "{said}");
+    assert!(said.ends_with("; give a directory with --workdir"), "{said}");
 }
 
 #[test]
