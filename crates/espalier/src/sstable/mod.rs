@@ -28,7 +28,7 @@ use std::io::ErrorKind;
 use std::path::PathBuf;
 
 use espalier_runtime::block_on;
-use espalier_sstable::SSTableError;
+use espalier_sstable::{SSTableError, components::NotAnSSTable};
 
 use crate::admin_client::NodeError;
 use arguments::SstableCommand;
@@ -48,6 +48,9 @@ pub enum ToolError {
         /// The reason.
         reason: String,
     },
+    /// A path names a file that is not part of an SSTable. The error names the path.
+    #[error(transparent)]
+    NotAnSSTable(#[from] NotAnSSTable),
     /// A record of the input cannot be written, or a statement of a schema cannot be used.
     #[error("{}:{line}: {reason}", path.display())]
     Input {

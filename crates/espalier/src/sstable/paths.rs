@@ -49,8 +49,7 @@ pub async fn find(file_system: &FileSystem, paths: &[PathBuf]) -> Result<Found, 
             // A bare file name is in the working directory.
             let is_name = path.parent().is_none_or(|parent| parent.as_os_str().is_empty());
             let path = &if is_name { Path::new(".").join(path) } else { path.clone() };
-            let (descriptor, _) =
-                Descriptor::parse(path).map_err(|error| unusable(path, error.to_string()))?;
+            let (descriptor, _) = Descriptor::parse(path)?;
             named.push(descriptor);
         }
         named.retain(|descriptor| seen.insert(descriptor.path(&Component::Data)));

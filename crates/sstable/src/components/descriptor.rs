@@ -28,7 +28,10 @@ pub struct Descriptor {
 
 /// An error for a path that does not name a component of an SSTable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path} is not named like a file of an SSTable that can be read: {reason}")]
+#[error(
+    "{path} is not named like a file of an SSTable that can be read, such as da-1-bti-Data.db: \
+     {reason}"
+)]
 pub struct NotAnSSTable {
     /// The path.
     pub path: String,
@@ -163,9 +166,9 @@ mod tests {
     #[test]
     fn an_error_names_the_version_of_an_old_file_name() {
         let error = Descriptor::parse(Path::new("x/try1-tab-ka-1-Data.db")).unwrap_err();
-        let named =
-            "x/try1-tab-ka-1-Data.db is not named like a file of an SSTable that can be read";
-        assert_eq!(error.to_string(), format!("{named}: version 'ka' is not supported"));
+        let expected = "x/try1-tab-ka-1-Data.db is not named like a file of an SSTable that can \
+                        be read, such as da-1-bti-Data.db: version 'ka' is not supported";
+        assert_eq!(error.to_string(), expected);
     }
 
     #[test]
