@@ -68,8 +68,8 @@ fn cycles_per_microsecond() -> u64 {
     u64::try_from(per_microsecond).unwrap_or(1).clamp(1, MONOTONIC - 1)
 }
 
-/// Reads the counter and another clock at the same moment. Of several readings, the call returns the
-/// shortest, because an interrupt can separate the two clocks by many microseconds.
+/// Reads the counter and another clock at the same moment. The call returns the shortest of several
+/// readings, because an interrupt can separate the two clocks by many microseconds.
 fn read_both<T>(mut counter: impl FnMut() -> u64, mut clock: impl FnMut() -> T) -> (u64, T) {
     let mut reading = || {
         let before = counter();

@@ -123,8 +123,8 @@ impl RingMember {
     }
 
     /// Returns whether the coordinator of a write still waits for the answer. Otherwise the node
-    /// drops the write, as Cassandra does: the coordinator has a hint of it, and a TRUNCATE may have
-    /// been acknowledged in the meantime.
+    /// drops the write, as Cassandra does: the coordinator has a hint of it, and a TRUNCATE may be
+    /// over in the meantime.
     fn is_in_time(&self, header: &Header) -> bool {
         let is_in_time = time_left(header).is_some();
         if !is_in_time {

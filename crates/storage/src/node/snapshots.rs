@@ -148,21 +148,19 @@ impl<'n> Snapshots<'n> {
         if !self.node.store().file_system().exists(&directory).await? {
             return Ok(());
         }
-        let metadata = table.metadata();
-        let (keyspace, name) = (&metadata.keyspace, &metadata.name);
-        Err(StorageError::Snapshot(
-            if self.node.store().file_system().exists(directory.join(MANIFEST)).await? {
-                format!(
-                    "Snapshot {tag} of table {name} already exists. Choose another name, or \
-                     remove it with nodetool clearsnapshot -t {tag} {keyspace}"
-                )
-            } else {
-                format!(
-                    "Snapshot {tag} of table {name} exists without {MANIFEST}, perhaps after a \
-                 crash: clear the snapshot first"
-                )
-            },
-        ))
+        let TableMetadata { keyspace, name, .. } = &*table.metadata();
+        let is_whole = self.node.store().file_system().exists(directory.join(MANIFEST)).await?;
+        Err(StorageError::Snapshot(if is_whole {
+            format!(
+                "Snapshot {tag} of table {name} already exists. Choose another name, or remove it \
+                 with nodetool clearsnapshot -t {tag} {keyspace}"
+            )
+        } else {
+            format!(
+                "Snapshot {tag} of table {name} exists without {MANIFEST}, perhaps after a crash: \
+                 clear the snapshot first"
+            )
+        }))
     }
 
     /// Takes the snapshot while the schema cannot change. Adds each directory to `made` before it

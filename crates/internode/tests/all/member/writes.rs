@@ -193,7 +193,7 @@ fn a_write_is_forwarded_to_the_replicas_that_it_names() {
 
 /// The coordinator has a hint of such a write, and the table may have been truncated.
 #[test]
-fn writes_that_nobody_awaits_are_not_stored() {
+fn expired_writes_are_not_stored() {
     block_on(async {
         let node = TestNode::default();
         *node.0.schema.borrow_mut() = Some(of_two_replicas());
