@@ -31,12 +31,12 @@ pub(super) fn given_by_document<'t>(
     let document = prepare_term(preparation, document, &receiver)?;
     let columns: Arc<[String]> =
         table.visible_columns().map(|column| column.name.clone()).collect();
-    count_columns(preparation, columns.len())?;
     let constant = match &document {
         Term::Constant(Some(text)) if !keeps_unset => Some(text),
         _ => None,
     };
     let Some(text) = constant else {
+        count_columns(preparation, columns.len())?;
         let of_column = |column: &'t ColumnDefinition| {
             let term = JsonColumn {
                 document: document.clone(),
@@ -62,6 +62,7 @@ pub(super) fn given_by_document<'t>(
             Bound::Unset => {}
         }
     }
+    count_columns(preparation, given.len())?;
     Ok(given)
 }
 

@@ -164,6 +164,9 @@ fn columns_of_json_documents_in_a_statement_are_bounded() {
             let message = node.query(&text, Values::NONE).await.unwrap_err().message;
             assert!(message.contains("more than 200000 columns"), "{message}");
         }
+        let sparse = "INSERT INTO wide JSON '{\"k\": 1, \"c7\": 2}' DEFAULT UNSET; ".repeat(201);
+        let text = format!("BEGIN BATCH {sparse} APPLY BATCH");
+        node.query(&text, Values::NONE).await.unwrap();
         let text = format!("BEGIN BATCH {} APPLY BATCH", inserts(10));
         node.query(&text, Values::NONE).await.unwrap();
         assert_eq!(node.row("SELECT c7 FROM wide").await, [Some(vec![0, 0, 0, 2])]);
