@@ -17,7 +17,7 @@ use crate::{
 };
 
 /// Maximum bytes of the encoded rows of a page or result, because drivers accept no larger frame.
-/// The last row of a page may exceed it by its stored bytes.
+/// The last row of a page may exceed it by its stored bytes and [`ROW_SLACK`].
 pub const MAX_RESULT_BYTES: usize = 256 << 20;
 /// Bytes by which the last row of a page may exceed its stored bytes. Arbitrary: a document of
 /// `SELECT JSON` also has the names of the columns.
@@ -171,6 +171,13 @@ impl<'s> Output<'s> {
         }
         if self.max_bytes < MAX_RESULT_BYTES {
             return Err(Error::answer_too_large());
+        }
+        if self.is_paged {
+            let message = format!(
+                "A row of the result is larger than {} MiB; select fewer values",
+                MAX_RESULT_BYTES >> 20
+            );
+            return Err(Error::invalid(message));
         }
         Err(too_large())
     }

@@ -37,7 +37,7 @@ pub(super) async fn execute_with_room(
         let read = pin!(processor.execute(prepared, client, &bounded));
         let result = connection.while_open(read).await?;
         match connection.keep_answer(room, &result) {
-            Ok(()) => return refuse_too_large(result, bounded.answer_bytes),
+            Ok(()) => return refuse_too_large(result, &bounded),
             Err(needed) => least = needed.max(least),
         }
     }
@@ -46,11 +46,17 @@ pub(super) async fn execute_with_room(
 /// Refuses an answer that does not fit into the shard's whole limit, since it will never fit.
 fn refuse_too_large(
     result: cql::Result<cql::QueryResult>,
-    bytes: usize,
+    options: &cql::QueryOptions<'_>,
 ) -> Result<cql::Result<cql::QueryResult>, ErrorResponse> {
     match result {
         Err(error) if error.detail == cql::ErrorDetail::AnswerTooLarge => {
-            let message = format!("The result is larger than {} MiB; use paging", bytes >> 20);
+            let mebibytes = options.answer_bytes >> 20;
+            let message = match options.page_size.filter(|rows| *rows > 0) {
+                None => format!("The result is larger than {mebibytes} MiB; use paging"),
+                Some(_) => format!(
+                    "A row of the result is larger than {mebibytes} MiB; select fewer values"
+                ),
+            };
             Err(ErrorResponse::new(ErrorDetail::Invalid, message))
         }
         result => Ok(result),
