@@ -56,11 +56,13 @@ fn count(call: &GenericCall<'_, '_>) -> Result<ResolvedFunction> {
     if !argument.is_collection() {
         return Err(call.wrong_argument(0, "a collection argument", &argument));
     }
-    Ok(ResolvedFunction::of_values(call.name, vec![argument], CqlType::Int, |values, _| {
-        // Lists, sets and maps all begin with the number of their elements or entries.
-        let count = values.first().and_then(|value| value.get(..4));
-        Ok(count.map(Bytes::copy_from_slice))
-    }))
+    let count =
+        ResolvedFunction::of_values(call.name, vec![argument], CqlType::Int, |values, _| {
+            // Lists, sets and maps all begin with the number of their elements or entries.
+            let count = values.first().and_then(|value| value.get(..4));
+            Ok(count.map(Bytes::copy_from_slice))
+        });
+    Ok(count.in_constant_time())
 }
 
 fn aggregate(call: &GenericCall<'_, '_>) -> Result<ResolvedFunction> {

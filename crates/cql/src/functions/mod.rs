@@ -63,6 +63,8 @@ pub struct ResolvedFunction {
     pub return_type: CqlType,
     /// True if equal arguments always give an equal result (`now()`, `uuid()` do not).
     pub is_pure: bool,
+    /// True if a call takes as long for a large argument as for a small one.
+    is_constant_time: bool,
     implementation: Implementation,
 }
 
@@ -81,7 +83,14 @@ impl ResolvedFunction {
                     None => Ok(None),
                 }
             });
-        Self { name: name.into(), argument_types, return_type, is_pure: true, implementation }
+        Self {
+            name: name.into(),
+            argument_types,
+            return_type,
+            is_pure: true,
+            is_constant_time: false,
+            implementation,
+        }
     }
 
     /// Creates a strict function that also returns null if an argument is empty and its type has no
@@ -111,12 +120,25 @@ impl ResolvedFunction {
         + 'static,
     ) -> Self {
         let implementation = Arc::new(call);
-        Self { name: name.into(), argument_types, return_type, is_pure: true, implementation }
+        Self {
+            name: name.into(),
+            argument_types,
+            return_type,
+            is_pure: true,
+            is_constant_time: false,
+            implementation,
+        }
     }
 
     /// Marks a function that may give different results for equal arguments.
     pub fn impure(mut self) -> Self {
         self.is_pure = false;
+        self
+    }
+
+    /// Marks a function that reads only a few bytes of a large argument.
+    pub fn in_constant_time(mut self) -> Self {
+        self.is_constant_time = true;
         self
     }
 
@@ -131,7 +153,9 @@ impl ResolvedFunction {
         evaluation: &Evaluation<'_>,
     ) -> Result<Option<Bytes>> {
         let read = arguments.iter().flatten().map(Bytes::len).sum();
-        charge_bytes(read)?;
+        if !self.is_constant_time {
+            charge_bytes(read)?;
+        }
         let result = (self.implementation)(arguments, evaluation)?;
         let written = result.as_ref().map_or(0, Bytes::len);
         // Most functions write no more than they read.

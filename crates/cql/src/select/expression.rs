@@ -124,8 +124,9 @@ impl SelectExpression {
                 let (Some(value), Some(key)) = (inner.value(context)?, key.value(context)?) else {
                     return Ok(None);
                 };
-                charge_bytes(value.len())?;
-                element(column_type, &value, &key).map(|(_, element)| element)
+                let (_, element) = element(column_type, &value, &key)?;
+                charge_bytes(element.as_ref().map_or(value.len(), |it| end_in(&value, it)))?;
+                Ok(element)
             }
             Self::Slice(inner, column_type, from, to) => {
                 let (from, to) = (slice_bound(from, context)?, slice_bound(to, context)?);
@@ -263,6 +264,12 @@ impl<'s> Aggregation<'s> {
 
 fn malformed(error: impl std::fmt::Display) -> Error {
     Error::new(crate::ErrorCode::ServerError, format!("a stored value is malformed: {error}"))
+}
+
+/// Returns the number of bytes of `value` up to the end of `part`, which is a slice of it.
+fn end_in(value: &Bytes, part: &Bytes) -> usize {
+    let start = (part.as_ptr() as usize).saturating_sub(value.as_ptr() as usize);
+    (start + part.len()).min(value.len())
 }
 
 fn metadata_value(
