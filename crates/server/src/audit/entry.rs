@@ -8,6 +8,8 @@ use espalier_cql::audit::{AuditCategory, AuditedStatement, only};
 use espalier_cql::auth::obfuscate;
 use serde::Serialize;
 
+use crate::dispatch::behind_comments;
+
 /// Maximum bytes of a statement in an entry; the rest is cut off. Arbitrary.
 const MAX_OPERATION_BYTES: usize = 64 << 10;
 
@@ -98,12 +100,20 @@ impl<'e> AuditEntry<'e> {
     }
 }
 
-/// Returns a statement as entries show it: without passwords, and cut if it is too long. A
-/// statement that parses has a password only if it is about roles. Such a statement, and a text
-/// that does not parse (no `described`), lose all that follows a possible password.
+/// Returns a statement as entries show it: without passwords, and cut if it is too long. Of the
+/// statements that parse, only CREATE ROLE and ALTER ROLE have passwords, behind leading comments.
+/// These statements, and a text that does not parse (no `described`), lose all that follows a
+/// possible password.
 pub(crate) fn operation(text: &str, described: Option<&AuditedStatement>) -> String {
-    let has_none = described.is_some_and(|described| described.category != AuditCategory::Dcl);
-    let shown = if has_none { Cow::Borrowed(text) } else { obfuscate(text) };
+    let shown = match described.map(|described| described.kind) {
+        Some("CREATE_ROLE" | "ALTER_ROLE") => {
+            let statement = behind_comments(text);
+            let comments = text.get(..text.len() - statement.len()).unwrap_or_default();
+            Cow::Owned(format!("{comments}{}", obfuscate(statement)))
+        }
+        Some(_) => Cow::Borrowed(text),
+        None => obfuscate(text),
+    };
     if shown.len() <= MAX_OPERATION_BYTES {
         return shown.into_owned();
     }
@@ -145,8 +155,13 @@ mod tests {
 
     #[test]
     fn comments_hide_nothing() {
-        let delete = "/* ROLE PASSWORD */ DELETE FROM k.t WHERE id = 5";
-        let described = espalier_cql::audit::describe(delete, None);
-        assert_eq!(operation(delete, described.as_ref()), delete);
+        for statement in ["DELETE FROM k.t WHERE id = 5", "GRANT admin TO mallory"] {
+            let text = format!("/* ROLE PASSWORD */ {statement}");
+            let described = espalier_cql::audit::describe(&text, None);
+            assert_eq!(operation(&text, described.as_ref()), text);
+        }
+        let text = "/* PASSWORD */ CREATE ROLE m WITH SUPERUSER = true AND PASSWORD = 'hidden'";
+        let shown = operation(text, espalier_cql::audit::describe(text, None).as_ref());
+        assert!(shown.contains("SUPERUSER = true") && !shown.contains("hidden"), "{shown}");
     }
 }

@@ -184,6 +184,8 @@ impl AuditLog {
                     );
                 }
                 *last_failure = reason;
+                // The disk may be full of old files.
+                let _ = writer::remove_old(files, &options).await;
                 return;
             }
         };

@@ -33,8 +33,12 @@ pub(super) fn may_return_rows(text: &str) -> bool {
     !["INSERT", "UPDATE", "DELETE", "BEGIN", "TRUNCATE", "USE"].into_iter().any(is)
 }
 
-/// Returns the first word behind spaces and comments; some tools put a comment before a statement.
-fn first_word(mut text: &str) -> &str {
+fn first_word(text: &str) -> &str {
+    behind_comments(text).split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("")
+}
+
+/// Returns the text behind spaces and comments; some tools put a comment before a statement.
+pub(crate) fn behind_comments(mut text: &str) -> &str {
     loop {
         text = text.trim_start();
         let end = if text.starts_with("--") || text.starts_with("//") {
@@ -42,7 +46,7 @@ fn first_word(mut text: &str) -> &str {
         } else if let Some(inside) = text.strip_prefix("/*") {
             inside.find("*/").map(|at| at + 4)
         } else {
-            return text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("");
+            return text;
         };
         text = end.and_then(|end| text.get(end..)).unwrap_or_default();
     }
