@@ -43,6 +43,10 @@ const RECORD_TABLES: [(&str, &str); 3] = [
     ("system_distributed", "view_build_status"),
 ];
 
+/// Maximum time in µs by which the timestamp of an earlier record may be ahead of the clock.
+/// Arbitrary: ten years.
+const MAX_AHEAD_US: i64 = 10 * 365 * 86_400 * 1_000_000;
+
 /// The progress of a shard's part of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct BuildProgress {
@@ -58,13 +62,16 @@ impl ViewBuilds<'_> {
     /// Finds the newest timestamp of the records, so that later records win over them. Runs on
     /// shard 0, once, before this start writes the first record.
     pub(in super::super) async fn find_newest_record(self) {
-        let found = self.node.on_all_shards(|node| async move {
+        // A client may write to the third table with any timestamp. A timestamp far ahead does not
+        // count: otherwise all later records would have the greatest timestamp, and none would win.
+        let latest_us = time::now_micros().saturating_add(MAX_AHEAD_US);
+        let found = self.node.on_all_shards(move |node| async move {
             let tables = &node.store().tables;
             let records = RECORD_TABLES.map(|(keyspace, name)| {
                 let records = tables.get(table(keyspace, name).id);
                 records.ok().and_then(|records| records.maximum_timestamp())
             });
-            records.into_iter().flatten().max()
+            records.into_iter().flatten().filter(|newest| *newest <= latest_us).max()
         });
         let newest = found.await.into_iter().flatten().max();
         self.node.inner.views.newest_record_us.set(newest.unwrap_or(i64::MIN));
