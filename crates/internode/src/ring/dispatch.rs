@@ -99,7 +99,7 @@ impl RingMember {
                 if forwards && header.verb != Verb::MUTATION_REQ {
                     return Err(Refusal::new("only mutations are forwarded to other nodes"));
                 }
-                Ok(self.is_in_time(header))
+                Ok(self.is_in_time(from, header))
             }
             Verb::READ_REQ | Verb::RANGE_REQ => {
                 if message.payload.len() > MAX_COMMAND_BYTES {
@@ -111,7 +111,7 @@ impl RingMember {
                 if message.payload.len() > MAX_WRITE_BYTES {
                     return Err(Refusal::new("a batch exceeds 16 MiB"));
                 }
-                Ok(self.is_in_time(header))
+                Ok(self.is_in_time(from, header))
             }
             Verb::BATCH_REMOVE_REQ => Ok(true),
             verb if verb.is_response() => {
@@ -123,12 +123,20 @@ impl RingMember {
     }
 
     /// Returns whether the coordinator of a write still waits for the answer. Otherwise the node
-    /// drops the write, as Cassandra does: the coordinator has a hint of it, and a TRUNCATE may be
-    /// over in the meantime.
-    fn is_in_time(&self, header: &Header) -> bool {
+    /// drops the write, as Cassandra does. The coordinator keeps a hint of a mutation. A TRUNCATE
+    /// may have been acknowledged since.
+    fn is_in_time(&self, from: SocketAddr, header: &Header) -> bool {
         let is_in_time = time_left(header).is_some();
         if !is_in_time {
             self.metrics.count_expired();
+            if self.log_limit.is_due("expired write") {
+                tracing::warn!(
+                    peer = %from,
+                    verb = %header.verb,
+                    "dropped a write for which its coordinator no longer waits; if there are many, \
+                     compare the clocks of both nodes, and see write_request_timeout"
+                );
+            }
         }
         is_in_time
     }

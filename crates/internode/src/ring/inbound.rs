@@ -18,7 +18,7 @@ use espalier_runtime::{
 };
 use espalier_server::{ConnectionCounter, ConnectionLimits, ConnectionSlot, Places};
 
-use super::{RingMember, dispatch::MAX_WRITE_BYTES, outbound::USER_TIMEOUT, room::Reservation};
+use super::{RingMember, dispatch::MAX_WRITE_BYTES, room::Reservation};
 use crate::{
     DecodeError, MessagingVersion,
     frame::MessageReader,
@@ -32,6 +32,9 @@ const HANDSHAKE_LIMIT: Duration = Duration::from_secs(10);
 /// connections of a peer that lost its network would keep their places for hours, and after some
 /// such losses the peer could not connect. Arbitrary; gossip sends each second.
 const KEEPALIVE_IDLE: Duration = Duration::from_secs(60);
+/// Time after which the kernel closes a connection on which it hears nothing. With this option, it
+/// does not count the checks of keepalive. Arbitrary: three checks, 10 s apart.
+const USER_TIMEOUT: Duration = Duration::from_secs(90);
 /// Pause after a failed accept.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 /// Time for the rest of a message whose first frame has arrived. Arbitrary; the message holds room

@@ -10,8 +10,8 @@
 //! writes wait. They are small. The member refuses such a message if its payload would stay in
 //! memory until later work is done.
 //!
-//! A write that the node forwards also reserves its bytes in a room of the receiving peer, and
-//! releases them when it is sent.
+//! A write that the node forwards, or large gossip, also reserves its bytes in a room of the
+//! receiving peer, and releases them when it is sent.
 
 use std::{fmt, rc::Rc};
 
@@ -28,11 +28,11 @@ const MAX_BYTES_OF_CONNECTION: usize = 4 << 20;
 /// over another connection.
 const MAX_URGENT_BYTES: usize = 256 << 10;
 
-/// Maximum bytes that the forwarded writes reserve while they wait for one peer: as many as the
-/// messages of one connection may reserve.
+/// Maximum bytes that forwarded writes and large gossip reserve while they wait for one peer: as
+/// many as the messages of one connection may reserve.
 const MAX_FORWARDED_BYTES: usize = MAX_BYTES_OF_CONNECTION;
 
-/// The room of the forwarded writes of one peer.
+/// The room of the forwarded writes and the large gossip for one peer.
 pub(super) struct ForwardRoom(Semaphore);
 
 impl Default for ForwardRoom {
