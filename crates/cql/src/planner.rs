@@ -103,8 +103,8 @@ pub async fn plan_apart(
     Box::pin(run_apart(bytes, move || plan(&text, keyspace.as_deref(), &schema))).await
 }
 
-/// Does the work that a text of a statement with some bytes causes: on a helper thread if the text
-/// is long, so that other clients of the shard do not wait for it.
+/// Runs work on a statement's text of `bytes` bytes: on a helper thread if the text is long, so
+/// that other clients of the shard do not wait for it.
 pub async fn run_apart<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,

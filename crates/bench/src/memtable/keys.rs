@@ -92,8 +92,8 @@ pub fn number_of_value(value: &[u8]) -> Option<u64> {
     Some(u64::from_be_bytes(*word).wrapping_mul(VALUE_INVERSE))
 }
 
-/// Maps `number` to another number below `count`: a bijection that looks random. Steps that are
-/// bijections on the bits are repeated until the result is below `count`.
+/// Maps `number` to another number below `count`: a bijection that looks random. It permutes
+/// the numbers below a power of two, and repeats this until the result is below `count`.
 pub fn shuffled(number: u64, count: u64) -> u64 {
     let bits = (64 - count.saturating_sub(1).leading_zeros()).max(2);
     let mask = u64::MAX >> (64 - bits);

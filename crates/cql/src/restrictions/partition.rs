@@ -249,7 +249,8 @@ pub(crate) fn check_product(left: usize, right: usize) -> Result<()> {
     Ok(())
 }
 
-/// Counts the rows, and ranges of rows, that the INs of a batch or transaction name.
+/// Counts the rows, and ranges of rows, that the INs and the comparisons of tuples in a batch or
+/// transaction name.
 ///
 /// An IN of a few hundred bytes names tens of thousands of rows, and a batch may have many such
 /// statements. The node keeps the rows of all of them until it writes the batch.
@@ -258,7 +259,7 @@ pub(crate) struct NamedRows(usize);
 
 impl NamedRows {
     /// Adds a statement that names `slices` rows or ranges in each of `keys` partitions. A
-    /// statement that names one of one partition does not count.
+    /// statement that names a single row or range does not count.
     ///
     /// # Errors
     /// The statements name more than [`MAX_CARTESIAN_PRODUCT`] together.

@@ -123,7 +123,8 @@ impl Output {
     }
 }
 
-/// Returns the columns that an answer without selected rows lists: those of the static row.
+/// Returns the columns of the static row, which an answer lists if its command selects no columns
+/// of rows.
 pub(super) fn columns_of(table: &TableMetadata, row: &Row) -> ColumnList {
     ColumnList::of(row.columns.iter().filter_map(|(id, _)| table.column_by_id(*id)))
 }

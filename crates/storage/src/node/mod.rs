@@ -11,7 +11,7 @@
 //! | `peers` | calls of a store's background work to the other shards |
 //! | `write`, `logged_batch`, `batch_rows` | writes of several shards |
 //! | `turns`, `turn_calls`, `counters` | writes that read rows first |
-//! | `read`, `visit` | reads on this shard and over all of them |
+//! | `read`, `visit` | reads on this shard, on another one, and over all |
 //! | `views` | materialized views |
 //! | `virtual_tables`, `table_statistics` | the node's state as tables |
 //! | `disk_usage` | the used share of the disk |
@@ -110,7 +110,7 @@ struct Inner {
     import_lock: Semaphore,
     /// Plans and builds of materialized views.
     views: ViewWork,
-    /// Units of calls to other shards that may wait for a turn.
+    /// Limits the calls from this shard that wait for turns on other shards (`turn_calls`).
     turn_calls: Semaphore,
     /// Bytes of logged batches that are retried or whose callers are gone, and of retried removals
     /// from `system.batches`.

@@ -44,7 +44,8 @@ impl<'n> Truncation<'n> {
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 impl Node {
-    /// Removes all writes to a table so far. The truncation begins within 60 s, or not at all.
+    /// Removes all writes to a table so far. The truncation begins within 60 s, or not at all. For
+    /// a table with views, only the wait for the schema lock has this limit.
     ///
     /// # Errors
     ///
@@ -56,8 +57,8 @@ impl Node {
         self.truncate_within(table, MAX_WAIT)
     }
 
-    /// Removes all writes to a table so far, if that can begin within `wait`. After this time the
-    /// client gives up, and its later writes must stay.
+    /// Removes all writes to a table so far, if that can begin within `wait`, as in
+    /// [`Self::truncate`]. After this time the client gives up, and its later writes must stay.
     ///
     /// # Errors
     ///

@@ -27,6 +27,7 @@ pub const CHUNK_BYTES: usize = 4 << 20;
 const CHUNK_PAGES: usize = 10;
 /// Tombstones per chunk if the page tombstone limit is disabled.
 const CHUNK_TOMBSTONES: usize = 100_000;
+
 /// The limits of a page, and of the chunks of its reads.
 pub struct PageLimits {
     /// Result rows at which the page ends; `usize::MAX` without paging.

@@ -1,4 +1,5 @@
-//! Looks ahead in a partition for a writer that copies raw rows.
+//! Looks ahead in a partition for callers that take raw rows: a writer that copies them, and a scan
+//! that reads in place.
 
 use espalier_mutation::DecoratedKey;
 
@@ -13,8 +14,8 @@ use crate::{
 };
 
 impl ForwardRows {
-    /// Looks at the next item for a writer that copies raw rows; see [`RowSource::look`]. The
-    /// slices must cover the rest of the partition.
+    /// Looks at the next item for a caller that takes raw rows; see [`RowSource::look`]. The slices
+    /// must cover the rest of the partition.
     #[inline]
     pub(in crate::reader) async fn look(&mut self, view: &mut RowRef) -> Result<(Ahead, usize)> {
         if !self.is_free() {
@@ -65,8 +66,8 @@ impl ForwardRows {
         self.is_index_sought = false;
     }
 
-    /// Returns whether the next item can be copied as it is: no range deletion is open, no skip is
-    /// under way, and the walk has not finished.
+    /// Returns whether the state of the reader lets the next item be copied as it is: no range
+    /// deletion is open, no skip is under way, and the walk has not finished.
     pub(in crate::reader) fn is_free(&self) -> bool {
         self.open.is_live() && self.skip.is_none() && !self.is_finished
     }

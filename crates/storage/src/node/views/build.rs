@@ -198,9 +198,9 @@ impl ViewBuilds<'_> {
     /// Marks a view as stale if a loss of power may have left it behind its base table, or ahead of
     /// it. The keyspace may not use the log. With periodic sync, the shards sync their logs at
     /// different times, and a log may lose the record that an import, a restore or a truncation has
-    /// made the view stale. `are_marked` is true if a log could not be written. A view whose build
-    /// was under way is stale, too: the recorded progress of the build may be newer than the view
-    /// rows that survived.
+    /// made the view stale. `are_marked` is true if a log could not be written. This also
+    /// holds for a view whose build was under way: the recorded progress of the build may be newer
+    /// than the view rows that survived.
     pub(in super::super) async fn mark_unsynced_views_stale(
         self,
         are_marked: bool,
