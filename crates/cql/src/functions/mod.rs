@@ -76,21 +76,12 @@ impl ResolvedFunction {
         return_type: CqlType,
         call: impl Fn(&[Bytes], &Evaluation<'_>) -> Result<Option<Bytes>> + Send + Sync + 'static,
     ) -> Self {
-        let implementation: Implementation =
-            Arc::new(move |arguments, evaluation| {
-                match arguments.iter().cloned().collect::<Option<Vec<Bytes>>>() {
-                    Some(arguments) => call(&arguments, evaluation),
-                    None => Ok(None),
-                }
-            });
-        Self {
-            name: name.into(),
-            argument_types,
-            return_type,
-            is_pure: true,
-            is_constant_time: false,
-            implementation,
-        }
+        Self::nullable(name, argument_types, return_type, move |arguments, evaluation| {
+            match arguments.iter().cloned().collect::<Option<Vec<Bytes>>>() {
+                Some(arguments) => call(&arguments, evaluation),
+                None => Ok(None),
+            }
+        })
     }
 
     /// Creates a strict function that also returns null if an argument is empty and its type has no

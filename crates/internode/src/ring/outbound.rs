@@ -36,7 +36,7 @@ const URGENT_QUEUE_LENGTH: usize = 256;
 const CONNECT_LIMIT: Duration = Duration::from_secs(2);
 /// Time after which the kernel closes a connection if the peer's kernel does not acknowledge data:
 /// Cassandra's default of `internode_tcp_user_timeout`.
-pub(super) const USER_TIMEOUT: Duration = Duration::from_secs(30);
+const USER_TIMEOUT: Duration = Duration::from_secs(30);
 /// Length in bytes above which a message uses the connection for large messages.
 const LARGE_BYTES: usize = 64 << 10;
 /// Bytes that a payload may take besides its data.
