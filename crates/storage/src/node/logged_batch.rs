@@ -10,6 +10,8 @@
 //! that compactions may have purged later deletions. `commitlog_sync` decides how durable the entry
 //! is when the parts are written, as for every other write.
 
+mod finish;
+
 use std::{
     cell::OnceCell,
     collections::BTreeSet,
@@ -21,7 +23,7 @@ use std::{
 use bytes::Bytes;
 use espalier_commitlog::CommitLogError;
 use espalier_mutation::{
-    DecoratedKey, DeletionTime, KeyRange, Mutation, PartitionUpdate, schema::TableMetadata,
+    DecoratedKey, DeletionTime, Mutation, PartitionUpdate, schema::TableMetadata,
 };
 use espalier_runtime::{random, run_to_completion, spawn_local, time};
 use futures_util::future::LocalBoxFuture;
@@ -29,10 +31,10 @@ use uuid::Uuid;
 
 use super::{
     Node, Views,
-    batch_rows::{content, decode, encode, entry, is_of_ring},
+    batch_rows::{encode, entry},
 };
 use crate::{
-    ReadCommand, ReadTarget, StorageError,
+    StorageError,
     shard::{check_index_entries, check_storable},
     table::TruncationRecord,
 };
@@ -401,71 +403,6 @@ impl<'n> Batches<'n> {
         };
         spawn_local(retry).detach();
     }
-
-    /// At start, applies the batches that were stored and not finished.
-    pub(super) async fn finish_logged_batches(self) -> Result<(), StorageError> {
-        let schema = self.node.store().schema();
-        let Some(table) = schema.table(TABLE.0, TABLE.1) else { return Ok(()) };
-        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-        let all = ReadTarget::Range(KeyRange::full());
-        let command = ReadCommand::of_all(table.clone(), all, now_s);
-        'batches: for partition in self.node.read(command).await?.partitions {
-            // Skip a batch of another node, because the members of that node's ring finish it.
-            if partition.rows.iter().any(|row| is_of_ring(table, row)) {
-                continue;
-            }
-            let mut created_at = i64::MIN;
-            for row in &partition.rows {
-                let Some(content) = content(table, row) else { continue };
-                let (mut mutation, is_whole) = match decode(content, &schema) {
-                    Ok(decoded) => decoded,
-                    Err(error) => {
-                        tracing::error!(
-                            %error,
-                            "unfinished logged batch cannot be decoded: it is kept in \
-                             system.batches, and a part of its writes may be missing"
-                        );
-                        continue 'batches;
-                    }
-                };
-                self.drop_truncated_and_expired(&mut mutation, &partition.key).await?;
-                match self.node.apply(mutation).await {
-                    // The batch was stored under other settings (`sstable_format`, the size of
-                    // segments) and waits until they are back, or its view updates are too large.
-                    Err(error) if is_refusal(&error) => {
-                        tracing::error!(
-                            %error,
-                            "unfinished logged batch cannot be stored, it waits for the next \
-                             start: restore sstable_format as it was, and commitlog_segment_size \
-                             or a greater one"
-                        );
-                        continue 'batches;
-                    }
-                    // A write to a table with views reads rows first.
-                    Err(error) if is_damage(&error) => {
-                        tracing::error!(
-                            %error,
-                            "unfinished logged batch cannot read a damaged file, it waits for the \
-                             next start: scrub or restore the table"
-                        );
-                        continue 'batches;
-                    }
-                    outcome => outcome?,
-                }
-                if !is_whole {
-                    tracing::error!(
-                        "unfinished logged batch writes to a table that cannot be read; the other \
-                         tables have their writes, the batch is kept for the next start"
-                    );
-                    continue 'batches;
-                }
-                created_at = created_at.max(row.liveness.timestamp);
-            }
-            // The clock may be behind the timestamp of the entry.
-            self.remove_entry(table, partition.key, created_at).await;
-        }
-        Ok(())
-    }
 }
 
 /// Returns whether a retry of the write would fail in the same way.
@@ -475,13 +412,6 @@ fn is_refusal(error: &StorageError) -> bool {
         StorageError::Unstorable(_)
             | StorageError::ExpiryTooLate { .. }
             | StorageError::CommitLog(CommitLogError::MutationTooLarge { .. })
-    )
-}
-
-fn is_damage(error: &StorageError) -> bool {
-    matches!(
-        error,
-        StorageError::SSTable(_) | StorageError::Damaged(_) | StorageError::Corrupt { .. }
     )
 }
 
