@@ -9,7 +9,7 @@ use espalier_mutation::{
     Cell as ColumnCell, Clustering, ColumnData, DecoratedKey, Liveness, Mutation, PartitionUpdate,
     Row,
 };
-use espalier_runtime::{file::FileSystem, spawn_local, time};
+use espalier_runtime::{block_on, file::FileSystem, spawn_local, time};
 use espalier_storage::{CommitLogSync, SnapshotTable, StorageConfiguration};
 use espalier_types::CqlType;
 
@@ -229,9 +229,44 @@ fn a_crash_keeps_the_view_rows_of_flushed_rows() {
         }
     });
     for disk in crashed {
-        // With another `commitlog_sync`, the start does not build the view again.
-        assert_view_is_complete(&FileSystem::on(disk), configuration());
+        // Without the mark, and with another `commitlog_sync`, the start does not build the view
+        // again.
+        let file_system = FileSystem::on(disk);
+        let mark = configuration().data_directory.join("unsynced_views");
+        block_on(file_system.remove_file(mark)).unwrap();
+        assert_view_is_complete(&file_system, configuration());
     }
+}
+
+#[test]
+fn a_crash_under_periodic_sync_has_views_built_under_another_sync() {
+    let file_system = FileSystem::simulated(1);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    let crashed = on_shards_with(1, &file_system, without_syncs(), move |processor| {
+        let disk = disk.clone();
+        async move {
+            let create = "CREATE TABLE k.t (k int, c text, v text, PRIMARY KEY (k, c))";
+            for statement in [KEYSPACE, create, CREATE_VIEW] {
+                execute(&processor, statement).await.unwrap();
+            }
+            wait_for_view(&processor).await;
+            insert(&processor, 0..ROWS).await;
+            // A row without a base row, as if the crash had lost the base row.
+            let view = processor.database().store().schema().table("k", "v").unwrap().clone();
+            let key = Bytes::copy_from_slice(&ROWS.to_be_bytes());
+            let mut row = Row::empty(Clustering::new([key, Bytes::from_static(b"c")]));
+            row.liveness = Liveness::live(1);
+            let key = DecoratedKey::new(Bytes::from_static(b"v0"));
+            let mut update = PartitionUpdate::new(view.id, key);
+            update.rows.push(row);
+            let mutation = Mutation { updates: vec![update] };
+            processor.database().apply(mutation).await.unwrap();
+            assert_eq!(count(&processor, "v").await, ROWS + 1);
+            processor.database().flush("k", None).await.unwrap();
+            disk.crash(1)
+        }
+    });
+    assert_view_is_complete(&FileSystem::on(crashed), configuration());
 }
 
 /// The restored files survive the crash, but the log may lose the record that the view is stale.

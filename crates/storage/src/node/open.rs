@@ -27,8 +27,8 @@ use crate::{
         start_flushes,
     },
     recovery::{
-        Recovered, SchemaContents, TableRecoveries, are_views_unsynced, arrange, schema_of,
-        unmark_unsynced_views,
+        Recovered, SchemaContents, TableRecoveries, are_views_unsynced, arrange,
+        mark_unsynced_views, schema_of, unmark_unsynced_views,
     },
     shard::{FoundTables, open_log, recover_tables},
     system::{self, SCHEMA_KEYSPACE},
@@ -106,15 +106,22 @@ impl Start<'_> {
         SchemaChanges::of(self.node).warn_of_unknown(&schema, &found);
         let recovered = self.install_everywhere(&schema, &found, &discarded).await?;
         let is_unclean = !segments.segments.is_empty();
+        let are_marked = are_views_unsynced(file_system, &configuration.data_directory).await?;
+        let is_periodic = configuration.commit_log.sync.period().is_some();
+        // The mark stays for all of this run, because the next start may have another setting.
+        if is_periodic && !are_marked {
+            mark_unsynced_views(file_system, &configuration.data_directory).await?;
+        }
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
         Truncation::of(self.node).finish_truncations(&found).await?;
         Batches::of(self.node).finish_logged_batches().await?;
         ViewBuilds::of(self.node).find_newest_record().await;
-        let are_marked = are_views_unsynced(file_system, &configuration.data_directory).await?;
         if is_unclean {
-            ViewBuilds::of(self.node).mark_unsynced_views_stale(are_marked).await?;
+            // Earlier versions of Espalier left no mark under periodic sync.
+            let may_differ = are_marked || is_periodic;
+            ViewBuilds::of(self.node).mark_unsynced_views_stale(may_differ).await?;
         }
-        if are_marked {
+        if are_marked && !is_periodic {
             unmark_unsynced_views(file_system, &configuration.data_directory).await?;
         }
         self.node.on_all_shards(|node| async move { start_compactions(node.store()) }).await;

@@ -3,7 +3,12 @@
 //! One record of the commit log holds a row and its view row. If the log could not be written or
 //! synced, only flushes save such a record, and they write the two tables one after the other. Each
 //! flush makes the mark durable before it seals its SSTable. If the node ends before the last of
-//! these flushes, the next start builds the views again. The mark stays until the next start.
+//! these flushes, the next start builds the views again. This mark stays until the next start.
+//!
+//! With periodic sync, a start makes the mark durable before the node takes writes, for two
+//! reasons. The logs of several shards are synced at different times. A log may also lose the
+//! record that an import, a restore or a truncation has made a view stale. The next start with
+//! another `commitlog_sync` removes the mark.
 
 use std::path::Path;
 

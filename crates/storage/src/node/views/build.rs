@@ -28,8 +28,8 @@ use super::{
     write::turn_rows_of,
 };
 use crate::{
-    CommitLogSync, Node, PartitionRows, ReadCommand, ReadLimits, ReadTarget, StorageError,
-    TurnDeadline, node::Views,
+    Node, PartitionRows, ReadCommand, ReadLimits, ReadTarget, StorageError, TurnDeadline,
+    node::Views,
 };
 
 /// The interval at which the task looks for views that are not built. Arbitrary; CREATE
@@ -195,26 +195,20 @@ impl ViewBuilds<'_> {
         Ok(())
     }
 
-    /// Marks a view as stale if a loss of power may have left it behind its base table, or ahead of
-    /// it. The keyspace may not use the log. With periodic sync, the shards sync their logs at
-    /// different times, and a log may lose the record that an import, a restore or a truncation has
-    /// made the view stale. `are_marked` is true if a log could not be written. This also
-    /// holds for a view whose build was under way: the recorded progress of the build may be newer
-    /// than the view rows that survived.
+    /// Marks views as stale that an unclean end may have left behind their base tables, or ahead of
+    /// them: all views if the earlier run has left its mark (`recovery::unsynced_views`), otherwise
+    /// those of keyspaces that do not use the log. This also holds for a view whose build was under
+    /// way: the recorded progress of the build may be newer than the view rows that survived.
     pub(in super::super) async fn mark_unsynced_views_stale(
         self,
         are_marked: bool,
     ) -> Result<(), StorageError> {
-        let is_periodic = matches!(
-            self.node.store().configuration().commit_log.sync,
-            CommitLogSync::Periodic { .. }
-        );
         let schema = self.node.store().schema();
         let is_logged = |view: &TableMetadata| {
             schema.keyspace(&view.keyspace).is_none_or(|keyspace| keyspace.durable_writes)
         };
         for view in schema.tables().filter(|table| table.is_view()) {
-            if is_periodic || are_marked || !is_logged(view) {
+            if are_marked || !is_logged(view) {
                 self.mark_views_stale(std::slice::from_ref(view)).await?;
             }
         }
