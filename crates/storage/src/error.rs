@@ -98,8 +98,8 @@ pub enum StorageError {
     /// A truncation that could not begin in time. It removes nothing, now or later.
     #[error(
         "the truncation did not begin within {0:?}, because a change of the schema, a snapshot, an \
-         import, a restore or a flush of the table is under way; the table keeps its rows: truncate \
-         it again"
+         import, a restore, a flush of the table or, if it has views, a write to it is under way; \
+         the table keeps its rows: truncate it again"
     )]
     TruncationTimedOut(Duration),
     /// A write that SSTables cannot hold. It is refused before it is logged, because it could never

@@ -50,6 +50,7 @@ mod vector_refusals;
 mod vector_stops;
 mod view_builds;
 mod view_histories;
+mod view_truncations;
 mod views_and_clock;
 mod virtual_tables;
 mod write_products;

@@ -72,7 +72,7 @@ impl<'n> Snapshots<'n> {
         // The views are emptied, too: a deletion in a view may be newer than the rows of the
         // snapshot and would hide them.
         if metadata.has_views() {
-            Views::of(self.node).truncate_with_views(&metadata).await?;
+            Views::of(self.node).truncate_with_views(&metadata, None).await?;
         } else {
             Truncation::of(self.node).truncate_locked(metadata.id, None).await?;
         }

@@ -44,8 +44,7 @@ impl<'n> Truncation<'n> {
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
 impl Node {
-    /// Removes all writes to a table so far. The truncation begins within 60 s, or not at all. For
-    /// a table with views, only the wait for the schema lock has this limit.
+    /// Removes all writes to a table so far. The truncation begins within 60 s, or not at all.
     ///
     /// # Errors
     ///
@@ -119,7 +118,7 @@ impl Truncation<'_> {
             StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
         }
         if metadata.has_views() {
-            return Views::of(self.node).truncate_with_views(&metadata).await;
+            return Views::of(self.node).truncate_with_views(&metadata, Some(limit)).await;
         }
         self.truncate_locked(id, Some(limit)).await
     }

@@ -5,9 +5,10 @@
 //! views as stale before it empties them: if the node stops half-way, the next start builds the
 //! views again.
 
-use std::sync::Arc;
+use std::{iter, sync::Arc, time::Duration};
 
 use espalier_mutation::schema::{TableId, TableMetadata};
+use espalier_runtime::time::{self, Instant};
 use futures_util::future::LocalBoxFuture;
 
 use crate::{
@@ -17,41 +18,53 @@ use crate::{
 };
 
 impl Views<'_> {
-    /// Truncates a table and its views. The caller is on shard 0 and holds `schema_lock`.
+    /// Truncates a table and its views. The caller is on shard 0 and holds `schema_lock`. `limit`
+    /// is the time by which the truncation has to begin, and the wait until then.
     pub(in super::super) async fn truncate_with_views(
         self,
         base: &TableMetadata,
+        limit: Option<(Instant, Duration)>,
     ) -> Result<(), StorageError> {
         let views = ViewBuilds::of(self.node).dependent_views(base);
-        ViewBuilds::of(self.node).mark_views_stale(&views).await?;
-        let ids = views.iter().map(|view| view.id).chain([base.id]).collect();
-        let truncated = self.alone_on(0, base.id, ids).await;
+        let truncated = self.alone_on(0, base.id, views.into(), limit).await;
         // The views are empty now. The build task notices that at its next run.
         ViewBuilds::of(self.node).build_views();
         truncated
     }
 
-    /// Takes the turn on a whole table on `shard` and all later shards, then truncates tables.
+    /// Takes the turn on a whole table on `shard` and all later shards, then truncates the table
+    /// and its views.
     fn alone_on(
         self,
         shard: usize,
         base: TableId,
-        tables: Arc<[TableId]>,
+        views: Arc<[Arc<TableMetadata>]>,
+        limit: Option<(Instant, Duration)>,
     ) -> LocalBoxFuture<'static, Result<(), StorageError>> {
         let node = self.node.clone();
         Box::pin(async move {
             if shard == node.store().shard().count {
                 let truncate = move |node: Node| async move {
-                    for id in tables.iter() {
-                        Box::pin(Truncation::of(&node).truncate_locked(*id, None)).await?;
+                    ViewBuilds::of(&node).mark_views_stale(&views).await?;
+                    let ids = views.iter().map(|view| view.id).chain([base]);
+                    // The limit is for the first table. Then the truncation has begun, and later
+                    // writes wait for its turns, so it removes none of them.
+                    for (id, limit) in ids.zip(iter::once(limit).chain(iter::repeat(None))) {
+                        Box::pin(Truncation::of(&node).truncate_locked(id, limit)).await?;
                     }
                     Ok(())
                 };
                 return node.on_shard(0, truncate).await;
             }
             let next = move |node: Node| async move {
-                let turn = node.store().turns.take(TurnRows::of_table(base)).await;
-                let truncated = Views::of(&node).alone_on(shard + 1, base, tables).await;
+                let turn = node.store().turns.take(TurnRows::of_table(base));
+                let turn = match limit {
+                    Some((deadline, wait)) => time::timeout_at(deadline, turn)
+                        .await
+                        .map_err(|_| StorageError::TruncationTimedOut(wait))?,
+                    None => turn.await,
+                };
+                let truncated = Views::of(&node).alone_on(shard + 1, base, views, limit).await;
                 drop(turn);
                 truncated
             };
