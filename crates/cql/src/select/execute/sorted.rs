@@ -2,14 +2,16 @@
 //! keeps only as many as LIMIT allows.
 //!
 //! Memory: twice the result while its rows are joined, and at most [`MAX_SORTED_BYTES`] of
-//! clusterings.
+//! clusterings. The rows of a statement that fails or is cancelled are freed in steps, by a task of
+//! its own.
 
-use std::{cmp::Ordering, collections::BTreeMap, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey};
-use espalier_runtime::maybe_yield;
+use espalier_runtime::{maybe_yield, shard, spawn_local};
 use espalier_storage::{Node, PartitionRows, ReadTarget};
+use espalier_types::CqlType;
 
 use super::{
     super::{PlannedSelect, group::Output},
@@ -33,44 +35,56 @@ const MAX_SORTED_BYTES: usize = 256 << 20;
 const TOO_MANY_ROWS: &str = "The statement sorts too many rows in memory; give it a LIMIT, or read \
                              the partitions one by one";
 
+/// Maximum number of rows that are freed in one step (arbitrary).
+const FREED_AT_ONCE: usize = 256;
+
+/// The order of the result rows.
+struct SortOrder {
+    is_reversed: bool,
+    /// The position of each column of ORDER BY among the clustering columns, its type, and true if
+    /// its order is descending.
+    columns: Vec<(usize, CqlType, bool)>,
+}
+
 /// The place of a result row in the answer. Rows with equal clusterings are in the order in which
 /// they were read.
-struct SortKey<'s> {
-    select: &'s PlannedSelect,
+struct SortKey {
+    order: Rc<SortOrder>,
     clustering: Option<Clustering>,
     number: usize,
 }
 
-impl Ord for SortKey<'_> {
+impl Ord for SortKey {
     fn cmp(&self, other: &Self) -> Ordering {
-        let order = compare(self.select, self.clustering.as_ref(), other.clustering.as_ref());
+        let order = self.order.compare(self.clustering.as_ref(), other.clustering.as_ref());
         order.then(self.number.cmp(&other.number))
     }
 }
 
-impl PartialOrd for SortKey<'_> {
+impl PartialOrd for SortKey {
     fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
         Some(self.cmp(other))
     }
 }
 
-impl PartialEq for SortKey<'_> {
+impl PartialEq for SortKey {
     fn eq(&self, other: &Self) -> bool {
         self.cmp(other).is_eq()
     }
 }
 
-impl Eq for SortKey<'_> {}
+impl Eq for SortKey {}
 
 /// The first result rows in the order of the answer, each encoded.
-struct SortedRows<'s> {
-    rows: BTreeMap<SortKey<'s>, Box<[u8]>>,
+struct SortedRows {
+    order: Rc<SortOrder>,
+    rows: BTreeMap<SortKey, Box<[u8]>>,
     /// The maximum number of rows.
     limit: usize,
     /// The number of rows that were added.
     added: usize,
     /// The place of the row or group that is not encoded yet.
-    open: Option<SortKey<'s>>,
+    open: Option<SortKey>,
     /// The bytes of the encoded rows.
     bytes: usize,
     /// The memory of the clusterings in bytes; an estimate.
@@ -81,14 +95,29 @@ struct SortedRows<'s> {
     max_of_partition: usize,
 }
 
-impl<'s> SortedRows<'s> {
+impl SortedRows {
+    fn new(order: SortOrder, limit: usize, max_of_partition: usize) -> Self {
+        Self {
+            order: Rc::new(order),
+            rows: BTreeMap::new(),
+            limit,
+            added: 0,
+            open: None,
+            bytes: 0,
+            clustering_bytes: 0,
+            of_partition: 0,
+            max_of_partition,
+        }
+    }
+
     /// Opens a row or group. Returns `false` if neither it nor a later row of the partition, whose
     /// rows come in the order of the answer, is in the answer.
-    fn open(&mut self, select: &'s PlannedSelect, clustering: Option<&Clustering>) -> bool {
+    fn open(&mut self, clustering: Option<&Clustering>) -> bool {
         if self.of_partition >= self.max_of_partition {
             return false;
         }
-        let key = SortKey { select, clustering: clustering.cloned(), number: self.added };
+        let (order, clustering) = (self.order.clone(), clustering.cloned());
+        let key = SortKey { order, clustering, number: self.added };
         let is_full = self.rows.len() >= self.limit;
         if is_full && self.rows.last_key_value().is_some_and(|(last, _)| *last < key) {
             return false;
@@ -124,16 +153,25 @@ impl<'s> SortedRows<'s> {
             output.append(&row);
         }
     }
+}
 
-    /// Frees the rows one by one, because there may be a million.
-    async fn free(mut self) {
-        while self.rows.pop_first().is_some() {
-            maybe_yield().await;
+impl Drop for SortedRows {
+    /// Leaves many rows to a task that frees them in steps, because there may be a million.
+    fn drop(&mut self) {
+        if self.rows.len() <= FREED_AT_ONCE || shard::loop_report().is_none() {
+            return;
         }
+        let mut rows = std::mem::take(&mut self.rows);
+        spawn_local(async move {
+            while rows.pop_first().is_some() {
+                maybe_yield().await;
+            }
+        })
+        .detach();
     }
 }
 
-impl<'s> Execution<'s> {
+impl Execution<'_> {
     /// Collects the result rows of all partitions, sorts them and applies the limit.
     pub(super) async fn read_sorted(
         &mut self,
@@ -143,21 +181,13 @@ impl<'s> Execution<'s> {
         now_s: u32,
     ) -> Result<()> {
         let Partitions::Keys(keys) = partitions else { return Ok(()) };
-        let mut sorted = SortedRows {
-            rows: BTreeMap::new(),
-            limit: self.rows_left,
-            added: 0,
-            open: None,
-            bytes: 0,
-            clustering_bytes: 0,
-            of_partition: 0,
-            max_of_partition: self.per_partition_limit.min(self.rows_left),
-        };
+        let max_of_partition = self.per_partition_limit.min(self.rows_left);
+        let order = SortOrder::of(self.select);
+        let mut sorted = SortedRows::new(order, self.rows_left, max_of_partition);
         let collected = self.collect_sorted(database, keys, &slices, now_s, &mut sorted).await;
         // Without GROUP BY, all rows of an aggregate form one group, which the caller finishes.
         let is_one_group = self.select.is_aggregate && self.select.group_by.is_none();
         if collected.is_err() || is_one_group {
-            sorted.free().await;
             return collected;
         }
         sorted.finish(&mut self.output).await;
@@ -170,7 +200,7 @@ impl<'s> Execution<'s> {
         keys: Vec<DecoratedKey>,
         slices: &Arc<ClusteringSlices>,
         now_s: u32,
-        sorted: &mut SortedRows<'s>,
+        sorted: &mut SortedRows,
     ) -> Result<()> {
         for key in keys {
             sorted.of_partition = 0;
@@ -189,7 +219,7 @@ impl<'s> Execution<'s> {
         key: DecoratedKey,
         slices: &Arc<ClusteringSlices>,
         now_s: u32,
-        sorted: &mut SortedRows<'s>,
+        sorted: &mut SortedRows,
     ) -> Result<()> {
         let mut resume = None;
         loop {
@@ -213,7 +243,7 @@ impl<'s> Execution<'s> {
     async fn collect_rows(
         &mut self,
         partition: PartitionRows,
-        sorted: &mut SortedRows<'s>,
+        sorted: &mut SortedRows,
     ) -> Result<Flow> {
         let select = self.select;
         let components = key_components(&select.table, &partition.key)?;
@@ -239,9 +269,7 @@ impl<'s> Execution<'s> {
                 self.output.finish_group()?;
                 self.close_row(sorted)?;
             }
-            if !self.output.has_group()
-                && !sorted.open(select, row.as_ref().map(|row| &row.clustering))
-            {
+            if !self.output.has_group() && !sorted.open(row.as_ref().map(|row| &row.clustering)) {
                 return Ok(Flow::SkipPartition(partition.key));
             }
             if select.is_aggregate {
@@ -255,7 +283,7 @@ impl<'s> Execution<'s> {
     }
 
     /// Takes the encoded row from the output, and checks the size of the rows so far.
-    fn close_row(&mut self, sorted: &mut SortedRows<'s>) -> Result<()> {
+    fn close_row(&mut self, sorted: &mut SortedRows) -> Result<()> {
         sorted.close(&mut self.output);
         if sorted.clustering_bytes > MAX_SORTED_BYTES {
             return Err(Error::invalid(TOO_MANY_ROWS));
@@ -265,40 +293,74 @@ impl<'s> Execution<'s> {
 }
 
 /// Returns the memory of a row besides its content; an estimate.
-fn bytes_of(key: &SortKey<'_>) -> usize {
+fn bytes_of(key: &SortKey) -> usize {
     let values = key.clustering.iter().flat_map(|clustering| &clustering.values);
     let of_value = |value: &Option<Bytes>| VALUE_BYTES + value.as_ref().map_or(0, Bytes::len);
     ROW_BYTES + values.map(of_value).sum::<usize>()
 }
 
-/// Compares two result rows of a sorted SELECT. A row without a clustering (of a partition with
-/// only a static row) comes before all others in the table's order.
-fn compare(
-    select: &PlannedSelect,
-    left: Option<&Clustering>,
-    right: Option<&Clustering>,
-) -> Ordering {
-    let against = |order: Ordering| if select.is_reversed { order.reverse() } else { order };
-    match (left, right) {
-        (None, None) => Ordering::Equal,
-        (None, Some(_)) => against(Ordering::Less),
-        (Some(_), None) => against(Ordering::Greater),
-        (Some(left), Some(right)) => compare_clusterings(select, left, right),
+impl SortOrder {
+    /// Returns the order of a sorted SELECT.
+    fn of(select: &PlannedSelect) -> Self {
+        let types = select.table.clustering_columns();
+        let column = |(position, is_descending): &(usize, bool)| {
+            let column_type = types.get(*position)?.column_type.clone();
+            Some((*position, column_type, *is_descending))
+        };
+        let columns = select.sort.iter().filter_map(column).collect();
+        Self { is_reversed: select.is_reversed, columns }
+    }
+
+    /// Compares two result rows. A row without a clustering (of a partition with only a static row)
+    /// comes before all others in the table's order.
+    fn compare(&self, left: Option<&Clustering>, right: Option<&Clustering>) -> Ordering {
+        let against = |order: Ordering| if self.is_reversed { order.reverse() } else { order };
+        match (left, right) {
+            (None, None) => Ordering::Equal,
+            (None, Some(_)) => against(Ordering::Less),
+            (Some(_), None) => against(Ordering::Greater),
+            (Some(left), Some(right)) => self.compare_clusterings(left, right),
+        }
+    }
+
+    fn compare_clusterings(&self, left: &Clustering, right: &Clustering) -> Ordering {
+        for (position, column_type, is_descending) in &self.columns {
+            let [left, right] = [left, right].map(|row| {
+                row.values.get(*position).and_then(Option::as_deref).unwrap_or_default()
+            });
+            let order = column_type.compare(left, right);
+            let order = if *is_descending { order.reverse() } else { order };
+            if order.is_ne() {
+                return order;
+            }
+        }
+        Ordering::Equal
     }
 }
 
-fn compare_clusterings(select: &PlannedSelect, left: &Clustering, right: &Clustering) -> Ordering {
-    let columns = select.table.clustering_columns();
-    for (position, descending) in &select.sort {
-        let values = [left, right]
-            .map(|row| row.values.get(*position).and_then(Option::as_deref).unwrap_or_default());
-        let order = columns
-            .get(*position)
-            .map_or(Ordering::Equal, |column| column.column_type.compare(values[0], values[1]));
-        let order = if *descending { order.reverse() } else { order };
-        if order.is_ne() {
-            return order;
-        }
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::{block_on, yield_now};
+
+    use super::*;
+
+    #[test]
+    fn the_rows_of_a_cancelled_statement_are_freed_later() {
+        const ROWS: usize = 10 * FREED_AT_ONCE;
+        block_on(async {
+            let order = SortOrder { is_reversed: false, columns: Vec::new() };
+            let mut sorted = SortedRows::new(order, usize::MAX, usize::MAX);
+            let order = sorted.order.clone();
+            for number in 0..ROWS {
+                let key = SortKey { order: order.clone(), clustering: None, number };
+                sorted.rows.insert(key, Box::default());
+            }
+            drop(sorted);
+            // Each row holds the order.
+            assert_eq!(Rc::strong_count(&order), ROWS + 1);
+            while Rc::strong_count(&order) > 1 {
+                yield_now().await;
+            }
+        });
     }
-    Ordering::Equal
 }
