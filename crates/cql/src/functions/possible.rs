@@ -97,8 +97,11 @@ pub fn argument_of<'e>(
             Ok(vec![possible(Callee::Negation, arithmetic::negation_signatures(), &arguments)])
         })?,
         ExpressionKind::Arithmetic(chain) => {
-            let prefixes = prefixes_of(preparation, operand, chain)?;
-            return Ok(prefixes.into_iter().next_back().unwrap_or(Argument::Untyped(operand)));
+            let results = results_of_prefixes(preparation, operand, chain)?;
+            return match results.split_last() {
+                Some((last, before)) => Ok(prefix(chain, before.len(), last.clone())),
+                None => argument_of(preparation, &chain.first),
+            };
         }
         _ => return Ok(Argument::Untyped(operand)),
     };
@@ -129,9 +132,22 @@ pub fn prefixes_of<'e>(
     whole: &Expression<'_>,
     chain: &'e Arithmetic<'e>,
 ) -> Result<Vec<Argument<'e>>> {
+    let results = results_of_prefixes(preparation, whole, chain)?;
     let first = argument_of(preparation, &chain.first)?;
-    let results = preparation.known_results.of(whole, || {
-        let mut left = first.clone();
+    let calls = results.iter().enumerate();
+    let calls = calls.map(|(index, results)| prefix(chain, index, results.clone()));
+    Ok(std::iter::once(first).chain(calls).collect())
+}
+
+/// Returns the possible results of `a + b`, `a + b - c` and so on. If they are known, the operands
+/// are not visited, so that chains inside of first operands take linear time.
+fn results_of_prefixes<'e>(
+    preparation: &Preparation<'_>,
+    whole: &Expression<'_>,
+    chain: &'e Arithmetic<'e>,
+) -> Result<Arc<[Arc<PossibleResults>]>> {
+    preparation.known_results.of(whole, || {
+        let mut left = argument_of(preparation, &chain.first)?;
         let mut results = Vec::with_capacity(chain.rest.len());
         for (index, (operator, right)) in chain.rest.iter().enumerate() {
             let arguments = [left, argument_of(preparation, right)?];
@@ -141,10 +157,7 @@ pub fn prefixes_of<'e>(
             results.push(found);
         }
         Ok(results)
-    })?;
-    let calls = results.iter().enumerate();
-    let calls = calls.map(|(index, results)| prefix(chain, index, results.clone()));
-    Ok(std::iter::once(first).chain(calls).collect())
+    })
 }
 
 /// Returns the argument for the prefix of a chain that ends with the operator at `index`.
@@ -176,4 +189,45 @@ fn possible(
         }
     }
     Arc::new(PossibleResults { natural, possible })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use espalier_mutation::schema::Schema;
+    use espalier_runtime::random;
+
+    use super::*;
+    use crate::grammar::ast::{ArithmeticOperator, BindMarkers, Literal, Position};
+
+    fn expression(kind: ExpressionKind<'_>) -> Expression<'_> {
+        Expression { kind, position: Position::default() }
+    }
+
+    fn one() -> Expression<'static> {
+        expression(ExpressionKind::Literal(Literal::Integer("1")))
+    }
+
+    fn plus_one(first: Expression<'_>) -> Expression<'_> {
+        let rest = vec![(ArithmeticOperator::Add, one())];
+        expression(ExpressionKind::Arithmetic(Arithmetic { first: Box::new(first), rest }))
+    }
+
+    #[test]
+    fn known_results_of_a_chain_spare_the_chains_inside() {
+        let schema = Schema::new(BTreeMap::new(), random::uuid_v4());
+        let markers = BindMarkers::default();
+        let preparation = Preparation::new("", &schema, "".into(), "".into(), &markers);
+        let whole = plus_one(plus_one(plus_one(one())));
+        let known = &preparation.known_results;
+        known.enter();
+        argument_of(&preparation, &whole).unwrap();
+        assert_eq!(known.by_call.borrow().len(), 3);
+        let address = std::ptr::from_ref(&whole).addr();
+        known.by_call.borrow_mut().retain(|call, _| *call == address);
+        argument_of(&preparation, &whole).unwrap();
+        assert_eq!(known.by_call.borrow().len(), 1, "an inner chain was visited again");
+        known.leave();
+    }
 }

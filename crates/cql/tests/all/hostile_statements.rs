@@ -130,6 +130,7 @@ fn nested_calls_are_planned_in_linear_time() {
         let start = Stopwatch::start();
         for (expression, count) in [
             (nested("1+(", 40, "1", ")"), 40),
+            (nested("(", 40, "1", "+1)"), 40),
             (nested("abs(", 90, "1", ")"), 20),
             (nested("-(", 40, "1", ")"), 40),
             // Each part is ambiguous until the type of the list is known.
