@@ -24,7 +24,7 @@ mod poll;
 mod yielded;
 
 pub(crate) use self::poll::tasks_polled;
-pub use self::poll::{current_poll, expect_slow_step};
+pub use self::poll::{current_poll, use_up_budget};
 use self::yielded::YieldedTasks;
 use crate::cpu::{ThreadUsage, thread_usage};
 use crate::scheduling::{self, Accounts, SchedulingGroup};
@@ -83,7 +83,7 @@ struct Core {
 }
 
 /// The numbers of calls of [`maybe_yield`] from now, and from the last reading of the clock, to the
-/// next reading.
+/// next reading. If `from` is 0, the budget counts as used up.
 #[derive(Clone, Copy)]
 struct Countdown {
     left: u32,
@@ -244,7 +244,7 @@ impl Core {
         let (now, started) = (ticks::now(), self.task_started.get());
         let Countdown { from, .. } = self.countdown.get();
         let passed = now.wrapping_sub(self.clock_read.replace(now).max(started));
-        let is_used = now.wrapping_sub(started) > self.budget_ticks.get();
+        let is_used = from == 0 || now.wrapping_sub(started) > self.budget_ticks.get();
         let is_quick = !is_used && passed < self.quick_ticks.get().wrapping_mul(u64::from(from));
         let from = if is_quick { (from * 2).min(MAX_CALLS_BETWEEN_READINGS) } else { 1 };
         self.countdown.set(Countdown { left: from, from });

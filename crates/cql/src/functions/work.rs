@@ -2,7 +2,8 @@
 //!
 //! A call of a function does not yield, and a row or a statement can have thousands of calls. One
 //! call on numbers of many digits takes up to 24 ms. So the functions count their work, and refuse
-//! more than [`MAX_WORK`] until the task yields. Statements yield between rows.
+//! more than [`MAX_WORK`] until the task yields. Statements may yield between rows. If the work of
+//! the poll is above [`YIELD`] after a row, they do, even if the work took little time.
 //!
 //! The unit of work is about a nanosecond. The work depends on the lengths of the operands, and a
 //! little on the last power of ten, but not on the time that a call takes. So all machines refuse
@@ -25,8 +26,8 @@ const MAX_WORK: u64 = 200_000_000;
 /// Less work than this is not counted, so that short numbers cost no more than a comparison.
 const FREE: u64 = 200;
 
-/// Work after which the next `maybe_yield` must read the clock.
-const SLOW: u64 = 100_000;
+/// Work after which the next `maybe_yield` yields. Arbitrary: about a millisecond.
+const YIELD: u64 = 1_000_000;
 
 thread_local! {
     /// The poll for which work was counted last, and its work.
@@ -45,8 +46,8 @@ pub fn charge(work: u64) -> Result<(), ArithmeticError> {
     let (last, before) = DONE.get();
     let done = if last == poll { before.saturating_add(work) } else { work };
     DONE.set((poll, done));
-    if done > SLOW {
-        preempt::expect_slow_step();
+    if done > YIELD {
+        preempt::use_up_budget();
     }
     if done > MAX_WORK { Err(ArithmeticError::Work) } else { Ok(()) }
 }
@@ -92,7 +93,7 @@ pub fn words(number: &BigInt) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use espalier_runtime::{block_on, yield_now};
+    use espalier_runtime::{block_on, maybe_yield, yield_now};
 
     #[test]
     fn work_counts_until_the_task_yields() {
@@ -105,5 +106,15 @@ mod tests {
             }
         });
         assert_eq!(charge(u64::MAX), Ok(()), "outside of an event loop nothing waits");
+    }
+
+    #[test]
+    fn a_task_yields_after_much_work_that_took_no_time() {
+        block_on(async {
+            for _ in 0..1000 {
+                assert_eq!(charge(MAX_WORK / 2), Ok(()));
+                maybe_yield().await;
+            }
+        });
     }
 }

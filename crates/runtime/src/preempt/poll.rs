@@ -11,10 +11,11 @@ pub fn current_poll() -> Option<u64> {
     })
 }
 
-/// Makes the next call of [`should_yield`](super::should_yield) read the clock. Call it before a
-/// step that takes much longer than the steps before it.
-pub fn expect_slow_step() {
-    CORE.with(|core| core.countdown.set(Countdown::NEXT_CALL));
+/// Makes the next call of [`should_yield`](super::should_yield) in this poll return true, whatever
+/// the clock says; a forced choice still counts instead. Call it when the poll has done as much as
+/// it may do.
+pub fn use_up_budget() {
+    CORE.with(|core| core.countdown.set(Countdown { left: 1, from: 0 }));
 }
 
 /// Returns the number of task polls on this thread.
