@@ -87,6 +87,32 @@ impl QueryProcessor {
     /// # Errors
     /// The text is too long, is not CQL, or does not fit the schema, or a guardrail refuses it.
     pub fn prepare(&self, text: &str, client: &ClientState) -> Result<Arc<Prepared>> {
+        if let Some(prepared) = self.cached(text, client)? {
+            return Ok(prepared);
+        }
+        let schema = self.inner.database.store().schema();
+        self.keep_new(planner::plan(text, client.keyspace.as_deref(), &schema), client)
+    }
+
+    /// Prepares a statement as [`Self::prepare`] does. Waits only if the text is long, because a
+    /// helper thread plans it then.
+    ///
+    /// # Errors
+    /// As [`Self::prepare`].
+    pub async fn prepare_apart(&self, text: &str, client: &ClientState) -> Result<Arc<Prepared>> {
+        if let Some(prepared) = self.cached(text, client)? {
+            return Ok(prepared);
+        }
+        let schema = self.inner.database.store().schema();
+        let planned = planner::plan_apart(text, client.keyspace.as_deref(), &schema).await;
+        self.keep_new(planned, client)
+    }
+
+    /// Returns the statement with that text if a cache has it.
+    ///
+    /// # Errors
+    /// The text is too long for a prepared statement.
+    fn cached(&self, text: &str, client: &ClientState) -> Result<Option<Arc<Prepared>>> {
         let keyspace = client.keyspace.as_deref();
         if text.len() > MAX_STATEMENT_BYTES {
             return Err(Error::invalid(format!(
@@ -100,15 +126,20 @@ impl QueryProcessor {
         let unbound = self.prepared(&statement_id(None, text));
         let unbound = unbound.filter(|prepared| keyspace.is_none() || prepared.plan.names_tables());
         let of_keyspace = || self.prepared(&statement_id(keyspace, text));
-        if let Some(prepared) = unbound.or_else(of_keyspace) {
+        let found = unbound.or_else(of_keyspace);
+        if found.is_some() {
             trace_event!("Prepared statement found in the cache");
-            return Ok(prepared);
+        } else {
+            trace_event!("Prepared statement not found in the cache");
         }
-        trace_event!("Prepared statement not found in the cache");
+        Ok(found)
+    }
+
+    /// Checks a new plan against the guardrails, and adds it to the caches.
+    fn keep_new(&self, planned: Result<Prepared>, client: &ClientState) -> Result<Arc<Prepared>> {
         let guardrails = &self.inner.database.store().configuration().guardrails;
         let guard = Guard { guardrails, warnings: None, is_exempt: is_exempt(client) };
-        let schema = self.inner.database.store().schema();
-        let prepared = Self::guarded(planner::plan(text, keyspace, &schema), guard)?;
+        let prepared = Self::guarded(planned, guard)?;
         self.keep(&prepared);
         Ok(prepared)
     }

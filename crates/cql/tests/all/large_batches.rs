@@ -1,6 +1,6 @@
 //! BATCH messages with many statements for one row.
 
-use std::{future::poll_fn, pin::pin, task::Poll, time::Duration};
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll, time::Duration};
 
 use bytes::Bytes;
 use espalier_cql::{
@@ -9,6 +9,7 @@ use espalier_cql::{
 };
 use espalier_runtime::{block_on, file::FileSystem, preempt::force_every_yield};
 use espalier_testing::Stopwatch;
+use futures_util::FutureExt;
 
 use crate::support::node::{execute, open_with_keyspace, rows};
 
@@ -217,6 +218,27 @@ fn a_long_text_is_planned_apart() {
         let (count, _) =
             rows(&processor, "SELECT k FROM ks.t WHERE v = 2 ALLOW FILTERING", None).await;
         assert_eq!(count, 1);
+    });
+}
+
+#[test]
+fn a_long_text_is_prepared_apart() {
+    block_on(async {
+        let statements = ["CREATE TABLE ks.t (k int PRIMARY KEY, v int)"];
+        let (_database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
+        let inserts = "INSERT INTO ks.t (k, v) VALUES (1, 2); ".repeat(3000);
+        let text = format!("BEGIN UNLOGGED BATCH {inserts} APPLY BATCH");
+        let client = ClientState::default();
+        let mut preparing = pin!(processor.prepare_apart(&text, &client));
+        let first = poll_fn(|context| Poll::Ready(preparing.as_mut().poll(context))).await;
+        assert!(first.is_pending(), "the shard plans the text itself");
+        let prepared = preparing.await.unwrap();
+        let cached = processor.planned(&prepared.id).unwrap();
+        assert!(Arc::ptr_eq(&prepared, &cached));
+        // A statement in the cache needs no plan.
+        let again = processor.prepare_apart(&text, &client).now_or_never();
+        assert!(Arc::ptr_eq(&prepared, &again.unwrap().unwrap()));
     });
 }
 

@@ -94,7 +94,7 @@ async fn serve(
         }
         Request::Prepare(prepare) => {
             metrics.requests_prepare.increment();
-            serve_prepare(connection, header, prepare)
+            serve_prepare(connection, header, prepare).await
         }
         Request::Register(types) => {
             metrics.requests_register.increment();
@@ -194,7 +194,7 @@ async fn serve_batch(
     finish(connection, header, levels, columns, result, &warnings)
 }
 
-fn serve_prepare(
+async fn serve_prepare(
     connection: &Rc<Connection>,
     header: Header,
     prepare: Prepare<'_>,
@@ -204,7 +204,8 @@ fn serve_prepare(
     if let Some(keyspace) = prepare.keyspace {
         Rc::make_mut(&mut client).keyspace = Some(keyspace.to_owned());
     }
-    let statement = server.processor.prepare(prepare.text, &client).map_err(|error| {
+    let prepared = server.processor.prepare_apart(prepare.text, &client).await;
+    let statement = prepared.map_err(|error| {
         let error = error_response(error, Levels::DEFAULT);
         ring::explain(connection, prepare.text, client.keyspace.as_deref(), error)
     })?;
