@@ -35,6 +35,16 @@ pub(super) fn tokenize(text: &str) -> Vec<Token> {
     }
 }
 
+/// Returns the text behind the white space and comments at its beginning; empty if a comment has no
+/// end.
+pub(super) fn behind_comments(text: &str) -> &str {
+    let mut cursor = Cursor { bytes: text.as_bytes(), at: 0 };
+    match cursor.skip_blank() {
+        Ok(()) => text.get(cursor.at..).unwrap_or_default(),
+        Err(_) => "",
+    }
+}
+
 struct Cursor<'a> {
     bytes: &'a [u8],
     at: usize,

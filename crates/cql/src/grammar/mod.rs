@@ -30,6 +30,12 @@ pub fn parse(text: &str) -> Result<Parsed<'_>, SyntaxError> {
     parser::parse(text)
 }
 
+/// Returns a statement without the white space and comments at its beginning; empty if a comment
+/// has no end. Some tools put a comment before a statement.
+pub fn behind_comments(text: &str) -> &str {
+    lexer::behind_comments(text)
+}
+
 /// Splits a script into its statements, without the `;` between them. It skips empty statements,
 /// such as those with only comments. If the lexer refuses a part of the text, the last statement is
 /// the rest of the script.

@@ -3,7 +3,7 @@
 use crate::support::cases::check;
 use crate::support::compact::compact;
 use espalier_cql::grammar::ast::{Selection, Statement};
-use espalier_cql::grammar::parse;
+use espalier_cql::grammar::{behind_comments, parse};
 
 fn tree_or_error(statement: &str) -> String {
     let parsed = match parse(statement) {
@@ -75,4 +75,19 @@ cases! {
 #[test]
 fn names_of_result_columns() {
     check("result_names.txt", result_names);
+}
+
+#[test]
+fn the_text_behind_comments_is_the_statement() {
+    const STATEMENT: &str = "SELECT a FROM t -- b";
+    for comments in ["", " \t\r\n", "--\n", "// é\r -- c\n", "/**/", "/*/ */ ", "/* -- */\n//*\n"]
+    {
+        let text = format!("{comments}{STATEMENT}");
+        assert_eq!(behind_comments(&text), STATEMENT, "{text}");
+        assert!(parse(&text).is_ok(), "{text}");
+    }
+    for text in ["", "--", "// c", "/*", "/*/", " /* c *"] {
+        assert_eq!(behind_comments(text), "", "{text}");
+        assert!(parse(text).is_err(), "{text}");
+    }
 }

@@ -6,9 +6,8 @@ use std::net::IpAddr;
 
 use espalier_cql::audit::{AuditCategory, AuditedStatement, only};
 use espalier_cql::auth::obfuscate;
+use espalier_cql::grammar::behind_comments;
 use serde::Serialize;
-
-use crate::dispatch::behind_comments;
 
 /// Maximum bytes of a statement in an entry; the rest is cut off. Arbitrary.
 const MAX_OPERATION_BYTES: usize = 64 << 10;

@@ -1,6 +1,8 @@
 //! Decides whether a request is a read or a write, by the first word of its statement. This costs
 //! nothing compared with serving the request.
 
+use espalier_cql::grammar::behind_comments;
+
 use crate::connection::Connection;
 use crate::metrics::RequestKind;
 use crate::protocol::Request;
@@ -35,21 +37,6 @@ pub(super) fn may_return_rows(text: &str) -> bool {
 
 fn first_word(text: &str) -> &str {
     behind_comments(text).split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or("")
-}
-
-/// Returns the text behind spaces and comments; some tools put a comment before a statement.
-pub(crate) fn behind_comments(mut text: &str) -> &str {
-    loop {
-        text = text.trim_start();
-        let end = if text.starts_with("--") || text.starts_with("//") {
-            text.find(['\n', '\r'])
-        } else if let Some(inside) = text.strip_prefix("/*") {
-            inside.find("*/").map(|at| at + 4)
-        } else {
-            return text;
-        };
-        text = end.and_then(|end| text.get(end..)).unwrap_or_default();
-    }
 }
 
 #[cfg(test)]

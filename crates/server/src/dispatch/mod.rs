@@ -33,7 +33,6 @@ use crate::traces::{TraceChoice, TracedRequest};
 
 use execute::{find_prepared, serve_execute};
 pub(crate) use execute::{look_ahead, serve_now};
-pub(crate) use kind::behind_comments;
 use kind::{kind_of, may_return_rows};
 use read::execute_with_room;
 use respond::{Columns, finish};
