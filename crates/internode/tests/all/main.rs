@@ -11,6 +11,7 @@ mod member;
 mod oracle;
 mod paxos;
 mod replica;
+mod replica_files;
 mod replica_limits;
 mod sent_by_cassandra;
 mod values;

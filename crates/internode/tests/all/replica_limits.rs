@@ -50,7 +50,7 @@ fn commands() -> Vec<ReadCommand> {
     reads.filter(|read| read.table.keyspace == "ks" && !read.table.is_counter()).collect()
 }
 
-fn key_of(read: &ReadCommand) -> DecoratedKey {
+pub fn key_of(read: &ReadCommand) -> DecoratedKey {
     match &read.selection {
         Selection::Partition { key, .. } => DecoratedKey::new(key.clone()),
         Selection::Range(_) => panic!("{read:?}"),

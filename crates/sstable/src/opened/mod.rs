@@ -285,10 +285,14 @@ impl SSTable {
         })
     }
 
-    /// Returns whether a partition deletion covers all data of the SSTable.
+    /// Returns whether a partition deletion is newer than all data of the SSTable, so that nothing
+    /// of this data remains in the partition.
+    ///
+    /// At equal timestamps, a deletion with a later wall clock remains, and so does the deletion of
+    /// a collection. Digests of reads count both, so Cassandra reads such an SSTable, too.
     #[inline]
     pub fn is_covered_by(&self, deletion: DeletionTime) -> bool {
-        deletion.deletes(self.maximum_timestamp())
+        self.maximum_timestamp() < deletion.marked_for_delete_at
     }
 
     /// Returns the intervals of this node's commit log whose mutations are in the SSTable. Returns
