@@ -7,13 +7,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use espalier_internode::paxos::{self, PaxosAnswer, PaxosRequest};
-use espalier_internode::payload::{Batch, Mutation as RingMutation, ReadCommand, Update};
+use espalier_internode::payload::{Batch, Mutation as RingMutation, ReadCommand};
 use espalier_internode::replica::{self, ReadAnswer, ReadFailure, ReadTerms, TombstoneLimits};
 use espalier_internode::ring::{
     Backend, BatchPage, LocalFuture, LocalView, RingMember, StartError,
 };
 use espalier_mutation::Mutation;
 use espalier_mutation::schema::{Schema, TableId};
+use espalier_runtime::maybe_yield;
 use espalier_runtime::sync::Event;
 use espalier_storage::guardrails::{Level, Limit};
 use espalier_storage::system::RELEASE_VERSION;
@@ -98,9 +99,11 @@ impl Backend for RingNode {
     fn take_schema(&self, rows: Vec<RingMutation>) -> LocalFuture<Result<SchemaMerge, String>> {
         let database = self.0.clone();
         Box::pin(async move {
-            let updates = rows.into_iter().flat_map(|mutation| mutation.updates);
-            let updates = updates.map(Update::into_update).collect::<Result<_, _>>();
-            let updates = updates.map_err(|error| error.to_string())?;
+            let mut updates = Vec::new();
+            for update in rows.into_iter().flat_map(|mutation| mutation.updates) {
+                updates.push(update.into_update().map_err(|error| error.to_string())?);
+                maybe_yield().await;
+            }
             database.merge_schema(updates).await.map_err(|error| error.to_string())
         })
     }

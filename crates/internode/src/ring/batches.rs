@@ -28,6 +28,7 @@ use super::{
     RingMember,
     dispatch::Refusal,
     gossiper::Liveness,
+    long_payloads::run_long,
     requests::Reply,
     room::Reservation,
     waiting_batches::{Due, Standing, WaitingBatches},
@@ -35,7 +36,7 @@ use super::{
 };
 use crate::{
     DecodeError,
-    message::Verb,
+    message::{Message, Verb},
     payload::{Batch, Mutation, Payload},
 };
 
@@ -67,11 +68,11 @@ struct Sent {
 }
 
 impl RingMember {
-    /// Keeps a batch.
-    pub(super) fn store_batch(
+    /// Keeps the batch of a message.
+    pub(super) async fn store_batch(
         self: &Rc<Self>,
         to: SocketAddr,
-        request: (u64, Verb),
+        message: &Message,
         batch: Batch,
         room: Reservation,
     ) -> Result<(), Refusal> {
@@ -80,13 +81,21 @@ impl RingMember {
             return Err(Refusal::new("a batch is dated more than an hour ahead"));
         }
         // The node keeps a batch only if it can decode and store all its writes.
-        let schema = self.backend.schema();
-        for mutation in batch.mutations(&*schema).map_err(Refusal::of)? {
-            writes::check(&mutation)?;
-            mutation.into_mutation().map_err(Refusal::of)?;
+        let (schema, checked) = (self.backend.schema(), batch.clone());
+        let checking = run_long(message.payload.len(), move || -> Result<(), Refusal> {
+            for mutation in checked.mutations(&*schema).map_err(Refusal::of)? {
+                writes::check(&mutation)?;
+                mutation.into_mutation().map_err(Refusal::of)?;
+            }
+            Ok(())
+        });
+        checking.await?;
+        // The coordinator may give up while the node works on a long batch.
+        if !self.is_in_time(to, &message.header) {
+            return Ok(());
         }
         let storing = self.backend.store_batch(batch);
-        self.acknowledge(to, request, room, storing)
+        self.acknowledge(to, (message.header.id, message.header.verb), room, storing)
     }
 
     /// Removes a batch. The coordinator waits for no answer.
@@ -147,9 +156,13 @@ impl RingMember {
             Due::All => None,
             Due::Only(replicas) => Some(replicas),
         };
-        let mutations = match batch.mutations(&*self.backend.schema()) {
+        let (schema, has_agreed) = (self.backend.schema(), self.agrees_with_all_live());
+        let decoding = run_long(batch.encoded.len(), move || batch.mutations(&*schema));
+        let mutations = match decoding.await {
             Ok(mutations) => mutations,
-            Err(error) => return self.give_up_undecoded(id, age_of(created_us), &error),
+            Err(error) => {
+                return self.give_up_undecoded(id, age_of(created_us), has_agreed, &error);
+            }
         };
         let (mut is_known, mut until_us, mut missing) = (true, i64::MIN, BTreeSet::new());
         let mut writes = Vec::new();
@@ -199,10 +212,16 @@ impl RingMember {
     }
 
     /// Removes a batch that cannot be decoded, if that will not change: the ring has dropped one of
-    /// its tables, or the batch is very old.
-    fn give_up_undecoded(self: &Rc<Self>, id: Uuid, age: Duration, error: &DecodeError) {
-        let is_dropped =
-            matches!(error, DecodeError::UnknownTable(_)) && self.agrees_with_all_live();
+    /// its tables, or the batch is very old. `has_agreed` is true if the schema of the decoding is
+    /// that of all live peers.
+    fn give_up_undecoded(
+        self: &Rc<Self>,
+        id: Uuid,
+        age: Duration,
+        has_agreed: bool,
+        error: &DecodeError,
+    ) {
+        let is_dropped = has_agreed && matches!(error, DecodeError::UnknownTable(_));
         if is_dropped || age >= MAX_AGE_UNDECODED {
             tracing::warn!(%id, %error, "removed a left-over batch that cannot be decoded");
             self.remove_batch(id);

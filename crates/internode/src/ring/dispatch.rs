@@ -4,7 +4,7 @@ use std::{net::SocketAddr, rc::Rc};
 
 use espalier_runtime::log_limit::Quoted;
 
-use super::{RingMember, outbound::Queued, reads::time_left, room::Reservation};
+use super::{RingMember, long_payloads, outbound::Queued, reads::time_left, room::Reservation};
 use crate::{
     DecodeError, MessagingVersion,
     message::{Header, Message, MessageFlags, Verb},
@@ -19,7 +19,7 @@ const MAX_COMMAND_BYTES: usize = 1 << 20;
 
 impl RingMember {
     /// Handles a message of a peer. `room` is the memory that the message has reserved.
-    pub(super) fn receive(
+    pub(super) async fn receive(
         self: &Rc<Self>,
         from: SocketAddr,
         version: MessagingVersion,
@@ -32,28 +32,36 @@ impl RingMember {
         }
         let header = &message.header;
         let to = header.respond_to().ok().flatten().unwrap_or(from);
-        let outcome = self.check(from, &message, &room).and_then(|is_wanted| {
-            if !is_wanted {
-                return Ok(());
-            }
-            let schema = self.backend.schema();
-            let payload = Payload::decode(header.verb, version, &message.payload, &*schema);
-            if header.verb == Verb::HINT_REQ
-                && let Err(DecodeError::UnknownTable(_)) = &payload
-                && self.agrees_with(from)
-            {
-                self.skip_hint(to, header.id);
-                return Ok(());
-            }
-            self.answer(from, to, header, payload.map_err(Refusal::of)?, room)
-        });
-        if let Err(refusal) = outcome {
+        if let Err(refusal) = self.carry_out((from, to), version, &message, room).await {
             // A replica of Cassandra that refuses a conditional write sends a failure, whether
             // asked to or not.
             let is_wanted = header.flags.contains(MessageFlags::CALL_BACK_ON_FAILURE)
                 || header.verb.is_of_paxos();
             self.refuse(to, (header.id, header.verb), is_wanted, &refusal);
         }
+    }
+
+    /// Decodes and answers a message of `from`; the answer to a request goes to `to`.
+    async fn carry_out(
+        self: &Rc<Self>,
+        (from, to): (SocketAddr, SocketAddr),
+        version: MessagingVersion,
+        message: &Message,
+        room: Reservation,
+    ) -> Result<(), Refusal> {
+        if !self.check(from, message, &room)? {
+            return Ok(());
+        }
+        let (header, schema) = (&message.header, self.backend.schema());
+        // The schema may change while the node decodes a long hint.
+        let has_agreed = header.verb == Verb::HINT_REQ && self.agrees_with(from);
+        let payload =
+            long_payloads::decode(header.verb, version, message.payload.clone(), schema).await;
+        if has_agreed && matches!(payload, Err(DecodeError::UnknownTable(_))) {
+            self.skip_hint(to, header.id);
+            return Ok(());
+        }
+        self.answer(from, to, message, payload.map_err(Refusal::of)?, room).await
     }
 
     /// Checks a message before the node decodes its payload, because that may take much memory.
@@ -125,7 +133,7 @@ impl RingMember {
     /// Returns whether the coordinator of a write still waits for the answer. Otherwise the node
     /// drops the write, as Cassandra does. The coordinator keeps a hint of a mutation. A TRUNCATE
     /// may have been acknowledged since.
-    fn is_in_time(&self, from: SocketAddr, header: &Header) -> bool {
+    pub(super) fn is_in_time(&self, from: SocketAddr, header: &Header) -> bool {
         let is_in_time = time_left(header).is_some();
         if !is_in_time {
             self.metrics.count_expired();
@@ -141,14 +149,15 @@ impl RingMember {
         is_in_time
     }
 
-    fn answer(
+    async fn answer(
         self: &Rc<Self>,
         from: SocketAddr,
         to: SocketAddr,
-        header: &Header,
+        message: &Message,
         payload: Payload,
         room: Reservation,
     ) -> Result<(), Refusal> {
+        let header = &message.header;
         let (id, verb, now) = (header.id, header.verb, self.now());
         let respond = |verb, payload| self.send(from, Queued::new(id, verb, payload));
         match (verb, payload) {
@@ -181,13 +190,13 @@ impl RingMember {
                 self.on_schema((from, id), rows, room);
             }
             (_, Payload::Mutation(write)) => {
-                self.forward(to, header, &write)?;
-                self.store(to, (id, verb), write, room)?;
+                let write = self.forward(to, message, write).await?;
+                self.store(to, message, write, room).await?;
             }
-            (_, Payload::BatchStore(batch)) => self.store_batch(to, (id, verb), batch, room)?,
+            (_, Payload::BatchStore(batch)) => self.store_batch(to, message, batch, room).await?,
             (_, Payload::BatchRemove(batch)) => self.remove_batch(batch),
-            (_, Payload::Hint(hint)) => self.store_hint(to, (id, verb), hint, room)?,
-            (_, Payload::Paxos(commit)) => self.paxos(to, header, *commit, room)?,
+            (_, Payload::Hint(hint)) => self.store_hint(to, message, hint, room).await?,
+            (_, Payload::Paxos(commit)) => self.paxos(to, message, *commit, room).await?,
             (Verb::TRUNCATE_REQ, Payload::Truncate { keyspace, table }) => {
                 self.truncate(to, header, (keyspace, table))?;
             }

@@ -12,34 +12,41 @@ use std::{collections::BTreeSet, net::SocketAddr, rc::Rc};
 
 use bytes::Bytes;
 
-use super::{RingMember, dispatch::Refusal, gossiper::MAX_ENDPOINTS, outbound::Queued};
+use super::{
+    RingMember, dispatch::Refusal, gossiper::MAX_ENDPOINTS, long_payloads::run_long,
+    outbound::Queued,
+};
 use crate::{
-    message::{Header, Parameter, ParameterKind, Verb},
+    message::{Message, Parameter, ParameterKind, Verb},
     payload::{Mutation, Payload},
 };
 
 impl RingMember {
-    /// Sends a write to the replicas that its header names. They respond to `coordinator`.
-    pub(super) fn forward(
+    /// Sends the write of a message to the replicas that the header names. They respond to
+    /// `coordinator`. Returns the write.
+    pub(super) async fn forward(
         self: &Rc<Self>,
         coordinator: SocketAddr,
-        header: &Header,
-        write: &Mutation,
-    ) -> Result<(), Refusal> {
+        message: &Message,
+        write: Mutation,
+    ) -> Result<Mutation, Refusal> {
+        let header = &message.header;
         let targets = header.forward_to().map_err(Refusal::of)?;
         if targets.len() > MAX_ENDPOINTS {
             return Err(Refusal::new("a write names more replicas than a ring has nodes"));
         }
         if targets.is_empty() {
-            return Ok(());
+            return Ok(write);
         }
-        let distinct: BTreeSet<_> = targets.iter().map(|(target, _)| target).collect();
-        if distinct.len() < targets.len() {
+        let distinct = targets.iter().map(|(target, _)| target).collect::<BTreeSet<_>>().len();
+        if distinct < targets.len() {
             return Err(Refusal::new("a write names a replica twice"));
         }
-        let mut encoded = Vec::new();
-        write.encode(&mut encoded).map_err(Refusal::new)?;
-        let encoded = Bytes::from(encoded);
+        let encoding = run_long(message.payload.len(), move || {
+            let mut encoded = Vec::new();
+            write.encode(&mut encoded).map(|()| (write, Bytes::from(encoded)))
+        });
+        let (write, encoded) = encoding.await.map_err(Refusal::new)?;
         let replaced = [ParameterKind::ForwardTo, ParameterKind::RespondTo].map(|kind| kind as u32);
         let kept = header.parameters.iter().filter(|it| !replaced.contains(&it.kind)).cloned();
         let mut parameters: Vec<_> = kept.collect();
@@ -52,6 +59,6 @@ impl RingMember {
                 message.with_parameters(parameters.clone()).forwarding(encoded.len(), header),
             );
         }
-        Ok(())
+        Ok(write)
     }
 }

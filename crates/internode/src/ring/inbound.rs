@@ -222,7 +222,7 @@ async fn read_messages(member: &Rc<RingMember>, begun: Begun) -> Result<(), Clos
                 None => room.reserve(bytes.len()).await,
             };
             let message = Message::decode(&alone(bytes))?;
-            member.receive(initiate.from, version, message, reserved);
+            member.receive(initiate.from, version, message, reserved).await;
             maybe_yield().await;
         }
         if let Some(length) = reader.unfinished()

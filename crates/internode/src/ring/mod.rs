@@ -9,6 +9,7 @@
 //! | `inbound`, `outbound` | connections from a peer, and to a peer |
 //! | `encryption` | TLS of these connections |
 //! | `dispatch` | the answer to each message |
+//! | `long_payloads` | work on long payloads |
 //! | `schema` | the schema of the ring |
 //! | `writes` | writes, hints and truncations |
 //! | `forwards` | writes that the node passes on |
@@ -35,6 +36,7 @@ mod encryption;
 mod forwards;
 pub mod gossiper;
 mod inbound;
+mod long_payloads;
 pub mod member;
 mod metrics;
 mod outbound;

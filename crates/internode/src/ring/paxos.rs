@@ -1,18 +1,19 @@
 //! Conditional writes of the ring: the answers of this replica to PAXOS_PREPARE, PAXOS_PROPOSE and
 //! PAXOS_COMMIT ([`crate::paxos`]).
 
-use std::{net::SocketAddr, rc::Rc, time::Duration};
+use std::{net::SocketAddr, rc::Rc};
 
 use espalier_mutation::{DecoratedKey, schema::Schema};
 use espalier_runtime::{spawn_local, time::Instant};
 
 use super::{
-    RingMember, dispatch::Refusal, outbound::Queued, reads::time_left, room::Reservation, writes,
+    RingMember, dispatch::Refusal, long_payloads::run_long, outbound::Queued, reads::time_left,
+    room::Reservation, writes,
 };
 use crate::{
     MessagingVersion,
     error::{DecodeError, Result as Decoded},
-    message::{Header, Verb},
+    message::{Message, Verb},
     paxos::{NO_BALLOT, PaxosAnswer, PaxosRequest, PaxosStep, Recorded},
     payload::{Commit, Partition, Payload, PrepareResponse, Update, check::check_key},
 };
@@ -23,23 +24,26 @@ const MIN_TTL_S: u32 = 3 * 3600;
 impl RingMember {
     /// Answers a step of a conditional write once the outcome is durable. The node drops a request
     /// if its coordinator gives up before the node carries it out.
-    pub(super) fn paxos(
+    pub(super) async fn paxos(
         self: &Rc<Self>,
         to: SocketAddr,
-        header: &Header,
-        commit: Commit,
+        message: &Message,
+        Commit { ballot, update }: Commit,
         room: Reservation,
     ) -> Result<(), Refusal> {
-        let (id, verb) = (header.id, header.verb);
-        let Some(left) = time_left(header) else {
+        let (id, verb) = (message.header.id, message.header.verb);
+        let table = update.table.clone();
+        writes::check_table(&table)?;
+        let key = DecoratedKey::new(update.partition.key.clone());
+        self.check_replica(&table.keyspace, &key)?;
+        let nothing = without_content(&update);
+        let step = run_long(message.payload.len(), move || step_of(verb, update)).await?;
+        let Some(left) = time_left(&message.header) else {
             self.metrics.count_expired();
             return Ok(());
         };
-        writes::check_table(&commit.update.table)?;
-        let key = DecoratedKey::new(commit.update.partition.key.clone());
-        self.check_replica(&commit.update.table.keyspace, &key)?;
-        let nothing = without_content(&commit.update);
-        let request = request_of(verb, commit, key, left)?;
+        let ttl_s = table.options.gc_grace_seconds.max(MIN_TTL_S);
+        let request = PaxosRequest { table: table.id, key, ttl_s, ballot, left, step };
         let deadline = Instant::now() + left;
         let answering = self.backend.paxos(request);
         let member = Rc::clone(self);
@@ -104,30 +108,21 @@ fn without_content(update: &Update) -> Update {
     Update { table: update.table.clone(), partition }
 }
 
-fn request_of(
-    verb: Verb,
-    commit: Commit,
-    key: DecoratedKey,
-    left: Duration,
-) -> Result<PaxosRequest, Refusal> {
-    let Commit { ballot, update } = commit;
-    let table = update.table.clone();
-    check_key(&table, &update.partition.key).map_err(Refusal::of)?;
-    let step = if verb == Verb::PAXOS_PREPARE_REQ {
-        PaxosStep::Prepare
-    } else {
-        let mut bytes = Vec::new();
-        update.encode(&mut bytes).map_err(Refusal::new)?;
-        // An update is accepted only if the node could apply it.
-        let write = update.into_update().map_err(Refusal::of)?;
-        match verb {
-            Verb::PAXOS_PROPOSE_REQ => PaxosStep::Propose(bytes.into(), Box::new(write)),
-            Verb::PAXOS_COMMIT_REQ => PaxosStep::Commit(bytes.into(), Box::new(write)),
-            verb => return Err(Refusal::unsupported(verb)),
-        }
-    };
-    let ttl_s = table.options.gc_grace_seconds.max(MIN_TTL_S);
-    Ok(PaxosRequest { table: table.id, key, ttl_s, ballot, left, step })
+/// Returns the step that a message of this verb asks for.
+fn step_of(verb: Verb, update: Update) -> Result<PaxosStep, Refusal> {
+    check_key(&update.table, &update.partition.key).map_err(Refusal::of)?;
+    if verb == Verb::PAXOS_PREPARE_REQ {
+        return Ok(PaxosStep::Prepare);
+    }
+    let mut bytes = Vec::new();
+    update.encode(&mut bytes).map_err(Refusal::new)?;
+    // An update is accepted only if the node could apply it.
+    let write = update.into_update().map_err(Refusal::of)?;
+    match verb {
+        Verb::PAXOS_PROPOSE_REQ => Ok(PaxosStep::Propose(bytes.into(), Box::new(write))),
+        Verb::PAXOS_COMMIT_REQ => Ok(PaxosStep::Commit(bytes.into(), Box::new(write))),
+        verb => Err(Refusal::unsupported(verb)),
+    }
 }
 
 /// Returns the response to a request about a partition, of which `nothing` is the empty update.

@@ -7,25 +7,33 @@ use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::{spawn_local, time};
 use espalier_storage::system::is_system_keyspace;
 
-use super::{RingMember, dispatch::Refusal, outbound::Queued, reads::time_left, room::Reservation};
+use super::{
+    RingMember, dispatch::Refusal, long_payloads::run_long, outbound::Queued, reads::time_left,
+    room::Reservation,
+};
 use crate::{
-    message::{Header, Verb},
+    message::{Header, Message, Verb},
     payload::{Hint, Mutation, Payload},
 };
 
 impl RingMember {
-    /// Stores a write.
-    pub(super) fn store(
+    /// Stores the write of a message.
+    pub(super) async fn store(
         self: &Rc<Self>,
         to: SocketAddr,
-        (id, verb): (u64, Verb),
+        message: &Message,
         write: Mutation,
         room: Reservation,
     ) -> Result<(), Refusal> {
         check(&write)?;
-        let write = write.into_mutation().map_err(Refusal::of)?;
-        let storing = self.backend.store(write);
-        self.acknowledge(to, (id, verb), room, storing)
+        let write = run_long(message.payload.len(), move || write.into_mutation()).await;
+        // The work on a long payload takes time and waits for others. Meanwhile the coordinator may
+        // give up.
+        if !self.is_in_time(to, &message.header) {
+            return Ok(());
+        }
+        let storing = self.backend.store(write.map_err(Refusal::of)?);
+        self.acknowledge(to, (message.header.id, message.header.verb), room, storing)
     }
 
     /// Stores a write that a coordinator has kept for this node.
@@ -36,13 +44,14 @@ impl RingMember {
     /// a value that is not of its column's type for this node.
     ///
     /// If this node is no longer a replica of the hint, the node sends the hint to the replicas.
-    pub(super) fn store_hint(
+    pub(super) async fn store_hint(
         self: &Rc<Self>,
         to: SocketAddr,
-        (id, verb): (u64, Verb),
+        message: &Message,
         hint: Hint,
         room: Reservation,
     ) -> Result<(), Refusal> {
+        let (id, verb) = (message.header.id, message.header.verb);
         let Hint { host, created_ms, gc_grace_seconds, mutation } = hint;
         if host != self.host_id {
             return Err(Refusal::new("a hint for another node"));
@@ -66,7 +75,8 @@ impl RingMember {
             let forwarding = Rc::clone(self).forward_hint(mutation, created_ms);
             return self.acknowledge(to, (id, verb), room, Box::pin(forwarding));
         }
-        let storing = match mutation.into_mutation() {
+        let write = run_long(message.payload.len(), move || mutation.into_mutation()).await;
+        let storing = match write {
             Ok(write) => self.backend.store_unless_truncated(write, created_ms),
             // If the node refused the hint, the peer would send it again until it expires, and
             // until then no later hint. Cassandra acknowledges such a hint, too.

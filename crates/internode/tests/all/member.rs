@@ -67,6 +67,8 @@ pub struct TestNode(pub Rc<Records>);
 #[derive(Default)]
 pub struct Records {
     pub schema: RefCell<Option<Arc<Schema>>>,
+    /// The time in ms that the node takes to return its schema.
+    schema_ms: Cell<i64>,
     pub database: RefCell<Option<Node>>,
     batches: RefCell<Vec<Batch>>,
     stored: RefCell<Vec<Mutation>>,
@@ -87,6 +89,10 @@ fn ready<T: 'static>(value: T) -> LocalFuture<T> {
 
 impl Backend for TestNode {
     fn schema(&self) -> Arc<Schema> {
+        let returns_at_ms = time::now_millis() + self.0.schema_ms.get();
+        while time::now_millis() < returns_at_ms {
+            std::thread::yield_now();
+        }
         self.0.schema.borrow().clone().unwrap()
     }
 
@@ -410,6 +416,13 @@ pub async fn until(what: &str, mut condition: impl FnMut() -> bool) {
         time::sleep(Duration::from_millis(10)).await;
     }
     panic!("{what} did not happen within 10 s");
+}
+
+/// Returns the number of requests that the member has dropped because they had expired.
+fn expired_requests(member: &RingMember) -> u64 {
+    let counts = member.metrics().counts();
+    let expired = counts.iter().find(|(name, ..)| *name == "espalier_ring_reads_expired");
+    expired.unwrap().2
 }
 
 /// Starts a peer, and a member whose seed is the peer.

@@ -213,6 +213,35 @@ fn expired_writes_are_not_stored() {
     });
 }
 
+/// The node asks for the schema after its first check of the time, and before it decodes the write.
+#[test]
+fn writes_that_expire_while_they_are_decoded_are_not_stored() {
+    block_on(async {
+        let node = TestNode::default();
+        *node.0.schema.borrow_mut() = Some(of_two_replicas());
+        let (peer, own, member) = ring(&node, false).await;
+        let write = recorded_batch().mutations(&*of_two_replicas()).unwrap().remove(0);
+        let sent = [
+            (Verb::MUTATION_REQ, Payload::Mutation(write.clone())),
+            (Verb::READ_REPAIR_REQ, Payload::Mutation(write)),
+            (Verb::BATCH_STORE_REQ, Payload::BatchStore(recorded_batch())),
+        ];
+        peer.expires_in_ms.set(200);
+        node.0.schema_ms.set(250);
+        for (count, (verb, payload)) in (1..).zip(sent) {
+            peer.send(own, count, verb, payload).await;
+            until("the end of the request", || {
+                let expired = expired_requests(&member);
+                let stored = node.0.stored.borrow().len() + node.0.batches.borrow().len();
+                expired + stored as u64 == count
+            })
+            .await;
+            assert_eq!(expired_requests(&member), count, "{verb}");
+        }
+        member.stop().await;
+    });
+}
+
 /// Cassandra takes `c0 80` as text. It sends a refused hint again until the hint expires, and until
 /// then no later hint.
 #[test]

@@ -1,0 +1,92 @@
+//! Decodes and checks long payloads on a helper thread, so that other tasks of the shard do not
+//! wait for them.
+//!
+//! The connection of the message waits, so its messages keep their order.
+//!
+//! Bound: one such payload at a time for each shard, because files need the helper threads, too.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use espalier_mutation::schema::Schema;
+use espalier_runtime::{spawn_blocking_holding, sync::Semaphore};
+
+use crate::{MessagingVersion, error::Result, message::Verb, payload::Payload};
+
+/// Minimum length of a long payload, in bytes. Arbitrary: a shorter payload has at most some
+/// thousand small cells.
+const LONG_PAYLOAD: usize = 32 << 10;
+
+thread_local! {
+    /// The permit to work on a long payload.
+    static LONG_PAYLOADS: Semaphore = Semaphore::new(1);
+}
+
+/// Does work on a payload of `bytes` bytes: on a helper thread if the payload is long.
+pub(super) async fn run_long<T: Send + 'static>(
+    bytes: usize,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if bytes < LONG_PAYLOAD {
+        return work();
+    }
+    let permit = LONG_PAYLOADS.with(Semaphore::clone).acquire(1).await;
+    spawn_blocking_holding(permit, work).await
+}
+
+/// Decodes a payload as [`Payload::decode`] does: on a helper thread if the payload is long.
+pub(super) async fn decode(
+    verb: Verb,
+    version: MessagingVersion,
+    payload: Bytes,
+    schema: Arc<Schema>,
+) -> Result<Payload> {
+    run_long(payload.len(), move || Payload::decode(verb, version, &payload, &*schema)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
+    use espalier_runtime::block_on;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::payload::Batch;
+
+    const VERB: Verb = Verb::BATCH_STORE_REQ;
+    const VERSION: MessagingVersion = MessagingVersion::V13;
+
+    /// Returns the payload of a batch whose only part has this length.
+    fn batch(part_bytes: usize) -> Bytes {
+        let part = Bytes::from(vec![7; part_bytes]);
+        let batch = Payload::BatchStore(Batch::of_parts(Uuid::nil(), 1, &[part]));
+        let mut bytes = Vec::new();
+        batch.encode(VERSION, &mut bytes).unwrap();
+        bytes.into()
+    }
+
+    #[test]
+    fn other_tasks_do_not_wait_for_the_decoding_of_a_long_payload() {
+        block_on(async {
+            let schema = Arc::new(Schema::new(Default::default(), Uuid::nil()));
+            for (part_bytes, is_long) in [(16, false), (LONG_PAYLOAD, true)] {
+                let payload = batch(part_bytes);
+                let expected = Payload::decode(VERB, VERSION, &payload, &*schema);
+                let mut decoding = pin!(decode(VERB, VERSION, payload, Arc::clone(&schema)));
+                // The first poll decodes a short payload, and leaves a long one to a helper thread.
+                let first = decoding.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+                assert_eq!(first.is_pending(), is_long);
+                let decoded = match first {
+                    Poll::Ready(decoded) => decoded,
+                    Poll::Pending => decoding.await,
+                };
+                assert!(decoded.is_ok());
+                assert_eq!(decoded, expected);
+            }
+        });
+    }
+}
