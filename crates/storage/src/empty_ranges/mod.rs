@@ -108,7 +108,7 @@ pub(crate) struct EmptyRangeAccess {
     ranges: Rc<EmptyRanges>,
     changes: u64,
     memtables: u64,
-    /// A read of a range of partitions that only records stops after this many dead fragments.
+    /// A read that only records stops after this many dead fragments.
     pub(crate) max_walked: Option<u64>,
 }
 
@@ -137,11 +137,7 @@ impl EmptyRangeAccess {
         // One queued place suffices to stay ahead of the client; places where rows were just
         // deleted are queued already.
         if ranges.inner.borrow().queue.is_empty() {
-            let partition = path_of(end.key.borrowed());
-            ranges.queue_place(match &end.clustering {
-                Some(clustering) => Place::around(table, &partition, &clustering.values).1,
-                None => Place::behind_partition(&partition),
-            });
+            ranges.queue_place(Place::behind(table, end));
         }
     }
 

@@ -5,7 +5,7 @@ use std::{cmp::Ordering, rc::Rc};
 
 use espalier_mutation::{DecoratedKey, DecoratedKeyRef, KeyBound, path, schema::TableMetadata};
 
-use crate::StorageError;
+use crate::{ReadPosition, StorageError};
 
 /// The path behind all partitions.
 const END: &[u8] = &[path::BEHIND];
@@ -74,6 +74,15 @@ impl Place {
     /// Returns the places in front of and behind a partition.
     pub(crate) fn around_partition(partition: &[u8]) -> (Self, Self) {
         (Self::before_partition(partition), Self::behind_partition(partition))
+    }
+
+    /// Returns the place behind the row at which a read stopped, or behind its partition.
+    pub(crate) fn behind(table: &TableMetadata, position: &ReadPosition) -> Self {
+        let partition = path_of(position.key.borrowed());
+        match &position.clustering {
+            Some(clustering) => Self::around(table, &partition, &clustering.values).1,
+            None => Self::behind_partition(&partition),
+        }
     }
 
     /// Returns the place of a bound in a partition, by its path there.

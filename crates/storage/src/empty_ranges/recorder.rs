@@ -128,6 +128,13 @@ impl<'a> EmptyRangeRecorder<'a> {
         max_walked.is_some_and(|most| self.is_over || self.walked >= most)
     }
 
+    /// Returns the number of fragments that the read may still drop before it stops; see
+    /// [`Self::has_walked_enough`].
+    pub(crate) fn left_to_walk(&self) -> u64 {
+        let max_walked = self.access.and_then(|access| access.max_walked);
+        max_walked.map_or(u64::MAX, |most| most.saturating_sub(self.walked))
+    }
+
     /// Takes the known ranges of a partition. Returns the number of live writes so far, if the
     /// sources show all of them.
     #[inline]

@@ -17,8 +17,10 @@ use crate::{
     table::Table,
 };
 
-/// The number of dead fragments after which a step over partitions ends (some ten milliseconds), so
-/// that the places of other tables have their turn. The step ends behind a whole partition.
+/// The number of dead fragments after which a read of a step ends (some ten milliseconds), so that
+/// the places of other tables have their turn, and the view of the read does not hold the memory of
+/// flushed memtables for long. The read ends at the first dead row behind so many fragments. It
+/// does not end among range deletions.
 const MAX_WALKED: u64 = 16_384;
 
 /// The shares of maintenance while a paging read crosses tombstones. The read need not walk the
@@ -42,7 +44,7 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
                 return;
             }
             let cut_pages = table.empty_ranges().cut_pages();
-            if let Err(error) = prefetch(&store, &table, place).await {
+            if let Err(error) = prefetch(&store, &table, place, MAX_WALKED).await {
                 // A read of the range reports the error to its client.
                 tracing::debug!(%error, table = table.metadata().name, "empty-range prefetch failed; reads of these rows report the error");
             }
@@ -67,7 +69,16 @@ fn next(store: &ShardStore, last: &mut Option<TableId>) -> Option<(Rc<Table>, Pl
 }
 
 /// Walks from a place to the first visible row. After one step, the rest of the walk is queued.
-async fn prefetch(store: &ShardStore, table: &Table, place: Place) -> Result<(), StorageError> {
+///
+/// A step makes at most two reads, and each opens the table: of the rest of the partition, and of
+/// the partitions behind it. A read ends at the first dead row behind `max_walked` dropped
+/// fragments; it does not end among range deletions.
+async fn prefetch(
+    store: &ShardStore,
+    table: &Table,
+    place: Place,
+    max_walked: u64,
+) -> Result<(), StorageError> {
     let metadata = table.metadata();
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
     // The read uses the caches, because the prefetcher and other reads look at the same pages
@@ -91,7 +102,14 @@ async fn prefetch(store: &ShardStore, table: &Table, place: Place) -> Result<(),
             slices: Arc::new(ClusteringSlices { slices: vec![slice] }),
             ..command.clone()
         };
-        if !read(store, table, &command).await?.0.partitions.is_empty() {
+        let (walked, _) = read(store, table, &command, max_walked).await?;
+        if !walked.partitions.is_empty() {
+            return Ok(());
+        }
+        if let Some(reached) = walked.next {
+            let is_current = table.is_version(&metadata);
+            let behind = Place::behind(&metadata, &reached);
+            table.empty_ranges().queue_from(if is_current { behind } else { place.clone() }, now_s);
             return Ok(());
         }
         start = Some(KeyBound::AfterKey(key));
@@ -104,15 +122,15 @@ async fn prefetch(store: &ShardStore, table: &Table, place: Place) -> Result<(),
         table.empty_ranges().queue_place(place);
         return Ok(());
     }
-    let (walked, is_current) = read(store, table, &command).await?;
+    let (walked, is_current) = read(store, table, &command, max_walked).await?;
     if let (true, Some(reached)) = (walked.partitions.is_empty(), walked.next) {
         // If there is a new memtable, the read recorded nothing from the partition reached on.
         let at = if is_current {
-            KeyBound::AfterKey(reached.key)
+            Place::behind(&metadata, &reached)
         } else {
-            KeyBound::BeforeKey(reached.key)
+            Place::start(&KeyBound::BeforeKey(reached.key))
         };
-        table.empty_ranges().queue_from(Place::start(&at), now_s);
+        table.empty_ranges().queue_from(at, now_s);
     }
     Ok(())
 }
@@ -123,12 +141,97 @@ async fn read(
     store: &ShardStore,
     table: &Table,
     command: &ReadCommand,
+    max_walked: u64,
 ) -> Result<(ReadResult, bool), StorageError> {
     let view = table.view();
     let mut empty = table.empty_ranges().access();
-    empty.max_walked = Some(MAX_WALKED);
+    empty.max_walked = Some(max_walked);
     let access = TableAccess { view: &view, cache: None, empty: Some(&empty) };
     let own = store.routing.own_range(&command.table);
     let result = read_on_shard(access, command, &own).await?;
     Ok((result, empty.is_current()))
+}
+
+#[cfg(test)]
+mod tests {
+    use bytes::Bytes;
+    use espalier_mutation::{
+        Clustering, DecoratedKey, DeletionTime, Mutation, PartitionUpdate, Row,
+        schema::{TableBuilder, TableMetadata},
+    };
+    use espalier_runtime::{block_on, file::FileSystem};
+    use espalier_types::CqlType;
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::{Node, test_database};
+
+    const ROWS: i32 = 1000;
+    /// Less than a quarter of the rows, and more than the shortest recorded range.
+    const STEP: u64 = 200;
+
+    fn key() -> DecoratedKey {
+        DecoratedKey::new(Bytes::from_static(&[0, 0, 0, 1]))
+    }
+
+    fn now_s() -> u32 {
+        u32::try_from(time::now_seconds()).unwrap()
+    }
+
+    /// Deletes the rows of a partition and flushes. These are too few deletions to queue a place.
+    /// A memtable would let reads skip the rows.
+    async fn delete_rows(node: &Node, table: &TableMetadata) {
+        for numbers in [0..ROWS / 2, ROWS / 2..ROWS] {
+            let mut update = PartitionUpdate::new(table.id, key());
+            for number in numbers {
+                let value = Bytes::copy_from_slice(&number.to_be_bytes());
+                let mut row = Row::empty(Clustering::new([value]));
+                row.deletion = DeletionTime::new(1, now_s());
+                update.rows.push(row);
+            }
+            node.apply(Mutation { updates: vec![update] }).await.unwrap();
+        }
+        node.flush("ks", Some("t")).await.unwrap();
+    }
+
+    /// Prefetches in short steps from a place. Returns the number of steps.
+    async fn steps_from(store: &ShardStore, table: &Table, mut place: Place) -> u32 {
+        for steps in 1..100 {
+            prefetch(store, table, place, STEP).await.unwrap();
+            match table.empty_ranges().next_queued() {
+                Some(next) => place = next,
+                None => return steps,
+            }
+        }
+        panic!("the prefetcher does not advance");
+    }
+
+    #[test]
+    fn a_step_ends_within_a_long_partition_of_dead_rows() {
+        block_on(async {
+            let node = test_database::open(FileSystem::simulated(1)).await;
+            let table = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(7)))
+                .partition_key("k", CqlType::Int)
+                .clustering("c", CqlType::Int, false)
+                .regular("v", CqlType::Int);
+            let metadata = test_database::create(&node, table.build()).await;
+            let table = test_database::table(&node, &metadata);
+            delete_rows(&node, &metadata).await;
+            let mut partition = Vec::new();
+            path::put_partition(key().borrowed(), &mut partition);
+            let starts =
+                [Place::start(&KeyBound::Unbounded), Place::within(&partition, &[path::BOTTOM])];
+            for start in starts {
+                let steps = steps_from(node.store(), &table, start.clone()).await;
+                assert!(steps >= 4, "{steps} steps from {start:?}");
+                // The next read skips what the steps have walked.
+                let target = ReadTarget::Range(KeyRange::full());
+                let command = ReadCommand::of_all(metadata.clone(), target, now_s());
+                let (read, _) = read(node.store(), &table, &command, u64::MAX).await.unwrap();
+                assert!(read.partitions.is_empty() && read.next.is_none());
+                assert!(read.dropped < STEP, "{} dropped after {start:?}", read.dropped);
+                table.empty_ranges().forget();
+            }
+        });
+    }
 }

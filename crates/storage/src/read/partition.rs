@@ -162,7 +162,7 @@ pub(crate) async fn read_partition(
     let Some(mut merged) = merged.await? else {
         return Ok(None);
     };
-    merged.drop_at_most(remaining.drops_to_look(0));
+    merged.drop_at_most(remaining.drops_to_look(0).min(recorder.left_to_walk()));
     let static_row = visible_static_row(merged.header(), command);
     if static_row.is_some() && !resumed.is_begun {
         recorder.meet_static_row(key);
@@ -307,7 +307,10 @@ impl<'a> RowWalk<'a> {
             }
             let Some(fragment) = fragment else {
                 let place = merged.stopped_at();
-                if place.is_some() && !remaining.has_dropped_enough(now_dropped) {
+                if place.is_some()
+                    && !recorder.has_walked_enough()
+                    && !remaining.has_dropped_enough(now_dropped)
+                {
                     merged.drop_at_most(remaining.drops_to_look(now_dropped) - self.expired);
                     continue;
                 }
@@ -317,7 +320,9 @@ impl<'a> RowWalk<'a> {
             let Unfiltered::Row(mut row) = fragment else { continue };
             if !keep_live(&mut row, &command.table, &command.columns, command.now_s) {
                 self.expired += 1;
-                if remaining.has_dropped_enough(merged.dropped() + self.expired) {
+                if recorder.has_walked_enough()
+                    || remaining.has_dropped_enough(merged.dropped() + self.expired)
+                {
                     return Ok(Some(self.stop_at(row.clustering)));
                 }
                 continue;
