@@ -40,7 +40,7 @@ pub(super) async fn run(shared: Rc<Shared>) {
 async fn make_ready(shared: &Shared) -> bool {
     let id = shared.next_id();
     // Recycle the oldest segment first. Until a segment is recycled, a restart reads its records,
-    // so the log must keep the segment's discarded intervals (`CommitLog::oldest_on_disk`).
+    // so the log must keep the segment's discarded intervals (`CommitLog::oldest_readable`).
     let recycled = {
         let mut state = shared.state.borrow_mut();
         let recycled = state.segments.recyclable.pop_front();
@@ -85,7 +85,8 @@ async fn make_ready(shared: &Shared) -> bool {
 }
 
 /// Removes the obsolete segments, oldest first. A segment that cannot be removed stays in the list
-/// for the next pass, because a restart would read its records.
+/// for the next pass, because a restart would read its records. So does a removed segment until the
+/// directory is synced, because a crash may undo the removal.
 async fn remove_obsolete(shared: &Shared) {
     loop {
         let oldest = shared.state.borrow().segments.obsolete.iter().min().cloned();
@@ -104,10 +105,96 @@ async fn remove_obsolete(shared: &Shared) {
                 );
                 state.segments.unremovable.push((id, path));
             }
-            _ => {}
+            _ => state.segments.removed.push(id),
         }
     }
-    let mut guard = shared.state.borrow_mut();
-    let state = &mut *guard;
-    state.segments.obsolete.append(&mut state.segments.unremovable);
+    {
+        let segments = &mut shared.state.borrow_mut().segments;
+        segments.obsolete.append(&mut segments.unremovable);
+        if segments.removed.is_empty() {
+            return;
+        }
+    }
+    match shared.file_system.sync_dir(&shared.configuration.directory).await {
+        Ok(()) => shared.state.borrow_mut().segments.removed.clear(),
+        Err(error) => {
+            if shared.log_limit.is_due("commit log: removals not synced") {
+                tracing::warn!(
+                    %error,
+                    "commit log: cannot sync the removal of obsolete segments, keeping their \
+                    discarded intervals; check the disk"
+                );
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{path::PathBuf, sync::atomic::AtomicU64};
+
+    use espalier_runtime::{
+        block_on,
+        file::{
+            FileSystem, Operation,
+            simulated::{Effect, Fault},
+        },
+    };
+
+    use super::*;
+    use crate::{CommitLog, CommitLogConfiguration, CommitLogSync, LogKind, layout::HEADER_BYTES};
+
+    const DIRECTORY: &str = "log";
+    /// Segments of an earlier run.
+    const OLD: u64 = 100;
+
+    async fn until(mut is_reached: impl AsyncFnMut() -> bool) {
+        for _ in 0..1000 {
+            if is_reached().await {
+                return;
+            }
+            time::sleep(Duration::from_millis(10)).await;
+        }
+        panic!("not reached within 10 s");
+    }
+
+    /// Until then, the discarded intervals of the segment must stay.
+    #[test]
+    fn a_removed_segment_counts_until_its_removal_is_durable() {
+        block_on(async {
+            let file_system = FileSystem::simulated(1);
+            let disk = file_system.simulated_disk().unwrap().clone();
+            let configuration = CommitLogConfiguration {
+                directory: DIRECTORY.into(),
+                kind: LogKind::Data,
+                shard: 0,
+                shard_count: 1,
+                sync: CommitLogSync::Batch,
+                segment_bytes: 16 << 10,
+                total_bytes: 1 << 20,
+            };
+            file_system.create_dir_all(DIRECTORY).await.unwrap();
+            let mut adopted = Vec::new();
+            for id in 1..=OLD {
+                let path = PathBuf::from(DIRECTORY).join(LogKind::Data.file_name(0, id));
+                file_system.create(&path).await.unwrap();
+                adopted.push((id, path, HEADER_BYTES as u32 + 1));
+            }
+            let fault = Fault::always(Operation::SyncDirectory, Effect::InputOutput);
+            disk.inject(fault.on_path(DIRECTORY));
+            let ids = Arc::new(AtomicU64::new(OLD + 1));
+            let log = CommitLog::open(configuration, file_system.clone(), ids, adopted.clone());
+            log.reclaim(OLD + 1);
+            until(async || {
+                let files = file_system.read_dir(DIRECTORY).await.unwrap();
+                !files.iter().any(|file| adopted.iter().any(|(_, path, _)| *path == file.path))
+            })
+            .await;
+            assert_eq!(log.oldest_readable(), 1);
+            disk.clear_faults();
+            until(async || log.append(b"record", &[]).is_ok()).await;
+            until(async || log.oldest_readable() > OLD).await;
+            log.close().await;
+        });
+    }
 }

@@ -31,8 +31,8 @@ use crate::{
 };
 
 const PREFIX: &str = "settled-";
-/// Number of the latest intervals of each table that stay in any case, even if the files of their
-/// segments are removed, because a crash may undo the latest removals (fewer than this number).
+/// Number of the latest intervals of each table that stay even if their segments have no files.
+/// Only a safeguard (arbitrary): the log counts a removed segment until the removal is durable.
 const KEPT_INTERVALS: usize = 64;
 const FIRST_LINE: &str = "espalier settled 1";
 
@@ -54,7 +54,7 @@ impl DiscardedIntervalsFile {
     /// Adds `intervals` of `table` to the file and makes it durable. The caller must not run two
     /// calls at once.
     ///
-    /// `oldest_segment` returns the oldest segment that still exists in the log of a table. If it
+    /// `oldest_segment` returns the oldest segment of a table's log that a restart may read. If it
     /// returns `None`, the table is gone, and its intervals are left out of the file.
     ///
     /// # Errors

@@ -294,9 +294,10 @@ impl CommitLog {
         (!is_active).then_some(oldest.id)
     }
 
-    /// Returns the oldest segment that a restart would read, needed or not. If there is none, it
-    /// returns the segment of [`CommitLog::position`], which is a lower limit.
-    pub fn oldest_on_disk(&self) -> u64 {
+    /// Returns the oldest segment that a restart would read, needed or not, also after a crash that
+    /// undoes removals. If there is none, it returns the segment of [`CommitLog::position`], which
+    /// is a lower limit.
+    pub fn oldest_readable(&self) -> u64 {
         let state = self.shared.state.borrow();
         let live = state.segments.live.front().map(|segment| segment.id);
         let unneeded = state
@@ -305,7 +306,7 @@ impl CommitLog {
             .iter()
             .chain(&state.segments.obsolete)
             .chain(&state.segments.unremovable);
-        let unneeded = unneeded.map(|(id, _)| *id);
+        let unneeded = unneeded.map(|(id, _)| *id).chain(state.segments.removed.iter().copied());
         let oldest = unneeded.chain(live).chain(state.segments.being_recycled).min();
         drop(state);
         oldest.unwrap_or_else(|| self.position().segment)

@@ -70,6 +70,8 @@ pub(super) struct Segments {
     /// Obsolete segments that could not be removed in this pass. They return to `obsolete` when all
     /// others were tried.
     pub(super) unremovable: Vec<(u64, PathBuf)>,
+    /// Ids of segments whose files are removed, until the removals are durable.
+    pub(super) removed: Vec<u64>,
     /// Id of the segment that the allocator is creating.
     pub(super) being_made: Option<u64>,
 }

@@ -23,7 +23,8 @@ pub struct CompactionContext {
     pub version: Version,
     /// The id of the node that owns the commit log.
     pub host: Uuid,
-    /// The oldest segment on disk of the table's commit log; `None` if the log is not open.
+    /// The oldest segment of the table's commit log that a restart may read; `None` if the log is
+    /// not open.
     pub oldest_segment: Option<u64>,
     /// The ages at which dead data may be removed.
     pub limits: PurgeLimits,

@@ -20,7 +20,7 @@ use crate::{
 };
 
 /// Number of the latest commit log intervals that an output keeps even if their segments have no
-/// files, because a removed segment may reappear after a crash (arbitrary).
+/// files. Arbitrary: the log forgets a segment only when its removal is durable.
 const KEPT_INTERVALS: usize = 256;
 
 /// The outputs of a compaction so far.

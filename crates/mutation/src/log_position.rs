@@ -34,7 +34,7 @@ impl fmt::Display for LogPosition {
 /// Sorts the intervals and merges adjacent and overlapping ones.
 ///
 /// Drops the intervals in segments older than `oldest_segment`, which have no files. The last
-/// `kept` intervals always stay, because a removed segment may reappear after a crash.
+/// `kept` intervals always stay.
 pub fn joined_intervals(
     mut intervals: Vec<(LogPosition, LogPosition)>,
     oldest_segment: Option<u64>,

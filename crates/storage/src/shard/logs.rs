@@ -50,10 +50,10 @@ impl Logs {
         if table.is_schema() { self.schema.get() } else { self.data.get() }
     }
 
-    /// Returns the id of the oldest segment on disk of a table's log; `None` if the log is not
-    /// open.
+    /// Returns the id of the oldest segment of a table's log that a restart may read; `None` if the
+    /// log is not open.
     pub(crate) fn oldest_segment_of(&self, table: &Table) -> Option<u64> {
-        Some(self.of_table(table)?.oldest_on_disk())
+        Some(self.of_table(table)?.oldest_readable())
     }
 
     /// Makes the logs release the segments that hold only flushed writes.
