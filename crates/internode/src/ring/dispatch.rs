@@ -49,7 +49,7 @@ impl RingMember {
         message: &Message,
         room: Reservation,
     ) -> Result<(), Refusal> {
-        if !self.check(from, message, &room)? {
+        if !self.check((from, to), message, &room)? {
             return Ok(());
         }
         let (header, schema) = (&message.header, self.backend.schema());
@@ -68,7 +68,7 @@ impl RingMember {
     /// Returns whether the node needs the payload.
     fn check(
         &self,
-        from: SocketAddr,
+        (from, to): (SocketAddr, SocketAddr),
         message: &Message,
         room: &Reservation,
     ) -> Result<bool, Refusal> {
@@ -107,7 +107,7 @@ impl RingMember {
                 if forwards && header.verb != Verb::MUTATION_REQ {
                     return Err(Refusal::new("only mutations are forwarded to other nodes"));
                 }
-                Ok(self.is_in_time(from, header))
+                Ok(self.is_in_time(to, header))
             }
             Verb::READ_REQ | Verb::RANGE_REQ => {
                 if message.payload.len() > MAX_COMMAND_BYTES {
@@ -119,7 +119,7 @@ impl RingMember {
                 if message.payload.len() > MAX_WRITE_BYTES {
                     return Err(Refusal::new("a batch exceeds 16 MiB"));
                 }
-                Ok(self.is_in_time(from, header))
+                Ok(self.is_in_time(to, header))
             }
             Verb::BATCH_REMOVE_REQ => Ok(true),
             verb if verb.is_response() => {
@@ -133,20 +133,30 @@ impl RingMember {
     /// Returns whether the coordinator of a write still waits for the answer. Otherwise the node
     /// drops the write, as Cassandra does. The coordinator keeps a hint of a mutation. A TRUNCATE
     /// may have been acknowledged since.
-    pub(super) fn is_in_time(&self, from: SocketAddr, header: &Header) -> bool {
+    pub(super) fn is_in_time(&self, coordinator: SocketAddr, header: &Header) -> bool {
         let is_in_time = time_left(header).is_some();
         if !is_in_time {
-            self.metrics.count_expired();
-            if self.log_limit.is_due("expired write") {
-                tracing::warn!(
-                    peer = %from,
-                    verb = %header.verb,
-                    "dropped a write for which its coordinator no longer waits; if there are many, \
-                     compare the clocks of both nodes, and see write_request_timeout"
-                );
-            }
+            self.drop_expired(coordinator, header.verb);
         }
         is_in_time
+    }
+
+    /// Counts and logs a request that the node does not carry out, or does not answer, because its
+    /// coordinator no longer waits.
+    pub(super) fn drop_expired(&self, peer: SocketAddr, verb: Verb) {
+        self.metrics.count_expired();
+        let (kind, timeout) = kind_of_expired(verb);
+        if let Some(left_out) = self.log_limit.due(kind) {
+            tracing::warn!(
+                %peer,
+                %verb,
+                left_out,
+                timeout,
+                "dropped a request for which its coordinator no longer waits; if there are many, \
+                 compare the clocks of both nodes, see whether this node is overloaded, and raise \
+                 the timeout in cassandra.yaml of the coordinator"
+            );
+        }
     }
 
     async fn answer(
@@ -240,6 +250,18 @@ impl RingMember {
             let payload = Payload::Failure(*reason);
             self.send(to, Queued::new(id, Verb::FAILURE_RSP, payload));
         }
+    }
+}
+
+/// Returns the kind of the log line about expired requests of this verb, and Cassandra's setting of
+/// their timeout. A flood of one kind does not hide the others.
+fn kind_of_expired(verb: Verb) -> (&'static str, &'static str) {
+    match verb {
+        Verb::READ_REQ => ("expired read", "read_request_timeout"),
+        Verb::RANGE_REQ => ("expired read of a range", "range_request_timeout"),
+        Verb::TRUNCATE_REQ => ("expired truncation", "truncate_request_timeout"),
+        verb if verb.is_of_paxos() => ("expired step of Paxos", "write_request_timeout"),
+        _ => ("expired write", "write_request_timeout"),
     }
 }
 

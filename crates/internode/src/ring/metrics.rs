@@ -67,7 +67,7 @@ impl RingMetrics {
             ("espalier_ring_reads_answered", "Reads of peers that were answered.", get(&self.read)),
             (
                 "espalier_ring_reads_expired",
-                "Reads and writes of peers that were dropped, because the coordinator had given up.",
+                "Requests of peers that were dropped, because the coordinator had given up.",
                 get(&self.expired),
             ),
         ]

@@ -39,7 +39,7 @@ impl RingMember {
         let nothing = without_content(&update);
         let step = run_long(message.payload.len(), move || step_of(verb, update)).await?;
         let Some(left) = time_left(&message.header) else {
-            self.metrics.count_expired();
+            self.drop_expired(to, verb);
             return Ok(());
         };
         let ttl_s = table.options.gc_grace_seconds.max(MIN_TTL_S);
@@ -50,7 +50,7 @@ impl RingMember {
         spawn_local(async move {
             let answer = answering.await.map_err(Refusal::new);
             if answer.is_err() && Instant::now() >= deadline {
-                member.metrics.count_expired();
+                member.drop_expired(to, verb);
                 return;
             }
             let response = answer.and_then(|answer| member.response(id, answer, nothing));

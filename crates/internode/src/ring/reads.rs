@@ -56,7 +56,7 @@ impl RingMember {
         let (id, verb, flags) = (header.id, header.verb, header.flags);
         let Some(response) = verb.response() else { return Err(Refusal::unsupported(verb)) };
         let Some(left) = time_left(header) else {
-            self.metrics.count_expired();
+            self.drop_expired(to, verb);
             return Ok(());
         };
         let waiting = self.reads.waiting.get();
@@ -100,7 +100,7 @@ impl RingMember {
                     member.metrics.count_read();
                     member.send(to, message);
                 }
-                Err(ReadFailure::Expired) => member.metrics.count_expired(),
+                Err(ReadFailure::Expired) => member.drop_expired(to, verb),
                 Err(ReadFailure::Refused(reason, text)) => {
                     member.refuse(to, (id, verb), is_wanted, &Refusal { reason, text });
                 }

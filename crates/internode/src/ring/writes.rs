@@ -139,7 +139,7 @@ impl RingMember {
             return Err(Refusal::new("the table to truncate does not exist"));
         };
         let Some(left) = time_left(header) else {
-            self.metrics.count_expired();
+            self.drop_expired(to, header.verb);
             return Ok(());
         };
         let truncating = self.backend.truncate(found.id, left);

@@ -46,6 +46,7 @@ use espalier_storage::{Node, ReadPosition, SchemaMerge};
 use uuid::Uuid;
 
 mod encrypted;
+mod expired;
 mod hostile;
 mod links;
 mod schemas;
