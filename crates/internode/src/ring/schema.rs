@@ -6,6 +6,8 @@
 //!    them, the member announces the version that the peer had announced before the pull. The
 //!    pulled rows are of that version or of a later one. The peer announces a later version, too,
 //!    which causes a new pull.
+//! 4. If the member could announce several versions, it announces the one that most live peers
+//!    announce, because peers with another version deliver no hints to the node.
 //!
 //! One pull is under way at a time. The member asks the peer that has left the fewest pulls without
 //! an answer, and waits longer each time. A peer that is a node of Espalier, for example, never
@@ -35,9 +37,9 @@ const PULL_LIMIT: Duration = Duration::from_secs(10);
 const MAX_DOUBLINGS: u32 = 4;
 /// Pause before the next pull after a merge has failed. Arbitrary.
 const RETRY_PAUSE: Duration = Duration::from_secs(5);
-/// Maximum number of versions in `different`. When it is reached, the member forgets all of them.
-/// Arbitrary: nodes that agree have one version.
-const MAX_DIFFERENT: usize = 64;
+/// Maximum number of versions in `different` and in `equal`. When it is reached, the member forgets
+/// all of them. Arbitrary: nodes that agree have one version.
+const MAX_VERSIONS: usize = 64;
 
 /// The state of the ring's schema at a member.
 #[derive(Debug, Default)]
@@ -46,8 +48,12 @@ pub(super) struct RingSchema {
     taken: Option<Uuid>,
     /// Versions that the node has pulled and merged, but cannot announce, because a peer lacks a
     /// change that the node has, or because the node cannot read a table or type. The member does
-    /// not pull them again until a peer pushes a change or the node takes another version.
+    /// not pull them again until a peer pushes a change or the node's own schema changes.
     different: BTreeSet<Uuid>,
+    /// Versions that the node has pulled and could announce. Forgotten together with `different`.
+    equal: BTreeSet<Uuid>,
+    /// The version of the node's own schema with which these were compared.
+    compared: Option<Uuid>,
     /// The time before which the member does not pull.
     paused_until: Duration,
     /// The pull under way.
@@ -89,10 +95,44 @@ impl RingSchema {
             return None;
         }
         let is_new = |version: &Uuid| {
-            self.taken.as_ref() != Some(version) && !self.different.contains(version)
+            self.taken.as_ref() != Some(version)
+                && !self.different.contains(version)
+                && !self.equal.contains(version)
         };
         let new = announced.iter().filter(|(_, version)| is_new(version)).copied();
         new.min_by_key(|(peer, _)| self.unanswered_of(*peer))
+    }
+
+    /// Forgets the versions that were compared with an earlier schema of the node.
+    fn compare_with(&mut self, own: Uuid) {
+        if self.compared.replace(own) != Some(own) {
+            self.forget_compared();
+        }
+    }
+
+    fn forget_compared(&mut self) {
+        self.different.clear();
+        self.equal.clear();
+    }
+
+    /// Takes a version that the node has pulled and merged.
+    fn take(&mut self, version: Uuid) {
+        self.taken = Some(version);
+        remember(&mut self.equal, version);
+    }
+
+    /// Takes another version without a pull, if the node could announce it and more live peers
+    /// announce it than the present one. Returns the new version.
+    fn take_known(&mut self, announced: &[(SocketAddr, Uuid)]) -> Option<Uuid> {
+        let peers_with =
+            |version: &Uuid| announced.iter().filter(|(_, other)| other == version).count();
+        let taken = self.taken?;
+        let known = self.equal.iter().copied().max_by_key(peers_with)?;
+        if peers_with(&known) <= peers_with(&taken) {
+            return None;
+        }
+        self.taken = Some(known);
+        Some(known)
     }
 
     /// Ends the pull that this message answers, and returns its version. Returns `None` if the
@@ -102,6 +142,13 @@ impl RingSchema {
         self.unanswered.remove(&from);
         Some(pull.version)
     }
+}
+
+fn remember(versions: &mut BTreeSet<Uuid>, version: Uuid) {
+    if versions.len() >= MAX_VERSIONS {
+        versions.clear();
+    }
+    versions.insert(version);
 }
 
 impl RingMember {
@@ -126,7 +173,7 @@ impl RingMember {
         !live.is_empty() && live.into_iter().all(|peer| self.agrees_with(peer))
     }
 
-    /// Pulls the schema of a live peer that announces another version.
+    /// Announces the known version of most live peers. Pulls from a live peer with an unknown one.
     pub(super) fn pull_schema(self: &Rc<Self>) {
         let now = self.now();
         if self.schema.borrow().is_merging || now < self.schema.borrow().paused_until {
@@ -139,6 +186,13 @@ impl RingMember {
             });
             announced.collect()
         };
+        let own = self.backend.own_schema_version();
+        self.schema.borrow_mut().compare_with(own);
+        let known = self.schema.borrow_mut().take_known(&announced);
+        if let Some(version) = known {
+            tracing::info!(%version, "took another version of the ring's schema, without a pull");
+            self.announce_schema(version);
+        }
         let silent = self.schema.borrow_mut().end_silent_pull(now);
         if let Some(peer) = silent
             && self.log_limit.is_due("schema without an answer")
@@ -159,7 +213,7 @@ impl RingMember {
     /// Lets the member pull every version again, because a pushed change means that the peer has
     /// another schema.
     pub(super) fn on_schema_push(&self) {
-        self.schema.borrow_mut().different.clear();
+        self.schema.borrow_mut().forget_compared();
     }
 
     /// Returns whether a pull from this peer is under way.
@@ -194,16 +248,20 @@ impl RingMember {
         .detach();
     }
 
+    fn announce_schema(&self, version: Uuid) {
+        self.gossiper.borrow_mut().set(ApplicationState::Schema, version.to_string());
+    }
+
     fn end_pull(&self, peer: SocketAddr, version: Uuid, outcome: Result<SchemaMerge, String>) {
+        let own = self.backend.own_schema_version();
         let mut schema = self.schema.borrow_mut();
         schema.is_merging = false;
+        schema.compare_with(own);
         match outcome {
             Ok(SchemaMerge::Equal) => {
                 tracing::info!(%peer, %version, "took the schema of the ring");
-                schema.taken = Some(version);
-                schema.different.clear();
-                let state = ApplicationState::Schema;
-                self.gossiper.borrow_mut().set(state, version.to_string());
+                schema.take(version);
+                self.announce_schema(version);
                 return;
             }
             Ok(SchemaMerge::Newer) => {
@@ -233,10 +291,7 @@ impl RingMember {
                 return;
             }
         }
-        if schema.different.len() >= MAX_DIFFERENT {
-            schema.different.clear();
-        }
-        schema.different.insert(version);
+        remember(&mut schema.different, version);
     }
 }
 
@@ -273,5 +328,35 @@ mod tests {
         assert_eq!(schema.take_answered(second, 9), Some(version));
         schema.taken = Some(version);
         assert_eq!(schema.choose(&[(first, version)]), None);
+    }
+
+    #[test]
+    fn a_member_announces_the_known_version_of_most_peers() {
+        let [first, second, third] = [1, 2, 3].map(|port| SocketAddr::from(([127, 0, 0, 1], port)));
+        let [one, two, own] = [1, 2, 3].map(Uuid::from_u128);
+        let mut schema = RingSchema::default();
+        schema.compare_with(own);
+        let announced = [(first, one), (second, two)];
+        for (at, version) in announced.into_iter().enumerate() {
+            assert_eq!(schema.choose(&announced[at..]), Some(announced[at]));
+            schema.take(version.1);
+        }
+        schema.compare_with(own);
+        assert_eq!((schema.choose(&announced), schema.take_known(&announced)), (None, None));
+        assert_eq!(schema.taken, Some(two));
+        // A third peer starts with the schema of the first.
+        let more = [(first, one), (second, two), (third, one)];
+        assert_eq!((schema.choose(&more), schema.take_known(&more)), (None, Some(one)));
+        // The member stays if the versions have equally many peers.
+        assert_eq!((schema.take_known(&more), schema.take_known(&announced)), (None, None));
+        assert_eq!(schema.take_known(&[(second, two)]), Some(two));
+        // The second peer takes the schema of the first.
+        let announced = [(first, one), (second, one)];
+        assert_eq!(schema.take_known(&announced), Some(one));
+        assert_eq!((schema.choose(&announced), schema.take_known(&announced)), (None, None));
+        // The comparisons do not hold for another schema of the node.
+        schema.compare_with(Uuid::from_u128(4));
+        assert_eq!(schema.take_known(&[(second, two)]), None);
+        assert_eq!(schema.choose(&[(second, two)]), Some((second, two)));
     }
 }
