@@ -125,8 +125,12 @@ impl<'a> Merge<'a> {
         outputs: &mut Outputs,
     ) -> Result<(), Ended> {
         let Some(token) = scans.key().map(|key| key.token) else { return Ok(()) };
-        // Sealing the previous output may take long, because it may build a graph of vectors.
-        let output = self.checkpoint.around(outputs.writer_for(token)).await??;
+        let output = match outputs.current(token) {
+            Some(output) => output,
+            // Sealing the previous output may take long, because it may build a graph of vectors.
+            // Boxed, so that this large future does not enlarge the future of each partition.
+            None => self.checkpoint.around(Box::pin(outputs.begin_for(token))).await??,
+        };
         let read = self.running.completed_bytes.get();
         self.began = Began { read, of_standing: 0, written: output.writer.data_length() };
         let copied = {

@@ -33,8 +33,8 @@ pub(crate) struct Outputs {
     template: Template,
     split: Split,
     transaction: Transaction,
-    /// The current writer, boxed because it is taken out and put back for each partition.
-    writer: Option<Box<Output>>,
+    /// The output that is being written, boxed because it is large and this type is moved.
+    current: Option<Box<Output>>,
     written: Vec<WrittenSSTable>,
 }
 
@@ -137,37 +137,36 @@ impl Outputs {
             template: Template::of(context, metadata, (read, all), level, now_s),
             split,
             transaction,
-            writer: None,
+            current: None,
             written: Vec::new(),
         }
     }
 
-    /// Returns the writer for a partition with this token. Seals the previous output if the
-    /// partition belongs to the next one.
-    pub(crate) async fn writer_for(
-        &mut self,
-        token: Token,
-    ) -> Result<&mut Output, CompactionError> {
-        let is_full = match (&self.writer, &self.split) {
-            (None, _) | (_, Split::Never) => false,
-            (Some(writer), Split::Bytes(bytes)) => {
-                let writer = &writer.writer;
+    /// Returns the current output, if a partition with this token belongs to it.
+    #[inline]
+    pub(crate) fn current(&mut self, token: Token) -> Option<&mut Output> {
+        let output = self.current.as_deref_mut()?;
+        let is_full = match &self.split {
+            Split::Never => false,
+            Split::Bytes(bytes) => {
+                let writer = &output.writer;
                 let stored = writer.data_length() as f64 * self.template.compression_ratio;
                 stored >= *bytes as f64 && writer.partition_count() > 0
             }
-            (Some(_), Split::Tokens(ends)) => ends.first().is_some_and(|end| *end < token.0),
+            Split::Tokens(ends) => ends.first().is_some_and(|end| *end < token.0),
         };
-        if is_full {
-            self.seal().await?;
-        }
+        (!is_full).then_some(output)
+    }
+
+    /// Seals the current output, if there is one, and begins the output to which a partition with
+    /// this token belongs.
+    pub(crate) async fn begin_for(&mut self, token: Token) -> Result<&mut Output, CompactionError> {
+        self.seal().await?;
         if let Split::Tokens(ends) = &mut self.split {
             ends.drain(..ends.partition_point(|end| *end < token.0));
         }
-        let writer = match self.writer.take() {
-            Some(writer) => writer,
-            None => Box::new(self.create().await?),
-        };
-        Ok(self.writer.insert(writer))
+        let output = Box::new(self.create().await?);
+        Ok(self.current.insert(output))
     }
 
     async fn create(&mut self) -> Result<Output, CompactionError> {
@@ -206,7 +205,7 @@ impl Outputs {
     /// Finishes the output that is being written, which includes building the graphs of its
     /// vectors.
     pub(crate) async fn seal(&mut self) -> Result<(), CompactionError> {
-        if let Some(output) = self.writer.take() {
+        if let Some(output) = self.current.take() {
             let Output { mut writer, indexes, file_system, .. } = *output;
             indexes.finish(&file_system, &mut writer).await?;
             self.written.extend(writer.finish().await?);
