@@ -3,7 +3,7 @@
 //!
 //! The scheduling group of the task sets the share of the core and the disk.
 
-use std::{future::poll_fn, pin::pin, rc::Rc, task::Poll, time::Duration};
+use std::{future::poll_fn, pin::Pin, rc::Rc, task::Poll, time::Duration};
 
 use espalier_runtime::{
     maybe_yield,
@@ -55,8 +55,11 @@ impl<'a> Checkpoint<'a> {
     }
 
     /// Runs work that yields by itself, with a checkpoint after each time that it waits or yields.
-    pub(crate) async fn around<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Ended> {
-        let mut work = pin!(work);
+    /// The caller pins the work, because this function would copy a future that it gets by value.
+    pub(crate) async fn around<T>(
+        &mut self,
+        mut work: Pin<&mut impl Future<Output = T>>,
+    ) -> Result<T, Ended> {
         loop {
             let mut is_begun = false;
             // This future ends when it is polled a second time, so the checkpoint precedes more

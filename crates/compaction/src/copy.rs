@@ -8,7 +8,7 @@
 //! deletion, and each partition of a table with secondary indexes, is merged as a whole. The output
 //! is the same either way.
 
-use std::{cmp::Ordering, collections::BTreeMap, rc::Rc, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, pin::pin, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
     Direction, KeyRange,
@@ -129,7 +129,7 @@ impl<'a> Merge<'a> {
             Some(output) => output,
             // Sealing the previous output may take long, because it may build a graph of vectors.
             // Boxed, so that this large future does not enlarge the future of each partition.
-            None => self.checkpoint.around(Box::pin(outputs.begin_for(token))).await??,
+            None => self.checkpoint.around(Box::pin(outputs.begin_for(token)).as_mut()).await??,
         };
         let read = self.running.completed_bytes.get();
         self.began = Began { read, of_standing: 0, written: output.writer.data_length() };
@@ -165,24 +165,25 @@ impl<'a> Merge<'a> {
         let mut partition = PurgedPartition::new(merged, self.limits, &mut self.outside);
         if !has_begun {
             let started = output.start_partition(partition.header().clone());
-            self.checkpoint.around(started).await??;
+            self.checkpoint.around(pin!(started)).await??;
             // The static row of a partition without rows has entries, too.
-            self.checkpoint.around(output.make_room()).await??;
+            self.checkpoint.around(pin!(output.make_room())).await??;
         }
-        // The merge returns no purged fragments, however many there are; it yields meanwhile.
-        while let Some(fragment) = self.checkpoint.around(partition.next()).await?? {
+        loop {
+            // The merge returns no purged fragments, however many there are; it yields meanwhile.
+            let next = self.checkpoint.around(pin!(partition.next())).await??;
+            let Some(fragment) = next else { return Ok(()) };
             if output.is_large(&fragment) {
-                self.checkpoint.around(output.add_large(&fragment)).await??;
+                self.checkpoint.around(pin!(output.add_large(&fragment))).await??;
             }
             output.put(fragment)?;
-            self.checkpoint.around(output.make_room()).await??;
+            self.checkpoint.around(pin!(output.make_room())).await??;
             self.checkpoint.pass().await?;
             // The merge borrows the scans, so estimate the progress from the output: a merge writes
             // hardly more than it reads.
             let more = output.writer.data_length().saturating_sub(self.began.written);
             report(self.running, self.began.read, more);
         }
-        Ok(())
     }
 
     /// Records the progress of the scans within a partition.

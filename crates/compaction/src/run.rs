@@ -1,7 +1,7 @@
 //! Merges the inputs of a compaction into new files. The exchange of the files, in the transaction
 //! log and in the table, is up to the caller.
 
-use std::{collections::BTreeMap, rc::Rc, sync::Arc};
+use std::{collections::BTreeMap, pin::pin, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
     KeyRange, LogPosition,
@@ -88,7 +88,7 @@ pub async fn merge(
             (Some(scrub), [input]) => merge.scrub(input, scrub, &mut outputs).await?,
             _ => merge.copy(&read, &KeyRange::full(), &mut outputs).await?,
         }
-        merge.checkpoint.around(outputs.seal()).await??;
+        merge.checkpoint.around(pin!(outputs.seal())).await??;
         Ok::<(), Ended>(())
     };
     let merged = merged.await;

@@ -1,6 +1,6 @@
 //! Validates a file: reads all its contents and changes nothing.
 
-use std::rc::Rc;
+use std::{pin::pin, rc::Rc};
 
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
@@ -47,7 +47,7 @@ async fn validate_one(
 ) -> Result<(), Ended> {
     let watch = &mut |done, _| running.completed_bytes.set(done);
     let verification = verify_watched(file_system, input.descriptor(), false, watch);
-    let report = checkpoint.around(verification).await??;
+    let report = checkpoint.around(pin!(verification)).await??;
     for problem in report.problems {
         match problem.severity {
             Severity::Failure => scrub.report_fault(problem.what),
