@@ -406,15 +406,56 @@ impl PageTrieWriter {
     }
 }
 
-/// Returns the length of the longest common prefix, in bytes.
+/// Returns the length of the longest common prefix, in bytes. Compares words, because the processor
+/// cannot predict at which byte a loop over bytes would end.
 pub fn common_prefix_length(left: &[u8], right: &[u8]) -> usize {
-    const STRIDE: usize = 32;
-    let equal_strides = left
-        .chunks_exact(STRIDE)
-        .zip(right.chunks_exact(STRIDE))
-        .take_while(|(left, right)| left == right)
-        .count();
-    let start = equal_strides * STRIDE;
-    let rest = left[start..].iter().zip(&right[start..]);
-    start + rest.take_while(|(left, right)| left == right).count()
+    const WORD: usize = size_of::<u64>();
+    let mut start = 0;
+    for (left, right) in left.as_chunks::<WORD>().0.iter().zip(right.as_chunks::<WORD>().0) {
+        let difference = u64::from_le_bytes(*left) ^ u64::from_le_bytes(*right);
+        if difference != 0 {
+            return start + difference.trailing_zeros() as usize / 8;
+        }
+        start += WORD;
+    }
+    let end = left.len().min(right.len());
+    let difference = short_word(&left[start..end]) ^ short_word(&right[start..end]);
+    // Equal words have 64 zeros, which are more bytes than these.
+    end.min(start + difference.trailing_zeros() as usize / 8)
+}
+
+/// Returns up to seven bytes as a word. The first byte is the lowest one.
+#[inline]
+fn short_word(bytes: &[u8]) -> u64 {
+    match bytes.first_chunk::<4>().zip(bytes.last_chunk::<4>()) {
+        Some((first, last)) => {
+            // The two halves overlap; both have the same bytes there.
+            let [first, last] = [first, last].map(|half| u64::from(u32::from_le_bytes(*half)));
+            first | last << (8 * (bytes.len() - 4))
+        }
+        None => bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::common_prefix_length;
+
+    #[test]
+    fn common_prefixes_end_at_the_first_differing_byte() {
+        let bytes: Vec<u8> = (0..36).map(|index| index * 7).collect();
+        for left in 0..=bytes.len() {
+            for right in 0..=bytes.len() {
+                for differing in 0..=left.min(right) {
+                    for (changed, bit) in [(1, 0x01), (1, 0x80), (usize::MAX, 0x01)] {
+                        let mut other = bytes[..right].to_vec();
+                        let behind = other.iter_mut().skip(differing).take(changed);
+                        behind.for_each(|byte| *byte ^= bit);
+                        let found = common_prefix_length(&bytes[..left], &other);
+                        assert_eq!(found, differing, "{left} {right} {changed}");
+                    }
+                }
+            }
+        }
+    }
 }
