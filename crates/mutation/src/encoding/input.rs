@@ -166,7 +166,8 @@ impl<'a> DataInput<'a> {
         let start = self.offset;
         let value = self.vint()?;
         let length = self.offset - start;
-        if is_exact && !(value < 0x80 && length == 1 || length == vint::unsigned_length(value)) {
+        // A vint of one byte less holds seven bits for each of its bytes.
+        if is_exact && length > 1 && value >> (7 * (length - 1)) == 0 {
             return Err(Malformed::Wrong("a number that is longer than it must be"));
         }
         Ok(value)
@@ -229,5 +230,18 @@ mod tests {
         assert_eq!(DataInput::new(&long, 0).vint(), Ok(5));
         assert!(matches!(DataInput::new(&long, 0).number(true), Err(Malformed::Wrong(_))));
         assert_eq!(DataInput::new(&long, 11).vint(), Err(Malformed::Ended));
+    }
+
+    #[test]
+    fn integers_for_which_one_byte_less_would_do_are_refused() {
+        for extra in 1..=8 {
+            let value = (1u64 << (7 * extra)) - 1;
+            let mut bytes = vec![!0xFF_u8.unbounded_shr(extra)];
+            bytes.extend_from_slice(&value.to_be_bytes()[8 - extra as usize..]);
+            bytes.resize(20, 0xA5);
+            assert_eq!(DataInput::new(&bytes, 0).number(false), Ok(value));
+            let refused = DataInput::new(&bytes, 0).number(true);
+            assert!(matches!(refused, Err(Malformed::Wrong(_))), "{extra}");
+        }
     }
 }
