@@ -155,13 +155,16 @@ impl RowEncoder {
     }
 }
 
-/// Maximum lengths of the start and the rest of a uniform row that [`append_short`] copies. It
-/// always copies these numbers of bytes and then cuts off the excess, because a copy of variable
-/// length would call a function.
+/// Maximum lengths of the start and the rest of a uniform row that [`append_short`] copies.
 const SHORT_START: usize = 16;
 const SHORT_REST: usize = 128;
-/// Length of the longest start, three numbers of the longest form, and the longest rest.
-const SHORT_ROW: usize = SHORT_START + 3 * vint::MAX_BYTES + SHORT_REST;
+/// Length of each copy in bytes. It is fixed, because a copy of variable length calls a function;
+/// so does a longer copy. The encoder cuts off the excess.
+const COPY_LENGTH: usize = SHORT_REST;
+/// Maximum number of bytes that the store of a number writes after the number.
+const SURPLUS: usize = vint::MAX_BYTES - 1;
+// The first copy has room for the numbers.
+const _: () = assert!(SHORT_START + 3 * vint::MAX_BYTES + SURPLUS <= COPY_LENGTH);
 
 /// Appends a uniform row with these numbers, if it is short and does not lie near the end of
 /// `bytes`. Otherwise it does nothing and returns false.
@@ -173,8 +176,8 @@ const SHORT_ROW: usize = SHORT_START + 3 * vint::MAX_BYTES + SHORT_REST;
 fn append_short(bytes: &[u8], row: &UniformRow, numbers: [u64; 3], out: &mut Vec<u8>) -> bool {
     let (start_length, rest_length) = (row.start.1 - row.start.0, row.rest.1 - row.rest.0);
     let chunks = || {
-        let start = bytes.get(row.start.0..)?.first_chunk::<SHORT_START>()?;
-        let rest = bytes.get(row.rest.0..)?.first_chunk::<SHORT_REST>()?;
+        let start = bytes.get(row.start.0..)?.first_chunk::<COPY_LENGTH>()?;
+        let rest = bytes.get(row.rest.0..)?.first_chunk::<COPY_LENGTH>()?;
         Some((start, rest))
     };
     let Some((start, rest)) = chunks() else { return false };
@@ -182,9 +185,10 @@ fn append_short(bytes: &[u8], row: &UniformRow, numbers: [u64; 3], out: &mut Vec
         return false;
     }
     let before = out.len();
-    out.extend_from_slice(&[0; SHORT_ROW]);
-    let Some(room) = out[before..].first_chunk_mut::<SHORT_ROW>() else { return false };
-    room[..SHORT_START].copy_from_slice(start);
+    // This copy also brings the rest. The rest is then in its place if the new numbers take as many
+    // bytes as the old ones, as they usually do.
+    out.extend_from_slice(start);
+    let Some(room) = out[before..].first_chunk_mut::<COPY_LENGTH>() else { return false };
     let mut end = start_length;
     for number in numbers {
         if number < 0x80 {
@@ -198,7 +202,12 @@ fn append_short(bytes: &[u8], row: &UniformRow, numbers: [u64; 3], out: &mut Vec
         room[end..end + vint::MAX_BYTES].copy_from_slice(&encoded);
         end += length;
     }
-    room[end..end + SHORT_REST].copy_from_slice(rest);
+    if row.start.0 + end == row.rest.0 && end + rest_length <= COPY_LENGTH {
+        room[end..end + SURPLUS].copy_from_slice(&rest[..SURPLUS]);
+    } else {
+        out.truncate(before + end);
+        out.extend_from_slice(rest);
+    }
     out.truncate(before + end + rest_length);
     true
 }
@@ -214,5 +223,39 @@ fn deletions_of(row: &impl RowContent, family: Family) -> RowDeletions {
             RowDeletions { ordinary, following: shadowable, extended }
         }
         _ => RowDeletions::of(row),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Tests that short rows get the bytes of the general copy, whether or not the numbers take as
+    /// many bytes as before.
+    #[test]
+    fn short_copies_consist_of_start_numbers_and_rest() {
+        let bytes: Vec<u8> = (0..512u32).map(|index| ((index * 151) >> 2) as u8).collect();
+        let powers = (0..64).step_by(7).map(|power| 1 << power);
+        let values: Vec<u64> = powers.chain([0, 0x7F, u64::MAX]).collect();
+        let all = values.iter().flat_map(|a| values.iter().map(move |b| (*a, *b)));
+        for (number, numbers) in all.map(|(a, b)| [a, b, a ^ b]).enumerate() {
+            for start_length in [1, 5, SHORT_START] {
+                for old_length in 3..=3 * vint::MAX_BYTES {
+                    for rest_length in [0, 1, 7, 8, 9, 100, SHORT_REST] {
+                        let mut row = UniformRow::default();
+                        row.start = (number, number + start_length);
+                        let rest = row.start.1 + old_length;
+                        row.rest = (rest, rest + rest_length);
+                        let mut expected = vec![0xA5; number];
+                        expected.extend_from_slice(&bytes[row.start.0..row.start.1]);
+                        numbers.iter().for_each(|its| vint::write_unsigned(*its, &mut expected));
+                        expected.extend_from_slice(&bytes[row.rest.0..row.rest.1]);
+                        let mut out = vec![0xA5; number];
+                        assert!(append_short(&bytes, &row, numbers, &mut out));
+                        assert_eq!(out, expected, "{row:?} {numbers:?}");
+                    }
+                }
+            }
+        }
     }
 }
