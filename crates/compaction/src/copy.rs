@@ -67,8 +67,8 @@ pub(crate) struct Merge<'a> {
     pub(crate) metadata: &'a Arc<TableMetadata>,
     limits: PurgeLimits,
     outside: Outside,
-    /// Number of partitions by the number of files that they were merged from.
-    partitions: BTreeMap<i32, i64>,
+    /// Number of partitions; the index is the number of files that they were merged from.
+    partitions: Vec<i64>,
     pub(crate) checkpoint: Checkpoint<'a>,
     /// Bytes of Data.db that are read at once from all inputs together.
     pub(crate) read_ahead_bytes: usize,
@@ -90,7 +90,7 @@ impl<'a> Merge<'a> {
             metadata,
             limits,
             outside,
-            partitions: BTreeMap::new(),
+            partitions: Vec::new(),
             checkpoint,
             read_ahead_bytes,
             began: Began::default(),
@@ -99,7 +99,18 @@ impl<'a> Merge<'a> {
 
     /// Returns the number of partitions by the number of files that they were merged from.
     pub(crate) fn into_partitions(self) -> BTreeMap<i32, i64> {
-        self.partitions
+        (0..).zip(self.partitions).filter(|(_, partitions)| *partitions > 0).collect()
+    }
+
+    /// Counts a partition that is merged from this number of files.
+    #[inline]
+    fn count_partition(&mut self, files: usize) {
+        if self.partitions.len() <= files {
+            self.partitions.resize(files + 1, 0);
+        }
+        if let Some(partitions) = self.partitions.get_mut(files) {
+            *partitions += 1;
+        }
     }
 
     pub(crate) async fn copy(
@@ -136,8 +147,7 @@ impl<'a> Merge<'a> {
         let copied = {
             let mut standing: SmallVec<[&mut Scan; 8]> = scans.standing().collect();
             self.began.of_standing = positions(&standing);
-            let count = i32::try_from(standing.len()).unwrap_or(i32::MAX);
-            *self.partitions.entry(count).or_default() += 1;
+            self.count_partition(standing.len());
             // The entries of a row need its values, which raw rows do not show.
             if output.indexes.is_empty() {
                 self.copy_raw(&mut standing, &mut output.writer).await?
