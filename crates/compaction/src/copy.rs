@@ -216,7 +216,10 @@ impl<'a> Merge<'a> {
             return Ok(Copied::Some { has_begun: false });
         }
         purge_header(&mut header, self.limits, &mut self.outside);
-        writer.start_partition(header)?;
+        match scans.iter().find_map(|scan| scan.key_hash()) {
+            Some(hash) => writer.start_hashed_partition(header, hash)?,
+            None => writer.start_partition(header)?,
+        }
         loop {
             match self.copy_uniform(scans, writer).await? {
                 UniformEnd::Partition => return Ok(Copied::All),

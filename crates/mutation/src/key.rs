@@ -22,7 +22,13 @@ impl Token {
         if key.is_empty() {
             return Self::MIN;
         }
-        match murmur3::hash(key).0 as i64 {
+        Self::of_hash(murmur3::hash(key))
+    }
+
+    /// Computes the token of a key that is not empty from its Murmur3 hash.
+    #[inline]
+    fn of_hash(hash: (u64, u64)) -> Token {
+        match hash.0 as i64 {
             i64::MIN => Self::MAX,
             token => Token(token),
         }
@@ -43,6 +49,13 @@ impl DecoratedKey {
     /// Computes the token of `key`.
     pub fn new(key: Bytes) -> Self {
         Self { token: Token::of(&key), key }
+    }
+
+    /// Computes the token of `key`. Also returns the Murmur3 hash of the key.
+    pub fn with_hash(key: Bytes) -> (Self, (u64, u64)) {
+        let hash = murmur3::hash(&key);
+        let token = if key.is_empty() { Token::MIN } else { Token::of_hash(hash) };
+        (Self { token, key }, hash)
     }
 
     /// Returns the byte that the trie index stores beside a position: the low byte of the hash's

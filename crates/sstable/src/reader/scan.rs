@@ -52,6 +52,9 @@ pub struct Scan {
     last_key: Option<DecoratedKey>,
     /// The position of the current partition in Data.db.
     partition_start: u64,
+    /// The Murmur3 hash of the current partition's key; `None` if [`Scan::next_partition`] entered
+    /// the partition.
+    key_hash: Option<(u64, u64)>,
     /// True if the scan returns all rows with all columns, so that raw rows can be copied.
     is_whole: bool,
     /// True if the scan returns all rows from a bound on with all columns, so that rows can be read
@@ -127,6 +130,7 @@ impl Scan {
             state,
             last_key: None,
             partition_start: 0,
+            key_hash: None,
             is_whole,
             is_in_place,
             is_uniform: None,
@@ -174,17 +178,20 @@ impl Scan {
     /// false, and the caller calls [`Scan::next_partition`].
     #[inline]
     pub fn next_cached(&mut self) -> bool {
-        let Self { state: State::Inside(current), range, partition_start, view_end, .. } = self
+        let Self {
+            state: State::Inside(current), range, partition_start, key_hash, view_end, ..
+        } = self
         else {
             return false;
         };
         let (header, _, rows) = &mut **current;
-        let Some((key, end)) = rows.next_cached_partition() else { return false };
+        let Some((key, hash, end)) = rows.next_cached_partition() else { return false };
         // [`Scan::next_partition`] reports partitions that are out of order.
         if key <= header.key || range.ends_before(&key) {
             return false;
         }
         *partition_start = rows.position() + 1;
+        *key_hash = Some(hash);
         *view_end = 0;
         rows.pass(end);
         rows.restart();
@@ -250,9 +257,17 @@ impl Scan {
         }
     }
 
-    /// Returns whether a partition deletion covers the rest of the current partition, as far as the
-    /// bytes in memory show.
-    pub fn is_covered_by(&self, deletion: DeletionTime) -> bool {
+    /// Returns the Murmur3 hash of the current partition's key; `None` if [`Scan::next_partition`]
+    /// entered the partition.
+    #[inline]
+    pub fn key_hash(&self) -> Option<(u64, u64)> {
+        self.key_hash.filter(|_| matches!(self.state, State::Inside(_)))
+    }
+
+    /// Returns whether a partition deletion hides the rest of the current partition, as far as the
+    /// bytes in memory show. Deletions with the same timestamp may remain, so only reads of visible
+    /// rows may skip the rest.
+    pub fn is_hidden_by(&self, deletion: DeletionTime) -> bool {
         match &self.state {
             State::Inside(current) => {
                 let (header, only_row, rows) = &**current;
@@ -376,6 +391,7 @@ impl Scan {
             return self.check_end();
         }
         self.partition_start = source.stream.position();
+        self.key_hash = None;
         let (mut header, _) = source.read_header().await?;
         if self.last_key.as_ref().is_some_and(|last| *last >= header.key) {
             return Err(source.corrupt("a partition is out of key order"));

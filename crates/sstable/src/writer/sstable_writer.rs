@@ -188,6 +188,22 @@ impl SSTableWriter {
     /// Returns [`SSTableError::Rejected`] if a partition is open, if the key is out of order or too
     /// long, or if the version cannot hold the deletion or the static row.
     pub fn start_partition(&mut self, header: PartitionHeader) -> Result<()> {
+        let hash = murmur3::hash(&header.key.key);
+        self.start_hashed_partition(header, hash)
+    }
+
+    /// Works like [`start_partition`](Self::start_partition) for a caller that has the Murmur3 hash
+    /// of the key.
+    ///
+    /// # Errors
+    /// Returns [`SSTableError::Rejected`] in the same cases as
+    /// [`start_partition`](Self::start_partition).
+    pub fn start_hashed_partition(
+        &mut self,
+        header: PartitionHeader,
+        hash: (u64, u64),
+    ) -> Result<()> {
+        debug_assert_eq!(hash, murmur3::hash(&header.key.key), "the hash of another key");
         if self.current.is_some() {
             return Err(self.rejected("a partition begins before the last one ended"));
         }
@@ -204,7 +220,7 @@ impl SSTableWriter {
         let static_row = static_row.filter(|row| !row.is_empty());
         let holds_something = !deletion.is_live() || static_row.is_some();
         self.current = Some(OpenPartition {
-            hash: murmur3::hash(&key.key),
+            hash,
             key,
             deletion,
             static_row,

@@ -117,7 +117,11 @@ async fn merge(
         let headers = headers.filter(|header| header.key == key);
         let header = merge_headers(table, headers).unwrap();
         let is_live = header.deletion.is_live();
-        writer.start_partition(header)?;
+        let is_at_key = |scan: &&Scan| is_standing(scan, &key);
+        match scans.iter().filter(is_at_key).find_map(Scan::key_hash) {
+            Some(hash) => writer.start_hashed_partition(header, hash)?,
+            None => writer.start_partition(header)?,
+        }
         let mut standing: Vec<&mut Scan> =
             scans.iter_mut().filter(|scan| is_standing(scan, &key)).collect();
         let mut is_done = false;
@@ -136,7 +140,8 @@ async fn merge(
         for scan in scans.iter_mut().filter(|scan| is_standing(scan, &key)) {
             let is_quick = random.as_deref_mut().is_some_and(|random| random.below(4) > 0);
             if is_quick && scan.next_cached() {
-                counts.cached_partitions += 1
+                counts.cached_partitions += 1;
+                assert!(scan.key_hash().is_some());
             } else {
                 _ = scan.next_partition().await?
             }

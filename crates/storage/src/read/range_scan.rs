@@ -132,7 +132,7 @@ impl<'a> RangeScan<'a> {
         };
         let of_memory = in_memory.map_or(DeletionTime::LIVE, |next| next.deletion);
         let deletion = standing().fold(of_memory, |all, (_, header)| all.max(header.deletion));
-        !deletion.is_live() && standing().all(|(scan, _)| scan.is_covered_by(deletion))
+        !deletion.is_live() && standing().all(|(scan, _)| scan.is_hidden_by(deletion))
     }
 
     /// Opens the partition in place, if one memtable has it and no other source.

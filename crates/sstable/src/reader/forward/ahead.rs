@@ -44,13 +44,18 @@ impl ForwardRows {
         self.source.stream.skip(length as u64);
     }
 
-    /// Returns the key of the next partition and the offset after its head, if the reader is at the
-    /// end of this partition and the next head is in memory and holds only the key.
-    pub(in crate::reader) fn next_cached_partition(&self) -> Option<(DecoratedKey, usize)> {
+    /// Returns the key of the next partition, the key's Murmur3 hash and the offset after the head,
+    /// if the reader is at the end of this partition and the next head is in memory and holds only
+    /// the key.
+    pub(in crate::reader) fn next_cached_partition(
+        &self,
+    ) -> Option<(DecoratedKey, (u64, u64), usize)> {
         if !self.is_free() {
             return None;
         }
-        self.source.next_cached_head().map(|(key, end)| (DecoratedKey::new(key), end))
+        let (key, end) = self.source.next_cached_head()?;
+        let (key, hash) = DecoratedKey::with_hash(key);
+        Some((key, hash, end))
     }
 
     /// Returns whether the end of the partition comes next and is in memory.
