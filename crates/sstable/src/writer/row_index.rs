@@ -39,6 +39,7 @@ pub(super) struct BlockBuilder {
     holds_negative_deletions: bool,
     /// Start of the open block.
     block: Option<BlockStart>,
+    /// Position at which the open block begins; out of date in a partition's first block.
     first: Vec<u8>,
     last: Vec<u8>,
     /// True if the open block ends, unless the next position is a displaced one.
@@ -80,7 +81,9 @@ impl BlockBuilder {
     ) -> Result<()> {
         if self.block.is_none() {
             self.block = Some(BlockStart { offset, open_deletion: open });
-            encode_position(types, position, &mut self.first);
+            if self.needs_first() {
+                encode_position(types, position, &mut self.first);
+            }
         } else if self.is_ending {
             encode_position(types, position, &mut self.next);
             let is_displaced = is_displaced(types, position, &self.next);
@@ -178,8 +181,17 @@ impl BlockBuilder {
             return self.begin_behind(start, is_displaced);
         }
         self.block = Some(start);
-        encode_row_position(types, values, &mut self.first);
+        if self.needs_first() {
+            encode_row_position(types, values, &mut self.first);
+        }
         Ok(())
+    }
+
+    /// Returns whether the index needs the position at which the open block begins. A separator
+    /// lies between two blocks, so the index does not need the beginning of the first one.
+    #[inline]
+    fn needs_first(&self) -> bool {
+        self.index.block_count() > 0
     }
 
     /// Ends a row with these values, which fills the block. No range deletion may be open.

@@ -60,7 +60,8 @@ impl RowIndexWriter {
 
     /// Adds a block. `first` and `last` are the byte-comparable positions of its first and last row
     /// or marker (equal if it has only one), above the positions of the block before.
-    /// `start.offset` counts bytes from the start of the partition.
+    /// `start.offset` counts bytes from the start of the partition. For the first block of a
+    /// partition, `first` is ignored.
     ///
     /// If the last position of the block before and `first` share so many bytes that the trie
     /// cannot hold a separator, this call only extends the block before to the end of this block.
