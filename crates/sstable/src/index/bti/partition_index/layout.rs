@@ -82,7 +82,8 @@ pub(super) fn encode_payload(
     let size = significant_bits / 8 + 1;
     let mut payload = [0; 9];
     payload[0] = hash_byte;
-    payload[1..1 + size].copy_from_slice(&signed.to_be_bytes()[8 - size..]);
+    // The shift moves the bytes of the position to the front, so that the copy has a fixed length.
+    payload[1..].copy_from_slice(&(signed << (64 - 8 * size)).to_be_bytes());
     Ok((HASH_BYTE_FLAG + (size as u8 - 1), payload, 1 + size))
 }
 
