@@ -43,6 +43,7 @@ fn a_range_is_passed_a_few_times_or_the_table_is_scanned() {
         // Each of three passes reads all entries of the range.
         assert_eq!(query("v >= 5550 AND x = 7", 20).await, (4, 3 * 450, 3));
         assert_eq!(query("v >= 5550 AND v < 5570", 20).await, (20, 20, 1));
+        assert_eq!(query("v BETWEEN 5550 AND 5569", 20).await, (20, 20, 1));
         // The first pass collects as many rows as a page has.
         assert_eq!(query("v >= 5550", 1000).await, (450, 450, 1));
         // All rows are in the range, so the node detects within the first pass that a scan costs

@@ -4,6 +4,7 @@
 
 mod auth_scripts;
 mod batch_sizes;
+mod between;
 mod chunk_ends;
 mod counter_partitions;
 mod dropped_permissions;

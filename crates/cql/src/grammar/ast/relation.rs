@@ -56,7 +56,7 @@ pub enum Predicate<'a> {
     NotContainsKey(Expression<'a>),
     /// `LIKE v`.
     Like(Expression<'a>),
-    /// `BETWEEN low AND high`, both inclusive. CQL 3.4.8 (Cassandra 6).
+    /// `BETWEEN low AND high`, as `>= low AND <= high`. CQL 3.4.8 (Cassandra 6).
     Between(Expression<'a>, Expression<'a>),
     /// `IS NOT NULL`.
     IsNotNull,

@@ -59,26 +59,38 @@ fn analysis_of(
     index.map_or_else(TextAnalysis::default, |index| index.analysis(table))
 }
 
-pub(super) fn plan_filter(
+/// Plans the filters of relations: two for `BETWEEN`, otherwise one for each.
+pub(super) fn plan_filters(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,
+    relations: &[&Relation<'_>],
+) -> Result<Vec<Filter>> {
+    let mut filters = Vec::with_capacity(relations.len());
+    for relation in relations {
+        let left = plan_left_side(preparation, table, relation)?;
+        let Predicate::Between(low, high) = &relation.predicate else {
+            filters.push(plan_filter(preparation, table, left, relation)?);
+            continue;
+        };
+        for (operator, bound) in [(Operator::GreaterOrEqual, low), (Operator::LessOrEqual, high)] {
+            let term = prepare_term(preparation, bound, &left.receiver)?;
+            filters.push(Filter {
+                target: left.target.clone(),
+                operator: FilterOperator::Compare(operator, term),
+                is_negated: false,
+                analysis: TextAnalysis::default(),
+            });
+        }
+    }
+    Ok(filters)
+}
+
+fn plan_filter(
+    preparation: &mut Preparation<'_>,
+    table: &TableMetadata,
+    left: LeftSide<'_>,
     relation: &Relation<'_>,
 ) -> Result<Filter> {
-    let left = match &relation.target {
-        RelationTarget::Column(name) => {
-            let column = preparation.column(table, name)?;
-            let receiver = preparation.receiver(&column.name, &column.column_type);
-            LeftSide { target: FilterTarget::Column(column.clone()), receiver, column }
-        }
-        RelationTarget::Element(name, key) => {
-            let column = preparation.column(table, name)?;
-            plan_element(preparation, relation, column, name, key)?
-        }
-        _ => {
-            return Err(preparation
-                .invalid(relation.position, "This relation cannot be used for filtering"));
-        }
-    };
     let operator = plan_operator(preparation, table, &left, relation)?;
     let is_negated = matches!(
         relation.predicate,
@@ -98,6 +110,29 @@ struct LeftSide<'t> {
     /// The receiver of the values that it is compared with.
     receiver: ColumnSpec,
     column: &'t ColumnDefinition,
+}
+
+/// Plans the left side of a relation.
+fn plan_left_side<'t>(
+    preparation: &mut Preparation<'_>,
+    table: &'t TableMetadata,
+    relation: &Relation<'_>,
+) -> Result<LeftSide<'t>> {
+    match &relation.target {
+        RelationTarget::Column(name) => {
+            let column = preparation.column(table, name)?;
+            let receiver = preparation.receiver(&column.name, &column.column_type);
+            Ok(LeftSide { target: FilterTarget::Column(column.clone()), receiver, column })
+        }
+        RelationTarget::Element(name, key) => {
+            let column = preparation.column(table, name)?;
+            plan_element(preparation, relation, column, name, key)
+        }
+        _ => {
+            Err(preparation
+                .invalid(relation.position, "This relation cannot be used for filtering"))
+        }
+    }
 }
 
 /// Plans the left side of `m[key] = value`.

@@ -16,7 +16,7 @@ use espalier_types::CqlType;
 use self::{
     clustering::{plan_clustering, tuple_columns},
     conflict::check_conflicts,
-    filter::{plan_filter, refuse_filters},
+    filter::{plan_filters, refuse_filters},
     index::{IndexChoice, plan_terms},
     nearest::refuse_vectors,
     partition::{check_token, plan_partition},
@@ -176,10 +176,7 @@ fn plan_relations(
             "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
         ));
     }
-    let filters = filters
-        .iter()
-        .map(|relation| plan_filter(preparation, table, relation))
-        .collect::<Result<Vec<_>>>()?;
+    let filters = plan_filters(preparation, table, &filters)?;
     let index =
         if is_select { plan_terms(table, &clustering, &filters) } else { IndexPlan::default() };
     let mut planned = Restrictions { partition, clustering, filters, index, uses_index };
@@ -238,10 +235,12 @@ fn check_operator(
     let refuse = |message: String| Err(preparation.invalid(relation.position, message));
     let name = &column.name;
     let column_type = &column.column_type;
-    if let Predicate::Compare(operator, _) = relation.predicate
-        && operator != Operator::Equal
-        && let Some(message) = refuse_slice(column_type)
-    {
+    let is_slice = match relation.predicate {
+        Predicate::Compare(operator, _) => operator != Operator::Equal,
+        Predicate::Between(..) => true,
+        _ => false,
+    };
+    if is_slice && let Some(message) = refuse_slice(column_type) {
         return refuse(message.into());
     }
     match &relation.predicate {
@@ -278,8 +277,8 @@ fn check_operator(
     }
 }
 
-/// Returns the reason to refuse `<` and other inequalities of a type that contains durations, which
-/// have no order. Returns `None` for other types.
+/// Returns the reason to refuse BETWEEN, `<` and other inequalities of a type that contains
+/// durations, which have no order. Returns `None` for other types.
 fn refuse_slice(column_type: &CqlType) -> Option<&'static str> {
     if !contains_duration(column_type) {
         return None;
