@@ -2,7 +2,7 @@
 //! Cassandra's.
 
 use espalier_mutation::schema::{
-    IndexMetadata, OPTIMIZE_FOR_OPTION, RECALL, SIMILARITY_OPTION, TableMetadata,
+    ColumnDefinition, IndexMetadata, OPTIMIZE_FOR_OPTION, RECALL, SIMILARITY_OPTION, TableMetadata,
 };
 use espalier_types::{CqlType, Similarity};
 
@@ -12,6 +12,11 @@ use crate::{Error, Result, restrictions::indexed_type};
 const CONNECTIONS: &str = "maximum_node_connections";
 const BEAM_WIDTH: &str = "construction_beam_width";
 const LATENCY: &str = "LATENCY";
+
+/// Maximum number of components of an indexed vector. Cassandra documents this limit for all
+/// vectors, and does not check it. Components of indexed vectors are at most 1e17
+/// ([`Similarity::check`]), so within the limit all squares of lengths and distances are finite.
+const MAX_DIMENSION: usize = 8192;
 
 /// The names of the options.
 pub(super) const OPTIONS: [&str; 4] =
@@ -88,11 +93,19 @@ pub(super) fn check(table: &TableMetadata, index: &IndexMetadata) -> Result<Opti
             "Cosine similarity is not supported for single-dimension vectors",
         ));
     }
-    if column.is_primary_key() {
-        return Err(Error::invalid(format!(
-            "Indexes on vectors in the primary key are not supported: {}",
-            column.name
-        )));
-    }
+    check_supported(column, *dimension)?;
     Ok(Some(WARNING))
+}
+
+/// Refuses the indexes on vectors that Cassandra allows and this node does not support.
+fn check_supported(column: &ColumnDefinition, dimension: usize) -> Result<()> {
+    let vectors = if dimension > MAX_DIMENSION {
+        format!("with more than {MAX_DIMENSION} components")
+    } else if column.is_primary_key() {
+        "in the primary key".into()
+    } else {
+        return Ok(());
+    };
+    let name = &column.name;
+    Err(Error::invalid(format!("Indexes on vectors {vectors} are not supported: {name}")))
 }

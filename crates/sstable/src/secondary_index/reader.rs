@@ -12,7 +12,8 @@ use crate::{
     vector_index::{VectorDescription, VectorIndex},
 };
 
-/// The longest description, in bytes: a signature and some numbers, or segments of vectors.
+/// The longest description of entries, in bytes: a signature and some numbers. That of vectors has
+/// no limit, because the writer has none.
 const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
 
 /// The open entries of one index of an SSTable. It holds no pages.
@@ -41,7 +42,7 @@ impl SecondaryIndex {
         };
         let bytes = file.read_checked(end, END_BYTES).await?;
         let (position, contents) = Description::position(&name, &bytes, length)?;
-        if end - position > MAX_DESCRIPTION_BYTES {
+        if matches!(contents, Contents::Entries) && end - position > MAX_DESCRIPTION_BYTES {
             return Err(SSTableError::corrupt(&name, position, "its description is too long"));
         }
         let bytes = file.read_checked(position, (end - position) as usize).await?;

@@ -1,6 +1,5 @@
 //! Encodes and decodes the part of the file behind its segments: the description and the end.
 
-use espalier_runtime::file::PAGE_BYTES;
 use espalier_types::Similarity;
 
 use super::records::Records;
@@ -183,8 +182,10 @@ impl VectorDescription {
         if count > MAX_SEGMENTS {
             return Err(corrupt("it has too many segments"));
         }
-        if dimension == 0 || dimension as usize > usize::from(u16::MAX) * PAGE_BYTES {
-            return Err(corrupt("its vectors have no dimension, or too many"));
+        // No upper limit, because the writer has none: if the reader refused a new component, the
+        // node would rewrite its SSTable again and again.
+        if dimension == 0 {
+            return Err(corrupt("its vectors have no components"));
         }
         let mut segments = Vec::new();
         for _ in 0..count {

@@ -54,7 +54,7 @@ pub struct VectorPoints {
     /// The number of vectors in `floats` that have codes, too.
     coded: usize,
     /// The sum of `floats`, until there are codes. For cosine, the vectors are scaled to length 1
-    /// before they are added.
+    /// before they are added. Empty until the first vector is added.
     sum: Vec<f64>,
     codes: Option<Codes>,
     /// For each entry with a code, its node.
@@ -87,7 +87,7 @@ impl VectorPoints {
             max_exact_bytes: if is_short { usize::MAX } else { MAX_EXACT_BYTES },
             floats: ChunkedRows::new(dimension),
             coded: 0,
-            sum: vec![0.0; dimension],
+            sum: Vec::new(),
             codes: None,
             nodes: ChunkedRows::new(1),
             places: ChunkedBytes::default(),
@@ -131,6 +131,7 @@ impl VectorPoints {
     fn push_exact(&mut self, vector: &[f32]) {
         self.floats.push(vector.iter().copied());
         let unit = unit(self.similarity, vector);
+        self.sum.resize(self.dimension, 0.0);
         self.sum.iter_mut().zip(vector).for_each(|(sum, x)| *sum += f64::from(x * unit));
         let count = self.floats.len();
         if count > self.max_exact || self.floats.used_bytes() > self.max_exact_bytes {
@@ -198,6 +199,12 @@ impl VectorPoints {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_segment_without_vectors_takes_no_memory_for_their_components() {
+        let points = VectorPoints::new(Similarity::Cosine, 1 << 24, &VectorLimits::default());
+        assert_eq!(points.sum.capacity(), 0);
+    }
 
     #[test]
     fn a_vector_codes_few_earlier_ones() {

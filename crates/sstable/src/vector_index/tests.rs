@@ -1,3 +1,5 @@
+mod long_vectors;
+
 use std::path::Path;
 
 use espalier_runtime::{
