@@ -98,6 +98,8 @@ impl Codes {
         self.code.extend(self.difference.iter().map(|x| code(x).round() as i8));
         let scale = largest / MAX_COMPONENT;
         let code_square = scale * scale * code_product(&self.code, &self.code);
+        // The square of a very long vector overflows, and a reader accepts only finite squares.
+        let code_square = code_square.min(f32::MAX);
         // On average, the distance to the code is greater than that to the vector: its square is
         // the sum of the square of the distance to the vector and the square of the rounding error.
         let square = match self.similarity {
