@@ -119,7 +119,8 @@ impl<'i> VectorIndex<'i> {
                 maybe_yield().await;
             }
         }
-        let (found, bound) = top.finish(|left, right| left.number().cmp(&right.number()));
+        let by_number = |left: &Neighbor, right: &Neighbor| left.number().cmp(&right.number());
+        let (found, bound) = top.finish_in_steps(by_number).await;
         let found = found.into_iter().map(|(_, neighbor)| neighbor).collect();
         Ok(NearestNodes { found, error: max_error, is_cut: bound.is_some() })
     }

@@ -105,7 +105,7 @@ impl<'s> SegmentSearch<'s> {
             }
             maybe_yield().await;
         }
-        let (nodes, bound) = own.finish(u32::cmp);
+        let (nodes, bound) = own.finish_in_steps(u32::cmp).await;
         let Some(bound) = bound else { return Ok(NearNodes { nodes, error: 0.0 }) };
         top.cut();
         Ok(NearNodes { nodes, error: scales.error(&self.coded, bound) })

@@ -12,7 +12,7 @@
 //! The search loses no row to a stale entry: the row's present vector has an entry, too, and this
 //! entry names the row if its similarity is high enough.
 
-use std::{collections::HashSet, rc::Rc, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeSet, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use espalier_memtable::Memtable;
@@ -153,7 +153,6 @@ impl NearestPlaces {
         places.retain(|place| {
             place.as_slice() >= from && end.is_none_or(|end| place.as_slice() < end)
         });
-        places.sort_unstable();
         Ok(Places { places, is_last: true })
     }
 
@@ -167,19 +166,20 @@ impl NearestPlaces {
             let of_file = self.search_file(file, (count, bypass_cache), &mut top).await?;
             error = error.max(of_file);
         }
-        let (vectors, bound) = top.finish(|_, _| std::cmp::Ordering::Equal);
+        let (vectors, bound) = top.finish_in_steps(|_, _| Ordering::Equal).await;
         Ok(Nearest { vectors, bound, error })
     }
 
-    /// Returns the places of vectors, each once: the first [`Self::count`]. Also returns the
-    /// greatest similarity of other places.
+    /// Returns the places of vectors, each once and in order: the first [`Self::count`]. Also
+    /// returns the greatest similarity of other places.
     async fn distinct(
         &mut self,
         found: Vec<(f32, Found)>,
         mut bound: Option<f32>,
         bypass_cache: bool,
     ) -> Result<(Vec<Vec<u8>>, Option<f32>), StorageError> {
-        let mut places = HashSet::with_capacity(self.count.min(found.len()));
+        // An ordered set, because a sort of all places would not yield.
+        let mut places = BTreeSet::new();
         for (similarity, found) in found {
             if places.len() == self.count {
                 bound = Some(similarity);

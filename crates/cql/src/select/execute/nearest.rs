@@ -135,7 +135,7 @@ impl Execution<'_> {
             self.search.clone_from(&search);
             let pass = self.pass(database, &order, &candidates, max_rows, None).await?;
             if let Some(pass) = pass {
-                return self.emit_nearest(pass);
+                return self.emit_nearest(pass).await;
             }
         }
         let mut count = self.rows_left + self.rows_left / 2 + SPARE_ROWS;
@@ -147,15 +147,15 @@ impl Execution<'_> {
             let Some(mut pass) = pass else { continue };
             let is_last = repeats == MAX_REPEATS || count > max_candidates;
             match pass.found() {
-                Found::All => return self.emit_nearest(pass),
-                Found::Likely if is_last => return self.emit_nearest(pass),
+                Found::All => return self.emit_nearest(pass).await,
+                Found::Likely if is_last => return self.emit_nearest(pass).await,
                 Found::Likely => repeats += 1,
                 Found::TooFew => {}
             }
         }
         self.search = search;
         match self.pass(database, &order, &candidates, usize::MAX, None).await? {
-            Some(pass) => self.emit_nearest(pass),
+            Some(pass) => self.emit_nearest(pass).await,
             None => Ok(()),
         }
     }
@@ -247,8 +247,12 @@ impl Execution<'_> {
         Ok(())
     }
 
-    fn emit_nearest(&mut self, pass: Pass) -> Result<()> {
-        pass.rows.finish().try_for_each(|row| row.map(|row| self.output.append(&row)))
+    async fn emit_nearest(&mut self, pass: Pass) -> Result<()> {
+        for row in pass.rows.finish().await {
+            self.output.append(&row?);
+            maybe_yield().await;
+        }
+        Ok(())
     }
 }
 

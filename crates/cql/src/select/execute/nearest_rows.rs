@@ -67,14 +67,17 @@ impl NearestRows {
     }
 
     /// Returns the rows by descending similarity.
-    pub(super) fn finish(self) -> impl Iterator<Item = Result<Vec<u8>>> {
-        let (rows, _) = self.top.finish(|left, right| left.number.cmp(&right.number));
+    pub(super) async fn finish(self) -> impl Iterator<Item = Result<Vec<u8>>> {
+        let by_number = |left: &EncodedRow, right: &EncodedRow| left.number.cmp(&right.number);
+        let (rows, _) = self.top.finish_in_steps(by_number).await;
         rows.into_iter().map(|(_, row)| row.content)
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use espalier_runtime::block_on;
+
     use super::*;
     use crate::Error;
 
@@ -96,7 +99,8 @@ mod tests {
         assert!(encoded < 100, "{encoded} rows were encoded");
         let best: Vec<usize> = (0..200).filter(|i| i * 37 % 101 >= 97).collect();
         assert_eq!(best.len(), 8);
-        let mut found: Vec<usize> = rows.finish().map(|row| row.unwrap()[0].into()).collect();
+        let mut found: Vec<usize> =
+            block_on(rows.finish()).map(|row| row.unwrap()[0].into()).collect();
         found.sort_unstable();
         assert_eq!(found, best);
     }
@@ -117,7 +121,7 @@ mod tests {
             let mut rows = NearestRows::new(1, 3000);
             rows.add(similarity, failure);
             rows.add(0.5, || Ok(vec![1]));
-            assert_eq!(rows.finish().any(|row| row.is_err()), fails);
+            assert_eq!(block_on(rows.finish()).any(|row| row.is_err()), fails);
         }
     }
 }

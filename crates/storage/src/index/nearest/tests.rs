@@ -60,8 +60,15 @@ async fn sstable(
     SSTable::open(file_system, table, written.descriptor, &cache).await.unwrap()
 }
 
-/// Returns whether a search finds damage, and whether it names the file.
-async fn finds_damage(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> (bool, bool) {
+/// Returns a table with a column of vectors.
+fn table() -> Arc<TableMetadata> {
+    let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
+    let v = CqlType::Vector { element: CqlType::Float.into(), dimension: 2 };
+    Arc::new(builder.partition_key("k", CqlType::Int).regular("v", v).build())
+}
+
+/// Returns a search of an SSTable whose component of vectors has `places`.
+async fn search(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> NearestPlaces {
     let options = VectorIndexOptions {
         similarity: Similarity::Euclidean,
         dimension: 2,
@@ -69,7 +76,7 @@ async fn finds_damage(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> (bool, 
     };
     let file_system = FileSystem::simulated(1);
     let sstable = Rc::new(sstable(&file_system, table, &options, places).await);
-    let mut search = NearestPlaces {
+    NearestPlaces {
         memtables: Vec::new(),
         files: vec![SearchedFile { sstable, failure: None }],
         index: INDEX.into(),
@@ -81,7 +88,12 @@ async fn finds_damage(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> (bool, 
         compared: 0,
         table: table.clone(),
         listed: Listed::Rows,
-    };
+    }
+}
+
+/// Returns whether a search finds damage, and whether it names the file.
+async fn finds_damage(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> (bool, bool) {
+    let mut search = search(places, table).await;
     let outcome = search.next(&[], None, false).await;
     assert!(outcome.as_ref().err().is_none_or(entry::is_malformed));
     (outcome.is_err(), search.files().any(|file| file.forget_damaged(INDEX)))
@@ -89,14 +101,27 @@ async fn finds_damage(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> (bool, 
 
 #[test]
 fn a_malformed_place_is_found_before_any_row_is_read() {
-    let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
-    let v = CqlType::Vector { element: CqlType::Float.into(), dimension: 2 };
-    let table = Arc::new(builder.partition_key("k", CqlType::Int).regular("v", v).build());
+    let table = table();
     let (good, mut cut) = (place(&table, 1), place(&table, 2));
     cut.truncate(cut.len() - 3);
     block_on(async {
         assert_eq!(finds_damage(std::slice::from_ref(&good), &table).await, (false, false));
         // The search finds the place last, and the order of the table puts it anywhere.
         assert_eq!(finds_damage(&[good, cut], &table).await, (true, true));
+    });
+}
+
+#[test]
+fn places_come_once_and_in_the_order_of_the_table() {
+    let table = table();
+    // The search finds the places in this order.
+    let found = [5, 3, 4, 1, 3, 2].map(|key| place(&table, key));
+    let mut expected = found.to_vec();
+    expected.sort();
+    expected.dedup();
+    block_on(async {
+        let mut search = search(&found, &table).await;
+        let Places { places, is_last } = search.next(&[], None, false).await.unwrap();
+        assert_eq!((places, is_last), (expected, true));
     });
 }
