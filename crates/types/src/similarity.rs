@@ -27,6 +27,24 @@ pub enum Similarity {
     Euclidean,
 }
 
+/// The similarity to one vector, the query. Has the square of the query's length, so that each
+/// comparison by cosine need not compute it again.
+#[derive(Clone, Copy, Debug)]
+pub struct QuerySimilarity<'q> {
+    measure: Similarity,
+    query: &'q [f32],
+    /// The square of the query's length; 0 unless the measure is cosine.
+    square: f32,
+}
+
+impl QuerySimilarity<'_> {
+    /// Returns the similarity of the query and a vector of equal dimension, as [`Similarity::of`].
+    #[inline]
+    pub fn of(&self, vector: &[f32]) -> Option<f32> {
+        self.measure.by_sums((self.query, self.square), vector, product, square_distance)
+    }
+}
+
 impl Similarity {
     /// All measures, in the order in which Cassandra's error text lists them.
     pub const ALL: [Self; 3] = [Self::Euclidean, Self::DotProduct, Self::Cosine];
@@ -49,7 +67,13 @@ impl Similarity {
     /// a vector's length is 0.
     #[inline]
     pub fn of(self, left: &[f32], right: &[f32]) -> Option<f32> {
-        self.by_sums(left, right, product, square_distance)
+        self.with_query(left).of(right)
+    }
+
+    /// Returns the similarity to `query`, to compare it with many vectors.
+    #[inline]
+    pub fn with_query(self, query: &[f32]) -> QuerySimilarity<'_> {
+        QuerySimilarity { measure: self, query, square: self.needed_square(query, product) }
     }
 
     /// Returns the similarity as [`Self::of`] does, but sums from front to back, so that the last
@@ -60,20 +84,27 @@ impl Similarity {
         };
         let product = |left: &[f32], right: &[f32]| pairs(left, right, |a, b| a * b);
         let distance = |left: &[f32], right: &[f32]| pairs(left, right, |a, b| (a - b) * (a - b));
-        self.by_sums(left, right, product, distance)
+        let left_square = self.needed_square(left, product);
+        self.by_sums((left, left_square), right, product, distance)
+    }
+
+    /// Returns the square of a vector's length for cosine, and 0 for the others, which do not use
+    /// it.
+    fn needed_square(self, vector: &[f32], product: impl Fn(&[f32], &[f32]) -> f32) -> f32 {
+        if self == Self::Cosine { product(vector, vector) } else { 0.0 }
     }
 
     #[inline]
     fn by_sums(
         self,
-        left: &[f32],
+        (left, left_square): (&[f32], f32),
         right: &[f32],
         product: impl Fn(&[f32], &[f32]) -> f32,
         square_distance: impl Fn(&[f32], &[f32]) -> f32,
     ) -> Option<f32> {
         match self {
             Self::Cosine => {
-                let (left_square, right_square) = (product(left, left), product(right, right));
+                let right_square = product(right, right);
                 if left_square == 0.0 || right_square == 0.0 {
                     return None;
                 }
@@ -158,6 +189,20 @@ mod tests {
         assert_eq!(Similarity::Euclidean.of(&left, &right), Some(0.25));
         assert_eq!(Similarity::DotProduct.of(&left, &right), Some(10.5));
         assert_eq!(Similarity::Cosine.of(&[0.0, 0.0], &[1.0, 1.0]), None);
+    }
+
+    #[test]
+    fn a_query_has_the_same_similarity_to_each_vector_as_alone() {
+        let query = [1.0, -2.0, 3.0];
+        for measure in Similarity::ALL {
+            let similarity = measure.with_query(&query);
+            for vector in [[2.0, 3.0, 4.0], [0.0; 3], [1.0, -2.0, 3.0], [-0.1, 7.0, 0.3]] {
+                // Both sum such short vectors from front to back.
+                assert_eq!(similarity.of(&vector), measure.of_in_order(&query, &vector));
+            }
+            let of_zero = measure.with_query(&[0.0; 3]).of(&query);
+            assert_eq!(of_zero.is_none(), measure == Similarity::Cosine);
+        }
     }
 
     #[test]

@@ -66,7 +66,7 @@ impl<'s> SegmentSearch<'s> {
             compared < self.segment.nodes as usize
         };
         let links = self.segment.links.filter(is_quick);
-        let similarity = self.index.description.similarity;
+        let similarity = self.index.description.similarity.with_query(self.query);
         if let Some(links) = links {
             top.cut();
             return Ok(NearNodes { nodes: self.follow(links, width(&links)).await?, error: 0.0 });
@@ -89,7 +89,7 @@ impl<'s> SegmentSearch<'s> {
                         for (to, from) in floats.iter_mut().zip(components) {
                             *to = f32::from_le_bytes(*from);
                         }
-                        similarity.of(self.query, &floats).unwrap_or(f32::NAN)
+                        similarity.of(&floats).unwrap_or(f32::NAN)
                     }
                     Form::Codes => {
                         let (scale, similarity) = self.compare_code(record)?;

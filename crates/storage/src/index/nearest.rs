@@ -193,7 +193,7 @@ impl NearestPlaces {
 
     async fn search_memtable(&mut self, memtable: usize, top: &mut Top<Found>) {
         let Some(source) = self.memtables.get(memtable) else { return };
-        let similarity = self.options.similarity;
+        let similarity = self.options.similarity.with_query(&self.vector);
         let at_once = vectors_at_once(self.options.dimension);
         let mut from = 0;
         loop {
@@ -202,7 +202,7 @@ impl NearestPlaces {
                 let mut compared = 0;
                 for vector in vectors.vectors(from, at_once) {
                     let found = Found::InMemory { memtable, number: from + compared };
-                    top.push(similarity.of(&self.vector, vector).unwrap_or(f32::NAN), found);
+                    top.push(similarity.of(vector).unwrap_or(f32::NAN), found);
                     compared += 1;
                 }
                 compared
