@@ -5,10 +5,10 @@
 //!    whose distance to every chosen node, times [`ALPHA_SQUARE`], is more than its distance to the
 //!    new node. So some links are short and some are long.
 //! 3. Each chosen node gets a link back. A node with too many links chooses its links again.
-//! 4. Before [`build`] inserts the last [`SAMPLES`] vectors, it searches for them with growing
-//!    widths. The segment keeps the least width that finds nearly all of their nearest vectors.
-//!    Clustered vectors, such as embeddings of texts, need a small width; random vectors need a
-//!    large one.
+//! 4. [`build`] leaves out [`SAMPLES`] vectors that are spread over the segment. It searches for
+//!    them with growing widths, and the segment keeps the least width that finds nearly all of
+//!    their nearest vectors. Then [`build`] inserts them. Clustered vectors need a small width;
+//!    random vectors need a large one.
 //! 5. At the end, [`link_unreachable`] walks the graph from the entry. Each node that the walk does
 //!    not meet gets a link from the nearest node that has room. Every node reserves room for one
 //!    such link, so the walk always finds a node with room.
@@ -91,21 +91,40 @@ impl Graph {
 pub(super) async fn build(codes: &Codes) -> Graph {
     let links = ChunkedRows::new(MAX_LINKS + 1);
     let mut graph = Graph { entry: 0, width: WIDTHS[0], links };
-    let mut scratch = Scratch::new(codes.len());
-    for node in 0..codes.len() as u32 {
-        if codes.len() >= MIN_MEASURED && node as usize + SAMPLES == codes.len() {
-            graph.width = needed_width(&graph, codes, node, &mut scratch).await;
-        }
+    for _ in 0..codes.len() {
         graph.links.push([0; MAX_LINKS + 1]);
-        if node > 0 {
+        maybe_yield().await;
+    }
+    let mut scratch = Scratch::new(codes.len());
+    let samples = spread_samples(codes.len());
+    for node in 1..codes.len() as u32 {
+        if samples.binary_search(&node).is_err() {
             insert(&mut graph, codes, node, &mut scratch).await;
         }
+        maybe_yield().await;
+    }
+    if !samples.is_empty() {
+        graph.width = needed_width(&graph, codes, &samples, &mut scratch).await;
+    }
+    for node in samples {
+        insert(&mut graph, codes, node, &mut scratch).await;
         maybe_yield().await;
     }
     if !link_unreachable(&mut graph, codes, &mut scratch).await {
         graph.width = u32::MAX;
     }
     graph
+}
+
+/// Returns the nodes that measure a graph, in ascending order; none if the graph is not measured.
+/// They are spread over the segment, because its vectors come in the order of the table: vectors of
+/// one partition follow each other and are often alike. The entry is not among them.
+fn spread_samples(nodes: usize) -> Vec<u32> {
+    if nodes < MIN_MEASURED {
+        return Vec::new();
+    }
+    let distance = nodes / SAMPLES;
+    (0..SAMPLES).map(|sample| (sample * distance + distance / 2) as u32).collect()
 }
 
 /// Links each node that is not reachable from the entry. Returns whether the entry then reaches all
@@ -190,25 +209,27 @@ impl Scratch {
 }
 
 /// Returns the least of [`WIDTHS`] with which searches find nearly all nearest vectors of the
-/// samples; `u32::MAX` if there is none. The samples are the vectors from `first` on, which the
-/// graph does not have yet.
-async fn needed_width(graph: &Graph, codes: &Codes, first: u32, scratch: &mut Scratch) -> u32 {
-    let mut samples = Vec::with_capacity(SAMPLES);
-    for sample in first..codes.len() as u32 {
+/// samples; `u32::MAX` if there is none. The samples are nodes in ascending order, to which the
+/// graph has no links yet.
+async fn needed_width(graph: &Graph, codes: &Codes, samples: &[u32], scratch: &mut Scratch) -> u32 {
+    let mut with_nearest = Vec::with_capacity(samples.len());
+    for sample in samples {
         let mut top = Top::new(NEAREST);
-        for node in 0..first {
-            top.push(-codes.distance(sample, node), node);
+        for node in 0..codes.len() as u32 {
+            if samples.binary_search(&node).is_err() {
+                top.push(-codes.distance(*sample, node), node);
+            }
             maybe_yield().await;
         }
         let nearest: Vec<u32> = top.finish(u32::cmp).0.into_iter().map(|(_, node)| node).collect();
-        samples.push((sample, nearest));
+        with_nearest.push((*sample, nearest));
     }
     let insertions = std::mem::replace(&mut scratch.beam, Beam::new(0));
     let mut needed = u32::MAX;
     for width in WIDTHS {
         scratch.beam = Beam::new(width as usize);
         let (mut found, mut wanted) = (0, 0);
-        for (sample, nearest) in &samples {
+        for (sample, nearest) in &with_nearest {
             scratch.search(graph, codes, *sample).await;
             let read: Vec<u32> = scratch.beam.nodes().take(READ).map(|(_, node)| node).collect();
             found += nearest.iter().filter(|node| read.contains(node)).count();
@@ -282,6 +303,75 @@ mod tests {
             let mut reached = vec![false; codes.len()];
             reach(&graph, graph.entry, &mut reached).await;
             assert!(reached.iter().all(|mark| *mark));
+        });
+    }
+
+    const CLUSTERS: usize = 30;
+    const IN_CLUSTER: usize = MAX_LINKS;
+
+    /// Returns codes in the order of clusters that are far from each other.
+    fn clustered_codes() -> Codes {
+        let mut random = Generator::from_seed(6);
+        let mut next = || (random.next_u64() >> 40) as f32 / (1 << 23) as f32 - 1.0;
+        let mut codes = Codes::new(Similarity::Euclidean, vec![0.0; 16]);
+        for _ in 0..CLUSTERS {
+            let middle: Vec<f32> = (0..16).map(|_| 8.0 * next()).collect();
+            for _ in 0..IN_CLUSTER {
+                let vector: Vec<f32> = middle.iter().map(|x| x + next()).collect();
+                codes.push(&vector);
+            }
+        }
+        assert_eq!(codes.len(), CLUSTERS * IN_CLUSTER);
+        codes
+    }
+
+    #[test]
+    fn a_graph_without_most_clusters_is_measured_as_useless() {
+        let codes = clustered_codes();
+        let nodes = codes.len() as u32;
+        let samples = spread_samples(codes.len());
+        assert_eq!((samples.len(), samples.contains(&0)), (SAMPLES, false));
+        // A segment of the least size that is measured has different samples, too.
+        let of_few = spread_samples(MIN_MEASURED);
+        assert!(of_few.windows(2).all(|pair| pair[0] < pair[1]) && of_few[0] > 0);
+        assert!(spread_samples(MIN_MEASURED - 1).is_empty());
+        // The entry has links to the last cluster. No other node has links.
+        let last = nodes - IN_CLUSTER as u32..nodes;
+        let mut graph = Graph { entry: 0, width: 0, links: ChunkedRows::new(MAX_LINKS + 1) };
+        (0..nodes).for_each(|_| graph.links.push([0; MAX_LINKS + 1]));
+        let (in_last, linked): (Vec<u32>, Vec<u32>) = last.partition(|node| samples.contains(node));
+        graph.set_links(0, &linked);
+        let mut scratch = Scratch::new(codes.len());
+        block_on(async {
+            // Samples of the last cluster alone do not show that the others are missing.
+            assert!(!in_last.is_empty());
+            assert_eq!(needed_width(&graph, &codes, &in_last, &mut scratch).await, WIDTHS[0]);
+            assert_eq!(needed_width(&graph, &codes, &samples, &mut scratch).await, u32::MAX);
+        });
+    }
+
+    #[test]
+    fn the_measured_width_finds_the_nearest_in_the_order_of_clusters() {
+        let codes = clustered_codes();
+        let nodes = codes.len() as u32;
+        block_on(async {
+            let graph = build(&codes).await;
+            // The samples were inserted, too.
+            assert!((0..nodes).all(|node| !graph.links(node).is_empty()));
+            let mut scratch = Scratch::new(codes.len());
+            scratch.beam = Beam::new((graph.width as usize).min(codes.len()));
+            let (mut found, mut wanted) = (0, 0);
+            for node in (0..nodes).step_by(7) {
+                let mut top = Top::new(NEAREST);
+                (0..nodes).for_each(|other| top.push(-codes.distance(node, other), other));
+                scratch.search(&graph, &codes, node).await;
+                let read: Vec<u32> =
+                    scratch.beam.nodes().take(READ).map(|(_, near)| near).collect();
+                let nearest = top.finish(u32::cmp).0;
+                found += nearest.iter().filter(|(_, near)| read.contains(near)).count();
+                wanted += nearest.len();
+            }
+            assert!(found * 100 >= wanted * 95, "{found} of {wanted}, width {}", graph.width);
         });
     }
 }
