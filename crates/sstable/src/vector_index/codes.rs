@@ -17,10 +17,11 @@
 
 use std::{collections::HashMap, hash::BuildHasher as _};
 
+use espalier_trie::prefetch::prefetch_range;
 use espalier_types::{Similarity, similarity::product};
 use foldhash::fast::FixedState;
 
-use super::rows::ChunkedRows;
+use super::{kernels::Kernels, rows::ChunkedRows};
 
 /// The greatest component of a code.
 const MAX_COMPONENT: f32 = 127.0;
@@ -31,8 +32,8 @@ const MAX_STORED_COMPONENT: i32 = 128;
 /// arbitrary: the rounding errors of the components are nearly independent, and then the error has
 /// a standard deviation of 0.29 steps.
 const MAX_ERROR_STEPS: f32 = 4.0;
-/// Maximum number of components whose products a sum of 32 bits takes.
-const SUMMED_AT_ONCE: usize = 1 << 16;
+/// Bytes of the three floats of a code.
+const FACTS_BYTES: usize = 3 * size_of::<f32>();
 /// Number of maps of nodes by the hash of their code. Each map is so small that its growth does not
 /// stall the core.
 const MAPS: usize = 64;
@@ -44,27 +45,39 @@ const MAPPED_BYTES: usize = 24;
 pub(super) struct Codes {
     similarity: Similarity,
     center: Vec<f32>,
-    components: ChunkedRows<i8>,
-    /// For each node, the scale, the square that [`Self::get`] returns, and the square of the
-    /// code's length.
-    facts: ChunkedRows<f32>,
+    /// For each node, the floats of its [`Code`] (little-endian), then the components. A comparison
+    /// needs both, and finds them in the same cache lines.
+    rows: ChunkedRows<u8>,
+    kernels: Kernels,
     /// The square of the greatest length of a code.
     max_square: f32,
     /// The vector that is being added, relative to the center, and its code.
     difference: Vec<f32>,
-    code: Vec<i8>,
+    code: Vec<u8>,
     nodes: Vec<HashMap<u64, u32, FixedState>>,
+}
+
+/// The code of a node.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Code<'c> {
+    scale: f32,
+    /// The square by which [`CodedQuery::similarity`] computes distances.
+    square: f32,
+    /// The square of the code's length.
+    code_square: f32,
+    /// A signed byte for each component.
+    components: &'c [u8],
 }
 
 impl Codes {
     /// Makes an empty set of codes. The center has the dimension of the vectors.
     pub(super) fn new(similarity: Similarity, center: Vec<f32>) -> Self {
-        let (components, facts) = (ChunkedRows::new(center.len()), ChunkedRows::new(3));
+        let rows = ChunkedRows::new(FACTS_BYTES + center.len());
         Self {
             similarity,
             center,
-            components,
-            facts,
+            rows,
+            kernels: Kernels::detect(),
             max_square: 0.0,
             difference: Vec::new(),
             code: Vec::new(),
@@ -79,11 +92,11 @@ impl Codes {
 
     /// Returns the number of nodes.
     pub(super) fn len(&self) -> usize {
-        self.facts.len()
+        self.rows.len()
     }
 
     pub(super) fn used_bytes(&self) -> usize {
-        self.components.used_bytes() + self.facts.used_bytes() + self.len() * MAPPED_BYTES
+        self.rows.used_bytes() + self.len() * MAPPED_BYTES
     }
 
     /// Adds a vector. Returns its node, which is an earlier vector's node if the codes are equal.
@@ -95,9 +108,9 @@ impl Codes {
         let largest = largest(&self.difference);
         let code = |x: &f32| if largest > 0.0 { x / largest * MAX_COMPONENT } else { 0.0 };
         self.code.clear();
-        self.code.extend(self.difference.iter().map(|x| code(x).round() as i8));
+        self.code.extend(self.difference.iter().map(|x| (code(x).round() as i8).cast_unsigned()));
         let scale = largest / MAX_COMPONENT;
-        let code_square = scale * scale * code_product(&self.code, &self.code);
+        let code_square = scale * scale * self.kernels.product(&self.code, &self.code);
         // The square of a very long vector overflows, and a reader accepts only finite squares.
         let code_square = code_square.min(f32::MAX);
         // On average, the distance to the code is greater than that to the vector: its square is
@@ -114,44 +127,55 @@ impl Codes {
         if first < node && self.get(first as usize) == (scale, square, self.code.as_slice()) {
             return first;
         }
-        self.components.push(self.code.iter().copied());
-        self.facts.push([scale, square, code_square]);
+        let facts = [scale, square, code_square].map(f32::to_le_bytes);
+        self.rows.push(facts.as_flattened().iter().chain(&self.code).copied());
         self.max_square = self.max_square.max(code_square);
         node
     }
 
     /// Returns the square of the rounding error of the vector that is being added.
     fn error_square(&self, scale: f32) -> f32 {
-        let error = |(x, code): (&f32, &i8)| x - scale * f32::from(*code);
+        let error = |(x, code): (&f32, &u8)| x - scale * f32::from(code.cast_signed());
         self.difference.iter().zip(&self.code).map(error).map(|error| error * error).sum()
     }
 
     /// Returns the scale, the square by which [`CodedQuery::similarity`] computes distances, and
-    /// the components of a code.
-    pub(super) fn get(&self, node: usize) -> (f32, f32, &[i8]) {
-        let [scale, square, _] = self.facts(node);
-        (scale, square, self.components.row(node))
+    /// the components of a code, each of which is a signed byte.
+    pub(super) fn get(&self, node: usize) -> (f32, f32, &[u8]) {
+        let code = self.code_of(node as u32);
+        (code.scale, code.square, code.components)
     }
 
+    /// Returns the code of a node; an empty code if there is no such node.
     #[inline]
-    fn facts(&self, node: usize) -> [f32; 3] {
-        self.facts.row(node).try_into().unwrap_or([0.0; 3])
+    pub(super) fn code_of(&self, node: u32) -> Code<'_> {
+        const NONE: (&[u8; FACTS_BYTES], &[u8]) = (&[0; FACTS_BYTES], &[]);
+        let (facts, components) =
+            self.rows.row(node as usize).split_first_chunk::<FACTS_BYTES>().unwrap_or(NONE);
+        let (floats, _) = facts.as_chunks::<4>();
+        let float = |at: usize| floats.get(at).map_or(0.0, |bytes| f32::from_le_bytes(*bytes));
+        Code { scale: float(0), square: float(1), code_square: float(2), components }
     }
 
-    /// Returns the square of the distance of two codes.
+    /// Fetches the code of a node into the processor's cache, for a comparison that follows soon.
     #[inline]
-    pub(super) fn distance(&self, left: u32, right: u32) -> f32 {
-        let (left, right) = (left as usize, right as usize);
-        let [left_scale, _, left_square] = self.facts(left);
-        let [right_scale, _, right_square] = self.facts(right);
-        let product = code_product(self.components.row(left), self.components.row(right));
-        let product = left_scale * right_scale * product;
-        let distance = (left_square + right_square - 2.0 * product).max(0.0);
+    pub(super) fn prefetch(&self, node: u32) {
+        let row = self.rows.row(node as usize);
+        prefetch_range(row, 0, row.len());
+    }
+
+    /// Returns the square of the distance of a code to that of a node.
+    #[inline]
+    pub(super) fn distance(&self, from: Code<'_>, to: u32) -> f32 {
+        let to = self.code_of(to);
+        let product = self.kernels.product(from.components, to.components);
+        let product = from.scale * to.scale * product;
+        let distance = (from.code_square + to.code_square - 2.0 * product).max(0.0);
         if self.similarity != Similarity::DotProduct {
             return distance;
         }
         let rest = |square: f32| (self.max_square - square).max(0.0).sqrt();
-        let rest = rest(left_square) - rest(right_square);
+        let rest = rest(from.code_square) - rest(to.code_square);
         distance + rest * rest
     }
 }
@@ -164,15 +188,6 @@ pub(super) fn unit(similarity: Similarity, vector: &[f32]) -> f32 {
 
 fn largest(vector: &[f32]) -> f32 {
     vector.iter().fold(0f32, |largest, x| largest.max(x.abs()))
-}
-
-#[inline]
-fn code_product(left: &[i8], right: &[i8]) -> f32 {
-    let sum = |(left, right): (&[i8], &[i8])| -> i32 {
-        left.iter().zip(right).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum()
-    };
-    let parts = left.chunks(SUMMED_AT_ONCE).zip(right.chunks(SUMMED_AT_ONCE));
-    parts.map(|part| i64::from(sum(part))).sum::<i64>() as f32
 }
 
 /// A query in the form that a search compares with codes. Its components have as many bits as

@@ -166,6 +166,8 @@ struct Scratch {
     met_by: Vec<u32>,
     search: u32,
     near: Vec<(f32, u32)>,
+    /// The nodes that the present search has met by the links of one node.
+    fresh: Vec<u32>,
     chosen: Vec<u32>,
 }
 
@@ -176,6 +178,7 @@ impl Scratch {
             met_by: vec![0; nodes],
             search: 0,
             near: Vec::new(),
+            fresh: Vec::with_capacity(MAX_LINKS),
             chosen: Vec::new(),
         }
     }
@@ -190,18 +193,27 @@ impl Scratch {
 
     /// Searches for the nodes near `node`. Afterwards, the beam holds them, and `near` holds all
     /// nodes whose links the search followed.
+    ///
+    /// The codes of all links of a node are prefetched before the first one is compared, because
+    /// they are anywhere in memory.
     async fn search(&mut self, graph: &Graph, codes: &Codes, node: u32) {
+        let from = codes.code_of(node);
         self.search += 1;
         self.beam.clear();
         self.near.clear();
-        self.beam.add(codes.distance(node, graph.entry), graph.entry);
+        self.beam.add(codes.distance(from, graph.entry), graph.entry);
         self.meet(graph.entry);
         while let Some((distance, near)) = self.beam.expand() {
             self.near.push((distance, near));
+            self.fresh.clear();
             for link in graph.links(near) {
                 if self.meet(*link) {
-                    self.beam.add(codes.distance(node, *link), *link);
+                    codes.prefetch(*link);
+                    self.fresh.push(*link);
                 }
+            }
+            for link in &self.fresh {
+                self.beam.add(codes.distance(from, *link), *link);
             }
             maybe_yield().await;
         }
@@ -214,10 +226,10 @@ impl Scratch {
 async fn needed_width(graph: &Graph, codes: &Codes, samples: &[u32], scratch: &mut Scratch) -> u32 {
     let mut with_nearest = Vec::with_capacity(samples.len());
     for sample in samples {
-        let mut top = Top::new(NEAREST);
+        let (mut top, from) = (Top::new(NEAREST), codes.code_of(*sample));
         for node in 0..codes.len() as u32 {
             if samples.binary_search(&node).is_err() {
-                top.push(-codes.distance(*sample, node), node);
+                top.push(-codes.distance(from, node), node);
             }
             maybe_yield().await;
         }
@@ -252,8 +264,9 @@ async fn insert(graph: &mut Graph, codes: &Codes, node: u32, scratch: &mut Scrat
     for link in &chosen {
         if !graph.add_link(*link, node, MAX_LINKS_BACK) {
             let near = graph.links(*link).iter().chain([&node]);
+            let from = codes.code_of(*link);
             scratch.near.clear();
-            scratch.near.extend(near.map(|near| (codes.distance(*link, *near), *near)));
+            scratch.near.extend(near.map(|near| (codes.distance(from, *near), *near)));
             prune(codes, &mut scratch.near, &mut scratch.chosen).await;
             graph.set_links(*link, &scratch.chosen);
         }
@@ -269,7 +282,8 @@ async fn prune(codes: &Codes, near: &mut [(f32, u32)], chosen: &mut Vec<u32>) {
         if chosen.len() >= LINKS {
             return;
         }
-        let is_far = |other: &u32| ALPHA_SQUARE * codes.distance(*other, *node) > *distance;
+        let from = codes.code_of(*node);
+        let is_far = |other: &u32| ALPHA_SQUARE * codes.distance(from, *other) > *distance;
         if chosen.iter().all(is_far) {
             chosen.push(*node);
         }
@@ -362,8 +376,8 @@ mod tests {
             scratch.beam = Beam::new((graph.width as usize).min(codes.len()));
             let (mut found, mut wanted) = (0, 0);
             for node in (0..nodes).step_by(7) {
-                let mut top = Top::new(NEAREST);
-                (0..nodes).for_each(|other| top.push(-codes.distance(node, other), other));
+                let (mut top, from) = (Top::new(NEAREST), codes.code_of(node));
+                (0..nodes).for_each(|other| top.push(-codes.distance(from, other), other));
                 scratch.search(&graph, &codes, node).await;
                 let read: Vec<u32> =
                     scratch.beam.nodes().take(READ).map(|(_, near)| near).collect();

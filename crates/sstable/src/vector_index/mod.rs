@@ -7,6 +7,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `rows` | growing arrays that never move |
+//! | `kernels` | products of codes, with the processor's vector instructions |
 //! | `codes` | vectors with eight bits for each component, and distances between them |
 //! | `beam`, `graph` | the graph of near vectors, and its construction |
 //! | `top` | the most similar items of a search |
@@ -22,6 +23,7 @@
 mod beam;
 mod codes;
 mod graph;
+mod kernels;
 mod layout;
 mod points;
 mod reader;

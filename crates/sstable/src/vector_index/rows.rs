@@ -1,14 +1,16 @@
 //! Growing arrays whose rows never move. An append allocates at most one chunk and copies no rows,
 //! so that it does not stall the core.
 
-/// Bytes of a chunk, or more if a row is longer.
+/// Maximum bytes of a chunk, or more if a row is longer.
 const CHUNK_BYTES: usize = 64 << 10;
 
 /// Rows of equal length.
 #[derive(Debug)]
 pub struct ChunkedRows<T> {
     width: usize,
-    per_chunk: usize,
+    /// The binary logarithm of the number of rows of a chunk. The look-up of a row shifts, because
+    /// a division takes longer than the rest of it.
+    shift: u32,
     chunks: Vec<Vec<T>>,
     count: usize,
 }
@@ -17,7 +19,17 @@ impl<T: Copy> ChunkedRows<T> {
     /// Makes an empty array of rows with `width` items each.
     pub fn new(width: usize) -> Self {
         let per_chunk = (CHUNK_BYTES / size_of::<T>() / width.max(1)).max(1);
-        Self { width, per_chunk, chunks: Vec::new(), count: 0 }
+        Self { width, shift: per_chunk.ilog2(), chunks: Vec::new(), count: 0 }
+    }
+
+    fn per_chunk(&self) -> usize {
+        1 << self.shift
+    }
+
+    /// Returns the chunk of a row, and the row's first item there.
+    #[inline]
+    fn locate(&self, index: usize) -> (usize, usize) {
+        (index >> self.shift, (index & (self.per_chunk() - 1)) * self.width)
     }
 
     /// Returns the number of rows.
@@ -32,7 +44,7 @@ impl<T: Copy> ChunkedRows<T> {
 
     /// Returns the bytes that are allocated.
     pub fn allocated_bytes(&self) -> usize {
-        self.chunks.len() * self.per_chunk * self.width * size_of::<T>()
+        self.chunks.len() * self.per_chunk() * self.width * size_of::<T>()
     }
 
     /// Returns the bytes of the rows.
@@ -42,8 +54,8 @@ impl<T: Copy> ChunkedRows<T> {
 
     /// Appends a row, which must have `width` items.
     pub fn push(&mut self, row: impl IntoIterator<Item = T>) {
-        if self.count == self.chunks.len() * self.per_chunk {
-            self.chunks.push(Vec::with_capacity(self.per_chunk * self.width));
+        if self.count == self.chunks.len() << self.shift {
+            self.chunks.push(Vec::with_capacity(self.per_chunk() * self.width));
         }
         if let Some(last) = self.chunks.last_mut() {
             let before = last.len();
@@ -56,16 +68,16 @@ impl<T: Copy> ChunkedRows<T> {
     /// Returns a row, or an empty row if `index` is behind the last row.
     #[inline]
     pub fn row(&self, index: usize) -> &[T] {
-        let at = (index % self.per_chunk) * self.width;
-        let chunk = self.chunks.get(index / self.per_chunk);
+        let (chunk, at) = self.locate(index);
+        let chunk = self.chunks.get(chunk);
         chunk.and_then(|chunk| chunk.get(at..at + self.width)).unwrap_or_default()
     }
 
     /// Returns a row to change it, or an empty row if `index` is behind the last row.
     #[inline]
     pub(super) fn row_mut(&mut self, index: usize) -> &mut [T] {
-        let at = (index % self.per_chunk) * self.width;
-        let chunk = self.chunks.get_mut(index / self.per_chunk);
+        let (chunk, at) = self.locate(index);
+        let chunk = self.chunks.get_mut(chunk);
         chunk.and_then(|chunk| chunk.get_mut(at..at + self.width)).unwrap_or_default()
     }
 }
@@ -131,5 +143,30 @@ impl ChunkedBytes {
     pub fn allocated_bytes(&self) -> usize {
         let chunks: usize = self.chunks.iter().map(Vec::capacity).sum();
         chunks + self.strings.allocated_bytes()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_keep_their_places_in_all_chunks() {
+        for width in [1, 3, 112, CHUNK_BYTES / 4, CHUNK_BYTES / 4 + 1] {
+            let mut rows = ChunkedRows::new(width);
+            let count = 3 * (1 << rows.shift) + 1;
+            (0..count).for_each(|row| rows.push((0..width).map(|item| (row * 7 + item) as u32)));
+            assert_eq!((rows.len(), rows.chunks.len()), (count, 4));
+            // No chunk was reallocated when it filled up.
+            let items: usize = rows.chunks.iter().map(Vec::capacity).sum();
+            assert_eq!(rows.allocated_bytes(), items * size_of::<u32>());
+            for row in 0..count {
+                let wanted = (0..width).map(|item| (row * 7 + item) as u32);
+                assert!(rows.row(row).iter().copied().eq(wanted), "{width} {row}");
+            }
+            assert!(rows.row(count).is_empty() && rows.row(usize::MAX).is_empty());
+            rows.row_mut(count - 2).fill(5);
+            assert!(rows.row(count - 2).iter().all(|item| *item == 5));
+        }
     }
 }

@@ -100,7 +100,7 @@ impl VectorIndexWriter {
                     let (scale, square, components) = codes.get(index);
                     out.extend_from_slice(&scale.to_le_bytes());
                     out.extend_from_slice(&square.to_le_bytes());
-                    out.extend(components.iter().map(|component| component.cast_unsigned()));
+                    out.extend_from_slice(components);
                 });
                 let start = start.await?;
                 let links = if has_graph { Some(self.write_graph(codes).await?) } else { None };
