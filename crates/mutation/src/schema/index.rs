@@ -205,13 +205,16 @@ impl IndexMetadata {
         }
     }
 
-    /// Returns a text that changes if the entries of the index do: its target, the kind and the
-    /// type of its column, the similarity if the column has vectors, the terms that a SASI index
-    /// lists, and the analysis of texts. Files of entries store it.
+    /// Returns a text that changes if the entries of the index do: its target, the kind of its
+    /// column, the place of a key column, the type, the similarity if the column has vectors, the
+    /// terms that a SASI index lists, and the analysis of texts. Files of entries store it.
     pub fn signature(&self, table: &TableMetadata) -> String {
         let Some(column) = self.column_of(table) else { return String::new() };
         let (target, kind) = (self.target(), column.kind.name());
-        let mut signature = format!("{target} {kind} {}", described(&column.column_type));
+        // After a RENAME, the target may name another column of the key.
+        let is_key = column.is_primary_key();
+        let place = if is_key { format!("{} ", column.position) } else { String::new() };
+        let mut signature = format!("{target} {kind} {place}{}", described(&column.column_type));
         if let Some(options) = self.vector_options(table) {
             signature.push(' ');
             signature.push_str(options.similarity.name());
@@ -277,6 +280,32 @@ fn unquoted(name: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::schema::{TableBuilder, TableId};
+
+    #[test]
+    fn a_key_column_with_the_name_of_another_one_has_another_signature() {
+        let options = BTreeMap::from([(TARGET_OPTION.into(), "a".into())]);
+        let index = IndexMetadata::from_options("i", IndexKind::Composites, options).unwrap();
+        let table = || TableBuilder::new("ks", "t", TableId(uuid::Uuid::from_u128(1)));
+        let by_partition = |one: &str, two: &str| {
+            let table = table().partition_key(one, CqlType::Int).partition_key(two, CqlType::Int);
+            index.signature(&table.build())
+        };
+        let by_clustering = |one: &str, two: &str| {
+            let table = table().partition_key("k", CqlType::Int);
+            let table = table.clustering(one, CqlType::Int, false);
+            index.signature(&table.clustering(two, CqlType::Int, false).build())
+        };
+        let signatures = [
+            by_partition("a", "b"),
+            by_partition("b", "a"),
+            by_clustering("a", "b"),
+            by_clustering("b", "a"),
+        ];
+        for (number, signature) in signatures.iter().enumerate() {
+            assert!(!signatures[..number].contains(signature), "{signature}");
+        }
+    }
 
     #[test]
     fn a_target_is_read_as_it_was_written() {
