@@ -204,7 +204,7 @@ fn plan_conditions(table: &Arc<TableMetadata>, clause: &str) -> Result<Selected>
 
 #[cfg(test)]
 mod tests {
-    use espalier_mutation::schema::TableBuilder;
+    use espalier_mutation::schema::{TARGET_OPTION, TableBuilder};
     use espalier_types::CqlType;
 
     use super::*;
@@ -359,6 +359,41 @@ mod tests {
 
     fn altered(schema: &Schema, statement: &str) -> Schema {
         ddl::apply(statement, Some("k"), schema, None).unwrap().unwrap().0
+    }
+
+    /// Returns a schema whose table has an index with this target in the schema tables.
+    fn with_stored_target(schema: &Schema, target: &str) -> Schema {
+        let mut keyspace = KeyspaceMetadata::clone(schema.keyspace("k").unwrap());
+        let table = schema.table("k", "t").unwrap();
+        let mut indexes = table.indexes.clone();
+        indexes[0].options.insert(TARGET_OPTION.into(), target.into());
+        let table = table.rebuild().indexes(indexes).build();
+        keyspace.tables.insert("t".into(), Arc::new(table));
+        Schema::new([("k".into(), Arc::new(keyspace))].into(), schema.version)
+    }
+
+    #[test]
+    fn an_index_on_a_reserved_word_is_created_again_by_its_description() {
+        let described =
+            |schema: &Schema| crate::describe_table(schema, schema.table("k", "t").unwrap());
+        for word in ["order", "entries", "full", "token", "true"] {
+            let script = format!("CREATE TABLE k.t (id int PRIMARY KEY, \"{word}\" int)");
+            let without_index = read_schema(&script, "k").unwrap();
+            for class in ["", " USING 'sai'"] {
+                let create = format!("CREATE INDEX ON t (\"{word}\"){class}");
+                let schema = altered(&without_index, &create);
+                let text = described(&schema);
+                let again = altered(&without_index, text.lines().last().unwrap());
+                assert_eq!(described(&again), text);
+                let unquoted = with_stored_target(&schema, word);
+                assert_eq!(described(&unquoted), text);
+                // Both names of the class are one class, so the index exists.
+                let class = class.replace("sai", "StorageAttachedIndex");
+                let custom = if class.is_empty() { "" } else { "CUSTOM " };
+                let create = format!("CREATE {custom}INDEX ON t (\"{word}\"){class}");
+                assert!(ddl::apply(&create, Some("k"), &unquoted, None).is_err(), "{create}");
+            }
+        }
     }
 
     #[test]

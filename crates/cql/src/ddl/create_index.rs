@@ -67,7 +67,7 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
         None => (IndexKind::Composites, BTreeMap::new()),
     };
     options.insert(TARGET_OPTION.into(), target);
-    let is_same = |other: &&IndexMetadata| (other.kind, &other.options) == (kind, &options);
+    let is_same = |other: &&IndexMetadata| is_copy(other, kind, &options);
     if let Some(other) = table.indexes.iter().find(is_same) {
         if statement.if_not_exists {
             return Ok(None);
@@ -95,6 +95,13 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
     let altered = table.rebuild().indexes(indexes).build();
     let change = changed(ChangeKind::Updated, ChangeTarget::Table, &keyspace.name, table_name);
     Ok(Some((context.with_table(keyspace, altered), change)))
+}
+
+/// Returns whether `index` has this kind and these options.
+fn is_copy(index: &IndexMetadata, kind: IndexKind, options: &BTreeMap<String, String>) -> bool {
+    let mut own = index.options.clone();
+    own.insert(TARGET_OPTION.into(), index.target());
+    (index.kind, &own) == (kind, options)
 }
 
 /// Returns the kind of a table that cannot have indexes; `None` if it can.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use espalier_types::{
     CqlType, LetterCase, Similarity, TermAnalyzer, TextAnalysis, similarity::floats,
+    type_name::quote_if_needed,
 };
 
 use super::{ColumnDefinition, SASI, TableMetadata, TermIndex};
@@ -129,9 +130,10 @@ impl IndexMetadata {
         Some(Self { name: name.into(), kind, options, column, part })
     }
 
-    /// Returns the target as CQL has it: `column`, `keys(column)`.
-    pub fn target(&self) -> &str {
-        self.options.get(TARGET_OPTION).map_or("", String::as_str)
+    /// Returns the target as CQL has it: `column`, `keys(column)`. The stored option may lack the
+    /// quotes that the name of the column needs.
+    pub fn target(&self) -> String {
+        target_text(&self.column, self.part)
     }
 
     /// Returns the class of a custom index.
@@ -242,17 +244,11 @@ fn described(column_type: &CqlType) -> String {
 
 /// Returns the target of an index as CQL has it.
 pub fn target_text(column: &str, part: IndexPart) -> String {
-    let column = quoted_if_needed(column);
+    let column = quote_if_needed(column);
     match part.word() {
         Some(word) => format!("{word}({column})"),
-        None => column,
+        None => column.into_owned(),
     }
-}
-
-fn quoted_if_needed(name: &str) -> String {
-    let is_plain = name.starts_with(|first: char| first.is_ascii_lowercase())
-        && name.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_');
-    if is_plain { name.into() } else { format!("\"{}\"", name.replace('"', "\"\"")) }
 }
 
 fn parse_target(target: &str) -> Option<(String, IndexPart)> {
@@ -316,7 +312,7 @@ mod tests {
             IndexPart::Entries,
             IndexPart::Full,
         ];
-        for column in ["v", "Mixed", "with \"quotes\"", "keys", "a,b", "values(x)"] {
+        for column in ["v", "Mixed", "with \"quotes\"", "keys", "full", "a,b", "values(x)"] {
             for part in parts {
                 let text = target_text(column, part);
                 assert_eq!(parse_target(&text), Some((column.to_string(), part)), "{text}");
