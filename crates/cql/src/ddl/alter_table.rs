@@ -93,7 +93,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
         return Ok(None);
     }
     let change = changed(ChangeKind::Updated, ChangeTarget::Table, keyspace_name, name);
-    let keyspace = view::follow(keyspace, table, &altered)?;
+    let keyspace = view::follow(keyspace, table, &altered);
     Ok(Some((context.with_table(&keyspace, altered), change)))
 }
 

@@ -8,9 +8,12 @@ use espalier_types::{CqlType, type_name::quote_if_needed};
 
 use crate::{
     Error, Result,
-    grammar::ast::{
-        ComparisonOperator, Expression, ExpressionKind, InValues, Name, Predicate, Relation,
-        RelationTarget, WhereClause,
+    grammar::{
+        CqlText,
+        ast::{
+            ComparisonOperator, Expression, ExpressionKind, InValues, Name, Predicate, Relation,
+            RelationTarget, WhereClause,
+        },
     },
     restrictions::{Purpose, plan},
     term::{Bound, Evaluation, Preparation, prepare_term},
@@ -182,7 +185,7 @@ pub(super) fn where_text(clause: &WhereClause<'_>) -> String {
         let target = match &relation.target {
             RelationTarget::Columns(_) => format!("({names})"),
             RelationTarget::Token(_) => format!("token({names})"),
-            RelationTarget::Element(_, key) => format!("{names}[{key}]"),
+            RelationTarget::Element(_, key) => format!("{names}[{}]", CqlText(key)),
             RelationTarget::Column(_) | RelationTarget::Field(..) => names,
         };
         let operator = relation.predicate.operator();
@@ -193,11 +196,17 @@ pub(super) fn where_text(clause: &WhereClause<'_>) -> String {
             | Predicate::ContainsKey(operand)
             | Predicate::NotContains(operand)
             | Predicate::NotContainsKey(operand)
-            | Predicate::Like(operand) => write!(text, "{target} {operator} {operand}"),
-            Predicate::Between(low, high) => write!(text, "{target} BETWEEN {low} AND {high}"),
+            | Predicate::Like(operand) => {
+                write!(text, "{target} {operator} {}", CqlText(operand))
+            }
+            Predicate::Between(low, high) => {
+                write!(text, "{target} BETWEEN {} AND {}", CqlText(low), CqlText(high))
+            }
             Predicate::In(values) | Predicate::NotIn(values) => {
                 let values: Vec<String> = match values {
-                    InValues::Values(values) => values.iter().map(ToString::to_string).collect(),
+                    InValues::Values(values) => {
+                        values.iter().map(|value| CqlText(value).to_string()).collect()
+                    }
                     InValues::BindMarker(_) => vec!["?".into()],
                 };
                 write!(text, "{target} {operator} ({})", values.join(", "))
@@ -205,4 +214,33 @@ pub(super) fn where_text(clause: &WhereClause<'_>) -> String {
         };
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::grammar::{self, ast::Statement};
+
+    #[test]
+    fn the_stored_text_parses_to_the_clause() {
+        for clause in [
+            "a = 'it''s' AND b > $$it's$$",
+            "a = -1 AND b = 1.5e3 AND c = NaN AND d = -Infinity AND e = true AND f = - -1",
+            "a = 0xff AND b = 123e4567-e89b-12d3-a456-426614174000 AND c = 1h30m AND d = P1Y",
+            "a IN ('x''y', 'z') AND (b, c) > (1, '''')",
+            "(a, b) IN ((1, 'it''s'), (2, '')) AND c BETWEEN 'a''' AND 'b'",
+            "a = ['it''s', ''] AND b = {'it''s'} AND c = {'it''s': ''''}",
+            "a = {\"Field\": 1, \"order\": 'it''s'} AND \"Mixed\" IS NOT NULL",
+            "a = (int) 5 AND b = 1 + 2 AND c = currentdate() AND d = \"Ks\".\"F\"('it''s')",
+            "m['it''s'] = 1 AND l CONTAINS 'it''s' AND m CONTAINS KEY '''' AND a LIKE '''%'",
+        ] {
+            let statement = format!("SELECT * FROM t WHERE {clause}");
+            let parsed = grammar::parse(&statement).unwrap();
+            let Statement::Select(select) = &parsed.statement else { panic!("no SELECT") };
+            let text = where_text(&select.where_clause);
+            let again = format!("SELECT * FROM t WHERE {text}");
+            let again = grammar::parse(&again).unwrap_or_else(|error| panic!("{text}: {error}"));
+            assert_eq!(again.to_string(), parsed.to_string(), "{text}");
+        }
+    }
 }

@@ -102,7 +102,7 @@ pub(super) fn follow(
     keyspace: &KeyspaceMetadata,
     base: &TableMetadata,
     altered: &TableMetadata,
-) -> Result<KeyspaceMetadata> {
+) -> KeyspaceMetadata {
     let mut changed = keyspace.clone();
     for name in &base.views {
         let Some(view) = keyspace.tables.get(name) else { continue };
@@ -118,7 +118,7 @@ pub(super) fn follow(
                     column.name.clone_from(new);
                 }
             });
-            rename(&mut definition, old, new)?;
+            rename(view, &mut definition, old, new);
         }
         let added = altered.regular_columns().iter();
         for column in added.filter(|column| base.column_by_id(column.id).is_none()) {
@@ -134,19 +134,31 @@ pub(super) fn follow(
             changed.tables.insert(name.clone(), Arc::new(followed));
         }
     }
-    Ok(changed)
+    changed
 }
 
 /// Renames a column in the conditions and the WHERE clause of a view.
-fn rename(definition: &mut ViewDefinition, old: &str, new: &str) -> Result<()> {
+fn rename(view: &TableMetadata, definition: &mut ViewDefinition, old: &str, new: &str) {
     for condition in &mut definition.conditions {
         condition.columns.iter_mut().filter(|name| *name == old).for_each(|name| {
             *name = new.to_string();
         });
     }
     let text = format!("SELECT * FROM base WHERE {}", definition.where_clause);
-    let mut parsed = grammar::parse(&text)?;
-    let Statement::Select(select) = &mut parsed.statement else { return Ok(()) };
+    let parsed = grammar::parse(&text).inspect_err(|error| {
+        tracing::warn!(
+            %error,
+            keyspace = view.keyspace,
+            view = view.name,
+            column = old,
+            new_name = new,
+            "stored WHERE clause of a materialized view is no CQL and keeps the old name of a \
+             renamed column: the rows of the view are right, its description is wrong; drop \
+             the view and create it again"
+        );
+    });
+    let Ok(mut parsed) = parsed else { return };
+    let Statement::Select(select) = &mut parsed.statement else { return };
     let rename = |name: &mut Name<'_>| {
         if name.as_str() == old {
             name.text = Cow::Owned(new.to_string());
@@ -160,5 +172,4 @@ fn rename(definition: &mut ViewDefinition, old: &str, new: &str) -> Result<()> {
         }
     }
     definition.where_clause = where_text(&select.where_clause);
-    Ok(())
 }

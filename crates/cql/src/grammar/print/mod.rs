@@ -4,8 +4,8 @@
 //! the columns of a result: names without quotes, native functions with their keyspace, all bind
 //! markers as `?`. The output need not be CQL.
 //!
-//! `Display` of a whole `Parsed` uses the *CQL* style, which parses to an equal tree (except for an
-//! unsupported statement, because its content is gone).
+//! `Display` of a whole `Parsed` and of [`CqlText`] uses the *CQL* style, which parses to an equal
+//! tree (except for an unsupported statement, because its content is gone).
 
 mod expression;
 mod modification;
@@ -38,6 +38,16 @@ pub struct TermText<'e>(pub &'e Expression<'e>);
 impl fmt::Display for TermText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         Printer { out: f, markers: None, is_term: true }.expression(self.0)
+    }
+}
+
+/// A term without bind markers in the CQL style.
+pub struct CqlText<'e>(pub &'e Expression<'e>);
+
+impl fmt::Display for CqlText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let markers = BindMarkers::default();
+        Printer { out: f, markers: Some(&markers), is_term: false }.expression(self.0)
     }
 }
 
