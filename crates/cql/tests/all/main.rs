@@ -24,6 +24,7 @@ mod index_damage;
 mod index_histories;
 mod index_ranges;
 mod index_shards;
+mod indexes_and_clock;
 mod large_batches;
 mod large_decimals;
 mod late_turns;

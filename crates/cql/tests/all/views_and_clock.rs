@@ -9,12 +9,12 @@ use super::{
     view_builds::{CREATE_VIEW, KEYSPACE, ROWS, count, insert, take_snapshot, wait_for_view},
 };
 
-const LATE_US: i64 = 1_700_000_007_200_000;
-const EARLY_US: i64 = LATE_US - 7_200_000_000;
+pub const LATE_US: i64 = 1_700_000_007_200_000;
+pub const EARLY_US: i64 = LATE_US - 7_200_000_000;
 
 /// Runs one life of a node, on a thread of its own, because timestamps of one thread only grow.
 #[allow(clippy::disallowed_methods)]
-fn live(files: &FileSystem, start_us: i64, body: impl AsyncFnOnce(QueryProcessor) + Send) {
+pub fn live(files: &FileSystem, start_us: i64, body: impl AsyncFnOnce(QueryProcessor) + Send) {
     let life = move || {
         let clock = ManualClock::new(start_us).moving_when_idle();
         let _installed = clock.install();

@@ -9,7 +9,7 @@ use espalier_mutation::{
 use espalier_runtime::time;
 use uuid::Uuid;
 
-use super::Node;
+use super::{Node, record_times::next_record_timestamp_us};
 use crate::{StorageError, engine::has_entries_of, system::index_info_update, table::Table};
 
 /// An SSTable for which the last build of its index entries failed.
@@ -40,7 +40,7 @@ impl Node {
 
 /// Removes dropped indexes from `system."IndexInfo"`.
 pub(super) async fn forget_dropped_indexes(node: &Node, old: &Schema, new: &Schema) {
-    let now = time::next_timestamp_micros();
+    let now = next_record_timestamp_us(node, i64::MIN);
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
     let mut updates = Vec::new();
     for table in old.tables().filter(|table| !table.indexes.is_empty()) {
@@ -86,7 +86,7 @@ pub(super) async fn record_built_indexes(
         return Ok(());
     }
     // If an index is dropped from here on, the removal of its record has a later timestamp.
-    let now = time::next_timestamp_micros();
+    let now = next_record_timestamp_us(node, i64::MIN);
     let update = |name: &String| index_info_update(&metadata.keyspace, name, now, None);
     let updates = names.iter().map(update).collect();
     node.apply(Mutation { updates }).await?;

@@ -21,6 +21,7 @@
 //! | `compaction`, `throughput` | stopping, enabling, reporting compactions |
 //! | `compaction_history` | finished compactions |
 //! | `indexes` | records of built secondary indexes |
+//! | `record_times` | timestamps of the records of builds |
 //! | `schema_change`, `truncate`, `drop_table` | operations of all shards together |
 //! | `schema_merge` | the schema of a ring's other nodes |
 //! | `snapshots`, `clear_snapshots`, `restore`, `import`, `orphans` | files of tables |
@@ -41,6 +42,7 @@ mod open;
 mod orphans;
 mod peers;
 mod read;
+mod record_times;
 mod registry;
 mod replay;
 mod restore;
@@ -110,6 +112,8 @@ struct Inner {
     import_lock: Semaphore,
     /// Plans and builds of materialized views.
     views: ViewWork,
+    /// On shard 0: the newest timestamp in µs of the records of builds.
+    newest_record_us: Cell<i64>,
     /// Limits the calls from this shard that wait for turns on other shards (`turn_calls`).
     turn_calls: Semaphore,
     /// Bytes of logged batches that are retried or whose callers are gone, and of retried removals
@@ -128,6 +132,7 @@ impl Node {
             schema_lock: Semaphore::new(1),
             import_lock: Semaphore::new(1),
             views: ViewWork::default(),
+            newest_record_us: Cell::default(),
             turn_calls: Semaphore::new(MAX_TURN_CALLS),
             unfinished_batch_bytes: Cell::default(),
             clients: OnceCell::new(),

@@ -19,7 +19,10 @@ use espalier_runtime::{SchedulingGroup, ShardContext, file::FileSystem, time};
 use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
-use super::{Batches, Node, SchemaChanges, Truncation, ViewBuilds, registry};
+use super::{
+    Batches, Node, SchemaChanges, Truncation, ViewBuilds, record_times::find_newest_record,
+    registry,
+};
 use crate::{
     ReadCommand, ReadTarget, ShardStore, SharedStorage, StorageConfiguration, StorageError,
     engine::{
@@ -115,7 +118,7 @@ impl Start<'_> {
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
         Truncation::of(self.node).finish_truncations(&found).await?;
         Batches::of(self.node).finish_logged_batches().await?;
-        ViewBuilds::of(self.node).find_newest_record().await;
+        find_newest_record(self.node).await;
         if is_unclean {
             // Earlier versions of Espalier left no mark under periodic sync.
             let may_differ = are_marked || is_periodic;

@@ -29,10 +29,7 @@ mod state;
 mod truncate;
 mod write;
 
-use std::{
-    cell::{Cell, RefCell},
-    rc::Rc,
-};
+use std::{cell::RefCell, rc::Rc};
 
 use espalier_mutation::schema::TableId;
 use espalier_runtime::sync::Notify;
@@ -51,8 +48,6 @@ pub(super) struct ViewWork {
     pub(super) build_wanted: Notify,
     /// Plans of the views of each base table, in the present schema.
     pub(super) plans: RefCell<HashMap<TableId, Rc<[Rc<ViewPlan>]>, FixedState>>,
-    /// On shard 0: the newest timestamp in µs of the records of builds.
-    newest_record_us: Cell<i64>,
     /// On shard 0: the states of views.
     states: RefCell<HashMap<TableId, ViewState, FixedState>>,
     /// The builds that run on this shard.

@@ -9,9 +9,7 @@
 //! The tables identify a view by its name. The records of a dropped view must not count for a later
 //! view of the same name, so CREATE removes them before the new view exists. A loss of power may
 //! bring removed records back (`commitlog_sync: periodic`), so the node ignores records that are
-//! older than the view's id. Only shard 0 writes records, so that later records have later
-//! timestamps. At a start it finds the newest timestamp of the records, because the clock may have
-//! been set back.
+//! older than the view's id. Only shard 0 writes records.
 
 use std::sync::Arc;
 
@@ -26,7 +24,7 @@ use espalier_runtime::time;
 use super::super::logged_batch::micros_of;
 use crate::{
     ReadCommand, ReadTarget, StorageError,
-    node::{Batches, ViewBuilds},
+    node::{Batches, ViewBuilds, record_times::next_record_timestamp_us},
     system::{Fields, RowWriter, table},
 };
 
@@ -35,17 +33,6 @@ pub(super) const STARTED: &str = "STARTED";
 pub(super) const CHECKING: &str = "CHECKING";
 
 pub(super) const SUCCESS: &str = "SUCCESS";
-
-/// The tables of the records.
-const RECORD_TABLES: [(&str, &str); 3] = [
-    ("system", "built_views"),
-    ("system", "view_builds_in_progress"),
-    ("system_distributed", "view_build_status"),
-];
-
-/// Maximum time in µs by which the timestamp of an earlier record may be ahead of the clock.
-/// Arbitrary: ten years.
-const MAX_AHEAD_US: i64 = 10 * 365 * 86_400 * 1_000_000;
 
 /// The progress of a shard's part of a build.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,32 +46,10 @@ pub(super) struct BuildProgress {
 }
 
 impl ViewBuilds<'_> {
-    /// Finds the newest timestamp of the records, so that later records win over them. Runs on
-    /// shard 0, once, before this start writes the first record.
-    pub(in super::super) async fn find_newest_record(self) {
-        // A client may write to the third table with any timestamp. A timestamp far ahead does not
-        // count: otherwise all later records would have the greatest timestamp, and none would win.
-        let latest_us = time::now_micros().saturating_add(MAX_AHEAD_US);
-        let found = self.node.on_all_shards(move |node| async move {
-            let tables = &node.store().tables;
-            let records = RECORD_TABLES.map(|(keyspace, name)| {
-                let records = tables.get(table(keyspace, name).id);
-                records.ok().and_then(|records| records.maximum_timestamp())
-            });
-            records.into_iter().flatten().filter(|newest| *newest <= latest_us).max()
-        });
-        let newest = found.await.into_iter().flatten().max();
-        self.node.inner.views.newest_record_us.set(newest.unwrap_or(i64::MIN));
-    }
-
     /// Returns a timestamp for records of a view: later than all earlier records, and not older
     /// than the view, because older records do not count. Runs on shard 0.
     fn next_record_timestamp_us(self, view: &TableMetadata) -> i64 {
-        let newest = &self.node.inner.views.newest_record_us;
-        let created_us = micros_of(&view.id.0).unwrap_or(i64::MIN);
-        let later = newest.get().saturating_add(1).max(created_us);
-        newest.set(time::next_timestamp_micros().max(later));
-        newest.get()
+        next_record_timestamp_us(self.node, micros_of(&view.id.0).unwrap_or(i64::MIN))
     }
 
     /// Returns whether `system.built_views` lists a view.
