@@ -44,9 +44,14 @@ impl<'cache> CachedPages<'cache> {
             self.missing.set(Some(key));
             return None;
         };
+        self.count_found(key);
+        Some(page)
+    }
+
+    #[inline]
+    fn count_found(&self, key: PageKey) {
         let found = &self.found[key.part() as usize];
         found.set(found.get() + 1);
-        Some(page)
     }
 
     /// Returns the last page that the look-up wanted and did not find.
@@ -76,6 +81,13 @@ impl CachedPages<'_> {
     #[inline]
     pub(crate) fn peek(&self, slot: Slot) -> Option<&[u8]> {
         self.table.page_in(slot).map(|page| &page[..])
+    }
+
+    /// Counts a use of the page in a slot, as [`Self::get`] does. `key` is the key of the page.
+    #[inline]
+    pub(crate) fn count_use(&self, key: PageKey, slot: Slot) {
+        self.table.count_use(slot);
+        self.count_found(key);
     }
 }
 

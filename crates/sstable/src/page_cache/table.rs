@@ -173,15 +173,21 @@ impl PageTable {
     /// Returns a page and counts its use.
     #[inline]
     pub(super) fn get(&self, key: PageKey) -> Option<&Bytes> {
-        let slot = self.slot(key)?;
-        let frequency = self.frequencies.get(slot)?;
-        let is_again = self.last.replace(slot) == slot;
+        let slot = Slot(self.slot(key)?);
+        self.count_use(slot);
+        self.page_in(slot)
+    }
+
+    /// Counts a use of the page in a slot.
+    #[inline]
+    pub(super) fn count_use(&self, slot: Slot) {
+        let Some(frequency) = self.frequencies.get(slot.0) else { return };
+        let is_again = self.last.replace(slot.0) == slot.0;
         frequency.set(if is_again {
             frequency.get().seen(self.tick)
         } else {
             frequency.get().used(self.tick)
         });
-        self.pages.get(slot)
     }
 
     /// Returns a page without counting its use.

@@ -55,6 +55,12 @@ impl Beam {
         None
     }
 
+    /// Returns the nearest node that is not expanded.
+    pub(super) fn nearest(&self) -> Option<u32> {
+        let rest = self.met.get(self.next..).unwrap_or_default();
+        rest.iter().find(|met| !met.is_expanded).map(|met| met.node)
+    }
+
     /// Returns the nodes by ascending distance.
     pub(super) fn nodes(&self) -> impl Iterator<Item = (f32, u32)> {
         self.met.iter().map(|met| (met.distance, met.node))

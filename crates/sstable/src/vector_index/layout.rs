@@ -1,5 +1,7 @@
 //! Encodes and decodes the part of the file behind its segments: the description and the end.
 
+use std::ops::Range;
+
 use espalier_types::Similarity;
 
 use super::records::Records;
@@ -126,6 +128,14 @@ impl Links {
     /// Returns the records of the links: their number, and as many numbers of nodes as fit.
     pub(super) fn records(&self) -> Records {
         Records { start: self.start, length: (self.most as usize + 1) * size_of::<u32>() }
+    }
+
+    /// Returns the number of the page that has the links of a node, and their range in that page.
+    #[inline]
+    pub(super) fn locate(&self, node: u32) -> (u64, Range<usize>) {
+        let records = self.records();
+        let (page, offset) = records.locate(node as usize);
+        (records.first_page() + page, offset..offset + records.length)
     }
 }
 

@@ -7,12 +7,13 @@
 //!    `width` nearest nodes that it has met.
 //!
 //! A search of a graph reads the codes of all links of a node together. It holds no other codes,
-//! because the page cache keeps their pages.
-
-use std::collections::HashSet;
+//! because the page cache keeps their pages. If all these codes are cached, the search compares
+//! them in the cache. It prefetches them before, because a search of a large graph mostly waits for
+//! memory.
 
 use bytes::Bytes;
-use espalier_runtime::maybe_yield;
+use espalier_runtime::{maybe_yield, trace};
+use espalier_trie::prefetch::prefetch_range;
 use futures_util::future::try_join_all;
 
 use super::{
@@ -24,7 +25,10 @@ use super::{
     scales::ScaleClasses,
     top::Top,
 };
-use crate::error::{Result, SSTableError};
+use crate::{
+    error::{Result, SSTableError},
+    page_cache::Caching,
+};
 
 /// The nodes of a segment that a search has found.
 pub(super) struct NearNodes {
@@ -135,29 +139,20 @@ impl<'s> SegmentSearch<'s> {
 
     /// Searches the graph, and returns the `width` nearest nodes that it has met.
     async fn follow(&self, links: Links, width: usize) -> Result<Vec<(f32, u32)>> {
-        let mut met: HashSet<u32, foldhash::fast::FixedState> = HashSet::default();
+        let mut met = MetNodes::new(self.segment.nodes);
         let mut beam = Beam::new(width);
         met.insert(links.entry);
         let mut fresh = vec![links.entry];
         self.compare(&mut fresh, &mut beam).await?;
-        let records = links.records();
         while let Some((_, node)) = beam.expand() {
-            let (page, offset) = records.locate(node as usize);
-            let page = self.index.file.page(records.first_page() + page).await?;
-            let record = page.get(offset..offset + records.length).unwrap_or_default();
-            let (numbers, _) = record.as_chunks::<4>();
-            let Some((count, linked)) = numbers.split_first() else {
-                return Err(self.index.corrupt(links.start, "a page of links is short"));
-            };
-            let count = u32::from_be_bytes(*count) as usize;
             fresh.clear();
-            for link in linked.iter().take(count).map(|link| u32::from_be_bytes(*link)) {
-                if link >= self.segment.nodes {
-                    return Err(self.index.corrupt(links.start, "a link leads to no vector"));
-                }
-                if met.insert(link) {
-                    fresh.push(link);
-                }
+            if !self.meet_cached(links, node, &mut met, &mut fresh)? {
+                let page = Box::pin(self.index.file.page(links.locate(node).0)).await?;
+                self.meet(links, node, &page, &mut met, &mut fresh)?;
+            }
+            // Mostly no fresh node is nearer, so that the search needs these links next.
+            if let Some(next) = beam.nearest() {
+                self.prefetch_links(links, next);
             }
             self.compare(&mut fresh, &mut beam).await?;
             maybe_yield().await;
@@ -165,10 +160,112 @@ impl<'s> SegmentSearch<'s> {
         Ok(beam.nodes().map(|(distance, node)| (-distance, node)).collect())
     }
 
-    /// Compares nodes with the query, and adds them to the beam. Reads their pages together,
-    /// because each may have to come from the disk.
+    /// Returns whether the search may borrow pages of the cache. A private read changes no
+    /// frequencies, and a traced read reports each page.
+    fn may_borrow_pages(&self) -> bool {
+        self.index.file.caching() == Caching::Shared && !trace::is_on()
+    }
+
+    /// Calls [`Self::meet`] if the page of the links is cached. Otherwise returns false.
+    fn meet_cached(
+        &self,
+        links: Links,
+        node: u32,
+        met: &mut MetNodes,
+        fresh: &mut Vec<u32>,
+    ) -> Result<bool> {
+        if !self.may_borrow_pages() {
+            return Ok(false);
+        }
+        let file = &self.index.file;
+        let pages = file.cache().cached_pages(&[]);
+        let Some(page) = pages.get(file.key(links.locate(node).0)) else { return Ok(false) };
+        self.meet(links, node, page, met, fresh)?;
+        Ok(true)
+    }
+
+    /// Marks the nodes to which a node links as met, and adds the newly met ones to `fresh`. `page`
+    /// is the page of the node's links.
+    fn meet(
+        &self,
+        links: Links,
+        node: u32,
+        page: &[u8],
+        met: &mut MetNodes,
+        fresh: &mut Vec<u32>,
+    ) -> Result<()> {
+        let (_, record) = links.locate(node);
+        let (numbers, _) = page.get(record).unwrap_or_default().as_chunks::<4>();
+        let Some((count, linked)) = numbers.split_first() else {
+            return Err(self.index.corrupt(links.start, "a page of links is short"));
+        };
+        let count = u32::from_be_bytes(*count) as usize;
+        for link in linked.iter().take(count).map(|link| u32::from_be_bytes(*link)) {
+            if link >= self.segment.nodes {
+                return Err(self.index.corrupt(links.start, "a link leads to no vector"));
+            }
+            if met.insert(link) {
+                fresh.push(link);
+            }
+        }
+        Ok(())
+    }
+
+    /// Prefetches the links of a node if their page is cached.
+    fn prefetch_links(&self, links: Links, node: u32) {
+        if !self.may_borrow_pages() {
+            return;
+        }
+        let file = &self.index.file;
+        let pages = file.cache().cached_pages(&[]);
+        let (number, record) = links.locate(node);
+        if let Some(page) = pages.look_at(file.key(number)) {
+            prefetch_range(page, record.start, record.end);
+        }
+    }
+
+    /// Compares nodes with the query, and adds them to the beam.
     async fn compare(&self, nodes: &mut [u32], beam: &mut Beam) -> Result<()> {
         nodes.sort_unstable();
+        if self.compare_cached(nodes, beam)? {
+            return Ok(());
+        }
+        // Boxed, because the future is large and the search seldom needs it.
+        Box::pin(self.read_and_compare(nodes, beam)).await
+    }
+
+    /// Compares ascending nodes if all their pages are cached. Otherwise compares none, and returns
+    /// false.
+    fn compare_cached(&self, nodes: &[u32], beam: &mut Beam) -> Result<bool> {
+        let records = self.points;
+        if !self.may_borrow_pages() || records.pages_of_one() > 1 {
+            return Ok(false);
+        }
+        let (file, first_page) = (&self.index.file, records.first_page());
+        let pages = file.cache().cached_pages(&[]);
+        let mut found = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let (page, offset) = records.locate(*node as usize);
+            let key = file.key(first_page + page);
+            let Some(slot) = pages.slot(key) else { return Ok(false) };
+            let (page, end) = (pages.peek(slot).unwrap_or_default(), offset + records.length);
+            prefetch_range(page, offset, end);
+            found.push((key, slot, page.get(offset..end)));
+        }
+        let mut last = None;
+        for (node, (key, slot, record)) in nodes.iter().zip(found) {
+            if last.replace(key) != Some(key) {
+                pages.count_use(key, slot);
+            }
+            let record = record.ok_or_else(|| self.is_short())?;
+            beam.add(-self.compare_code(record)?.1, *node);
+        }
+        Ok(true)
+    }
+
+    /// Compares ascending nodes. Reads their pages together, because each may have to come from the
+    /// disk.
+    async fn read_and_compare(&self, nodes: &[u32], beam: &mut Beam) -> Result<()> {
         let page_of = |node: &u32| self.points.locate(*node as usize).0;
         let on_pages: Vec<&[u32]> =
             nodes.chunk_by(|left, right| page_of(left) == page_of(right)).collect();
@@ -203,5 +300,24 @@ impl<'s> SegmentSearch<'s> {
 
     fn is_short(&self) -> SSTableError {
         self.index.corrupt(self.segment.points, "a page of vectors is short")
+    }
+}
+
+/// The nodes of a segment that a search has met: one bit for each node.
+struct MetNodes(Vec<u64>);
+
+impl MetNodes {
+    fn new(nodes: u32) -> Self {
+        Self(vec![0; nodes.div_ceil(u64::BITS) as usize])
+    }
+
+    /// Marks a node of the segment. Returns whether the search meets it for the first time.
+    #[inline]
+    fn insert(&mut self, node: u32) -> bool {
+        let Some(marks) = self.0.get_mut((node / u64::BITS) as usize) else { return false };
+        let mark = 1_u64 << (node % u64::BITS);
+        let is_first = *marks & mark == 0;
+        *marks |= mark;
+        is_first
     }
 }
