@@ -196,6 +196,7 @@ fn largest(vector: &[f32]) -> f32 {
 pub(super) struct CodedQuery {
     similarity: Similarity,
     components: Vec<i16>,
+    kernels: Kernels,
     scale: f32,
     /// The square of the query's length; for Euclidean, that of its distance to the center.
     square: f32,
@@ -224,19 +225,15 @@ impl CodedQuery {
         let code = |x: &f32| if largest > 0.0 { x / largest * max } else { 0.0 };
         let components = vector.iter().map(|x| code(x).round() as i16).collect();
         let (scale, center) = (largest / max, product(center, center).sqrt());
-        Self { similarity, components, scale, square, of_center, center }
+        let kernels = Kernels::detect();
+        Self { similarity, components, kernels, scale, square, of_center, center }
     }
 
-    /// Estimates the similarity to a vector by its code.
+    /// Estimates the similarity to a vector by its code, which has a signed byte for each
+    /// component.
     #[inline]
-    pub(super) fn similarity(
-        &self,
-        scale: f32,
-        square: f32,
-        code: impl Iterator<Item = i8>,
-    ) -> f32 {
-        let product: i32 =
-            self.components.iter().zip(code).map(|(a, b)| i32::from(*a) * i32::from(b)).sum();
+    pub(super) fn similarity(&self, scale: f32, square: f32, code: &[u8]) -> f32 {
+        let product = self.kernels.query_product(&self.components, code);
         let product = self.scale * scale * product as f32;
         match self.similarity {
             Similarity::Cosine | Similarity::DotProduct => {

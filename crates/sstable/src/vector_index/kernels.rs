@@ -1,9 +1,8 @@
 //! The inner loops of comparisons, with the vector instructions of the processor that runs them.
 //!
-//! The binary may run on any x86-64 processor, so the compiler uses none of their newer
-//! instructions by itself. [`Kernels`] finds out once whether the processor has AVX2. Otherwise,
-//! and on other processors, a plain loop does the work, in a form for which the compiler can use
-//! the instructions that all processors have. All kernels return the same sums.
+//! The compiler uses only the instructions that every x86-64 processor has, because the binary may
+//! run on any of them. [`Kernels`] finds out once whether the processor has AVX2. Otherwise, and on
+//! other processors, a plain loop does the work. All kernels return the same sums.
 //!
 //! The components of a code are signed bytes. They are passed as they are stored, as `u8`.
 
@@ -50,23 +49,43 @@ impl Kernels {
         }
         plain_product(left, right)
     }
+
+    /// Returns the product of the components of a query and a code. The query's components are so
+    /// small that the sum has no overflow, if there are at most 16 million.
+    #[inline]
+    pub(super) fn query_product(self, query: &[i16], code: &[u8]) -> i32 {
+        #[cfg(target_arch = "x86_64")]
+        if self.has_avx2 {
+            // SAFETY: the processor has AVX2.
+            return unsafe { avx2::query_product(query, code) };
+        }
+        plain_query_product(query, code)
+    }
 }
 
 fn plain_product(left: &[u8], right: &[u8]) -> i32 {
     // A product fits 16 bits, and vector instructions multiply more of these at once than of 32.
-    let product =
-        |a: &u8, b: &u8| i32::from(i16::from(a.cast_signed()) * i16::from(b.cast_signed()));
+    plain(left, right, |a, b| i32::from(i16::from(a.cast_signed()) * i16::from(b.cast_signed())))
+}
+
+fn plain_query_product(query: &[i16], code: &[u8]) -> i32 {
+    plain(query, code, |a, b| i32::from(a) * i32::from(b.cast_signed()))
+}
+
+/// Adds products in steps for which the compiler can use vector instructions.
+#[inline(always)]
+fn plain<T: Copy>(left: &[T], right: &[u8], product: impl Fn(T, u8) -> i32) -> i32 {
     let length = left.len().min(right.len());
     let (left_steps, left_rest) = left.get(..length).unwrap_or_default().as_chunks::<STEP>();
     let (right_steps, right_rest) = right.get(..length).unwrap_or_default().as_chunks::<STEP>();
     let mut sums = [0i32; STEP];
     for (left, right) in left_steps.iter().zip(right_steps) {
         for ((sum, a), b) in sums.iter_mut().zip(left).zip(right) {
-            *sum += product(a, b);
+            *sum = sum.wrapping_add(product(*a, *b));
         }
     }
-    let rest: i32 = left_rest.iter().zip(right_rest).map(|(a, b)| product(a, b)).sum();
-    sums.iter().sum::<i32>() + rest
+    let rest = left_rest.iter().zip(right_rest).map(|(a, b)| product(*a, *b));
+    sums.into_iter().chain(rest).fold(0, i32::wrapping_add)
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -74,10 +93,10 @@ mod avx2 {
     use std::arch::x86_64::{
         __m128i, __m256i, _mm_add_epi32, _mm_and_si128, _mm_cvtsi128_si32, _mm_loadu_si128,
         _mm_shuffle_epi32, _mm256_add_epi32, _mm256_castsi256_si128, _mm256_cvtepi8_epi16,
-        _mm256_extracti128_si256, _mm256_madd_epi16, _mm256_setzero_si256,
+        _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_setzero_si256,
     };
 
-    use super::{STEP, plain_product};
+    use super::{STEP, plain_product, plain_query_product};
 
     /// A slice of [`STEP`] bytes, from byte n on, keeps the last n bytes of a step.
     static KEPT: [u8; 2 * STEP] = {
@@ -107,13 +126,37 @@ mod avx2 {
         };
         let mut sums = _mm256_setzero_si256();
         for (left, right) in left_steps.iter().zip(right_steps) {
-            sums = add_products(sums, load(left), load(right));
+            sums = add_products(sums, widened(left), load(right));
         }
         // The rest is shorter than a step. So the last step begins before it, and takes zeroes for
         // the components that are in the sums already.
         if let Some(kept) = KEPT.get(rest.len()..).unwrap_or_default().first_chunk::<STEP>() {
-            let left_last = _mm_and_si128(load(left_last), load(kept));
-            sums = add_products(sums, left_last, load(right_last));
+            let right_last = _mm_and_si128(load(right_last), load(kept));
+            sums = add_products(sums, widened(left_last), right_last);
+        }
+        total(sums)
+    }
+
+    #[target_feature(enable = "avx2")]
+    pub(super) fn query_product(query: &[i16], code: &[u8]) -> i32 {
+        let length = query.len().min(code.len());
+        let query = query.get(..length).unwrap_or_default();
+        let code = code.get(..length).unwrap_or_default();
+        let (query_steps, _) = query.as_chunks::<STEP>();
+        let (code_steps, rest) = code.as_chunks::<STEP>();
+        let (Some(query_last), Some(code_last)) =
+            (query.last_chunk::<STEP>(), code.last_chunk::<STEP>())
+        else {
+            return plain_query_product(query, code);
+        };
+        let mut sums = _mm256_setzero_si256();
+        for (query, code) in query_steps.iter().zip(code_steps) {
+            sums = add_products(sums, load_wide(query), load(code));
+        }
+        // As in `product`.
+        if let Some(kept) = KEPT.get(rest.len()..).unwrap_or_default().first_chunk::<STEP>() {
+            let code_last = _mm_and_si128(load(code_last), load(kept));
+            sums = add_products(sums, load_wide(query_last), code_last);
         }
         total(sums)
     }
@@ -125,12 +168,26 @@ mod avx2 {
         unsafe { _mm_loadu_si128(bytes.as_ptr().cast()) }
     }
 
-    /// Multiplies signed bytes, and adds the products of each two neighbours to a sum.
     #[inline]
     #[target_feature(enable = "avx2")]
-    fn add_products(sums: __m256i, left: __m128i, right: __m128i) -> __m256i {
-        let products = _mm256_madd_epi16(_mm256_cvtepi8_epi16(left), _mm256_cvtepi8_epi16(right));
-        _mm256_add_epi32(sums, products)
+    fn load_wide(numbers: &[i16; STEP]) -> __m256i {
+        // SAFETY: the instruction reads 32 bytes, which need not be aligned.
+        unsafe { _mm256_loadu_si256(numbers.as_ptr().cast()) }
+    }
+
+    /// Returns signed bytes as numbers of 16 bits.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn widened(bytes: &[u8; STEP]) -> __m256i {
+        _mm256_cvtepi8_epi16(load(bytes))
+    }
+
+    /// Multiplies numbers of 16 bits by signed bytes, and adds the products of each two neighbours
+    /// to a sum.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn add_products(sums: __m256i, left: __m256i, right: __m128i) -> __m256i {
+        _mm256_add_epi32(sums, _mm256_madd_epi16(left, _mm256_cvtepi8_epi16(right)))
     }
 
     #[inline]
@@ -186,6 +243,35 @@ mod tests {
                 assert_eq!(i64::from(kernels.sum(left, right)), wanted, "{kind} {length}");
                 assert_eq!(i64::from(plain_product(left, right)), wanted, "{kind} {length}");
                 assert_eq!(kernels.product(left, right), wanted as f32, "{kind} {length}");
+            }
+        }
+    }
+
+    #[test]
+    fn all_kernels_return_the_product_of_a_query_and_a_code() {
+        let (mut random, kernels) = (Generator::from_seed(3), Kernels::detect());
+        for kind in 0..KINDS {
+            let codes = components(kind, 316, &mut random);
+            for length in 0..=300_usize {
+                // The limit of `CodedQuery::new`.
+                let max = i32::MAX / 128 / i32::try_from(length.max(1)).unwrap();
+                let max = max.min(i32::from(i16::MAX));
+                let code = &codes[length % 13..][..length];
+                for sign in [-1, 0, 1] {
+                    let component = |random: &mut Generator| match sign {
+                        0 => i32::from(random.next_u64() as i16) % (max + 1),
+                        _ => sign * max,
+                    };
+                    let query: Vec<i16> =
+                        (0..length).map(|_| component(&mut random) as i16).collect();
+                    let product = |(a, b): (&i16, &u8)| i64::from(*a) * i64::from(b.cast_signed());
+                    let wanted: i64 = query.iter().zip(code).map(product).sum();
+                    assert_eq!(i64::from(kernels.query_product(&query, code)), wanted);
+                    assert_eq!(i64::from(plain_query_product(&query, code)), wanted);
+                    // The shorter one decides.
+                    let longer = &codes[length % 13..][..length + 3];
+                    assert_eq!(i64::from(kernels.query_product(&query, longer)), wanted);
+                }
             }
         }
     }

@@ -294,7 +294,6 @@ impl<'s> SegmentSearch<'s> {
         if !(scale.is_finite() && scale >= 0.0 && square.is_finite()) {
             return Err(self.index.corrupt(self.segment.points, "a code has an invalid scale"));
         }
-        let components = components.iter().map(|component| component.cast_signed());
         Ok((scale, self.coded.similarity(scale, square, components)))
     }
 
