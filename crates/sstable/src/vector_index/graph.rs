@@ -35,7 +35,7 @@ const BEAM_WIDTH: usize = 100;
 const ALPHA_SQUARE: f32 = 1.1;
 
 /// Number of vectors that measure the graph.
-const SAMPLES: usize = 32;
+const SAMPLES: usize = 128;
 /// Minimum number of vectors of a graph that the construction measures.
 const MIN_MEASURED: usize = 4 * SAMPLES;
 /// Number of nearest vectors of a sample that a search should find.
@@ -45,9 +45,9 @@ const NEAREST: usize = 10;
 const READ: usize = 31;
 /// The share of the nearest vectors that the searches should find. It is above the goal of 95 %,
 /// because the samples are few.
-const WANTED_SHARE: f64 = 0.97;
+const WANTED_SHARE: f64 = 0.96;
 /// The widths that the construction tries.
-const WIDTHS: [u32; 6] = [64, 128, 256, 512, 1024, 2048];
+const WIDTHS: [u32; 11] = [64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048];
 
 /// A graph over the vectors of a segment.
 pub(super) struct Graph {
@@ -125,8 +125,7 @@ fn spread_samples(nodes: usize) -> Vec<u32> {
     if nodes < MIN_MEASURED {
         return Vec::new();
     }
-    let distance = nodes / SAMPLES;
-    (0..SAMPLES).map(|sample| (sample * distance + distance / 2) as u32).collect()
+    (0..SAMPLES).map(|sample| ((2 * sample + 1) * nodes / (2 * SAMPLES)) as u32).collect()
 }
 
 /// Links each node that is not reachable from the entry. Returns whether the entry then reaches all

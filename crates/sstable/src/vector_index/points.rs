@@ -29,13 +29,14 @@ pub struct VectorLimits {
     /// writes the segment. For fewer nodes, a search of all codes is as fast.
     pub min_graph: usize,
     /// The number of nodes that a segment must have for each node whose links a search would
-    /// follow. With fewer nodes, the search compares all codes.
+    /// follow. With fewer nodes, the search compares all codes. Following the links of one node
+    /// takes as long as comparing some 110 (vectors of words) to 150 codes (random ones) in order.
     pub graph_cost: usize,
 }
 
 impl Default for VectorLimits {
     fn default() -> Self {
-        Self { max_exact: 4096, max_short: 4, min_graph: 16 << 10, graph_cost: 60 }
+        Self { max_exact: 4096, max_short: 4, min_graph: 16 << 10, graph_cost: 120 }
     }
 }
 
