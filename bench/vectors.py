@@ -2,16 +2,18 @@
 """Measures searches by an index on vectors: rate, recall, and the time to build the index.
 
     make deps && cargo build --release
+    .deps/venv/bin/python bench/vectors.py --words [--cassandra]
     .deps/venv/bin/python bench/vectors.py [--rows 100000] [--dimensions 100] [--cassandra]
 
 The machine must be idle otherwise. The server runs on one core, the client on the other. With
 --cassandra, Cassandra 5.0.9 with storage-attached indexes gets the same requests afterwards.
 
-The rows have random vectors of normally distributed components, and are in one compacted file when
-the index is created. The build ends when `system."IndexInfo"` lists the index. A search is `SELECT k
-FROM t ORDER BY v ANN OF ? LIMIT 10` for a random vector; the client sends one after another, and
-compares the keys with the ten nearest of all vectors by cosine. Exit status 1: the recall is below
-95 %, or the rate below three times that of Cassandra.
+With --words, the rows are vectors of English words (GloVe; needs npm), without a random part that
+is searched. Otherwise they and the searched vectors are random, of normally distributed components.
+The rows are in one compacted file when the index is created. The build ends when
+`system."IndexInfo"` lists the index. A search is `SELECT k FROM t ORDER BY v ANN OF ? LIMIT 10`.
+The client sends one after another, and compares the keys with the ten nearest rows by cosine. Exit
+status 1: the recall is below 95 %, or the rate below three times that of Cassandra.
 """
 import argparse
 import shutil
@@ -32,6 +34,7 @@ except ImportError as error:
 from conditional_writes import Cassandra  # noqa: E402
 from network_reads import Pinned, prepare  # noqa: E402
 from wire import EXECUTE, HEADER, Wire  # noqa: E402
+from word_vectors import word_vectors  # noqa: E402
 
 SCRATCH = ROOT / "bench" / "results" / "vectors"
 PEER = ROOT / ".deps" / "cassandra" / "vectors"
@@ -43,14 +46,17 @@ BLOCK = 500  # rows that are written at once
 
 
 class Vectors:
-    """Random vectors, those that are searched, and the keys of the nearest rows of each."""
+    """The vectors of the rows, those that are searched, and the keys of the nearest rows."""
 
     def __init__(self, options):
         generator = numpy.random.default_rng(7)
-        shape = (options.rows, options.dimensions)
-        self.rows = generator.standard_normal(shape, dtype=numpy.float32)
-        shape = (options.searches, options.dimensions)
-        self.searched = generator.standard_normal(shape, dtype=numpy.float32)
+        if options.words:
+            vectors = word_vectors()
+            generator.shuffle(vectors)
+        else:
+            shape = (options.rows + options.searches, options.dimensions)
+            vectors = generator.standard_normal(shape, dtype=numpy.float32)
+        self.searched, self.rows = numpy.split(vectors, [options.searches])
         lengths = numpy.linalg.norm(self.rows, axis=1)
         nearest = [numpy.argsort(-(self.rows @ it) / lengths)[:LIMIT] for it in self.searched]
         self.nearest = [set(keys.tolist()) for keys in nearest]
@@ -133,8 +139,9 @@ def compacted_by_cassandra(server):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--rows", type=int, default=100_000, help="rows (100000)")
-    parser.add_argument("--dimensions", type=int, default=100, help="components (100)")
+    parser.add_argument("--words", action="store_true", help="vectors of words, not random ones")
+    parser.add_argument("--rows", type=int, default=100_000, help="random rows (100000)")
+    parser.add_argument("--dimensions", type=int, default=100, help="their components (100)")
     parser.add_argument("--searches", type=int, default=1000, help="searches (1000)")
     parser.add_argument("--cassandra", action="store_true", help="measure Cassandra, too")
     options = parser.parse_args()
