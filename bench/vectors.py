@@ -8,8 +8,9 @@
 The machine must be idle otherwise. The server runs on one core, the client on the other. With
 --cassandra, Cassandra 5.0.9 with storage-attached indexes gets the same requests afterwards.
 
-With --words, the rows are vectors of English words (GloVe; needs npm), without a random part that
-is searched. Otherwise they and the searched vectors are random, of normally distributed components.
+With --words, the rows are vectors of English words (GloVe; needs npm). A random part of the words
+is searched and not inserted. Otherwise the rows and the searched vectors are random, with normally
+distributed components.
 The rows are in one compacted file when the index is created. The build ends when
 `system."IndexInfo"` lists the index. A search is `SELECT k FROM t ORDER BY v ANN OF ? LIMIT 10`.
 The client sends one after another, and compares the keys with the ten nearest rows by cosine. Exit

@@ -20,7 +20,8 @@ use crate::{
 };
 
 /// Number of the latest commit log intervals that an output keeps even if their segments have no
-/// files. Arbitrary: the log forgets a segment only when its removal is durable.
+/// files. Only a safeguard (arbitrary): the log counts a removed segment until the removal is
+/// durable.
 const KEPT_INTERVALS: usize = 256;
 
 /// The outputs of a compaction so far.

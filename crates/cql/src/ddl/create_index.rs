@@ -97,7 +97,8 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
     Ok(Some((context.with_table(keyspace, altered), change)))
 }
 
-/// Returns whether `index` has this kind and these options.
+/// Returns whether `index` has this kind and these options. The targets are compared with their
+/// quotes, because older schemas stored them without.
 fn is_copy(index: &IndexMetadata, kind: IndexKind, options: &BTreeMap<String, String>) -> bool {
     let mut own = index.options.clone();
     own.insert(TARGET_OPTION.into(), index.target());

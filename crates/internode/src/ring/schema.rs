@@ -173,7 +173,8 @@ impl RingMember {
         !live.is_empty() && live.into_iter().all(|peer| self.agrees_with(peer))
     }
 
-    /// Announces the known version of most live peers. Pulls from a live peer with an unknown one.
+    /// Announces the version that most live peers announce, if the node could announce it without a
+    /// pull. Then pulls the schema of a live peer whose version is unknown.
     pub(super) fn pull_schema(self: &Rc<Self>) {
         let now = self.now();
         if self.schema.borrow().is_merging || now < self.schema.borrow().paused_until {

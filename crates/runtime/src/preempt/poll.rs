@@ -12,8 +12,8 @@ pub fn current_poll() -> Option<u64> {
 }
 
 /// Makes the next call of [`should_yield`](super::should_yield) in this poll return true, whatever
-/// the clock says; a forced choice still counts instead. Call it when the poll has done as much as
-/// it may do.
+/// the clock says. In tests that force the choices, the forced choice decides. Call this when the
+/// poll has done as much as it may do.
 pub fn use_up_budget() {
     CORE.with(|core| core.countdown.set(Countdown { left: 1, from: 0 }));
 }

@@ -29,9 +29,9 @@ pub(super) const MAX_LINKS: usize = 40;
 const MAX_LINKS_BACK: usize = MAX_LINKS - 1;
 /// The width of the searches during the construction. Cassandra's default is 100, too.
 const BEAM_WIDTH: usize = 100;
-/// The square of DiskANN's alpha, because distances are squares. With 1.44, the square of DiskANN's
-/// own alpha, nodes of word vectors link to little more than their nearest nodes, and searches need
-/// four times the width.
+/// The square of alpha, because distances are squares. DiskANN's own value is 1.44. With it, nodes
+/// of word vectors link to little more than their nearest nodes, and searches need four times the
+/// width.
 const ALPHA_SQUARE: f32 = 1.1;
 
 /// Number of vectors that measure the graph.

@@ -192,8 +192,8 @@ impl VectorDescription {
         if count > MAX_SEGMENTS {
             return Err(corrupt("it has too many segments"));
         }
-        // No upper limit, because the writer has none: if the reader refused a new component, the
-        // node would rewrite its SSTable again and again.
+        // No upper limit, because the writer has none: if the reader refused a file that the node
+        // has just written, the node would rewrite the SSTable again and again.
         if dimension == 0 {
             return Err(corrupt("its vectors have no components"));
         }

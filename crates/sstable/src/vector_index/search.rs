@@ -150,7 +150,7 @@ impl<'s> SegmentSearch<'s> {
                 let page = Box::pin(self.index.file.page(links.locate(node).0)).await?;
                 self.meet(links, node, &page, &mut met, &mut fresh)?;
             }
-            // Mostly no fresh node is nearer, so that the search needs these links next.
+            // Usually no fresh node is nearer, so the search follows the links of this node next.
             if let Some(next) = beam.nearest() {
                 self.prefetch_links(links, next);
             }

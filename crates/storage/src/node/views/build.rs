@@ -196,9 +196,9 @@ impl ViewBuilds<'_> {
     }
 
     /// Marks views as stale that an unclean end may have left behind their base tables, or ahead of
-    /// them: all views if the earlier run has left its mark (`recovery::unsynced_views`), otherwise
-    /// those of keyspaces that do not use the log. This also holds for a view whose build was under
-    /// way: the recorded progress of the build may be newer than the view rows that survived.
+    /// them: all views if `are_marked`, otherwise those of keyspaces that do not use the log. This
+    /// also holds for a view whose build was under way: the recorded progress of the build may be
+    /// newer than the view rows that survived.
     pub(in super::super) async fn mark_unsynced_views_stale(
         self,
         are_marked: bool,

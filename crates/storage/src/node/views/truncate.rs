@@ -27,7 +27,7 @@ impl Views<'_> {
     ) -> Result<(), StorageError> {
         let views = ViewBuilds::of(self.node).dependent_views(base);
         let truncated = self.alone_on(0, base.id, views.into(), limit).await;
-        // The views are empty now. The build task notices that at its next run.
+        // If the truncation began, the views are empty and stale, and the build task builds them.
         ViewBuilds::of(self.node).build_views();
         truncated
     }
