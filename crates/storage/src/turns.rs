@@ -281,9 +281,17 @@ impl Drop for Turn {
 mod tests {
     use std::{cell::Cell, time::Duration};
 
-    use espalier_runtime::{block_on, random, time};
+    use espalier_runtime::{block_on, random, time, yield_now};
 
     use super::*;
+
+    /// Lets spawned tasks take their turns or wait for them. A short sleep may end before a task
+    /// has run, if the thread was off its core meanwhile.
+    async fn let_tasks_run() {
+        for _ in 0..100 {
+            yield_now().await;
+        }
+    }
 
     /// Makes a list of rows by their numbers. `shared` rows are taken with one unit.
     fn rows(exclusive: &[u64], shared: &[u64]) -> TurnRows {
@@ -302,7 +310,7 @@ mod tests {
                 let turns = turns.clone();
                 spawn_local(async move { turns.take(rows(&[1], &[0])).await })
             };
-            time::sleep(Duration::from_millis(1)).await;
+            let_tasks_run().await;
             assert!(!next.is_finished());
             drop(first);
             drop(next.await);
@@ -320,7 +328,7 @@ mod tests {
                 let turns = turns.clone();
                 spawn_local(async move { turns.take(rows(&[0], &[0])).await })
             };
-            time::sleep(Duration::from_millis(1)).await;
+            let_tasks_run().await;
             assert!(!all.is_finished());
             drop(row);
             drop(all.await);
@@ -340,7 +348,7 @@ mod tests {
                 let turns = turns.clone();
                 spawn_local(async move { turns.take(rows(&[0], &[])).await })
             };
-            time::sleep(Duration::from_millis(1)).await;
+            let_tasks_run().await;
             // The turn on all rows came first.
             assert!(!turns.are_free(rows(&[2], &[0])));
             drop(row);
@@ -358,16 +366,16 @@ mod tests {
                 let turns = turns.clone();
                 spawn_local(async move { turns.take(rows(&[1, 2], &[0])).await })
             };
-            time::sleep(Duration::from_millis(1)).await;
+            let_tasks_run().await;
             let all = {
                 let turns = turns.clone();
                 spawn_local(async move { turns.wait_for_all().await })
             };
-            time::sleep(Duration::from_millis(1)).await;
+            let_tasks_run().await;
             let later = turns.take(rows(&[3], &[])).await;
             drop(first);
             let next = next.await;
-            time::sleep(Duration::from_millis(1)).await;
+            let_tasks_run().await;
             assert!(!all.is_finished());
             drop(next);
             all.await;
