@@ -5,7 +5,7 @@
 //! views as stale before it empties them: if the node stops half-way, the next start builds the
 //! views again.
 
-use std::{iter, sync::Arc, time::Duration};
+use std::{sync::Arc, time::Duration};
 
 use espalier_mutation::schema::{TableId, TableMetadata};
 use espalier_runtime::time::{self, Instant};
@@ -49,8 +49,9 @@ impl Views<'_> {
                     let ids = views.iter().map(|view| view.id).chain([base]);
                     // The limit is for the first table. Then the truncation has begun, and later
                     // writes wait for its turns, so it removes none of them.
-                    for (id, limit) in ids.zip(iter::once(limit).chain(iter::repeat(None))) {
-                        Box::pin(Truncation::of(&node).truncate_locked(id, limit)).await?;
+                    let mut limit = limit;
+                    for id in ids {
+                        Box::pin(Truncation::of(&node).truncate_locked(id, limit.take())).await?;
                     }
                     Ok(())
                 };
