@@ -209,6 +209,16 @@ fn without_syncs() -> StorageConfiguration {
     configuration
 }
 
+/// Creates the table and its view, and inserts the rows once the view is built.
+async fn fill_view(processor: &QueryProcessor) {
+    let create = "CREATE TABLE k.t (k int, c text, v text, PRIMARY KEY (k, c))";
+    for statement in [KEYSPACE, create, CREATE_VIEW] {
+        execute(processor, statement).await.unwrap();
+    }
+    wait_for_view(processor).await;
+    insert(processor, 0..ROWS).await;
+}
+
 /// A row and its view row are one record of the log, and only the flush of the base table makes the
 /// record durable.
 #[test]
@@ -218,12 +228,7 @@ fn a_crash_keeps_the_view_rows_of_flushed_rows() {
     let crashed = on_shards_with(1, &file_system, without_syncs(), move |processor| {
         let disk = disk.clone();
         async move {
-            let create = "CREATE TABLE k.t (k int, c text, v text, PRIMARY KEY (k, c))";
-            for statement in [KEYSPACE, create, CREATE_VIEW] {
-                execute(&processor, statement).await.unwrap();
-            }
-            wait_for_view(&processor).await;
-            insert(&processor, 0..ROWS).await;
+            fill_view(&processor).await;
             processor.database().flush("k", Some("t")).await.unwrap();
             espalier_testing::seeds(10).map(|seed| disk.crash(seed)).collect::<Vec<_>>()
         }
@@ -245,12 +250,7 @@ fn a_crash_under_periodic_sync_has_views_built_under_another_sync() {
     let crashed = on_shards_with(1, &file_system, without_syncs(), move |processor| {
         let disk = disk.clone();
         async move {
-            let create = "CREATE TABLE k.t (k int, c text, v text, PRIMARY KEY (k, c))";
-            for statement in [KEYSPACE, create, CREATE_VIEW] {
-                execute(&processor, statement).await.unwrap();
-            }
-            wait_for_view(&processor).await;
-            insert(&processor, 0..ROWS).await;
+            fill_view(&processor).await;
             // A row without a base row, as if the crash had lost the base row.
             let view = processor.database().store().schema().table("k", "v").unwrap().clone();
             let key = Bytes::copy_from_slice(&ROWS.to_be_bytes());
