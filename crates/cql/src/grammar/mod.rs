@@ -11,7 +11,7 @@ mod token;
 
 pub use ast::Parsed;
 pub use error::SyntaxError;
-pub(crate) use print::{CqlText, TermText};
+pub(crate) use print::{CqlText, PredicateText, TermText};
 
 /// Maximum depth of types and expressions. Arbitrary: more than statements need, and small enough
 /// that recursion does not overflow a stack.

@@ -9,7 +9,7 @@ use espalier_types::{CqlType, type_name::quote_if_needed};
 use crate::{
     Error, Result,
     grammar::{
-        CqlText,
+        CqlText, PredicateText,
         ast::{
             ComparisonOperator, Expression, ExpressionKind, InValues, Name, Predicate, Relation,
             RelationTarget, WhereClause,
@@ -188,30 +188,7 @@ pub(super) fn where_text(clause: &WhereClause<'_>) -> String {
             RelationTarget::Element(_, key) => format!("{names}[{}]", CqlText(key)),
             RelationTarget::Column(_) | RelationTarget::Field(..) => names,
         };
-        let operator = relation.predicate.operator();
-        let _ = match &relation.predicate {
-            Predicate::IsNotNull => write!(text, "{target} IS NOT NULL"),
-            Predicate::Compare(_, operand)
-            | Predicate::Contains(operand)
-            | Predicate::ContainsKey(operand)
-            | Predicate::NotContains(operand)
-            | Predicate::NotContainsKey(operand)
-            | Predicate::Like(operand) => {
-                write!(text, "{target} {operator} {}", CqlText(operand))
-            }
-            Predicate::Between(low, high) => {
-                write!(text, "{target} BETWEEN {} AND {}", CqlText(low), CqlText(high))
-            }
-            Predicate::In(values) | Predicate::NotIn(values) => {
-                let values: Vec<String> = match values {
-                    InValues::Values(values) => {
-                        values.iter().map(|value| CqlText(value).to_string()).collect()
-                    }
-                    InValues::BindMarker(_) => vec!["?".into()],
-                };
-                write!(text, "{target} {operator} ({})", values.join(", "))
-            }
-        };
+        let _ = write!(text, "{target}{}", PredicateText(&relation.predicate));
     }
     text
 }

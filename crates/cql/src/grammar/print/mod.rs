@@ -4,8 +4,9 @@
 //! the columns of a result: names without quotes, native functions with their keyspace, all bind
 //! markers as `?`. The output need not be CQL.
 //!
-//! `Display` of a whole `Parsed` and of [`CqlText`] uses the *CQL* style, which parses to an equal
-//! tree (except for an unsupported statement, because its content is gone).
+//! `Display` of a whole `Parsed`, of [`CqlText`] and of [`PredicateText`] uses the *CQL* style,
+//! which parses to an equal tree (except for an unsupported statement, because its content is
+//! gone).
 
 mod expression;
 mod modification;
@@ -18,7 +19,9 @@ mod transaction;
 
 use std::fmt::{self, Write};
 
-use super::ast::{BindMarkers, Expression, Name, Parsed, QualifiedName, Relation, TypeName};
+use super::ast::{
+    BindMarkers, Expression, Name, Parsed, Predicate, QualifiedName, Relation, TypeName,
+};
 use super::keyword::Keyword;
 use espalier_types::literal::quote_text;
 use espalier_types::type_name::quote_if_needed;
@@ -48,6 +51,16 @@ impl fmt::Display for CqlText<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let markers = BindMarkers::default();
         Printer { out: f, markers: Some(&markers), is_term: false }.expression(self.0)
+    }
+}
+
+/// Shows the operator and the operands of a relation in the CQL style, with a space before them.
+pub struct PredicateText<'e>(pub &'e Predicate<'e>);
+
+impl fmt::Display for PredicateText<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let markers = BindMarkers::default();
+        Printer { out: f, markers: Some(&markers), is_term: false }.predicate(self.0)
     }
 }
 

@@ -72,7 +72,7 @@ impl<W: Write> Printer<'_, W> {
         }
     }
 
-    fn predicate(&mut self, predicate: &Predicate<'_>) -> fmt::Result {
+    pub(super) fn predicate(&mut self, predicate: &Predicate<'_>) -> fmt::Result {
         let (operator, value) = match predicate {
             Predicate::Compare(operator, value) => (operator.symbol(), value),
             Predicate::Contains(value) => ("CONTAINS", value),
