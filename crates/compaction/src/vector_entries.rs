@@ -14,9 +14,9 @@ use espalier_types::similarity::floats;
 
 use crate::CompactionError;
 
-/// The bytes of the vectors of one segment, with their places and graph (arbitrary): about 175,000
+/// The bytes of the vectors of one segment, with their places and graph (arbitrary): about 350,000
 /// different vectors of 128 components.
-pub const VECTOR_SEGMENT_BYTES: usize = 64 << 20;
+pub const VECTOR_SEGMENT_BYTES: usize = 128 << 20;
 
 /// The component of an index on vectors.
 pub struct VectorComponent {
