@@ -1,5 +1,6 @@
 //! A file that is written from front to back. Bytes are gathered and written in large pieces; the
-//! buffer is reused.
+//! buffer is reused. If a long step appends many pieces, each gets a buffer of its own: a buffer
+//! that grew by megabytes would be copied, and hold the core.
 //!
 //! The bytes go through the kernel's page cache. A durable file is synced in parts while it is
 //! written, because the index of a large SSTable can have hundreds of megabytes, and one sync of
@@ -21,7 +22,11 @@ const BUFFER_BYTES: usize = 256 * 1024;
 pub(crate) struct AppendFile {
     file: File,
     name: FileName,
+    /// Full buffers, before [`Self::buffer`].
+    full: Vec<Vec<u8>>,
     buffer: Vec<u8>,
+    /// Bytes that were appended, and bytes of these that were written.
+    appended: u64,
     written: u64,
     syncs: TrickleSync,
     checksums: PageChecksums,
@@ -39,7 +44,9 @@ impl AppendFile {
         Ok(Self {
             file,
             name: FileName::new(path),
+            full: Vec::new(),
             buffer: Vec::new(),
+            appended: 0,
             written: 0,
             syncs: TrickleSync::new(is_durable),
             checksums: PageChecksums::default(),
@@ -52,16 +59,16 @@ impl AppendFile {
 
     /// Returns the position at which the next byte is appended.
     pub(crate) fn position(&self) -> u64 {
-        self.written + self.buffer.len() as u64
+        self.appended
     }
 
     /// Returns whether [`flush_if_large`](Self::flush_if_large) would write.
     #[inline]
     pub(crate) fn is_large(&self) -> bool {
-        self.buffer.len() >= BUFFER_BYTES
+        self.appended - self.written >= BUFFER_BYTES as u64
     }
 
-    /// Writes the buffer once it is large. The caller must call this between appends, to bound
+    /// Writes the buffers once they are large. The caller must call this between appends, to bound
     /// memory.
     #[inline]
     pub(crate) async fn flush_if_large(&mut self) -> Result<()> {
@@ -69,15 +76,19 @@ impl AppendFile {
     }
 
     async fn flush(&mut self) -> Result<()> {
-        if self.buffer.is_empty() {
-            return Ok(());
+        let last = std::mem::take(&mut self.buffer);
+        for buffer in std::mem::take(&mut self.full).into_iter().chain([last]) {
+            if buffer.is_empty() {
+                continue;
+            }
+            self.checksums.add(&buffer);
+            let (_, mut buffer) = self.file.append(buffer).await?;
+            self.written += buffer.len() as u64;
+            buffer.clear();
+            self.buffer = buffer;
+            self.syncs.after(&self.file, self.written).await?;
         }
-        self.checksums.add(&self.buffer);
-        let (_, mut buffer) = self.file.append(std::mem::take(&mut self.buffer)).await?;
-        self.written += buffer.len() as u64;
-        buffer.clear();
-        self.buffer = buffer;
-        Ok(self.syncs.after(&self.file, self.written).await?)
+        Ok(())
     }
 
     /// Overwrites the beginning of the file, at most a page of it.
@@ -106,7 +117,12 @@ pub(crate) struct WrittenFile {
 
 impl Sink for AppendFile {
     fn append(&mut self, bytes: &[u8]) {
+        if self.buffer.len() >= BUFFER_BYTES {
+            let next = Vec::with_capacity(self.buffer.capacity());
+            self.full.push(std::mem::replace(&mut self.buffer, next));
+        }
         self.buffer.extend_from_slice(bytes);
+        self.appended += bytes.len() as u64;
     }
 }
 
@@ -144,6 +160,32 @@ mod tests {
             assert_eq!((found.len() as u64, &found[..5]), (written.length, &b"begin"[..]));
             let pieces = found.chunks(BUFFER_BYTES).enumerate().skip(1);
             assert!(pieces.into_iter().all(|(piece, bytes)| bytes == [piece as u8; BUFFER_BYTES]));
+        });
+    }
+
+    #[test]
+    fn a_long_step_is_written_in_the_order_of_its_pieces() {
+        block_on(async {
+            let file_system = FileSystem::simulated(1);
+            let path = Path::new("/Rows.db");
+            let mut file = AppendFile::create(&file_system, path, false).await.unwrap();
+            let mut expected = Vec::new();
+            for piece in 0..5 * BUFFER_BYTES / 1000 {
+                file.append(&vec![piece as u8; 1000]);
+                expected.extend(vec![piece as u8; 1000]);
+                assert_eq!(file.position(), expected.len() as u64);
+            }
+            assert!(file.full.len() > 2 && file.is_large());
+            file.flush_if_large().await.unwrap();
+            assert!(file.full.is_empty() && !file.is_large());
+            file.append(b"end");
+            expected.extend(b"end");
+            let mut checksums = PageChecksums::default();
+            checksums.add(&expected);
+            let written = file.finish().await.unwrap();
+            assert_eq!(written.length, expected.len() as u64);
+            assert_eq!(written.pages, checksums.finish());
+            assert_eq!(&file_system.read(path).await.unwrap()[..], &expected[..]);
         });
     }
 
