@@ -111,6 +111,10 @@ impl FlatRows {
 
     /// Appends the rows of another shard.
     pub(crate) fn append(&mut self, other: FlatRows) {
+        if self.partitions.is_empty() && self.ends.is_empty() {
+            *self = other;
+            return;
+        }
         let (rows, bytes) = (self.ends.len(), self.values.len());
         self.ends.extend(other.ends.iter().map(|end| end + bytes));
         self.values.extend_from_slice(&other.values);

@@ -217,6 +217,25 @@ impl ReadResult {
         partitions.sum::<usize>() + self.flat.bytes()
     }
 
+    /// Appends the result of the next shard.
+    pub(crate) fn append(&mut self, next: Self) {
+        // The rows of the first shard are moved: they may have megabytes, and copying these would
+        // hold the core.
+        if self.partitions.is_empty() {
+            self.partitions = next.partitions;
+        } else {
+            self.partitions.extend(next.partitions);
+        }
+        self.flat.append(next.flat);
+        self.is_cut_by_tombstones = next.is_cut_by_tombstones;
+        self.dropped += next.dropped;
+        self.used_index |= next.used_index;
+        self.passed_entries += next.passed_entries;
+        let bounds = self.nearest_bound.into_iter().chain(next.nearest_bound);
+        self.nearest_bound = bounds.reduce(NearestBound::with);
+        (self.next, self.nearest_places) = (next.next, next.nearest_places);
+    }
+
     /// Returns the key of the last partition of the result.
     pub fn last_key(&self) -> Option<&DecoratedKey> {
         let last = self.partitions.last().map(|partition| &partition.key);

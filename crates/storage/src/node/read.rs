@@ -3,9 +3,7 @@
 use espalier_runtime::trace_event;
 
 use super::{Node, virtual_tables::read_virtual};
-use crate::{
-    NearestBound, ReadCommand, ReadResult, ReadTarget, StorageError, system::is_made_when_read,
-};
+use crate::{ReadCommand, ReadResult, ReadTarget, StorageError, system::is_made_when_read};
 
 impl Node {
     /// Executes a read command. A range is read from shard to shard in ring order.
@@ -35,22 +33,18 @@ impl Node {
         let mut result = ReadResult::default();
         for shard in first..shards.end {
             let part = read_on(self, shard, command.clone()).await?;
-            let limits = &mut command.limits;
-            limits.rows = limits.rows.saturating_sub(part.row_count());
-            // At least 1, so that the next shard does not take the limit as reached. A shard counts
-            // the rows of a merge by their cells, and their flat form may take more bytes, so the
-            // answer of a shard that read to its end may exceed the limit.
-            limits.bytes = limits.bytes.saturating_sub(part.bytes()).max(1);
-            result.is_cut_by_tombstones = part.is_cut_by_tombstones;
-            result.dropped += part.dropped;
-            result.used_index |= part.used_index;
-            result.passed_entries += part.passed_entries;
-            let bounds = result.nearest_bound.into_iter().chain(part.nearest_bound);
-            result.nearest_bound = bounds.reduce(NearestBound::with);
-            result.partitions.extend(part.partitions);
-            result.flat.append(part.flat);
-            (result.next, result.nearest_places) = (part.next, part.nearest_places);
-            if result.next.is_some() {
+            let is_last = part.next.is_some() || shard + 1 == shards.end;
+            // Counting takes a walk over all rows, so only a further shard's limits are computed.
+            if !is_last {
+                let limits = &mut command.limits;
+                limits.rows = limits.rows.saturating_sub(part.row_count());
+                // At least 1, so that the next shard does not take the limit as reached. A shard
+                // counts the rows of a merge by their cells, and their flat form may take more
+                // bytes, so the answer of a shard that read to its end may exceed the limit.
+                limits.bytes = limits.bytes.saturating_sub(part.bytes()).max(1);
+            }
+            result.append(part);
+            if is_last {
                 break;
             }
             command.resume = None;
