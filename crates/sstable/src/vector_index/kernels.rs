@@ -63,6 +63,13 @@ impl Kernels {
     }
 }
 
+/// Cuts two slices to the length of the shorter one.
+#[inline(always)]
+fn cut_to_shorter<'s, L, R>(left: &'s [L], right: &'s [R]) -> (&'s [L], &'s [R]) {
+    let length = left.len().min(right.len());
+    (left.get(..length).unwrap_or_default(), right.get(..length).unwrap_or_default())
+}
+
 fn plain_product(left: &[u8], right: &[u8]) -> i32 {
     // A product fits 16 bits, and vector instructions multiply more of these at once than of 32.
     plain(left, right, |a, b| i32::from(i16::from(a.cast_signed()) * i16::from(b.cast_signed())))
@@ -75,9 +82,9 @@ fn plain_query_product(query: &[i16], code: &[u8]) -> i32 {
 /// Adds products in steps for which the compiler can use vector instructions.
 #[inline(always)]
 fn plain<T: Copy>(left: &[T], right: &[u8], product: impl Fn(T, u8) -> i32) -> i32 {
-    let length = left.len().min(right.len());
-    let (left_steps, left_rest) = left.get(..length).unwrap_or_default().as_chunks::<STEP>();
-    let (right_steps, right_rest) = right.get(..length).unwrap_or_default().as_chunks::<STEP>();
+    let (left, right) = cut_to_shorter(left, right);
+    let (left_steps, left_rest) = left.as_chunks::<STEP>();
+    let (right_steps, right_rest) = right.as_chunks::<STEP>();
     let mut sums = [0i32; STEP];
     for (left, right) in left_steps.iter().zip(right_steps) {
         for ((sum, a), b) in sums.iter_mut().zip(left).zip(right) {
@@ -96,7 +103,7 @@ mod avx2 {
         _mm256_extracti128_si256, _mm256_loadu_si256, _mm256_madd_epi16, _mm256_setzero_si256,
     };
 
-    use super::{STEP, plain_product, plain_query_product};
+    use super::{STEP, cut_to_shorter, plain_product, plain_query_product};
 
     /// A slice of [`STEP`] bytes, from byte n on, keeps the last n bytes of a step.
     static KEPT: [u8; 2 * STEP] = {
@@ -114,9 +121,7 @@ mod avx2 {
 
     #[target_feature(enable = "avx2")]
     pub(super) fn product(left: &[u8], right: &[u8]) -> i32 {
-        let length = left.len().min(right.len());
-        let left = left.get(..length).unwrap_or_default();
-        let right = right.get(..length).unwrap_or_default();
+        let (left, right) = cut_to_shorter(left, right);
         let (left_steps, rest) = left.as_chunks::<STEP>();
         let (right_steps, _) = right.as_chunks::<STEP>();
         let (Some(left_last), Some(right_last)) =
@@ -139,9 +144,7 @@ mod avx2 {
 
     #[target_feature(enable = "avx2")]
     pub(super) fn query_product(query: &[i16], code: &[u8]) -> i32 {
-        let length = query.len().min(code.len());
-        let query = query.get(..length).unwrap_or_default();
-        let code = code.get(..length).unwrap_or_default();
+        let (query, code) = cut_to_shorter(query, code);
         let (query_steps, _) = query.as_chunks::<STEP>();
         let (code_steps, rest) = code.as_chunks::<STEP>();
         let (Some(query_last), Some(code_last)) =
