@@ -60,13 +60,13 @@ pub(super) struct Codes {
 /// The code of a node.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Code<'c> {
-    scale: f32,
+    pub(super) scale: f32,
     /// The square by which [`CodedQuery::similarity`] computes distances.
-    square: f32,
+    pub(super) square: f32,
     /// The square of the code's length.
     code_square: f32,
     /// A signed byte for each component.
-    components: &'c [u8],
+    pub(super) components: &'c [u8],
 }
 
 impl Codes {
@@ -123,8 +123,11 @@ impl Codes {
         let hash = FixedState::default().hash_one((scale.to_bits(), square.to_bits(), &self.code));
         let nodes = self.nodes.get_mut(hash as usize % MAPS);
         let first = nodes.map_or(node, |nodes| *nodes.entry(hash).or_insert(node));
+        let is_equal = |known: Code<'_>| {
+            (known.scale, known.square) == (scale, square) && known.components == self.code
+        };
         // Another code may have the same hash. Then this code gets a node that the map lacks.
-        if first < node && self.get(first as usize) == (scale, square, self.code.as_slice()) {
+        if first < node && is_equal(self.code_of(first)) {
             return first;
         }
         let facts = [scale, square, code_square].map(f32::to_le_bytes);
@@ -137,13 +140,6 @@ impl Codes {
     fn error_square(&self, scale: f32) -> f32 {
         let error = |(x, code): (&f32, &u8)| x - scale * f32::from(code.cast_signed());
         self.difference.iter().zip(&self.code).map(error).map(|error| error * error).sum()
-    }
-
-    /// Returns the scale, the square by which [`CodedQuery::similarity`] computes distances, and
-    /// the components of a code, each of which is a signed byte.
-    pub(super) fn get(&self, node: usize) -> (f32, f32, &[u8]) {
-        let code = self.code_of(node as u32);
-        (code.scale, code.square, code.components)
     }
 
     /// Returns the code of a node; an empty code if there is no such node.

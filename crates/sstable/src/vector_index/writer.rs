@@ -97,10 +97,10 @@ impl VectorIndexWriter {
                 let has_graph = may_build_graph && nodes >= self.min_graph;
                 let records = self.records(FACT_BYTES + dimension);
                 let start = self.write(records, nodes, |index, out| {
-                    let (scale, square, components) = codes.get(index);
-                    out.extend_from_slice(&scale.to_le_bytes());
-                    out.extend_from_slice(&square.to_le_bytes());
-                    out.extend_from_slice(components);
+                    let code = codes.code_of(index as u32);
+                    out.extend_from_slice(&code.scale.to_le_bytes());
+                    out.extend_from_slice(&code.square.to_le_bytes());
+                    out.extend_from_slice(code.components);
                 });
                 let start = start.await?;
                 let links = if has_graph { Some(self.write_graph(codes).await?) } else { None };
