@@ -28,7 +28,7 @@ impl EmptyRangeAccess {
         command: &ReadCommand,
         key: &DecoratedKey,
     ) -> (Option<Box<dyn KnownEmpty>>, Option<u64>) {
-        if !self.is_current() {
+        if !self.shows_all_writes() {
             return (None, None);
         }
         let has_none = self.ranges.is_idle.get() || command.table.clustering_columns().is_empty();

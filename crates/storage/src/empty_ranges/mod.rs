@@ -113,8 +113,9 @@ pub(crate) struct EmptyRangeAccess {
 }
 
 impl EmptyRangeAccess {
-    /// Returns whether the read's view shows all present writes.
-    pub(crate) fn is_current(&self) -> bool {
+    /// Returns whether the read's view shows all present writes: no data came in another way, and
+    /// no new memtable takes writes.
+    pub(crate) fn shows_all_writes(&self) -> bool {
         self.is_of_same_data() && self.memtables == self.ranges.memtables.get()
     }
 

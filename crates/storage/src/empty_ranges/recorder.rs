@@ -117,7 +117,7 @@ impl<'a> EmptyRangeRecorder<'a> {
             is_within: false,
             is_registered: false,
             is_blind: false,
-            is_over: access.is_none_or(|access| !access.is_current()),
+            is_over: access.is_none_or(|access| !access.shows_all_writes()),
         }
     }
 

@@ -107,9 +107,14 @@ async fn prefetch(
             return Ok(());
         }
         if let Some(reached) = walked.next {
-            let is_current = table.is_version(&metadata);
-            let behind = Place::behind(&metadata, &reached);
-            table.empty_ranges().queue_from(if is_current { behind } else { place.clone() }, now_s);
+            // A new memtable changes nothing here: the read opened its only partition when it
+            // began, and live writes since then are cut out of the recorded range.
+            let at = if table.is_version(&metadata) {
+                Place::behind(&metadata, &reached)
+            } else {
+                place
+            };
+            table.empty_ranges().queue_from(at, now_s);
             return Ok(());
         }
         start = Some(KeyBound::AfterKey(key));
@@ -122,10 +127,10 @@ async fn prefetch(
         table.empty_ranges().queue_place(place);
         return Ok(());
     }
-    let (walked, is_current) = read(store, table, &command, max_walked).await?;
+    let (walked, shows_all_writes) = read(store, table, &command, max_walked).await?;
     if let (true, Some(reached)) = (walked.partitions.is_empty(), walked.next) {
-        // If there is a new memtable, the read recorded nothing from the partition reached on.
-        let at = if is_current {
+        // If there is a new memtable, the read may have recorded nothing of the partition reached.
+        let at = if shows_all_writes {
             Place::behind(&metadata, &reached)
         } else {
             Place::start(&KeyBound::BeforeKey(reached.key))
@@ -135,8 +140,9 @@ async fn prefetch(
     Ok(())
 }
 
-/// Reads the visible rows. Also returns whether the read saw the newest memtable, so that it
-/// recorded to its end.
+/// Reads the visible rows. Also returns whether the view of the read still shows all writes at the
+/// end of the read. Otherwise a read of a range recorded nothing of the partitions that it opened
+/// after the change.
 async fn read(
     store: &ShardStore,
     table: &Table,
@@ -149,7 +155,7 @@ async fn read(
     let access = TableAccess { view: &view, cache: None, empty: Some(&empty) };
     let own = store.routing.own_range(&command.table);
     let result = read_on_shard(access, command, &own).await?;
-    Ok((result, empty.is_current()))
+    Ok((result, empty.shows_all_writes()))
 }
 
 #[cfg(test)]
