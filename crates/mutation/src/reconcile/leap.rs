@@ -178,7 +178,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
 
     /// Returns a position as a bound. A row's position becomes the bound in front of the row on the
     /// walk.
-    fn bound_at(&self, position: PositionRef<'_>) -> ClusteringBound {
+    pub(super) fn bound_at(&self, position: PositionRef<'_>) -> ClusteringBound {
         let is_before = match position.weight {
             0 => self.direction == Direction::Forward,
             weight => weight < 0,

@@ -39,10 +39,21 @@ pub struct UnfilteredMerger<S> {
     /// Once `dropped` reaches this, the merge ends at the next row that it drops, and keeps it in
     /// `stopped_at`.
     max_dropped: u64,
-    stopped_at: Option<Clustering>,
+    /// True if the merge ends so at a marker, too.
+    stops_at_markers: bool,
+    stopped_at: Option<StoppedAt>,
     /// The strongest range deletion that the merge has open; live if the partition deletion covers
     /// it.
     open: DeletionTime,
+}
+
+/// The place at which a merge ended early.
+#[derive(Clone, Debug)]
+pub enum StoppedAt {
+    /// The row that the merge dropped last.
+    Row(Clustering),
+    /// The position of the marker that the merge dropped last.
+    Marker(ClusteringBound),
 }
 
 /// One reconciled partition, itself an [`UnfilteredStream`].
@@ -96,11 +107,17 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         self.merger.max_dropped = most;
     }
 
-    /// Returns the row at which the merge ended early, and forgets it. Call it when `next` returned
-    /// `None`.
+    /// Makes the merge end at a dropped marker, too, once it has dropped as many fragments as
+    /// [`Self::drop_at_most`] allows.
+    pub fn stop_at_markers(&mut self) {
+        self.merger.stops_at_markers = true;
+    }
+
+    /// Returns the place at which the merge ended early, and forgets it. Call it when `next`
+    /// returned `None`.
     ///
-    /// Fragments behind the row were not returned. The next call of `next` continues there.
-    pub fn stopped_at(&mut self) -> Option<Clustering> {
+    /// Fragments behind the place were not returned. The next call of `next` continues there.
+    pub fn stopped_at(&mut self) -> Option<StoppedAt> {
         self.merger.stopped_at.take()
     }
 
@@ -129,6 +146,7 @@ impl<S: UnfilteredStream> MergedPartition<S> {
             known_empty,
             dropped: 0,
             max_dropped: u64::MAX,
+            stops_at_markers: false,
             stopped_at: None,
             open: DeletionTime::LIVE,
         };
@@ -183,7 +201,8 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
     pub async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
         let mut dropped = 0;
         while let Some(least) = self.least_source() {
-            let place = (self.dropped >= self.max_dropped).then(|| self.row_ahead(least)).flatten();
+            let may_stop = self.dropped >= self.max_dropped;
+            let place = may_stop.then(|| self.stop_ahead(least)).flatten();
             if let Some(merged) = self.step(least).await? {
                 return Ok(Some(merged));
             }
@@ -216,11 +235,14 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         Ok(())
     }
 
-    /// Returns the clustering of a source's head, if that is a row.
-    fn row_ahead(&self, source: usize) -> Option<Clustering> {
-        match &self.sources[source].head {
-            Some(Unfiltered::Row(row)) => Some(row.clustering.clone()),
-            _ => None,
+    /// Returns the place of a source's head, if the merge may end there.
+    fn stop_ahead(&self, source: usize) -> Option<StoppedAt> {
+        match self.sources[source].head.as_ref()? {
+            Unfiltered::Row(row) => Some(StoppedAt::Row(row.clustering.clone())),
+            head if self.stops_at_markers => {
+                Some(StoppedAt::Marker(self.bound_at(head.position())))
+            }
+            Unfiltered::Marker(_) => None,
         }
     }
 

@@ -110,9 +110,22 @@ pub(crate) struct EmptyRangeAccess {
     memtables: u64,
     /// A read that only records stops after this many dead fragments.
     pub(crate) max_walked: Option<u64>,
+    /// The place at which a read that only records stopped, if that is no row but the bound of a
+    /// range deletion.
+    stopped_at: RefCell<Option<Place>>,
 }
 
 impl EmptyRangeAccess {
+    /// Returns the place at which the read ended early; `None` if it came to its end. `next` is the
+    /// position in its result.
+    pub(crate) fn reached(
+        &self,
+        table: &TableMetadata,
+        next: Option<&ReadPosition>,
+    ) -> Option<Place> {
+        self.stopped_at.take().or_else(|| next.map(|next| Place::behind(table, next)))
+    }
+
     /// Returns whether the read's view shows all present writes: no data came in another way, and
     /// no new memtable takes writes.
     pub(crate) fn shows_all_writes(&self) -> bool {
@@ -168,7 +181,8 @@ impl EmptyRanges {
     /// Returns the access for a read that takes its view at the same moment.
     pub(crate) fn access(self: &Rc<Self>) -> EmptyRangeAccess {
         let (changes, memtables) = (self.changes.get(), self.memtables.get());
-        EmptyRangeAccess { ranges: self.clone(), changes, memtables, max_walked: None }
+        let (max_walked, stopped_at) = (None, RefCell::default());
+        EmptyRangeAccess { ranges: self.clone(), changes, memtables, max_walked, stopped_at }
     }
 
     /// Records that a new memtable takes writes.

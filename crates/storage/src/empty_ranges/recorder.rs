@@ -5,7 +5,8 @@
 //! places are built only after a fragment was dropped.
 
 use espalier_mutation::{
-    Clustering, ClusteringSlices, DecoratedKey, Direction, KeyBound, path, reconcile::KnownEmpty,
+    Clustering, ClusteringBound, ClusteringSlices, DecoratedKey, Direction, KeyBound, path,
+    reconcile::KnownEmpty,
 };
 
 use super::{EmptyRangeAccess, Place, place::path_of};
@@ -119,6 +120,11 @@ impl<'a> EmptyRangeRecorder<'a> {
             is_blind: false,
             is_over: access.is_none_or(|access| !access.shows_all_writes()),
         }
+    }
+
+    /// Returns whether the read only records: it is a step of the prefetcher.
+    pub(crate) fn is_step(&self) -> bool {
+        self.access.is_some_and(|access| access.max_walked.is_some())
     }
 
     /// Returns whether a read that only records should stop: it dropped as many fragments as one
@@ -261,6 +267,18 @@ impl<'a> EmptyRangeRecorder<'a> {
             let (before, behind) = self.around(key, clustering);
             self.end_run(&self.command.direction.order(before, behind).1);
         }
+    }
+
+    /// Ends the run at a bound in a partition, because the read ends there.
+    pub(crate) fn stop_at(&mut self, key: &DecoratedKey, bound: &ClusteringBound) {
+        let Some(access) = self.access else { return };
+        let mut rest = Vec::new();
+        path::put_bound(self.command.table.comparator(), bound, &mut rest);
+        let place = Place::within(&path_of(key.borrowed()), &rest);
+        if self.dropped > 0 && !self.is_over {
+            self.end_run(&place);
+        }
+        *access.stopped_at.borrow_mut() = Some(place);
     }
 
     #[inline]

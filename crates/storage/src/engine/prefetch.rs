@@ -12,15 +12,15 @@ use espalier_runtime::{SchedulingGroup, scheduling::STATEMENT_SHARES, time};
 
 use crate::{
     ReadCommand, ReadLimits, ReadResult, ReadTarget, ShardStore, StorageError,
-    empty_ranges::Place,
+    empty_ranges::{EmptyRangeAccess, Place},
     read::{TableAccess, read_on_shard},
     table::Table,
 };
 
 /// The number of dead fragments after which a read of a step ends (some ten milliseconds), so that
 /// the places of other tables have their turn, and the view of the read does not hold the memory of
-/// flushed memtables for long. The read ends at the first dead row behind so many fragments. It
-/// does not end among range deletions.
+/// flushed memtables for long. The read ends at the first dead row, or bound of a range deletion,
+/// behind so many fragments.
 const MAX_WALKED: u64 = 16_384;
 
 /// The shares of maintenance while a paging read crosses tombstones. The read need not walk the
@@ -71,8 +71,8 @@ fn next(store: &ShardStore, last: &mut Option<TableId>) -> Option<(Rc<Table>, Pl
 /// Walks from a place to the first visible row. After one step, the rest of the walk is queued.
 ///
 /// A step makes at most two reads, and each opens the table: of the rest of the partition, and of
-/// the partitions behind it. A read ends at the first dead row behind `max_walked` dropped
-/// fragments; it does not end among range deletions.
+/// the partitions behind it. A read ends at the first dead row, or bound of a range deletion,
+/// behind `max_walked` dropped fragments.
 async fn prefetch(
     store: &ShardStore,
     table: &Table,
@@ -102,18 +102,14 @@ async fn prefetch(
             slices: Arc::new(ClusteringSlices { slices: vec![slice] }),
             ..command.clone()
         };
-        let (walked, _) = read(store, table, &command, max_walked).await?;
+        let (walked, empty) = read(store, table, &command, max_walked).await?;
         if !walked.partitions.is_empty() {
             return Ok(());
         }
-        if let Some(reached) = walked.next {
+        if let Some(reached) = empty.reached(&metadata, walked.next.as_ref()) {
             // A new memtable changes nothing here: the read opened its only partition when it
             // began, and live writes since then are cut out of the recorded range.
-            let at = if table.is_version(&metadata) {
-                Place::behind(&metadata, &reached)
-            } else {
-                place
-            };
+            let at = if table.is_version(&metadata) { reached } else { place };
             table.empty_ranges().queue_from(at, now_s);
             return Ok(());
         }
@@ -127,42 +123,39 @@ async fn prefetch(
         table.empty_ranges().queue_place(place);
         return Ok(());
     }
-    let (walked, shows_all_writes) = read(store, table, &command, max_walked).await?;
-    if let (true, Some(reached)) = (walked.partitions.is_empty(), walked.next) {
+    let (walked, empty) = read(store, table, &command, max_walked).await?;
+    if let (true, Some(next)) = (walked.partitions.is_empty(), walked.next) {
+        let reached = empty.reached(&metadata, Some(&next)).filter(|_| empty.shows_all_writes());
         // If there is a new memtable, the read may have recorded nothing of the partition reached.
-        let at = if shows_all_writes {
-            Place::behind(&metadata, &reached)
-        } else {
-            Place::start(&KeyBound::BeforeKey(reached.key))
-        };
+        let at = reached.unwrap_or_else(|| Place::start(&KeyBound::BeforeKey(next.key)));
         table.empty_ranges().queue_from(at, now_s);
     }
     Ok(())
 }
 
-/// Reads the visible rows. Also returns whether the view of the read still shows all writes at the
-/// end of the read. Otherwise a read of a range recorded nothing of the partitions that it opened
-/// after the change.
+/// Reads the visible rows. Also returns the access of the read, which knows the place at which the
+/// read ended early. If the view of the read no longer shows all writes, a read of a range recorded
+/// nothing of the partitions that it opened after the change.
 async fn read(
     store: &ShardStore,
     table: &Table,
     command: &ReadCommand,
     max_walked: u64,
-) -> Result<(ReadResult, bool), StorageError> {
+) -> Result<(ReadResult, EmptyRangeAccess), StorageError> {
     let view = table.view();
     let mut empty = table.empty_ranges().access();
     empty.max_walked = Some(max_walked);
     let access = TableAccess { view: &view, cache: None, empty: Some(&empty) };
     let own = store.routing.own_range(&command.table);
     let result = read_on_shard(access, command, &own).await?;
-    Ok((result, empty.shows_all_writes()))
+    Ok((result, empty))
 }
 
 #[cfg(test)]
 mod tests {
     use bytes::Bytes;
     use espalier_mutation::{
-        Clustering, DecoratedKey, DeletionTime, Mutation, PartitionUpdate, Row,
+        Clustering, DecoratedKey, DeletionTime, Mutation, PartitionUpdate, RangeTombstone, Row,
         schema::{TableBuilder, TableMetadata},
     };
     use espalier_runtime::{block_on, file::FileSystem};
@@ -200,6 +193,25 @@ mod tests {
         node.flush("ks", Some("t")).await.unwrap();
     }
 
+    /// Deletes ranges of a partition that has no rows, and flushes.
+    async fn delete_ranges(node: &Node, table: &TableMetadata) {
+        let bound = |kind, number: i32| {
+            let value = Bytes::copy_from_slice(&number.to_be_bytes());
+            ClusteringBound { kind, values: [Some(value)].into() }
+        };
+        let mut update = PartitionUpdate::new(table.id, key());
+        for number in 0..ROWS {
+            // The ranges do not touch each other, so each has two bounds.
+            update.range_tombstones.push(RangeTombstone {
+                start: bound(BoundKind::InclusiveStart, 2 * number),
+                end: bound(BoundKind::ExclusiveEnd, 2 * number + 1),
+                deletion: DeletionTime::new(1, now_s()),
+            });
+        }
+        node.apply(Mutation { updates: vec![update] }).await.unwrap();
+        node.flush("ks", Some("t")).await.unwrap();
+    }
+
     /// Prefetches in short steps from a place. Returns the number of steps.
     async fn steps_from(store: &ShardStore, table: &Table, mut place: Place) -> u32 {
         for steps in 1..100 {
@@ -212,8 +224,9 @@ mod tests {
         panic!("the prefetcher does not advance");
     }
 
-    #[test]
-    fn a_step_ends_within_a_long_partition_of_dead_rows() {
+    /// Checks that steps end within a partition in which `delete` deletes, and that the next read
+    /// skips what the steps have walked.
+    fn check_steps(delete: impl AsyncFnOnce(&Node, &TableMetadata)) {
         block_on(async {
             let node = test_database::open(FileSystem::simulated(1)).await;
             let table = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(7)))
@@ -222,7 +235,7 @@ mod tests {
                 .regular("v", CqlType::Int);
             let metadata = test_database::create(&node, table.build()).await;
             let table = test_database::table(&node, &metadata);
-            delete_rows(&node, &metadata).await;
+            delete(&node, metadata.as_ref()).await;
             let mut partition = Vec::new();
             path::put_partition(key().borrowed(), &mut partition);
             let starts =
@@ -230,7 +243,6 @@ mod tests {
             for start in starts {
                 let steps = steps_from(node.store(), &table, start.clone()).await;
                 assert!(steps >= 4, "{steps} steps from {start:?}");
-                // The next read skips what the steps have walked.
                 let target = ReadTarget::Range(KeyRange::full());
                 let command = ReadCommand::of_all(metadata.clone(), target, now_s());
                 let (read, _) = read(node.store(), &table, &command, u64::MAX).await.unwrap();
@@ -239,5 +251,15 @@ mod tests {
                 table.empty_ranges().forget();
             }
         });
+    }
+
+    #[test]
+    fn a_step_ends_within_a_long_partition_of_dead_rows() {
+        check_steps(delete_rows);
+    }
+
+    #[test]
+    fn a_step_ends_among_many_range_deletions() {
+        check_steps(delete_ranges);
     }
 }

@@ -8,7 +8,7 @@
 
 use espalier_mutation::{
     Clustering, DecoratedKey, PartitionHeader, Row, Unfiltered, UnfilteredStream,
-    reconcile::MergedPartition,
+    reconcile::{MergedPartition, StoppedAt},
 };
 use espalier_runtime::time::Instant;
 
@@ -163,6 +163,9 @@ pub(crate) async fn read_partition(
         return Ok(None);
     };
     merged.drop_at_most(remaining.drops_to_look(0).min(recorder.left_to_walk()));
+    if recorder.is_step() {
+        merged.stop_at_markers();
+    }
     let static_row = visible_static_row(merged.header(), command);
     if static_row.is_some() && !resumed.is_begun {
         recorder.meet_static_row(key);
@@ -315,7 +318,14 @@ impl<'a> RowWalk<'a> {
                     continue;
                 }
                 self.is_at_end = place.is_none();
-                return Ok(place.map(|place| self.stop_at(place)));
+                return Ok(place.map(|place| match place {
+                    StoppedAt::Row(clustering) => self.stop_at(clustering),
+                    StoppedAt::Marker(bound) => {
+                        recorder.stop_at(key, &bound);
+                        // Only the prefetcher reads so. It continues at the recorder's place.
+                        self.stop_at(Clustering::empty())
+                    }
+                }));
             };
             let Unfiltered::Row(mut row) = fragment else { continue };
             if !keep_live(&mut row, &command.table, &command.columns, command.now_s) {
