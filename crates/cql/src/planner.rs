@@ -6,7 +6,7 @@ use std::{
 };
 
 use espalier_mutation::schema::{Schema, TableId, TableMetadata};
-use espalier_runtime::{spawn_blocking_holding, sync::Semaphore, trace_event};
+use espalier_runtime::{spawn_blocking_if_long, sync::Semaphore, trace_event};
 use espalier_types::CqlType;
 
 use crate::{
@@ -77,9 +77,8 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
 const LONG_TEXT: usize = 64 * 1024;
 
 thread_local! {
-    /// The permit to plan a long text. A shard plans one long text at a time, because it also needs
-    /// the helper threads for files.
-    static LONG_PLAN: Semaphore = Semaphore::new(1);
+    /// The permit to work on a long text. A shard works on one long text at a time.
+    static LONG_TEXTS: Semaphore = Semaphore::new(1);
 }
 
 /// Parses and plans a statement as [`plan`] does. A long text, such as a batch of many thousand
@@ -109,11 +108,7 @@ pub async fn run_apart<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    if bytes < LONG_TEXT {
-        return work();
-    }
-    let permit = LONG_PLAN.with(Semaphore::clone).acquire(1).await;
-    spawn_blocking_holding(permit, work).await
+    spawn_blocking_if_long(bytes, LONG_TEXT, &LONG_TEXTS, work).await
 }
 
 /// Returns whether a statement needs a permission on the table to which its object belongs.

@@ -49,5 +49,5 @@ pub use shard::{
 };
 pub use task::{
     JoinHandle, TaskGroup, block_on, run_to_completion, spawn_blocking, spawn_blocking_holding,
-    spawn_local,
+    spawn_blocking_if_long, spawn_local,
 };

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::schema::Schema;
-use espalier_runtime::{spawn_blocking_holding, sync::Semaphore};
+use espalier_runtime::{spawn_blocking_if_long, sync::Semaphore};
 
 use crate::{MessagingVersion, error::Result, message::Verb, payload::Payload};
 
@@ -27,11 +27,7 @@ pub(super) async fn run_long<T: Send + 'static>(
     bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> T {
-    if bytes < LONG_PAYLOAD {
-        return work();
-    }
-    let permit = LONG_PAYLOADS.with(Semaphore::clone).acquire(1).await;
-    spawn_blocking_holding(permit, work).await
+    spawn_blocking_if_long(bytes, LONG_PAYLOAD, &LONG_PAYLOADS, work).await
 }
 
 /// Decodes a payload as [`Payload::decode`] does: on a helper thread if the payload is long.

@@ -7,6 +7,7 @@ use compio::BufResult;
 use compio::buf::IntoInner;
 use compio::driver::op::Asyncify;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
+use std::thread::LocalKey;
 
 /// Runs `work` on a helper thread and waits for its end without holding the core. It is for system
 /// calls that block, and for long computations. Each shard runs at most 15 such calls at the same
@@ -47,10 +48,28 @@ pub async fn spawn_blocking_holding<T: Send + 'static>(
     }
 }
 
+/// Runs `work` on `bytes` bytes. From `min_long` bytes on, a helper thread does the work, so that
+/// other tasks of the shard do not wait for it. Such work waits for a permit of `permits`, because
+/// the shard also needs the helper threads for files.
+pub async fn spawn_blocking_if_long<T: Send + 'static>(
+    bytes: usize,
+    min_long: usize,
+    permits: &'static LocalKey<Semaphore>,
+    work: impl FnOnce() -> T + Send + 'static,
+) -> T {
+    if bytes < min_long {
+        return work();
+    }
+    let permit = permits.with(Semaphore::clone).acquire(1).await;
+    spawn_blocking_holding(permit, work).await
+}
+
 #[cfg(test)]
 mod tests {
+    use std::pin::pin;
     use std::rc::Rc;
     use std::sync::mpsc;
+    use std::task::{Context, Waker};
     use std::time::Duration;
 
     use super::*;
@@ -68,6 +87,25 @@ mod tests {
             while Rc::strong_count(&permit) == 2 {
                 time::sleep(Duration::from_millis(1)).await;
             }
+        });
+    }
+
+    #[test]
+    fn only_long_work_waits_for_a_permit() {
+        thread_local! {
+            static PERMITS: Semaphore = Semaphore::new(1);
+        }
+        block_on(async {
+            let permits = PERMITS.with(Semaphore::clone);
+            let permit = permits.acquire(1).await;
+            let run = |bytes| spawn_blocking_if_long(bytes, 10, &PERMITS, move || bytes);
+            assert_eq!(run(9).await, 9);
+            let mut long = pin!(run(10));
+            assert!(long.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+            assert!(permits.has_waiters());
+            drop(permit);
+            assert_eq!(long.await, 10);
+            assert_eq!(permits.available(), 1);
         });
     }
 }

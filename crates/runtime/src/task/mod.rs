@@ -4,7 +4,7 @@ mod blocking;
 mod group;
 mod registry;
 
-pub use blocking::{spawn_blocking, spawn_blocking_holding};
+pub use blocking::{spawn_blocking, spawn_blocking_holding, spawn_blocking_if_long};
 pub use group::TaskGroup;
 pub(crate) use registry::Registry;
 
