@@ -28,14 +28,14 @@ use super::{
     RingMember,
     dispatch::Refusal,
     gossiper::Liveness,
-    long_payloads::run_long,
+    long_payloads::{decode_and, run_long},
     requests::Reply,
     room::Reservation,
     waiting_batches::{Due, Standing, WaitingBatches},
     writes,
 };
 use crate::{
-    DecodeError,
+    DecodeError, MessagingVersion,
     message::{Message, Verb},
     payload::{Batch, Mutation, Payload},
 };
@@ -72,30 +72,34 @@ impl RingMember {
     pub(super) async fn store_batch(
         self: &Rc<Self>,
         to: SocketAddr,
+        version: MessagingVersion,
         message: &Message,
-        batch: Batch,
         room: Reservation,
     ) -> Result<(), Refusal> {
-        // Until its date, the batch would not count as left over, and the node would keep it.
-        if batch.created_us > time::now_micros().saturating_add(MAX_AHEAD_US) {
-            return Err(Refusal::new("a batch is dated more than an hour ahead"));
-        }
-        // The node keeps a batch only if it can decode and store all its writes.
-        let (schema, checked) = (self.backend.schema(), batch.clone());
-        let checking = run_long(message.payload.len(), move || -> Result<(), Refusal> {
-            for mutation in checked.mutations(&*schema).map_err(Refusal::of)? {
+        let (verb, schema) = (message.header.verb, self.backend.schema());
+        let (tables, last_us) = (schema.clone(), time::now_micros().saturating_add(MAX_AHEAD_US));
+        let work = move |payload: Payload| {
+            let Payload::BatchStore(batch) = payload else {
+                return Err(Refusal::unsupported(verb));
+            };
+            // Until its date, the batch would not count as left over, and the node would keep it.
+            if batch.created_us > last_us {
+                return Err(Refusal::new("a batch is dated more than an hour ahead"));
+            }
+            // The node keeps a batch only if it can decode and store all its writes.
+            for mutation in batch.mutations(&*tables).map_err(Refusal::of)? {
                 writes::check(&mutation)?;
                 mutation.into_mutation().map_err(Refusal::of)?;
             }
-            Ok(())
-        });
-        checking.await?;
+            Ok(batch)
+        };
+        let batch = decode_and(verb, version, message.payload.clone(), schema, work).await?;
         // The coordinator may give up while the node works on a long batch.
         if !self.is_in_time(to, &message.header) {
             return Ok(());
         }
         let storing = self.backend.store_batch(batch);
-        self.acknowledge(to, (message.header.id, message.header.verb), room, storing)
+        self.acknowledge(to, (message.header.id, verb), room, storing)
     }
 
     /// Removes a batch. The coordinator waits for no answer.

@@ -52,16 +52,28 @@ impl RingMember {
         if !self.check((from, to), message, &room)? {
             return Ok(());
         }
-        let (header, schema) = (&message.header, self.backend.schema());
-        // The schema may change while the node decodes a long hint.
-        let has_agreed = header.verb == Verb::HINT_REQ && self.agrees_with(from);
-        let payload =
-            long_payloads::decode(header.verb, version, message.payload.clone(), schema).await;
-        if has_agreed && matches!(payload, Err(DecodeError::UnknownTable(_))) {
-            self.skip_hint(to, header.id);
-            return Ok(());
+        match message.header.verb {
+            Verb::MUTATION_REQ | Verb::READ_REPAIR_REQ => {
+                self.write(to, version, message, room).await?;
+            }
+            Verb::BATCH_STORE_REQ => self.store_batch(to, version, message, room).await?,
+            Verb::PAXOS_PREPARE_REQ | Verb::PAXOS_PROPOSE_REQ | Verb::PAXOS_COMMIT_REQ => {
+                self.paxos(to, version, message, room).await?;
+            }
+            verb => {
+                // The schema may change while the node decodes a long hint.
+                let has_agreed = verb == Verb::HINT_REQ && self.agrees_with(from);
+                let (payload, schema) = (message.payload.clone(), self.backend.schema());
+                let payload = long_payloads::decode(verb, version, payload, schema).await;
+                if has_agreed && matches!(payload, Err(DecodeError::UnknownTable(_))) {
+                    self.skip_hint(to, message.header.id);
+                    return Ok(());
+                }
+                self.answer(from, to, message, payload.map_err(Refusal::of)?, room).await?;
+            }
         }
-        self.answer(from, to, message, payload.map_err(Refusal::of)?, room).await
+        self.report_events();
+        Ok(())
     }
 
     /// Checks a message before the node decodes its payload, because that may take much memory.
@@ -159,6 +171,7 @@ impl RingMember {
         }
     }
 
+    /// Answers a message whose payload is decoded.
     async fn answer(
         self: &Rc<Self>,
         from: SocketAddr,
@@ -199,21 +212,14 @@ impl RingMember {
             (Verb::SCHEMA_PULL_RSP, Payload::Schema(rows)) => {
                 self.on_schema((from, id), rows, room);
             }
-            (_, Payload::Mutation(write)) => {
-                let write = self.forward(to, message, write).await?;
-                self.store(to, message, write, room).await?;
-            }
-            (_, Payload::BatchStore(batch)) => self.store_batch(to, message, batch, room).await?,
             (_, Payload::BatchRemove(batch)) => self.remove_batch(batch),
             (_, Payload::Hint(hint)) => self.store_hint(to, message, hint, room).await?,
-            (_, Payload::Paxos(commit)) => self.paxos(to, message, *commit, room).await?,
             (Verb::TRUNCATE_REQ, Payload::Truncate { keyspace, table }) => {
                 self.truncate(to, header, (keyspace, table))?;
             }
             (_, Payload::Read(command)) => self.read(to, header, *command, room)?,
             _ => return Err(Refusal::unsupported(verb)),
         }
-        self.report_events();
         Ok(())
     }
 

@@ -12,41 +12,35 @@ use std::{collections::BTreeSet, net::SocketAddr, rc::Rc};
 
 use bytes::Bytes;
 
-use super::{
-    RingMember, dispatch::Refusal, gossiper::MAX_ENDPOINTS, long_payloads::run_long,
-    outbound::Queued,
-};
+use super::{RingMember, dispatch::Refusal, gossiper::MAX_ENDPOINTS, outbound::Queued};
 use crate::{
-    message::{Message, Parameter, ParameterKind, Verb},
-    payload::{Mutation, Payload},
+    message::{Header, Parameter, ParameterKind, Verb},
+    payload::Payload,
 };
 
+/// Returns the replicas to which this node forwards a write, each with the id of its message.
+pub(super) fn targets_of(header: &Header) -> Result<Vec<(SocketAddr, u64)>, Refusal> {
+    let targets = header.forward_to().map_err(Refusal::of)?;
+    if targets.len() > MAX_ENDPOINTS {
+        return Err(Refusal::new("a write names more replicas than a ring has nodes"));
+    }
+    let distinct = targets.iter().map(|(target, _)| target).collect::<BTreeSet<_>>().len();
+    if distinct < targets.len() {
+        return Err(Refusal::new("a write names a replica twice"));
+    }
+    Ok(targets)
+}
+
 impl RingMember {
-    /// Sends the write of a message to the replicas that the header names. They respond to
-    /// `coordinator`. Returns the write.
-    pub(super) async fn forward(
+    /// Sends an encoded write, whose message had this header, to replicas. They respond to
+    /// `coordinator`.
+    pub(super) fn forward(
         self: &Rc<Self>,
         coordinator: SocketAddr,
-        message: &Message,
-        write: Mutation,
-    ) -> Result<Mutation, Refusal> {
-        let header = &message.header;
-        let targets = header.forward_to().map_err(Refusal::of)?;
-        if targets.len() > MAX_ENDPOINTS {
-            return Err(Refusal::new("a write names more replicas than a ring has nodes"));
-        }
-        if targets.is_empty() {
-            return Ok(write);
-        }
-        let distinct = targets.iter().map(|(target, _)| target).collect::<BTreeSet<_>>().len();
-        if distinct < targets.len() {
-            return Err(Refusal::new("a write names a replica twice"));
-        }
-        let encoding = run_long(message.payload.len(), move || {
-            let mut encoded = Vec::new();
-            write.encode(&mut encoded).map(|()| (write, Bytes::from(encoded)))
-        });
-        let (write, encoded) = encoding.await.map_err(Refusal::new)?;
+        header: &Header,
+        targets: Vec<(SocketAddr, u64)>,
+        encoded: &Bytes,
+    ) {
         let replaced = [ParameterKind::ForwardTo, ParameterKind::RespondTo].map(|kind| kind as u32);
         let kept = header.parameters.iter().filter(|it| !replaced.contains(&it.kind)).cloned();
         let mut parameters: Vec<_> = kept.collect();
@@ -59,6 +53,5 @@ impl RingMember {
                 message.with_parameters(parameters.clone()).forwarding(encoded.len(), header),
             );
         }
-        Ok(write)
     }
 }

@@ -11,6 +11,7 @@ use bytes::Bytes;
 use espalier_mutation::schema::Schema;
 use espalier_runtime::{spawn_blocking_if_long, sync::Semaphore};
 
+use super::dispatch::Refusal;
 use crate::{MessagingVersion, error::Result, message::Verb, payload::Payload};
 
 /// Minimum length of a long payload, in bytes. Arbitrary: a shorter payload has at most some
@@ -40,11 +41,27 @@ pub(super) async fn decode(
     run_long(payload.len(), move || Payload::decode(verb, version, &payload, &*schema)).await
 }
 
+/// Decodes a payload and does `work` on it: on a helper thread if the payload is long. One
+/// hand-over does both, because a message may wait for the thread at each hand-over.
+pub(super) async fn decode_and<T: Send + 'static>(
+    verb: Verb,
+    version: MessagingVersion,
+    payload: Bytes,
+    schema: Arc<Schema>,
+    work: impl FnOnce(Payload) -> Result<T, Refusal> + Send + 'static,
+) -> Result<T, Refusal> {
+    run_long(payload.len(), move || {
+        Payload::decode(verb, version, &payload, &*schema).map_err(Refusal::of).and_then(work)
+    })
+    .await
+}
+
 #[cfg(test)]
 mod tests {
     use std::{
         pin::pin,
         task::{Context, Poll, Waker},
+        thread,
     };
 
     use espalier_runtime::block_on;
@@ -82,6 +99,23 @@ mod tests {
                 };
                 assert!(decoded.is_ok());
                 assert_eq!(decoded, expected);
+            }
+        });
+    }
+
+    #[test]
+    fn the_work_on_a_long_payload_follows_its_decoding_on_the_helper_thread() {
+        block_on(async {
+            let schema = Arc::new(Schema::new(Default::default(), Uuid::nil()));
+            let shard = thread::current().id();
+            for (part_bytes, is_long) in [(16, false), (LONG_PAYLOAD, true)] {
+                let work = |payload: Payload| {
+                    assert!(matches!(payload, Payload::BatchStore(_)));
+                    Ok(thread::current().id())
+                };
+                let schema = Arc::clone(&schema);
+                let worked = decode_and(VERB, VERSION, batch(part_bytes), schema, work).await;
+                assert_eq!(worked.ok().map(|thread| thread != shard), Some(is_long));
             }
         });
     }

@@ -7,7 +7,7 @@ use espalier_mutation::{DecoratedKey, schema::Schema};
 use espalier_runtime::{spawn_local, time::Instant};
 
 use super::{
-    RingMember, dispatch::Refusal, long_payloads::run_long, outbound::Queued, reads::time_left,
+    RingMember, dispatch::Refusal, long_payloads::decode_and, outbound::Queued, reads::time_left,
     room::Reservation, writes,
 };
 use crate::{
@@ -27,17 +27,23 @@ impl RingMember {
     pub(super) async fn paxos(
         self: &Rc<Self>,
         to: SocketAddr,
+        version: MessagingVersion,
         message: &Message,
-        Commit { ballot, update }: Commit,
         room: Reservation,
     ) -> Result<(), Refusal> {
         let (id, verb) = (message.header.id, message.header.verb);
-        let table = update.table.clone();
-        writes::check_table(&table)?;
-        let key = DecoratedKey::new(update.partition.key.clone());
+        let work = move |payload: Payload| {
+            let Payload::Paxos(commit) = payload else { return Err(Refusal::unsupported(verb)) };
+            let Commit { ballot, update } = *commit;
+            writes::check_table(&update.table)?;
+            let nothing = without_content(&update);
+            Ok((ballot, nothing, step_of(verb, update)?))
+        };
+        let (payload, schema) = (message.payload.clone(), self.backend.schema());
+        let (ballot, nothing, step) = decode_and(verb, version, payload, schema, work).await?;
+        let table = nothing.table.clone();
+        let key = DecoratedKey::new(nothing.partition.key.clone());
         self.check_replica(&table.keyspace, &key)?;
-        let nothing = without_content(&update);
-        let step = run_long(message.payload.len(), move || step_of(verb, update)).await?;
         let Some(left) = time_left(&message.header) else {
             self.drop_expired(to, verb);
             return Ok(());

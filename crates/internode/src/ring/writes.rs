@@ -3,37 +3,61 @@
 
 use std::{net::SocketAddr, rc::Rc, time::Duration};
 
+use bytes::Bytes;
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::{spawn_local, time};
 use espalier_storage::system::is_system_keyspace;
 
 use super::{
-    RingMember, dispatch::Refusal, long_payloads::run_long, outbound::Queued, reads::time_left,
+    RingMember,
+    dispatch::Refusal,
+    forwards::targets_of,
+    long_payloads::{decode_and, run_long},
+    outbound::Queued,
+    reads::time_left,
     room::Reservation,
 };
 use crate::{
+    MessagingVersion,
     message::{Header, Message, Verb},
     payload::{Hint, Mutation, Payload},
 };
 
 impl RingMember {
-    /// Stores the write of a message.
-    pub(super) async fn store(
+    /// Stores the write of a message. Also forwards it to the replicas that the header names,
+    /// whether this node can store it or not.
+    pub(super) async fn write(
         self: &Rc<Self>,
         to: SocketAddr,
+        version: MessagingVersion,
         message: &Message,
-        write: Mutation,
         room: Reservation,
     ) -> Result<(), Refusal> {
-        check(&write)?;
-        let write = run_long(message.payload.len(), move || write.into_mutation()).await;
+        let (id, verb) = (message.header.id, message.header.verb);
+        let targets = targets_of(&message.header)?;
+        let is_forwarded = !targets.is_empty();
+        let work = move |payload: Payload| {
+            let Payload::Mutation(write) = payload else { return Err(Refusal::unsupported(verb)) };
+            let mut encoded = Vec::new();
+            if is_forwarded {
+                write.encode(&mut encoded).map_err(Refusal::new)?;
+            }
+            let checked = check(&write);
+            let stored = checked.and_then(|()| write.into_mutation().map_err(Refusal::of));
+            Ok((Bytes::from(encoded), stored))
+        };
+        let (payload, schema) = (message.payload.clone(), self.backend.schema());
+        let (encoded, stored) = decode_and(verb, version, payload, schema, work).await?;
+        if is_forwarded {
+            self.forward(to, &message.header, targets, &encoded);
+        }
         // The work on a long payload takes time and waits for others. Meanwhile the coordinator may
         // give up.
         if !self.is_in_time(to, &message.header) {
             return Ok(());
         }
-        let storing = self.backend.store(write.map_err(Refusal::of)?);
-        self.acknowledge(to, (message.header.id, message.header.verb), room, storing)
+        let storing = self.backend.store(stored?);
+        self.acknowledge(to, (id, verb), room, storing)
     }
 
     /// Stores a write that a coordinator has kept for this node.
