@@ -199,7 +199,7 @@ fn a_large_removed_file_is_closed_in_the_end() {
         targets.filter(|target| target.starts_with(directory.path())).count()
     };
     let is_open_so_often = async |times| {
-        for _ in 0..1000 {
+        for _ in 0..12_000 {
             if still_open() == times {
                 return;
             }
