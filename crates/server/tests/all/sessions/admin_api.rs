@@ -190,7 +190,7 @@ fn caches_are_dropped_on_demand() {
                 if held("scylla_cache_rows").await == 0 {
                     break;
                 }
-                assert!(waited < 1000);
+                assert!(waited < 12_000, "a minute has passed");
                 sleep(Duration::from_millis(5)).await;
             }
             let misses = held("scylla_cache_reads_with_misses").await;

@@ -32,7 +32,7 @@ fn connections_past_the_limit_are_closed_and_places_come_back() {
             let mut third = node.connect(MODES[0]).await;
             assert!(third.receive().await.is_none());
             drop(first);
-            let mut patience = 200;
+            let mut patience = 6000;
             loop {
                 let mut again = node.connect(MODES[0]).await;
                 again.send(&[again.request(0, Opcode::Options, vec![])]).await;
@@ -194,9 +194,9 @@ fn unsent_answers_do_not_count_as_events() {
     );
 }
 
-/// Waits for a condition, for 20 s or more. Returns false if the condition stays false.
-async fn wait_for(condition: impl AsyncFn() -> bool) -> bool {
-    for _ in 0..1000 {
+/// Waits for a condition, for a minute or more. Returns false if the condition stays false.
+pub async fn wait_for(condition: impl AsyncFn() -> bool) -> bool {
+    for _ in 0..3000 {
         if condition().await {
             return true;
         }
@@ -253,7 +253,7 @@ fn rows_wait_for_their_reader() {
 }
 
 /// Returns the header of a QUERY whose body has `length` bytes.
-fn query_header(stream: i16, length: u32) -> Vec<u8> {
+pub fn query_header(stream: i16, length: u32) -> Vec<u8> {
     let mut header = vec![4, 0];
     header.extend_from_slice(&stream.to_be_bytes());
     header.push(7);
@@ -279,82 +279,6 @@ fn a_large_frame_before_startup_is_a_protocol_error() {
                 other => panic!("{other:?}"),
             }
             assert!(client.receive().await.is_none(), "the connection is closed");
-        },
-    );
-}
-
-/// Requests that have arrived only in part hold at most three quarters of the limit. The node
-/// refuses a request that finds no memory, and continues to serve small requests.
-#[test]
-fn unfinished_requests_count_as_in_flight() {
-    const LENGTH: usize = 2_900_000;
-    with_node(
-        1,
-        |config| config.max_request_data_in_flight_per_ip = 6_000_000,
-        |node| async move {
-            let in_flight =
-                || metric(node.admin, "espalier_transport_in_flight_bytes{shard=\"0\"}");
-            // Each mode takes 6 s, so `make test` runs only the second mode.
-            let left_out = usize::from(!espalier_testing::runs_all());
-            for mode in [MODES[0], MODES[3]].into_iter().skip(left_out) {
-                let mut clients = Vec::new();
-                for _ in 0..4 {
-                    let client = node.client(mode).await;
-                    let text = "x".repeat(LENGTH);
-                    let mut bytes = client.mode.client_bytes(&[client.query(1, &text)]);
-                    let rest = bytes.split_off(bytes.len() / 2);
-                    let stream = Rc::clone(&client.stream);
-                    spawn_local(async move { stream.write_all(bytes).await.0.unwrap() }).detach();
-                    clients.push((client, rest));
-                }
-                assert!(wait_for(async || in_flight().await >= 1_000_000).await, "{mode:?}");
-                sleep(Duration::from_millis(500)).await;
-                let held = in_flight().await;
-                assert!((1_000_000..=4_500_000).contains(&held), "{held}, {mode:?}");
-                let mut small = node.client(mode).await;
-                small.must("SELECT * FROM system.local").await;
-                // The node refuses the fourth request, which finds no memory, and skips its bytes.
-                // When the clients send the rest, there is memory for at least one of the other
-                // three requests, but not for all.
-                sleep(Duration::from_secs(6)).await;
-                for (client, rest) in &mut clients {
-                    let (stream, rest) = (Rc::clone(&client.stream), std::mem::take(rest));
-                    spawn_local(async move { stream.write_all(rest).await.0.unwrap() }).detach();
-                }
-                let (mut refused, mut parsed) = (0, 0);
-                for (client, _) in &mut clients {
-                    match client.receive().await.unwrap().response_body().unwrap() {
-                        ResponseBody::Error(error) if error.ty == ErrorType::Overloaded => {
-                            refused += 1;
-                        }
-                        ResponseBody::Error(error) if error.ty == ErrorType::Syntax => parsed += 1,
-                        other => panic!("{other:?}"),
-                    }
-                    client.must("SELECT * FROM system.local").await;
-                }
-                assert!(
-                    refused >= 2 && parsed >= 1,
-                    "{refused} refused, {parsed} parsed, {mode:?}"
-                );
-                assert_eq!(in_flight().await, 0);
-            }
-        },
-    );
-}
-
-/// The node closes a connection whose request stops arriving, so that the request does not hold
-/// memory for ever.
-#[test]
-fn an_unfinished_request_that_stops_is_closed() {
-    with_node(
-        1,
-        |_| {},
-        |node| async move {
-            let mut client = node.client(MODES[0]).await;
-            let mut bytes = query_header(1, 1_000_000);
-            bytes.resize(200_000, b'x');
-            client.send_bytes(bytes).await;
-            assert!(client.receive().await.is_none());
         },
     );
 }

@@ -24,7 +24,7 @@ use espalier_runtime::time::timeout;
 
 pub use crate::protocol::driver::{MODES, Mode, V3};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 pub struct Client {
     pub mode: Mode,

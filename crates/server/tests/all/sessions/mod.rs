@@ -14,3 +14,4 @@ mod node;
 mod requests;
 mod restores;
 mod ring;
+mod unfinished;
