@@ -114,7 +114,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
 /// Opens a connection to the member. Tries again, because the member may refuse connections while
 /// it still closes earlier ones.
 async fn connect(peer: &Peer, member: SocketAddr) -> TcpStream {
-    for _ in 0..1000 {
+    for _ in 0..30_000 {
         let stream = TcpStream::connect(member).await.unwrap();
         let mut bytes = Vec::new();
         let (kind, framing, from) = (ConnectionKind::Small, Framing::Crc, peer.address);
@@ -245,7 +245,8 @@ fn the_begin_of_a_large_message_does_not_stop_other_writes() {
         stream.write_all(large[..300 << 10].to_vec()).await.0.unwrap();
         let began = time::Instant::now();
         assert_eq!(read_some(&stream, &mut buffer).await, 0, "the member closes the connection");
-        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+        // The whole message may take 30 s.
+        assert!(began.elapsed() < Duration::from_secs(25), "{:?}", began.elapsed());
         member.stop().await;
     });
 }

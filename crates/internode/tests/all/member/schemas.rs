@@ -26,7 +26,7 @@ fn last_version(peer: &Peer) -> Option<Payload> {
 /// Waits until the member announces this version.
 async fn until_announced(peer: &Peer, member: SocketAddr, version: u128) {
     let expected = Payload::SchemaVersion(Uuid::from_u128(version));
-    for _ in 0..100 {
+    for _ in 0..600 {
         let answers = peer.count(Verb::SCHEMA_VERSION_RSP);
         peer.send(member, 3, Verb::SCHEMA_VERSION_REQ, Payload::None).await;
         until("an answer", || peer.count(Verb::SCHEMA_VERSION_RSP) > answers).await;

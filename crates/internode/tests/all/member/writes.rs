@@ -83,10 +83,11 @@ fn a_truncation_begins_in_the_time_of_its_coordinator_or_never() {
     });
 }
 
-/// Four batches come first: one of a table that does not exist, which is removed, and three that
+/// Other batches come first: one of a table that does not exist, which is removed, and many that
 /// wait for a node that is down. The member finishes the batch behind them nevertheless.
 #[test]
 fn a_batch_that_cannot_be_finished_does_not_stop_others() {
+    const STUCK: usize = 20;
     block_on(async {
         let node = TestNode::default();
         *node.0.schema.borrow_mut() = Some(of_replicas("3"));
@@ -97,18 +98,22 @@ fn a_batch_that_cannot_be_finished_does_not_stop_others() {
             &[Bytes::copy_from_slice(&[[1].as_slice(), &[7; 16]].concat())],
         );
         let last = Batch::of_parts(Uuid::from_u128(2), time::now_micros() - 10_000_000, &[]);
-        let stuck = |number| Batch { id: Uuid::from_u128(number), ..recorded_batch() };
-        *node.0.batches.borrow_mut() =
-            vec![unknown.clone(), stuck(3), stuck(4), stuck(5), last.clone()];
+        let recorded = recorded_batch();
+        let stuck =
+            |number: usize| Batch { id: Uuid::from_u128(number as u128), ..recorded.clone() };
+        let mut batches = vec![unknown.clone()];
+        batches.extend((3..3 + STUCK).map(stuck));
+        batches.push(last.clone());
+        *node.0.batches.borrow_mut() = batches;
         let began = time::Instant::now();
         let (peer, own, member) = ring_with(&node, false, Some(dead)).await;
         until("the batches", || node.0.removed.borrow().len() == 2).await;
-        // The member waits 2 s for the dead node once, and not for each of three batches.
-        assert!(began.elapsed() < Duration::from_millis(5500), "{:?}", began.elapsed());
+        // The member waits 2 s for the dead node once, and not for each of the batches.
+        assert!(began.elapsed() < Duration::from_secs(30), "{:?}", began.elapsed());
         assert_eq!(*node.0.removed.borrow(), [unknown.id, last.id]);
         // The live replicas have the writes of the batches that stay.
-        until("the writes", || peer.count(Verb::MUTATION_REQ) == 6).await;
-        assert_eq!(node.0.stored.borrow().len(), 6);
+        until("the writes", || peer.count(Verb::MUTATION_REQ) == 2 * STUCK).await;
+        assert_eq!(node.0.stored.borrow().len(), 2 * STUCK);
         let ahead = Batch { created_us: time::now_micros() + 7_200_000_000, ..recorded_batch() };
         peer.send(own, 9, Verb::BATCH_STORE_REQ, Payload::BatchStore(ahead)).await;
         until("the refusal", || peer.count(Verb::FAILURE_RSP) == 1).await;
