@@ -173,7 +173,7 @@ mod tests {
                     yield_now().await;
                 }
             };
-            timeout(Duration::from_secs(20), is_recorded).await.expect("the task is woken");
+            timeout(Duration::from_secs(60), is_recorded).await.expect("the task is woken");
         });
     }
 }

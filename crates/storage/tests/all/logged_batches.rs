@@ -294,7 +294,7 @@ fn batch_entries_are_removed_after_a_failed_sync() {
                 refused += usize::from(database.batches().apply(mutation).await.is_err());
                 disk.clear_faults();
                 let mut left = usize::MAX;
-                for _ in 0..100 {
+                for _ in 0..600 {
                     left = read_all(&database, &batches).await.partitions.len();
                     if left == 0 {
                         break;
@@ -338,7 +338,7 @@ fn batches_that_fail_are_kept_within_bounds() {
             assert!(bytes < 17 << 20, "{bytes}");
             disk.clear_faults();
             // All batches are finished, and new ones are accepted.
-            for _ in 0..200 {
+            for _ in 0..600 {
                 if read_all(&database, &batches).await.partitions.is_empty() {
                     break;
                 }
@@ -373,7 +373,7 @@ fn batches_without_callers_are_applied_as_a_whole() {
             assert!(begun * PARTS * value.len() < 17 << 20, "no end of them");
         }
         let mut counts = (0, 0);
-        for _ in 0..200 {
+        for _ in 0..600 {
             let left = read_all(&database, &batches).await.partitions.len();
             counts = (read_all(&database, &narrow).await.partitions.len(), left);
             if counts == (begun * PARTS, 0) {

@@ -79,7 +79,7 @@ fn writes_fail_with_the_flush_error_and_resume_later() {
         disk.clear_faults();
         // The flush is retried within a second or two.
         let mut outcome = Err(());
-        for _ in 0..100 {
+        for _ in 0..600 {
             time::sleep(Duration::from_millis(100)).await;
             let later = insert(&narrow, "x", None, 1, &[("v", "1")]);
             outcome = database.apply(later).await.map_err(drop);
