@@ -32,7 +32,7 @@ async fn write_file(database: &Node, processor: &QueryProcessor, keys: std::ops:
 }
 
 async fn wait_until(condition: impl AsyncFn() -> bool) {
-    for _ in 0..30_000 {
+    for _ in 0..60_000 {
         if condition().await {
             return;
         }

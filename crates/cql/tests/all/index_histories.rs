@@ -328,7 +328,7 @@ async fn answer(
 
 /// Waits until the background task has indexed all files.
 async fn wait_for_indexes(database: &Node) {
-    for _ in 0..30_000 {
+    for _ in 0..60_000 {
         let table = database.store().schema().table("ix", "indexed").cloned().unwrap();
         if database.has_built_indexes(&table).await {
             return;

@@ -72,7 +72,7 @@ fn a_query_by_index_unites_the_shards() {
         compare(&processor).await;
         let recorded =
             async || rows(&processor, "SELECT * FROM system.\"IndexInfo\"", None).await.0;
-        let deadline = time::Instant::now() + Duration::from_secs(20);
+        let deadline = time::Instant::now() + Duration::from_secs(60);
         while recorded().await < 2 {
             assert!(time::Instant::now() < deadline, "the indexes are not recorded as built");
             time::sleep(Duration::from_millis(1)).await;

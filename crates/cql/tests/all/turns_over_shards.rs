@@ -76,7 +76,7 @@ fn a_serial_read_waits_until_all_shards_have_a_transaction() {
 fn a_transaction_that_gives_up_at_a_shard_leaves_the_others() {
     let mut timeouts = configuration().timeouts;
     // Long enough for a call to a shard that waits for its core.
-    timeouts.cas_contention = Duration::from_millis(300);
+    timeouts.cas_contention = Duration::from_secs(2);
     let configuration = StorageConfiguration { timeouts, ..configuration() };
     on_shards_with(2, &FileSystem::simulated(1), configuration, |processor| async move {
         let [first, second] = create(&processor).await;
@@ -91,7 +91,7 @@ fn a_transaction_that_gives_up_at_a_shard_leaves_the_others() {
             let mut client = ClientState::default();
             let error = processor.query(&statement, &mut client, &options).await.unwrap_err();
             assert_eq!(error.code, ErrorCode::WriteTimeout, "{error}");
-            assert!(error.message.contains("Other statements held its rows for 300ms"), "{error}");
+            assert!(error.message.contains("Other statements held its rows for 2s"), "{error}");
         }
         execute(&processor, &format!("{} IF v = 1", update(first))).await.unwrap();
         release(&processor, 1).await;

@@ -26,7 +26,7 @@ const QUERY: &str = "SELECT k FROM k.t ORDER BY v ANN OF [70, 0] LIMIT 5";
 const ROWS: i32 = 150;
 
 async fn wait_until_built(database: &Node) {
-    for _ in 0..30_000 {
+    for _ in 0..60_000 {
         let table = database.store().schema().table("k", "t").cloned().unwrap();
         if database.has_built_indexes(&table).await {
             return;

@@ -470,7 +470,7 @@ async fn run_node(
             9 if !is_doomed => is_sure = snapshot_or_restore(&database, history, seed).await,
             10 | 11 => {
                 for index in 0..history.views.len() {
-                    for _ in 0..30_000 {
+                    for _ in 0..60_000 {
                         if is_doomed || is_built(&processor, &history.views[index]).await {
                             break;
                         }
