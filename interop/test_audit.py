@@ -156,6 +156,9 @@ def test_a_secret_appears_nowhere(start_node):
             connect(node, role, password)
         errors.append(str(refused.value))
     time.sleep(0.3)
+    sessions = "SELECT * FROM system_traces.sessions"
+    wait_until(lambda: "*******" in repr(list(session.execute(sessions))), what="a masked trace")
+    wait_until(lambda: "CREATE ROLE" in json.dumps(lines(node)), what="a line of a statement")
     places = {"errors": "\n".join(errors), "log": node.log()}
     places["audit"] = json.dumps(lines(node))
     for table in ("system_traces.sessions", "system_traces.events", "system_views.settings",
