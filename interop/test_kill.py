@@ -28,6 +28,7 @@ from cassandra.concurrent import execute_concurrent_with_args
 from cassandra.query import BatchStatement, BatchType
 
 from driver import connect, seed
+from espalier_node import wait_until
 from gate import part
 
 SEED = seed()
@@ -217,14 +218,18 @@ def test_kill_at_random_moments(start_node):
     session.cluster.shutdown()
 
     ledger, growth = Ledger(), []
+    acknowledged = lambda: sum(map(len, ledger.acknowledged.copy().values()))
     for number in range(ROUNDS):
-        before = sum(map(len, ledger.acknowledged.values()))
+        before = acknowledged()
         writers = [
             Writer(node, ledger, index, random.Random(draw.random()))
             for index in range(CONNECTIONS)
         ]
         for writer in writers:
             writer.start()
+        if number % 3:
+            # Two rounds of three have acknowledged rows, however slow the machine is.
+            wait_until(lambda: acknowledged() > before, 120, "an acknowledged write")
         moment = draw.uniform(0.01, 0.6)
         flush_at = draw.uniform(0, moment) if draw.random() < 0.5 else None
         flusher = None
@@ -243,7 +248,7 @@ def test_kill_at_random_moments(start_node):
         session = connect(node)
         check(session, ledger)
         session.cluster.shutdown()
-        growth.append(sum(map(len, ledger.acknowledged.values())) - before)
+        growth.append(acknowledged() - before)
     print(f"acknowledged between kills: {growth}")
     assert (
         sum(1 for count in growth if count > 0) >= ROUNDS * 2 // 3

@@ -241,7 +241,7 @@ def shard_of(wire, key):
                 found.append(row["thread"])
         return found
 
-    wait_until(is_traced, 30, f"a trace of row {key}")
+    wait_until(is_traced, what=f"a trace of row {key}")
     return found[0]
 
 
@@ -265,8 +265,12 @@ def test_a_transaction_and_the_value_it_read_survive_a_kill_together(node):
         f"BEGIN TRANSACTION LET a = (SELECT balance FROM bank.plain WHERE id = {original}); "
         f"UPDATE bank.plain SET balance = a.balance WHERE id = {copy}; COMMIT TRANSACTION",
     )
-    wires = [Wire(node) for _ in texts]
+    wires, reader = [Wire(node) for _ in texts], Wire(node)
+    read = f"SELECT balance FROM bank.plain WHERE id = {original}"
     for wire, text in zip(wires, texts):
+        if wire is wires[-1]:
+            # The node may be slow to begin the earlier statement, whose value this one copies.
+            wait_until(lambda: reader.query(read).rows() == [[bigint(5)]], what="the new balance")
         wire.send(wire.envelope(QUERY, long_string(text) + parameters(wire.version)))
         time.sleep(0.3 * window_s)
     answer = wires[-1].receive()
