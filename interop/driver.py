@@ -30,7 +30,7 @@ def connect(
         protocol_version=version,
         compression=compression,
         execution_profiles={EXEC_PROFILE_DEFAULT: profile},
-        connect_timeout=10,
+        connect_timeout=timeout_s,
         control_connection_timeout=timeout_s,
         schema_metadata_enabled=True,
         allow_beta_protocol_version=False,

@@ -199,7 +199,7 @@ def nodetool(node, *arguments):
     return done.stdout
 
 
-def wait_until(condition, timeout_s=30, what="the condition"):
+def wait_until(condition, timeout_s=60, what="the condition"):
     """Waits until `condition()` is true, or fails."""
     deadline = time.monotonic() + timeout_s
     while not condition():

@@ -91,6 +91,6 @@ def check(ring, random_seed, minutes):
     failed = [client.error for client in clients if client.error]
     if failed:
         raise failed[0]
-    ring.check_replicas([table for client in clients for table in client.tables], wait_s=20)
+    ring.check_replicas([table for client in clients for table in client.tables], wait_s=60)
     assert ring.mismatches() == before
     return sum(client.writes for client in clients), sum(client.reads for client in clients)

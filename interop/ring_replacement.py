@@ -32,7 +32,7 @@ def check(ring):
     ring.create(tables)
     mixed_ring.write(ring, tables, part(2000, 100))
     time.sleep(2.1)
-    ring.check_replicas(tables, wait_s=20)
+    ring.check_replicas(tables, wait_s=60)
     host_id = ring.near.execute("SELECT host_id FROM system.local").one()[0]
     expected = ring.local_rows(ring.far, tables, "beside")
     node = ring.replacement_of_first()

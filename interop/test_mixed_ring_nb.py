@@ -38,7 +38,7 @@ def test_answers_are_cassandras_with_messages_of_version_12(ring):
     mixed_ring.write_conditionally(ring, tables[0].draw, 300)
     # Short TTLs pass.
     time.sleep(2.1)
-    assert ring.check_replicas(tables, wait_s=20) > 0
+    assert ring.check_replicas(tables, wait_s=60) > 0
     for _ in range(5):
         assert mixed_ring.check_reads(ring, tables) > 100
     assert ring.mismatches() == 0

@@ -221,7 +221,7 @@ class Answer:
 class Wire:
     """One connection. A node may have `credentials`, name and password, and an `ssl_context`."""
 
-    def __init__(self, node, version=4, compression=None, startup=True, timeout_s=20):
+    def __init__(self, node, version=4, compression=None, startup=True, timeout_s=60):
         self.version, self.compression = version, compression
         self.socket = socket.create_connection((node.host, node.port), timeout=timeout_s)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
