@@ -16,6 +16,35 @@ async fn yield_core() {
     }
 }
 
+/// Returns the bytes that the running compaction has read; `None` if none runs.
+async fn read_bytes(database: &Node) -> Option<u64> {
+    database.compactions().running().await.first().map(|one| one.completed_bytes)
+}
+
+/// Yields until the compactions wait: until they read nothing for a while. One round of yields may
+/// be too short if other processes had the core in the slice of a compaction, because the scheduler
+/// may charge the compaction for that time.
+async fn let_compactions_wait(database: &Node) {
+    let (mut last, mut idle_rounds) = (read_bytes(database).await, 0);
+    while idle_rounds < 3 {
+        yield_core().await;
+        let now = read_bytes(database).await;
+        idle_rounds = if now == last { idle_rounds + 1 } else { 0 };
+        last = now;
+    }
+}
+
+/// Yields until a compaction has read more than `bytes`.
+async fn until_read(database: &Node, bytes: u64) {
+    for _ in 0..1000 {
+        if read_bytes(database).await.is_some_and(|read| read > bytes) {
+            return;
+        }
+        yield_core().await;
+    }
+    panic!("no compaction reads more than {bytes} bytes");
+}
+
 /// Opens a database with a table of two files of 1.3 MB before compression. A compaction that reads
 /// the given bytes per second waits until the clock advances.
 async fn with_two_files(
@@ -64,12 +93,12 @@ fn the_throughput_limit_applies_to_compressed_bytes() {
             let other = database.clone();
             let compaction =
                 spawn_local(async move { other.compactions().compact("ks", None, false).await });
-            yield_core().await;
+            let_compactions_wait(&database).await;
             let mut seconds = 0.0;
             while !compaction.is_finished() {
                 clock.advance(Duration::from_millis(100));
                 seconds += 0.1;
-                yield_core().await;
+                let_compactions_wait(&database).await;
             }
             compaction.await.unwrap();
             let range = if is_random { 1.8..3.0 } else { 0.0..0.6 };
@@ -87,25 +116,26 @@ fn a_compaction_that_runs_takes_another_limit_at_once() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let database = with_two_files(&file_system, 1, random_value).await;
-        let read =
-            async || database.compactions().running().await.first().map(|one| one.completed_bytes);
+        let read = async || read_bytes(&database).await;
         let other = database.clone();
         let compaction =
             spawn_local(async move { other.compactions().compact("ks", None, false).await });
-        yield_core().await;
+        until_read(&database, 0).await;
+        let_compactions_wait(&database).await;
         let at_start = read().await.unwrap();
         assert!((1..1_000_000).contains(&at_start), "{at_start}");
         clock.advance(Duration::from_secs(30));
-        yield_core().await;
+        let_compactions_wait(&database).await;
         assert!(read().await.unwrap() < 1_200_000, "256 KiB for each pause");
 
         // The compaction pauses after each quarter of a MiB.
         let before = read().await.unwrap();
         database.compactions().set_throughput(1).await;
         assert_eq!(database.compactions().bytes_per_second(), Some(1 << 20));
-        yield_core().await;
+        until_read(&database, before).await;
+        let_compactions_wait(&database).await;
         let next = read().await.unwrap();
-        assert!(next > before && next < before + 900_000, "{before} {next}");
+        assert!(next < before + 900_000, "{before} {next}");
 
         database.compactions().set_throughput(0).await;
         assert_eq!(database.compactions().bytes_per_second(), None);
@@ -128,7 +158,8 @@ fn a_stop_ends_a_compaction_that_waits_for_a_busy_file() {
         let (first, second) = (database.clone(), database.clone());
         let holder =
             spawn_local(async move { first.compactions().compact("ks", None, false).await });
-        yield_core().await;
+        until_read(&database, 0).await;
+        let_compactions_wait(&database).await;
         let waiting =
             spawn_local(
                 async move { second.compactions().upgrade_sstables("ks", None, false).await },
@@ -136,7 +167,12 @@ fn a_stop_ends_a_compaction_that_waits_for_a_busy_file() {
         yield_core().await;
         assert!(!holder.is_finished() && !waiting.is_finished());
         database.compactions().stop(&[CompactionKind::Upgrade]).await;
-        yield_core().await;
+        for _ in 0..1000 {
+            if waiting.is_finished() {
+                break;
+            }
+            yield_core().await;
+        }
         assert!(waiting.is_finished() && !holder.is_finished());
         let ended = waiting.await;
         assert!(matches!(ended, Err(StorageError::CompactionStopped(_))), "{ended:?}");
