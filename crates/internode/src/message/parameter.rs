@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use bytes::{BufMut, Bytes};
+use bytes::Bytes;
 use espalier_types::vint;
 use uuid::Uuid;
 
@@ -46,11 +46,6 @@ impl Parameter {
         Self { kind: kind as u32, value: Bytes::copy_from_slice(&value.to_be_bytes()) }
     }
 
-    /// Makes a parameter that is a be64, as the sizes of reads are.
-    pub fn of_i64(kind: ParameterKind, value: i64) -> Self {
-        Self { kind: kind as u32, value: Bytes::copy_from_slice(&value.to_be_bytes()) }
-    }
-
     /// Makes the parameter that names another node to respond to.
     pub fn respond_to(address: SocketAddr) -> Self {
         let mut value = Vec::new();
@@ -68,13 +63,6 @@ impl Parameter {
             vint::write_unsigned(*id, &mut value);
         }
         Self { kind: ParameterKind::ForwardTo as u32, value: value.into() }
-    }
-
-    /// Makes the parameter of a traced request.
-    pub fn trace_session(session: Uuid) -> Self {
-        let mut value = Vec::with_capacity(16);
-        value.put_slice(session.as_bytes());
-        Self { kind: ParameterKind::TraceSession as u32, value: value.into() }
     }
 }
 
@@ -118,24 +106,6 @@ impl Header {
     /// Fails if the parameter does not follow the format.
     pub fn trace_session(&self) -> Result<Option<Uuid>> {
         whole(self.parameter(ParameterKind::TraceSession), |input| input.uuid())
-    }
-
-    /// Returns the value of a parameter that is a be32.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the value has another length.
-    pub fn i32_parameter(&self, kind: ParameterKind) -> Result<Option<i32>> {
-        whole(self.parameter(kind), |input| input.i32())
-    }
-
-    /// Returns the value of a parameter that is a be64.
-    ///
-    /// # Errors
-    ///
-    /// Fails if the value has another length.
-    pub fn i64_parameter(&self, kind: ParameterKind) -> Result<Option<i64>> {
-        whole(self.parameter(kind), |input| input.i64())
     }
 
     /// Returns the parameters that extensions of Cassandra have added, by name.
