@@ -22,6 +22,31 @@ impl<'a> Input<'a> {
         Self { data: DataInput::new(bytes, 0), bytes }
     }
 
+    /// Reads something that takes all of `bytes`.
+    pub(crate) fn whole<T>(
+        bytes: &'a Bytes,
+        read: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<T> {
+        let mut input = Self::new(bytes);
+        let value = read(&mut input)?;
+        input.end()?;
+        Ok(value)
+    }
+
+    /// Reads the items of a list. The list grows as items are read, so that a length alone
+    /// allocates no memory.
+    pub(crate) fn list<T>(
+        &mut self,
+        length: u32,
+        mut read: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut items = Vec::new();
+        for _ in 0..length {
+            items.push(read(self)?);
+        }
+        Ok(items)
+    }
+
     pub(crate) fn offset(&self) -> usize {
         self.data.offset()
     }

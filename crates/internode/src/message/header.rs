@@ -65,11 +65,9 @@ impl Message {
     ///
     /// Fails if the bytes do not follow the format, or are longer than the message.
     pub fn decode(bytes: &Bytes) -> Result<Self> {
-        let mut input = Input::new(bytes);
-        let header = Header::decode(&mut input)?;
-        let payload = input.vint_bytes()?;
-        input.end()?;
-        Ok(Self { header, payload })
+        Input::whole(bytes, |input| {
+            Ok(Self { header: Header::decode(input)?, payload: input.vint_bytes()? })
+        })
     }
 
     /// Appends the message.
@@ -115,10 +113,9 @@ impl Header {
         let verb = Verb(input.count()?);
         let flags = MessageFlags(input.count()?);
         let count = parameter_count(input.vint()?)?;
-        let mut parameters = Vec::new();
-        for _ in 0..count {
-            parameters.push(Parameter { kind: input.count()?, value: input.vint_bytes()? });
-        }
+        let parameters = input.list(count, |input| {
+            Ok(Parameter { kind: input.count()?, value: input.vint_bytes()? })
+        })?;
         Ok(Self { id, created_ms, expires_in_ms, verb, flags, parameters })
     }
 
@@ -152,9 +149,9 @@ fn length_of(bytes: &[u8]) -> Result<u64> {
     Ok((bytes.len() - rest.len()) as u64 + payload)
 }
 
-fn parameter_count(count: u64) -> Result<u64> {
+fn parameter_count(count: u64) -> Result<u32> {
     if count <= MAX_PARAMETERS {
-        Ok(count)
+        Ok(count as u32)
     } else {
         Err(DecodeError::Malformed("a message has more than 64 parameters"))
     }

@@ -67,9 +67,14 @@ impl Parameter {
 }
 
 impl Header {
-    fn parameter(&self, kind: ParameterKind) -> Option<&Bytes> {
+    /// Reads the value of a parameter, if the message has it.
+    fn read<T>(
+        &self,
+        kind: ParameterKind,
+        read: impl FnOnce(&mut Input<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
         let found = self.parameters.iter().find(|parameter| parameter.kind == kind as u32);
-        found.map(|parameter| &parameter.value)
+        found.map(|parameter| Input::whole(&parameter.value, read)).transpose()
     }
 
     /// Returns the nodes to which the receiver forwards the message, each with the id of its
@@ -79,15 +84,11 @@ impl Header {
     ///
     /// Fails if the parameter does not follow the format.
     pub fn forward_to(&self) -> Result<Vec<(SocketAddr, u64)>> {
-        let Some(value) = self.parameter(ParameterKind::ForwardTo) else { return Ok(Vec::new()) };
-        let mut input = Input::new(value);
-        let count = input.count()?;
-        let mut targets = Vec::new();
-        for _ in 0..count {
-            targets.push((input.address()?, input.vint()?));
-        }
-        input.end()?;
-        Ok(targets)
+        let targets = self.read(ParameterKind::ForwardTo, |input| {
+            let count = input.count()?;
+            input.list(count, |input| Ok((input.address()?, input.vint()?)))
+        });
+        Ok(targets?.unwrap_or_default())
     }
 
     /// Returns the node to respond to, if it is not the sender.
@@ -96,7 +97,7 @@ impl Header {
     ///
     /// Fails if the parameter does not follow the format.
     pub fn respond_to(&self) -> Result<Option<SocketAddr>> {
-        whole(self.parameter(ParameterKind::RespondTo), |input| input.address())
+        self.read(ParameterKind::RespondTo, |input| input.address())
     }
 
     /// Returns the session of a traced request.
@@ -105,7 +106,7 @@ impl Header {
     ///
     /// Fails if the parameter does not follow the format.
     pub fn trace_session(&self) -> Result<Option<Uuid>> {
-        whole(self.parameter(ParameterKind::TraceSession), |input| input.uuid())
+        self.read(ParameterKind::TraceSession, |input| input.uuid())
     }
 
     /// Returns the parameters that extensions of Cassandra have added, by name.
@@ -114,25 +115,10 @@ impl Header {
     ///
     /// Fails if the parameter does not follow the format.
     pub fn custom_parameters(&self) -> Result<Vec<(String, Bytes)>> {
-        let Some(value) = self.parameter(ParameterKind::CustomMap) else { return Ok(Vec::new()) };
-        let mut input = Input::new(value);
-        let count = input.count()?;
-        let mut custom = Vec::new();
-        for _ in 0..count {
-            custom.push((input.utf()?, input.vint_bytes()?));
-        }
-        input.end()?;
-        Ok(custom)
+        let custom = self.read(ParameterKind::CustomMap, |input| {
+            let count = input.count()?;
+            input.list(count, |input| Ok((input.utf()?, input.vint_bytes()?)))
+        });
+        Ok(custom?.unwrap_or_default())
     }
-}
-
-fn whole<T>(
-    value: Option<&Bytes>,
-    read: impl FnOnce(&mut Input<'_>) -> Result<T>,
-) -> Result<Option<T>> {
-    let Some(value) = value else { return Ok(None) };
-    let mut input = Input::new(value);
-    let read = read(&mut input)?;
-    input.end()?;
-    Ok(Some(read))
 }

@@ -79,11 +79,8 @@ impl ColumnFilter {
         let mut sub_selections = None;
         if has(HAS_SUB_SELECTIONS) {
             let count = input.count()?;
-            let mut selections = Vec::new();
-            for _ in 0..count {
-                selections.push(SubSelection::decode(input, table)?);
-            }
-            sub_selections = Some(selections);
+            let decode = |input: &mut Input<'_>| SubSelection::decode(input, table);
+            sub_selections = Some(input.list(count, decode)?);
         }
         let fetches_all_statics = has(FETCH_ALL_STATICS);
         Ok(Self { all_regulars, fetches_all_statics, queried, sub_selections })

@@ -196,13 +196,11 @@ impl EndpointState {
     pub(crate) fn decode(input: &mut Input<'_>) -> Result<Self> {
         let (generation, heartbeat) = (input.i32()?, input.i32()?);
         let count = list_length(input)?;
-        let mut states = Vec::new();
-        for _ in 0..count {
+        let states = input.list(count, |input| {
             let kind = ApplicationState::ALL.get(input.u32()? as usize).copied();
             let kind = kind.ok_or(DecodeError::Malformed("a state of unknown kind"))?;
-            let value = VersionedValue { value: input.utf()?, version: input.i32()? };
-            states.push((kind, value));
-        }
+            Ok((kind, VersionedValue { value: input.utf()?, version: input.i32()? }))
+        })?;
         Ok(Self { generation, heartbeat, states })
     }
 
@@ -231,15 +229,10 @@ pub(crate) fn list_length(input: &mut Input<'_>) -> Result<u32> {
 
 fn decode_digests(input: &mut Input<'_>) -> Result<Vec<GossipDigest>> {
     let count = list_length(input)?;
-    let mut digests = Vec::new();
-    for _ in 0..count {
-        digests.push(GossipDigest {
-            endpoint: input.address()?,
-            generation: input.i32()?,
-            max_version: input.i32()?,
-        });
-    }
-    Ok(digests)
+    input.list(count, |input| {
+        let (endpoint, generation) = (input.address()?, input.i32()?);
+        Ok(GossipDigest { endpoint, generation, max_version: input.i32()? })
+    })
 }
 
 fn encode_digests(digests: &[GossipDigest], out: &mut Vec<u8>) {
@@ -253,11 +246,7 @@ fn encode_digests(digests: &[GossipDigest], out: &mut Vec<u8>) {
 
 fn decode_states(input: &mut Input<'_>) -> Result<Vec<(SocketAddr, EndpointState)>> {
     let count = list_length(input)?;
-    let mut states = Vec::new();
-    for _ in 0..count {
-        states.push((input.address()?, EndpointState::decode(input)?));
-    }
-    Ok(states)
+    input.list(count, |input| Ok((input.address()?, EndpointState::decode(input)?)))
 }
 
 fn encode_states(states: &[(SocketAddr, EndpointState)], out: &mut Vec<u8>) -> Result<(), String> {

@@ -27,14 +27,12 @@ pub struct Hint {
 
 impl Hint {
     pub(crate) fn decode(input: &mut Input<'_>, tables: &dyn Tables) -> Result<Self> {
-        let host = input.uuid()?;
-        let content = input.vint_bytes()?;
-        let mut input = Input::new(&content);
-        let created_ms = input.i64()?;
-        let gc_grace_seconds = input.count()?;
-        let mutation = Mutation::decode(&mut input, tables)?;
-        input.end()?;
-        Ok(Self { host, created_ms, gc_grace_seconds, mutation })
+        let (host, content) = (input.uuid()?, input.vint_bytes()?);
+        Input::whole(&content, |input| {
+            let (created_ms, gc_grace_seconds) = (input.i64()?, input.count()?);
+            let mutation = Mutation::decode(input, tables)?;
+            Ok(Self { host, created_ms, gc_grace_seconds, mutation })
+        })
     }
 
     pub(crate) fn encode(&self, out: &mut Vec<u8>) -> Result<(), String> {
@@ -101,16 +99,11 @@ impl Batch {
     /// Fails if a mutation does not follow the format, or changes a table or column that does not
     /// exist.
     pub fn mutations(&self, tables: &dyn Tables) -> Result<Vec<Mutation>> {
-        let mut batch = Input::new(&self.encoded);
-        let mut mutations = Vec::new();
-        for _ in 0..self.count {
+        let decode = |batch: &mut Input<'_>| {
             let bytes = batch.vint_bytes()?;
-            let mut input = Input::new(&bytes);
-            mutations.push(Mutation::decode(&mut input, tables)?);
-            input.end()?;
-        }
-        batch.end()?;
-        Ok(mutations)
+            Input::whole(&bytes, |input| Mutation::decode(input, tables))
+        };
+        Input::whole(&self.encoded, |batch| batch.list(self.count, decode))
     }
 }
 

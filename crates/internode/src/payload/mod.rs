@@ -152,10 +152,7 @@ impl Payload {
         bytes: &Bytes,
         tables: &dyn Tables,
     ) -> Result<Self> {
-        let mut input = Input::new(bytes);
-        let payload = Self::decode_from(&mut input, verb, version, tables)?;
-        input.end()?;
-        Ok(payload)
+        Input::whole(bytes, |input| Self::decode_from(input, verb, version, tables))
     }
 
     fn decode_from(
@@ -200,11 +197,7 @@ impl Payload {
             }),
             Verb::SCHEMA_PUSH_REQ | Verb::SCHEMA_PULL_RSP => {
                 let count = gossip::list_length(input)?;
-                let mut mutations = Vec::new();
-                for _ in 0..count {
-                    mutations.push(Mutation::decode(input, tables)?);
-                }
-                Self::Schema(mutations)
+                Self::Schema(input.list(count, |input| Mutation::decode(input, tables))?)
             }
             Verb::SCHEMA_VERSION_RSP => Self::SchemaVersion(input.uuid()?),
             Verb::PAXOS_PREPARE_REQ | Verb::PAXOS_PROPOSE_REQ | Verb::PAXOS_COMMIT_REQ => {

@@ -55,10 +55,7 @@ impl Update {
 
     /// Decodes an update that stands alone.
     pub(crate) fn of_bytes(bytes: &Bytes, tables: &dyn Tables) -> Result<Self> {
-        let mut input = Input::new(bytes);
-        let update = Self::decode(&mut input, tables)?;
-        input.end()?;
-        Ok(update)
+        Input::whole(bytes, |input| Self::decode(input, tables))
     }
 
     /// Returns the update as storage takes it.

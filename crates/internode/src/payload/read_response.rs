@@ -74,18 +74,18 @@ impl ReadResponse {
 }
 
 fn decode_partitions(command: &ReadCommand, data: &Bytes) -> Result<Vec<Partition>> {
-    let mut input = Input::new(data);
-    // In older releases, this byte was 1 in an answer for Thrift.
-    if input.boolean()? {
-        return Err(DecodeError::Unsupported("an answer for Thrift"));
-    }
-    let mut partitions = Vec::new();
-    while input.boolean()? {
-        let fetched = command.columns.fetched();
-        partitions.push(Partition::decode(&mut input, &command.table, fetched)?);
-    }
-    input.end()?;
-    Ok(partitions)
+    Input::whole(data, |input| {
+        // In older releases, this byte was 1 in an answer for Thrift.
+        if input.boolean()? {
+            return Err(DecodeError::Unsupported("an answer for Thrift"));
+        }
+        let mut partitions = Vec::new();
+        while input.boolean()? {
+            let fetched = command.columns.fetched();
+            partitions.push(Partition::decode(input, &command.table, fetched)?);
+        }
+        Ok(partitions)
+    })
 }
 
 /// Serialises the partitions of an answer, one after the other.

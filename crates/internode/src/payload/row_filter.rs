@@ -113,10 +113,7 @@ impl RowFilter {
             return Err(DecodeError::Unsupported("a filter of Thrift"));
         }
         let count = input.count()?;
-        let mut expressions = Vec::new();
-        for _ in 0..count {
-            expressions.push(Expression::decode(input, table)?);
-        }
+        let expressions = input.list(count, |input| Expression::decode(input, table))?;
         Ok(Self { expressions })
     }
 

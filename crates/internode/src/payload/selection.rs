@@ -37,23 +37,13 @@ impl ClusteringFilter {
         let is_reversed = input.boolean()?;
         let count = input.count()?;
         let rows = match kind {
-            0 => {
-                let mut slices = Vec::new();
-                for _ in 0..count {
-                    slices.push(read_slice(input, table)?);
-                }
-                SelectedRows::Slices(slices)
-            }
+            0 => SelectedRows::Slices(input.list(count, |input| read_slice(input, table))?),
             1 => {
                 // A table without clustering columns has one clustering, which takes no bytes.
                 if count > 1 && table.comparator().types.is_empty() {
                     return Err(DecodeError::Malformed("the one row is selected several times"));
                 }
-                let mut names = Vec::new();
-                for _ in 0..count {
-                    names.push(read_clustering(input, table)?);
-                }
-                SelectedRows::Names(names)
+                SelectedRows::Names(input.list(count, |input| read_clustering(input, table))?)
             }
             _ => return Err(DecodeError::Malformed("a selection of rows of unknown kind")),
         };
