@@ -26,7 +26,7 @@ impl RingMember {
         message: Message,
         room: Reservation,
     ) {
-        self.metrics.count_received();
+        self.metrics.received.add(1);
         if self.joining.borrow().is_some() {
             return self.receive_before_joining(from, version, &message);
         }
@@ -156,7 +156,7 @@ impl RingMember {
     /// Counts and logs a request that the node does not carry out, or does not answer, because its
     /// coordinator no longer waits.
     pub(super) fn drop_expired(&self, peer: SocketAddr, verb: Verb) {
-        self.metrics.count_expired();
+        self.metrics.expired.add(1);
         let (kind, timeout) = kind_of_expired(verb);
         if let Some(left_out) = self.log_limit.due(kind) {
             tracing::warn!(
@@ -242,7 +242,7 @@ impl RingMember {
         is_wanted: bool,
         refusal: &Refusal,
     ) {
-        self.metrics.count_refused();
+        self.metrics.refused.add(1);
         let Refusal { reason, text } = refusal;
         if self.log_limit.is_due(verb.name().unwrap_or("unknown verb")) {
             tracing::warn!(

@@ -182,7 +182,7 @@ fn report(member: &RingMember, peer: SocketAddr, reason: Closed) {
         tracing::debug!(%peer, %error, "a peer's connection ended");
         return;
     }
-    member.metrics.count_broken();
+    member.metrics.broken.add(1);
     if let Some(left_out) = member.log_limit.due(reason.kind()) {
         tracing::warn!(%peer, %reason, left_out, "closed a peer's connection");
     }

@@ -229,7 +229,7 @@ impl RingMember {
         let verb = message.verb;
         let outcome = if self.is_peer(to) { self.queue(to, message) } else { Err("no peer") };
         if let Err(reason) = outcome {
-            self.metrics.count_dropped(1);
+            self.metrics.dropped.add(1);
             if self.log_limit.is_due("dropped a message") {
                 tracing::warn!(peer = %to, %verb, reason, "dropped a message to a peer");
             }

@@ -5,47 +5,28 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// Counts of a member. Other threads may read them.
 #[derive(Debug, Default)]
 pub struct RingMetrics {
-    received: AtomicU64,
-    sent: AtomicU64,
-    refused: AtomicU64,
-    broken: AtomicU64,
-    dropped: AtomicU64,
-    read: AtomicU64,
-    expired: AtomicU64,
+    pub(super) received: Count,
+    pub(super) sent: Count,
+    pub(super) refused: Count,
+    pub(super) broken: Count,
+    pub(super) dropped: Count,
+    pub(super) read: Count,
+    pub(super) expired: Count,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Count(AtomicU64);
+
+impl Count {
+    pub fn add(&self, more: u64) {
+        self.0.fetch_add(more, Relaxed);
+    }
 }
 
 impl RingMetrics {
-    pub(super) fn count_received(&self) {
-        self.received.fetch_add(1, Relaxed);
-    }
-
-    pub(super) fn count_sent(&self, messages: u64) {
-        self.sent.fetch_add(messages, Relaxed);
-    }
-
-    pub(super) fn count_refused(&self) {
-        self.refused.fetch_add(1, Relaxed);
-    }
-
-    pub(super) fn count_broken(&self) {
-        self.broken.fetch_add(1, Relaxed);
-    }
-
-    pub(super) fn count_dropped(&self, messages: u64) {
-        self.dropped.fetch_add(messages, Relaxed);
-    }
-
-    pub(super) fn count_read(&self) {
-        self.read.fetch_add(1, Relaxed);
-    }
-
-    pub(super) fn count_expired(&self) {
-        self.expired.fetch_add(1, Relaxed);
-    }
-
     /// Returns the name, the description and the value of each count.
     pub fn counts(&self) -> [(&'static str, &'static str, u64); 7] {
-        let get = |count: &AtomicU64| count.load(Relaxed);
+        let get = |count: &Count| count.0.load(Relaxed);
         [
             ("espalier_ring_messages_received", "Messages of peers.", get(&self.received)),
             ("espalier_ring_messages_sent", "Messages to peers.", get(&self.sent)),

@@ -266,7 +266,7 @@ impl Link {
             None => match self.connect_in_time().await {
                 Ok(open) => open,
                 Err(error) => {
-                    self.member.metrics.count_dropped(1);
+                    self.member.metrics.dropped.add(1);
                     return Err(error);
                 }
             },
@@ -279,7 +279,7 @@ impl Link {
             match encode(&message, open, self.kind, &mut bytes) {
                 Ok(()) => sending.push(message),
                 Err(error) => {
-                    self.member.metrics.count_dropped(1);
+                    self.member.metrics.dropped.add(1);
                     let (peer, verb) = (self.address, message.verb);
                     tracing::debug!(%peer, %verb, error, "could not send a message, dropped it");
                 }
@@ -290,8 +290,8 @@ impl Link {
         let written =
             writing.map_or_else(|_| Err(io::ErrorKind::TimedOut.into()), |(done, _)| done);
         match &written {
-            Ok(()) => self.member.metrics.count_sent(sending.len() as u64),
-            Err(_) => self.member.metrics.count_dropped(sending.len() as u64),
+            Ok(()) => self.member.metrics.sent.add(sending.len() as u64),
+            Err(_) => self.member.metrics.dropped.add(sending.len() as u64),
         }
         written
     }

@@ -97,7 +97,7 @@ impl RingMember {
                     let message = Queued::new(id, response, payload)
                         .with_parameters(answer.parameters)
                         .holding(answer.bytes);
-                    member.metrics.count_read();
+                    member.metrics.read.add(1);
                     member.send(to, message);
                 }
                 Err(ReadFailure::Expired) => member.drop_expired(to, verb),
