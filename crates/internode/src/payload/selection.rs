@@ -2,7 +2,7 @@
 //! clusterings.
 
 use bytes::{BufMut, Bytes};
-use espalier_mutation::{Clustering, ClusteringSlice, Token, schema::TableMetadata};
+use espalier_mutation::{Clustering, ClusteringSlice, Direction, Token, schema::TableMetadata};
 use espalier_types::vint;
 
 use super::clusterings::{read_clustering, read_slice, write_slice, write_values_of};
@@ -32,6 +32,11 @@ pub enum SelectedRows {
 }
 
 impl ClusteringFilter {
+    /// Returns the direction in which the answer walks the clustering order.
+    pub(crate) fn direction(&self) -> Direction {
+        if self.is_reversed { Direction::Reverse } else { Direction::Forward }
+    }
+
     pub(crate) fn decode(input: &mut Input<'_>, table: &TableMetadata) -> Result<Self> {
         let kind = input.u8()?;
         let is_reversed = input.boolean()?;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use espalier_mutation::{
     BoundKind, Clustering, ClusteringBound, ClusteringSlice, ClusteringSlices, DecoratedKey,
-    Direction, KeyBound, KeyRange, Token,
+    KeyBound, KeyRange, Token,
     schema::{ColumnKind, IndexMetadata, TableMetadata},
 };
 use espalier_storage::{
@@ -118,7 +118,6 @@ fn read(
     slices: ClusteringSlices,
     filter: &ClusteringFilter,
 ) -> Part {
-    let direction = if filter.is_reversed { Direction::Reverse } else { Direction::Forward };
     // Storage uses the limits as an estimate of the read's length, and does not enforce them.
     let (rows, rows_per_partition) = match &command.limits.counted {
         Counted::Rows { limit, per_partition, .. } => (*limit, *per_partition),
@@ -129,7 +128,7 @@ fn read(
         table: Arc::clone(&command.table),
         target,
         slices: Arc::new(if has_rows { slices } else { ClusteringSlices::all() }),
-        direction,
+        direction: filter.direction(),
         columns: ColumnSelection::All,
         now_s: command.now_s,
         limits: ReadLimits {
@@ -171,26 +170,12 @@ fn slices(
 fn range_parts(command: &ReadCommand, range: &DataRange) -> Result<Vec<Part>, ReadFailure> {
     let table = &command.table;
     let all = slices(table, &range.filter)?;
-    let start = match &range.start {
-        Position::Key(key) => {
-            check_key(table, key).map_err(malformed)?;
-            let key = DecoratedKey::new(key.clone());
-            if range.is_start_included { KeyBound::BeforeKey(key) } else { KeyBound::AfterKey(key) }
-        }
-        Position::BeforeToken(token) => KeyBound::BeforeToken(*token),
-        Position::AfterToken(token) => KeyBound::AfterToken(*token),
-    };
+    let start = bound_at(table, &range.start, range.is_start_included)?;
     let end = match &range.end {
-        Position::Key(key) => {
-            check_key(table, key).map_err(malformed)?;
-            let key = DecoratedKey::new(key.clone());
-            if range.is_end_included { KeyBound::AfterKey(key) } else { KeyBound::BeforeKey(key) }
-        }
         Position::BeforeToken(Token(i64::MIN)) | Position::AfterToken(Token(i64::MIN)) => {
             KeyBound::Unbounded
         }
-        Position::BeforeToken(token) => KeyBound::BeforeToken(*token),
-        Position::AfterToken(token) => KeyBound::AfterToken(*token),
+        end => bound_at(table, end, !range.is_end_included)?,
     };
     if end.token().zip(start.token()).is_some_and(|(end, start)| end < start) {
         return Err(ReadFailure::refused("a range of partitions wraps around the ring"));
@@ -201,7 +186,8 @@ fn range_parts(command: &ReadCommand, range: &DataRange) -> Result<Vec<Part>, Re
         (&range.paging, &range_of_keys.start)
     {
         let first = first.clone();
-        let rest = rest_of(table, &all, last, *is_included, range.filter.is_reversed)?;
+        check_clustering(table, &last.values).map_err(malformed)?;
+        let rest = rest_of(table, &all, last, *is_included, &range.filter);
         if range_of_keys.contains(&first) {
             let target = ReadTarget::Partition(first.clone());
             parts.push(read(command, target, rest, &range.filter));
@@ -212,6 +198,23 @@ fn range_parts(command: &ReadCommand, range: &DataRange) -> Result<Vec<Part>, Re
     Ok(parts)
 }
 
+/// Returns the bound at a position: before the key, if it is one, or after it.
+fn bound_at(
+    table: &TableMetadata,
+    position: &Position,
+    is_before_key: bool,
+) -> Result<KeyBound, ReadFailure> {
+    Ok(match position {
+        Position::Key(key) => {
+            check_key(table, key).map_err(malformed)?;
+            let key = DecoratedKey::new(key.clone());
+            if is_before_key { KeyBound::BeforeKey(key) } else { KeyBound::AfterKey(key) }
+        }
+        Position::BeforeToken(token) => KeyBound::BeforeToken(*token),
+        Position::AfterToken(token) => KeyBound::AfterToken(*token),
+    })
+}
+
 /// Returns the part of the slices after the last row of the previous page, or from this row on if
 /// `is_included`.
 fn rest_of(
@@ -219,27 +222,14 @@ fn rest_of(
     slices: &ClusteringSlices,
     last: &Clustering,
     is_included: bool,
-    is_reversed: bool,
-) -> Result<ClusteringSlices, ReadFailure> {
-    check_clustering(table, &last.values).map_err(malformed)?;
-    let kind = match (is_reversed, is_included) {
+    filter: &ClusteringFilter,
+) -> ClusteringSlices {
+    let kind = match (filter.is_reversed, is_included) {
         (false, true) => BoundKind::InclusiveStart,
         (false, false) => BoundKind::ExclusiveStart,
         (true, true) => BoundKind::InclusiveEnd,
         (true, false) => BoundKind::ExclusiveEnd,
     };
     let reached = ClusteringBound { kind, values: last.values.clone() };
-    let comparator = table.comparator();
-    let cut = slices.slices.iter().map(|slice| {
-        let mut slice = slice.clone();
-        if is_reversed {
-            if comparator.compare(reached.position(), slice.end.position()).is_lt() {
-                slice.end = reached.clone();
-            }
-        } else if comparator.compare(reached.position(), slice.start.position()).is_gt() {
-            slice.start = reached.clone();
-        }
-        slice
-    });
-    Ok(ClusteringSlices::normalise(cut.collect(), comparator))
+    slices.behind(table.comparator(), reached, filter.direction())
 }

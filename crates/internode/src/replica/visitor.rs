@@ -93,7 +93,7 @@ impl ReplicaRead {
             Conditions::new(table, &command.filter, command.now_s, command.needs_reconciliation)?;
         let counts_statics = selects_whole(filter) && !conditions.concern_rows();
         Ok(Self {
-            direction: if filter.is_reversed { Direction::Reverse } else { Direction::Forward },
+            direction: filter.direction(),
             selected_by_filter: selected_kind(&command, filter),
             selected: SelectedKind::Rows,
             statics,
