@@ -193,6 +193,11 @@ impl EndpointState {
         found.map(|(_, value)| value.value.as_str())
     }
 
+    /// Returns the status with its arguments; `None` if the endpoint has announced none.
+    pub(crate) fn status(&self) -> Option<&str> {
+        self.value(ApplicationState::StatusWithPort).or(self.value(ApplicationState::Status))
+    }
+
     pub(crate) fn decode(input: &mut Input<'_>) -> Result<Self> {
         let (generation, heartbeat) = (input.i32()?, input.i32()?);
         let count = list_length(input)?;

@@ -99,13 +99,14 @@ impl RingMember {
             | Verb::ECHO_REQ
             | Verb::ECHO_RSP
             | Verb::PING_REQ
-            | Verb::SCHEMA_VERSION_REQ => Ok(true),
+            | Verb::SCHEMA_VERSION_REQ
+            | Verb::TRUNCATE_REQ
+            | Verb::BATCH_REMOVE_REQ => Ok(true),
             Verb::SCHEMA_PULL_RSP => Ok(self.is_pulled(from, header.id)),
             Verb::SCHEMA_PUSH_REQ => {
                 self.on_schema_push();
                 Ok(false)
             }
-            Verb::TRUNCATE_REQ => Ok(true),
             Verb::MUTATION_REQ
             | Verb::READ_REPAIR_REQ
             | Verb::HINT_REQ
@@ -133,7 +134,6 @@ impl RingMember {
                 }
                 Ok(self.is_in_time(to, header))
             }
-            Verb::BATCH_REMOVE_REQ => Ok(true),
             verb if verb.is_response() => {
                 self.on_answer(from, header.id, verb == Verb::MUTATION_RSP);
                 Ok(false)

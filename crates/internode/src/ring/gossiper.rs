@@ -419,9 +419,7 @@ impl Gossiper {
             if address == self.own || !self.has_place_for(&address) {
                 continue;
             }
-            let status = state.value(ApplicationState::StatusWithPort);
-            let status = status.or(state.value(ApplicationState::Status)).unwrap_or_default();
-            let is_over = has_expired(status, self.present_s(now));
+            let is_over = has_expired(state.status().unwrap_or_default(), self.present_s(now));
             let is_new = !self.endpoints.contains_key(&address);
             if (is_new && is_over) || self.is_removed(&address, state.generation) {
                 continue;

@@ -120,11 +120,11 @@ impl RingSettings {
         gossiper.set(State::NetVersion, self.version.number().to_string());
         gossiper.set(State::HostId, local.host_id.to_string());
         gossiper.set(State::RpcAddress, local.native.ip().to_string());
-        gossiper.set(State::NativeAddressAndPort, host_and_port(local.native));
+        gossiper.set(State::NativeAddressAndPort, local.native.to_string());
         gossiper.set(State::ReleaseVersion, &local.release_version);
         gossiper.set(State::SstableVersions, &local.sstable_versions);
         gossiper.set(State::InternalIp, self.listen.ip().to_string());
-        gossiper.set(State::InternalAddressAndPort, host_and_port(self.listen));
+        gossiper.set(State::InternalAddressAndPort, self.listen.to_string());
         gossiper.set(State::Dc, &self.data_center);
         gossiper.set(State::Rack, &self.rack);
         // A node that is not ready for clients gets no counter writes to lead.
@@ -135,9 +135,4 @@ impl RingSettings {
         gossiper.set(State::Status, &status);
         gossiper
     }
-}
-
-/// Returns an address as Cassandra writes it.
-fn host_and_port(address: SocketAddr) -> String {
-    address.to_string()
 }

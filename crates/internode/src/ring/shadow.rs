@@ -185,33 +185,28 @@ pub(super) fn check(
     let is_other = |known: Vec<Token>| known.iter().collect::<BTreeSet<_>>() != given;
     let mut generation = None;
     for (address, state) in states {
-        let value = |kind| {
-            let found = state.states.iter().find(|(other, _)| *other == kind);
-            found.map(|(_, value)| value.value.as_str())
-        };
         if *address == own {
             generation = Some(state.generation);
         }
-        let status = value(ApplicationState::StatusWithPort).or(value(ApplicationState::Status));
-        if status.is_some_and(is_departed) {
+        if state.status().is_some_and(is_departed) {
             continue;
         }
         if *address == own {
-            if let Some(other) = value(ApplicationState::HostId)
+            if let Some(other) = state.value(ApplicationState::HostId)
                 && other.parse() != Ok(host_id)
             {
                 let other = other.to_owned();
                 return Err(JoinError::AddressTaken { address: own, other });
             }
-            if value(ApplicationState::Tokens).and_then(tokens_of).is_some_and(is_other) {
+            if state.value(ApplicationState::Tokens).and_then(tokens_of).is_some_and(is_other) {
                 return Err(JoinError::OtherTokens(own));
             }
             continue;
         }
-        if value(ApplicationState::HostId).and_then(|id| id.parse().ok()) == Some(host_id) {
+        if state.value(ApplicationState::HostId).and_then(|id| id.parse().ok()) == Some(host_id) {
             return Err(JoinError::HostIdTaken { host_id, other: *address });
         }
-        let taken = value(ApplicationState::Tokens).and_then(tokens_of).unwrap_or_default();
+        let taken = state.value(ApplicationState::Tokens).and_then(tokens_of).unwrap_or_default();
         if let Some(token) = tokens.iter().find(|token| taken.contains(token)) {
             return Err(JoinError::TokenTaken { token: *token, other: *address });
         }
