@@ -2,7 +2,7 @@
 
 use espalier_mutation::{
     DeletionTime, RangeTombstoneMarker, Row,
-    purge::{purge_deletion, purge_row},
+    purge::{PurgeLimits, purge_deletion, purge_row},
     schema::TableMetadata,
 };
 
@@ -11,31 +11,25 @@ const ONLY_REPAIRED: &str = "only_purge_repaired_tombstones";
 
 /// The times by which a read purges.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Purge {
-    /// The time of the read in seconds. Cells that expire until then are dead.
-    pub now_s: u32,
-    /// The time before which deletions are purged.
-    gc_before_s: u32,
-}
+pub(super) struct Purge(PurgeLimits);
 
 impl Purge {
     pub fn new(table: &TableMetadata, now_s: u32) -> Self {
         let option = table.options.compaction.get(ONLY_REPAIRED);
         let keeps_all = option.is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let grace = table.options.gc_grace_seconds;
-        let gc_before_s = if keeps_all { 0 } else { now_s.saturating_sub(grace) };
-        Self { now_s, gc_before_s }
+        let limits = PurgeLimits::at(table, now_s.into());
+        Self(if keeps_all { PurgeLimits { gc_before_s: 0, ..limits } } else { limits })
     }
 
     /// Returns the part of a deletion that remains.
     pub fn deletion(&self, mut deletion: DeletionTime) -> DeletionTime {
-        purge_deletion(&mut deletion, &mut |_, second| second < self.gc_before_s);
+        purge_deletion(&mut deletion, &mut |_, second| self.0.are_old_enough(second));
         deletion
     }
 
     /// Purges a row. Returns whether anything is left.
     pub fn row(&self, row: &mut Row) -> bool {
-        purge_row(row, self.now_s, &mut |_, second| second < self.gc_before_s);
+        purge_row(row, self.0.now_s, &mut |_, second| self.0.are_old_enough(second));
         !row.is_empty()
     }
 
