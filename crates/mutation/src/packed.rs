@@ -24,7 +24,9 @@ use bytes::Bytes;
 
 use crate::{
     Cell, CellRef, Clustering, ColumnData, ColumnRef, ComplexColumn, DeletionTime, Liveness,
-    NO_DELETION_TIME, NO_TIMESTAMP, Row, RowContent, row_content::is_valid_shadowable,
+    NO_DELETION_TIME, NO_TIMESTAMP, Row, RowContent,
+    encoding::body::{put_bytes, put_deletion, put_vint},
+    row_content::is_valid_shadowable,
     schema::ColumnId,
 };
 
@@ -52,15 +54,6 @@ pub struct PackError {
     pub length: usize,
 }
 
-#[inline]
-fn put_vint(mut value: u64, out: &mut Vec<u8>) {
-    while value >= 0x80 {
-        out.push(value as u8 | 0x80);
-        value >>= 7;
-    }
-    out.push(value as u8);
-}
-
 /// Appends the packed form of `row`, without its clustering.
 #[inline]
 pub fn pack_row(row: &impl RowContent, out: &mut Vec<u8>) {
@@ -80,10 +73,10 @@ pub fn pack_row(row: &impl RowContent, out: &mut Vec<u8>) {
         out.extend_from_slice(&liveness.local_expiration.to_le_bytes());
     }
     if !deletion.is_live() {
-        pack_deletion(deletion, out);
+        put_deletion(deletion, out);
     }
     if !shadowable_deletion.is_live() {
-        pack_deletion(shadowable_deletion, out);
+        put_deletion(shadowable_deletion, out);
     }
     for (id, column) in row.columns() {
         put_vint(u64::from(id.0), out);
@@ -99,12 +92,11 @@ fn pack_complex(column: &ComplexColumn, base: i64, liveness: &Liveness, out: &mu
         out.push(COLUMN_COMPLEX);
     } else {
         out.push(COLUMN_COMPLEX_DELETED);
-        pack_deletion(column.deletion, out);
+        put_deletion(column.deletion, out);
     }
     put_vint(column.cells.len() as u64, out);
     for (path, cell) in &column.cells {
-        put_vint(path.len() as u64, out);
-        out.extend_from_slice(path);
+        put_bytes(path, out);
         pack_cell(cell.into(), base, liveness, out);
     }
 }
@@ -117,11 +109,6 @@ fn first_timestamp(row: &impl RowContent) -> i64 {
         }
         None => NO_TIMESTAMP,
     }
-}
-
-fn pack_deletion(deletion: DeletionTime, out: &mut Vec<u8>) {
-    out.extend_from_slice(&deletion.marked_for_delete_at.to_le_bytes());
-    out.extend_from_slice(&deletion.local_deletion_time.to_le_bytes());
 }
 
 #[inline]
@@ -155,8 +142,7 @@ fn pack_cell(cell: CellRef<'_>, base: i64, liveness: &Liveness, out: &mut Vec<u8
         }
     }
     if flags & CELL_EMPTY == 0 {
-        put_vint(cell.value.len() as u64, out);
-        out.extend_from_slice(cell.value);
+        put_bytes(cell.value, out);
     }
 }
 
