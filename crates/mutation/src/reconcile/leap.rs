@@ -9,7 +9,7 @@
 
 use std::cmp::Ordering;
 
-use super::{UnfilteredMerger, merge::Source, rows::apply_deletion};
+use super::{MergedPartition, merge::Source, rows::apply_deletion};
 use crate::{
     BoundKind, ClusteringBound, DeletionTime, Direction, PositionRef, Row, Unfiltered,
     UnfilteredStream,
@@ -57,7 +57,7 @@ impl Wanted {
     }
 }
 
-impl<S: UnfilteredStream> UnfilteredMerger<S> {
+impl<S: UnfilteredStream> MergedPartition<S> {
     /// Makes sources skip fragments that the merge would drop.
     pub(super) async fn leap(&mut self) -> Result<(), S::Error> {
         if self.sources.len() == 1 && self.wanted == Wanted::Everything {
@@ -97,7 +97,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
     /// empty-range cache reports no visible row, whatever the heads are.
     fn leaps(&self) -> (Vec<(usize, ClusteringBound)>, Option<ClusteringBound>) {
         let covered: Vec<_> = (0..self.sources.len()).map(|index| self.covered_to(index)).collect();
-        let dead: Vec<_> = self.sources.iter().map(|source| self.empty_until(source)).collect();
+        let dead: Vec<_> = self.sources.iter().map(|source| self.dead_until(source)).collect();
         let mut known = None;
         let mut leaps = Vec::new();
         let first_visible = match self.wanted {
@@ -141,14 +141,14 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         covered
     }
 
-    fn empty_until(&self, source: &Source<S>) -> Option<ClusteringBound> {
+    fn dead_until(&self, source: &Source<S>) -> Option<ClusteringBound> {
         let is_dead = match source.head.as_ref()? {
             _ if self.wanted == Wanted::Everything => false,
             Unfiltered::Row(row) => {
                 // The deletion that the stream itself has open at its head is known, and may be the
                 // one that makes the row dead.
                 let mut row = row.clone();
-                apply_deletion(&mut row, self.partition_deletion.max(source.open));
+                apply_deletion(&mut row, self.header.deletion.max(source.open));
                 self.wanted.drops(&row)
             }
             Unfiltered::Marker(_) => true,

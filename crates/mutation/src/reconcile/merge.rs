@@ -26,13 +26,13 @@ pub(super) struct Source<S> {
     pub(super) open: DeletionTime,
 }
 
-/// The step-by-step merge behind a [`MergedPartition`].
-pub struct UnfilteredMerger<S> {
+/// One reconciled partition, itself an [`UnfilteredStream`].
+pub struct MergedPartition<S> {
+    pub(super) header: PartitionHeader,
     pub(super) table: Arc<TableMetadata>,
     pub(super) direction: Direction,
     pub(super) wanted: Wanted,
     pub(super) sources: Vec<Source<S>>,
-    pub(super) partition_deletion: DeletionTime,
     pub(super) known_empty: Option<Box<dyn KnownEmpty>>,
     /// The number of steps that returned nothing, and of heads that a leap dropped.
     pub(super) dropped: u64,
@@ -54,12 +54,6 @@ pub enum StoppedAt {
     Row(Clustering),
     /// The position of the marker that the merge dropped last.
     Marker(ClusteringBound),
-}
-
-/// One reconciled partition, itself an [`UnfilteredStream`].
-pub struct MergedPartition<S> {
-    header: PartitionHeader,
-    merger: UnfilteredMerger<S>,
 }
 
 impl<S: UnfilteredStream> MergedPartition<S> {
@@ -98,19 +92,19 @@ impl<S: UnfilteredStream> MergedPartition<S> {
     /// Returns the number of fragments that the merge has dropped so far. Rows or markers of
     /// several streams at one position count once, unless a leap drops them.
     pub fn dropped(&self) -> u64 {
-        self.merger.dropped
+        self.dropped
     }
 
     /// Makes the merge end at a dropped row once it has dropped `most` fragments; see
     /// [`Self::stopped_at`].
     pub fn drop_at_most(&mut self, most: u64) {
-        self.merger.max_dropped = most;
+        self.max_dropped = most;
     }
 
     /// Makes the merge end at a dropped marker, too, once it has dropped as many fragments as
     /// [`Self::drop_at_most`] allows.
     pub fn stop_at_markers(&mut self) {
-        self.merger.stops_at_markers = true;
+        self.stops_at_markers = true;
     }
 
     /// Returns the place at which the merge ended early, and forgets it. Call it when `next`
@@ -118,7 +112,7 @@ impl<S: UnfilteredStream> MergedPartition<S> {
     ///
     /// Fragments behind the place were not returned. The next call of `next` continues there.
     pub fn stopped_at(&mut self) -> Option<StoppedAt> {
-        self.merger.stopped_at.take()
+        self.stopped_at.take()
     }
 
     async fn open(
@@ -130,27 +124,25 @@ impl<S: UnfilteredStream> MergedPartition<S> {
     ) -> Result<Option<Self>, S::Error> {
         let headers = streams.iter().map(UnfilteredStream::header);
         let Some(header) = merge_headers(&table, headers) else { return Ok(None) };
-        let deletion = header.deletion;
         let mut sources = Vec::with_capacity(streams.len());
         for mut stream in streams {
-            let is_covered = wanted.is_covered(stream.maximum_timestamp(), deletion);
+            let is_covered = wanted.is_covered(stream.maximum_timestamp(), header.deletion);
             let head = if is_covered { None } else { stream.next().await? };
             sources.push(Source { stream, head, open: DeletionTime::LIVE });
         }
-        let merger = UnfilteredMerger {
+        Ok(Some(Self {
+            header,
             table,
             direction,
             wanted,
             sources,
-            partition_deletion: deletion,
             known_empty,
             dropped: 0,
             max_dropped: u64::MAX,
             stops_at_markers: false,
             stopped_at: None,
             open: DeletionTime::LIVE,
-        };
-        Ok(Some(Self { header, merger }))
+        }))
     }
 }
 
@@ -183,22 +175,6 @@ impl<S: UnfilteredStream> UnfilteredStream for MergedPartition<S> {
     }
 
     async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
-        self.merger.next().await
-    }
-
-    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), S::Error> {
-        self.merger.skip_to(position).await
-    }
-}
-
-impl<S: UnfilteredStream> UnfilteredMerger<S> {
-    /// Returns the next row or marker of the merge; see [`UnfilteredStream::next`] for the state
-    /// after an error.
-    ///
-    /// # Errors
-    ///
-    /// Returns the error of a stream. The merge must not be used afterwards.
-    pub async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
         let mut dropped = 0;
         while let Some(least) = self.least_source() {
             let may_stop = self.dropped >= self.max_dropped;
@@ -234,7 +210,9 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         }
         Ok(())
     }
+}
 
+impl<S: UnfilteredStream> MergedPartition<S> {
     /// Returns the place of a source's head, if the merge may end there.
     fn stop_ahead(&self, source: usize) -> Option<StoppedAt> {
         match self.sources[source].head.as_ref()? {
@@ -269,7 +247,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
         self.sources[least].head = self.sources[least].stream.next().await?;
         match first {
             Unfiltered::Row(mut row) => {
-                let active = self.partition_deletion.max(self.open);
+                let active = self.header.deletion.max(self.open);
                 if !single {
                     let is_counter = self.table.is_counter();
                     let mut counted = Vec::new();
@@ -333,7 +311,7 @@ impl<S: UnfilteredStream> UnfilteredMerger<S> {
     pub(super) fn settle_open(&mut self) {
         let deletions = self.sources.iter().map(|source| source.open);
         let strongest = deletions.fold(DeletionTime::LIVE, DeletionTime::max);
-        self.open = if strongest.supersedes(&self.partition_deletion) {
+        self.open = if strongest.supersedes(&self.header.deletion) {
             strongest
         } else {
             DeletionTime::LIVE

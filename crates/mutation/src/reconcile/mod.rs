@@ -14,5 +14,5 @@ mod rows;
 pub use cells::{cell_wins, reconcile_cells};
 pub use dropped::remove_dropped;
 pub use leap::KnownEmpty;
-pub use merge::{MergedPartition, StoppedAt, UnfilteredMerger, merge_headers};
+pub use merge::{MergedPartition, StoppedAt, merge_headers};
 pub use rows::{apply_deletion, merge_counters, merge_rows, merge_rows_into};
