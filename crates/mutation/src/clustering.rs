@@ -166,7 +166,7 @@ impl PositionRef<'_> {
 }
 
 /// Compares positions by the types of the clustering columns.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClusteringComparator {
     /// The type of each clustering column, and whether the column is in descending order.
     pub types: Box<[(CqlType, bool)]>,

@@ -42,10 +42,10 @@ impl fmt::Display for ColumnMask {
 impl TableBuilder {
     /// Sets the mask of a column, or removes it. Does nothing if there is no such column.
     pub fn mask(mut self, name: &str, mask: Option<ColumnMask>) -> Self {
-        if let Some(column) = self.columns.iter().find(|column| column.name == name) {
+        if let Some(column) = self.table.columns.iter().find(|column| column.name == name) {
             match mask {
-                Some(mask) => self.masks.insert(column.id, mask),
-                None => self.masks.remove(&column.id),
+                Some(mask) => self.table.masks.insert(column.id, mask),
+                None => self.table.masks.remove(&column.id),
             };
         }
         self

@@ -25,7 +25,7 @@ impl fmt::Display for TableId {
 }
 
 /// An immutable description of a table. A change makes a new one with [`TableMetadata::rebuild`].
-#[derive(Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct TableMetadata {
     /// The table's id.
     pub id: TableId,
@@ -50,7 +50,21 @@ pub struct TableMetadata {
     pub version: u64,
     /// Columns in the order partition key, clustering, static, regular; static and regular ones are
     /// sorted by the bytes of their names.
-    columns: Vec<ColumnDefinition>,
+    pub(super) columns: Vec<ColumnDefinition>,
+    next_column_id: u32,
+    /// Ids of columns that were dropped and not added again.
+    dropped_ids: BTreeMap<String, DroppedId>,
+    /// The constraints of each column that has some.
+    constraints: BTreeMap<ColumnId, Vec<ColumnConstraint>>,
+    /// The mask of each column that has one.
+    pub(super) masks: BTreeMap<ColumnId, ColumnMask>,
+    /// The facts that follow from the columns and their drops.
+    derived: Derived,
+}
+
+/// The facts about a table that follow from its columns and their drops.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Derived {
     partition_key: Range<usize>,
     clustering: Range<usize>,
     statics: Range<usize>,
@@ -58,16 +72,9 @@ pub struct TableMetadata {
     by_name: HashMap<String, usize, foldhash::fast::FixedState>,
     by_id: Vec<Option<u32>>,
     comparator: ClusteringComparator,
-    next_column_id: u32,
     is_counter: bool,
-    /// Ids of columns that were dropped and not added again.
-    dropped_ids: BTreeMap<String, DroppedId>,
     /// The latest drop of a column that was added again, in µs; `i64::MIN` if there is none.
     newest_former_drop_us: i64,
-    /// The constraints of each column that has some.
-    constraints: BTreeMap<ColumnId, Vec<ColumnConstraint>>,
-    /// The mask of each column that has one.
-    pub(super) masks: BTreeMap<ColumnId, ColumnMask>,
 }
 
 /// The id of a dropped column, for a column of the same name that is added later.
@@ -81,27 +88,14 @@ struct DroppedId {
 /// Collects the parts of a table.
 #[derive(Clone, Debug)]
 pub struct TableBuilder {
-    id: TableId,
-    keyspace: String,
-    name: String,
-    options: TableOptions,
-    layout: TableLayout,
-    dropped_columns: BTreeMap<String, DroppedColumn>,
-    indexes: Vec<IndexMetadata>,
-    view: Option<Box<ViewDefinition>>,
-    views: Vec<String>,
-    version: u64,
-    pub(super) columns: Vec<ColumnDefinition>,
-    next_column_id: u32,
-    dropped_ids: BTreeMap<String, DroppedId>,
-    constraints: BTreeMap<ColumnId, Vec<ColumnConstraint>>,
-    pub(super) masks: BTreeMap<ColumnId, ColumnMask>,
+    /// The parts so far. [`Self::build`] sorts them, and derives the rest.
+    pub(super) table: TableMetadata,
 }
 
 impl TableBuilder {
     /// Starts a table without columns and with default options.
     pub fn new(keyspace: impl Into<String>, name: impl Into<String>, id: TableId) -> Self {
-        Self {
+        let table = TableMetadata {
             id,
             keyspace: keyspace.into(),
             name: name.into(),
@@ -117,18 +111,20 @@ impl TableBuilder {
             dropped_ids: BTreeMap::new(),
             constraints: BTreeMap::new(),
             masks: BTreeMap::new(),
-        }
+            derived: Derived::default(),
+        };
+        Self { table }
     }
 
     fn add(mut self, name: &str, kind: ColumnKind, column_type: CqlType, reversed: bool) -> Self {
         let position = match kind {
             ColumnKind::PartitionKey | ColumnKind::Clustering => {
-                self.columns.iter().rfind(|c| c.kind == kind).map_or(0, |c| c.position + 1)
+                self.table.columns.iter().rfind(|c| c.kind == kind).map_or(0, |c| c.position + 1)
             }
             _ => 0,
         };
         let id = self.id_of_new(name, kind, column_type.is_multi_cell());
-        self.columns.push(ColumnDefinition {
+        self.table.columns.push(ColumnDefinition {
             id,
             name: name.into(),
             kind,
@@ -145,11 +141,11 @@ impl TableBuilder {
     /// the cells that were written after the drop. Files show these cells too, because they
     /// identify columns by name.
     fn id_of_new(&mut self, name: &str, kind: ColumnKind, is_complex: bool) -> ColumnId {
-        match self.dropped_ids.remove(name) {
+        match self.table.dropped_ids.remove(name) {
             Some(former) if former.kind == kind && former.is_complex == is_complex => former.id,
             _ => {
-                let id = ColumnId(self.next_column_id);
-                self.next_column_id += 1;
+                let id = ColumnId(self.table.next_column_id);
+                self.table.next_column_id += 1;
                 id
             }
         }
@@ -178,30 +174,30 @@ impl TableBuilder {
     /// Removes a static or regular column, if it exists, and records the drop. The record has
     /// tuples in place of user types, because a later statement may drop the types.
     pub fn drop_column(mut self, name: &str, dropped_time_us: i64) -> Self {
-        if let Some(index) = self.columns.iter().position(|column| column.name == name) {
-            let column = self.columns.remove(index);
-            self.constraints.remove(&column.id);
-            self.masks.remove(&column.id);
+        if let Some(index) = self.table.columns.iter().position(|column| column.name == name) {
+            let column = self.table.columns.remove(index);
+            self.table.constraints.remove(&column.id);
+            self.table.masks.remove(&column.id);
             let (id, kind, is_complex) = (column.id, column.kind, column.is_complex());
-            self.dropped_ids.insert(name.into(), DroppedId { id, kind, is_complex });
+            self.table.dropped_ids.insert(name.into(), DroppedId { id, kind, is_complex });
             let dropped = DroppedColumn {
                 name: column.name,
                 column_type: column.column_type.without_user_types(),
                 kind: column.kind,
                 dropped_time_us,
             };
-            self.dropped_columns.insert(name.into(), dropped);
+            self.table.dropped_columns.insert(name.into(), dropped);
         }
         self
     }
 
     /// Sets the constraints of a column, or removes them. Does nothing if there is no such column.
     pub fn constrain(mut self, name: &str, constraints: Vec<ColumnConstraint>) -> Self {
-        if let Some(column) = self.columns.iter().find(|column| column.name == name) {
+        if let Some(column) = self.table.columns.iter().find(|column| column.name == name) {
             if constraints.is_empty() {
-                self.constraints.remove(&column.id);
+                self.table.constraints.remove(&column.id);
             } else {
-                self.constraints.insert(column.id, constraints);
+                self.table.constraints.insert(column.id, constraints);
             }
         }
         self
@@ -209,71 +205,80 @@ impl TableBuilder {
 
     /// Records an earlier drop, which was read from the schema tables.
     pub fn dropped(mut self, dropped: DroppedColumn) -> Self {
-        self.dropped_columns.insert(dropped.name.clone(), dropped);
+        self.table.dropped_columns.insert(dropped.name.clone(), dropped);
         self
     }
 
     /// Changes columns in place (a rename, an altered UDT).
     pub fn update_columns(mut self, change: impl FnMut(&mut ColumnDefinition)) -> Self {
-        self.columns.iter_mut().for_each(change);
+        self.table.columns.iter_mut().for_each(change);
         self
     }
 
     /// Sets the options.
     pub fn options(mut self, options: TableOptions) -> Self {
-        self.options = options;
+        self.table.options = options;
         self
     }
 
     /// Returns whether there is a column of that name.
     pub fn has_column(&self, name: &str) -> bool {
-        self.columns.iter().any(|column| column.name == name)
+        self.table.columns.iter().any(|column| column.name == name)
     }
 
     /// Sets the layout of the rows.
     pub fn layout(mut self, layout: TableLayout) -> Self {
-        self.layout = layout;
+        self.table.layout = layout;
         self
     }
 
     /// Sets the secondary indexes.
     pub fn indexes(mut self, indexes: Vec<IndexMetadata>) -> Self {
-        self.indexes = indexes;
+        self.table.indexes = indexes;
         self
     }
 
     /// Makes the table that of a materialized view.
     pub fn view(mut self, view: ViewDefinition) -> Self {
-        self.view = Some(Box::new(view));
+        self.table.view = Some(Box::new(view));
         self
     }
 
     /// Sets the names of the table's materialized views.
     pub fn views(mut self, mut views: Vec<String>) -> Self {
         views.sort_unstable();
-        self.views = views;
+        self.table.views = views;
         self
     }
 
-    /// Sorts and indexes the columns.
-    pub fn build(mut self) -> TableMetadata {
-        self.indexes.sort_by(|left, right| left.name.cmp(&right.name));
-        self.columns.sort_by(|a, b| {
+    /// Sorts the columns, and derives the facts that follow from them.
+    pub fn build(self) -> TableMetadata {
+        let Self { mut table } = self;
+        table.indexes.sort_by(|left, right| left.name.cmp(&right.name));
+        table.columns.sort_by(|a, b| {
             (a.kind, a.position).cmp(&(b.kind, b.position)).then_with(|| a.name.cmp(&b.name))
         });
-        for dropped in self.dropped_columns.values() {
+        for dropped in table.dropped_columns.values() {
             let name = &dropped.name;
-            let is_there = self.columns.iter().any(|column| column.name == *name);
+            let is_there = table.columns.iter().any(|column| column.name == *name);
             if is_there {
-                self.dropped_ids.remove(name);
-            } else if !self.dropped_ids.contains_key(name) {
-                let id = ColumnId(self.next_column_id);
-                self.next_column_id += 1;
+                table.dropped_ids.remove(name);
+            } else if !table.dropped_ids.contains_key(name) {
+                let id = ColumnId(table.next_column_id);
+                table.next_column_id += 1;
                 let (kind, is_complex) = (dropped.kind, dropped.column_type.is_multi_cell());
-                self.dropped_ids.insert(name.clone(), DroppedId { id, kind, is_complex });
+                table.dropped_ids.insert(name.clone(), DroppedId { id, kind, is_complex });
             }
         }
-        let columns = self.columns;
+        table.derived = Derived::of(&table);
+        table
+    }
+}
+
+impl Derived {
+    /// Returns the facts about a table whose columns are sorted.
+    fn of(table: &TableMetadata) -> Self {
+        let columns = &table.columns;
         let range = |kind| {
             let start = columns.partition_point(|column| column.kind < kind);
             start..columns.partition_point(|column| column.kind <= kind)
@@ -283,41 +288,26 @@ impl TableBuilder {
             .iter()
             .map(|column| (column.column_type.clone(), column.reversed))
             .collect();
-        let mut by_id = vec![None; self.next_column_id as usize];
+        let mut by_id = vec![None; table.next_column_id as usize];
         for (index, column) in columns.iter().enumerate() {
             if let Some(slot) = by_id.get_mut(column.id.0 as usize) {
                 *slot = Some(index as u32);
             }
         }
-        TableMetadata {
-            id: self.id,
-            keyspace: self.keyspace,
-            name: self.name,
-            options: self.options,
-            layout: self.layout,
-            indexes: self.indexes,
-            view: self.view,
-            views: self.views,
-            version: self.version,
+        Self {
             partition_key: range(ColumnKind::PartitionKey),
+            clustering,
             statics: range(ColumnKind::Static),
             regulars: range(ColumnKind::Regular),
             by_name: columns.iter().enumerate().map(|(i, c)| (c.name.clone(), i)).collect(),
             by_id,
             comparator: ClusteringComparator { types },
-            next_column_id: self.next_column_id,
             is_counter: columns.iter().any(|c| matches!(c.column_type, CqlType::Counter)),
             newest_former_drop_us: columns
                 .iter()
-                .filter_map(|column| self.dropped_columns.get(&column.name))
+                .filter_map(|column| table.dropped_columns.get(&column.name))
                 .map(|dropped| dropped.dropped_time_us)
                 .fold(i64::MIN, i64::max),
-            dropped_ids: self.dropped_ids,
-            dropped_columns: self.dropped_columns,
-            constraints: self.constraints,
-            masks: self.masks,
-            clustering,
-            columns,
         }
     }
 }
@@ -325,23 +315,9 @@ impl TableBuilder {
 impl TableMetadata {
     /// Starts a builder with this table's parts and the next version.
     pub fn rebuild(&self) -> TableBuilder {
-        TableBuilder {
-            id: self.id,
-            keyspace: self.keyspace.clone(),
-            name: self.name.clone(),
-            options: self.options.clone(),
-            layout: self.layout,
-            dropped_columns: self.dropped_columns.clone(),
-            indexes: self.indexes.clone(),
-            view: self.view.clone(),
-            views: self.views.clone(),
-            version: self.version + 1,
-            columns: self.columns.clone(),
-            next_column_id: self.next_column_id,
-            dropped_ids: self.dropped_ids.clone(),
-            constraints: self.constraints.clone(),
-            masks: self.masks.clone(),
-        }
+        let mut table = self.clone();
+        table.version += 1;
+        TableBuilder { table }
     }
 
     /// Returns all columns: partition key and clustering by position, then static and regular ones
@@ -358,27 +334,27 @@ impl TableMetadata {
 
     /// Returns the partition key columns in key order.
     pub fn partition_key_columns(&self) -> &[ColumnDefinition] {
-        &self.columns[self.partition_key.clone()]
+        &self.columns[self.derived.partition_key.clone()]
     }
 
     /// Returns the clustering columns in key order.
     pub fn clustering_columns(&self) -> &[ColumnDefinition] {
-        &self.columns[self.clustering.clone()]
+        &self.columns[self.derived.clustering.clone()]
     }
 
     /// Returns the static columns by name.
     pub fn static_columns(&self) -> &[ColumnDefinition] {
-        &self.columns[self.statics.clone()]
+        &self.columns[self.derived.statics.clone()]
     }
 
     /// Returns the regular columns by name.
     pub fn regular_columns(&self) -> &[ColumnDefinition] {
-        &self.columns[self.regulars.clone()]
+        &self.columns[self.derived.regulars.clone()]
     }
 
     /// Returns the column of that name.
     pub fn column(&self, name: &str) -> Option<&ColumnDefinition> {
-        self.by_name.get(name).and_then(|index| self.columns.get(*index))
+        self.derived.by_name.get(name).and_then(|index| self.columns.get(*index))
     }
 
     /// Returns the column of that name, if CQL shows it.
@@ -388,7 +364,7 @@ impl TableMetadata {
 
     /// Returns the column with that id; `None` once it is dropped.
     pub fn column_by_id(&self, id: ColumnId) -> Option<&ColumnDefinition> {
-        let index = (*self.by_id.get(id.0 as usize)?)?;
+        let index = (*self.derived.by_id.get(id.0 as usize)?)?;
         self.columns.get(index as usize)
     }
 
@@ -405,7 +381,7 @@ impl TableMetadata {
     /// Every later cell of the table's columns is valid.
     #[inline]
     pub fn newest_former_drop_us(&self) -> i64 {
-        self.newest_former_drop_us
+        self.derived.newest_former_drop_us
     }
 
     /// Returns the table with the dropped columns that `keep` selects, as if they had been added
@@ -415,11 +391,11 @@ impl TableMetadata {
     /// column may be added again. Counters cannot be added again.
     pub fn with_dropped(&self, keep: impl Fn(ColumnId, &DroppedColumn) -> bool) -> Option<Self> {
         let mut builder = self.rebuild();
-        builder.version = self.version;
+        builder.table.version = self.version;
         let mut has_some = false;
         for (name, former) in &self.dropped_ids {
             let Some(dropped) = self.dropped_columns.get(name) else { continue };
-            if self.is_counter || !keep(former.id, dropped) {
+            if self.derived.is_counter || !keep(former.id, dropped) {
                 continue;
             }
             has_some = true;
@@ -446,7 +422,7 @@ impl TableMetadata {
 
     /// Returns the comparator with the order and types of the clustering columns.
     pub fn comparator(&self) -> &ClusteringComparator {
-        &self.comparator
+        &self.derived.comparator
     }
 
     /// Returns whether rows of `other` are valid rows of this table: columns and drops are the
@@ -474,12 +450,12 @@ impl TableMetadata {
 
     /// Returns whether the table's columns are counters.
     pub fn is_counter(&self) -> bool {
-        self.is_counter
+        self.derived.is_counter
     }
 
     /// Returns whether the table has static columns.
     pub fn has_static_columns(&self) -> bool {
-        !self.statics.is_empty()
+        !self.derived.statics.is_empty()
     }
 
     /// Compares two cell paths of a complex column: of a list by timeuuid, of a set or map by

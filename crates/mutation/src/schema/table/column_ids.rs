@@ -13,16 +13,17 @@ impl TableMetadata {
     /// the reverse.
     pub fn with_ids_of(&self, former: &Self) -> Self {
         let mut builder = self.rebuild();
-        builder.version = former.version + 1;
-        builder.next_column_id = former.next_column_id;
-        builder.dropped_ids.clone_from(&former.dropped_ids);
+        builder.table.version = former.version + 1;
+        builder.table.next_column_id = former.next_column_id;
+        builder.table.dropped_ids.clone_from(&former.dropped_ids);
         for column in former.static_columns().iter().chain(former.regular_columns()) {
             let (id, kind, is_complex) = (column.id, column.kind, column.is_complex());
-            builder.dropped_ids.insert(column.name.clone(), DroppedId { id, kind, is_complex });
+            let dropped = DroppedId { id, kind, is_complex };
+            builder.table.dropped_ids.insert(column.name.clone(), dropped);
         }
-        builder.constraints.clear();
-        builder.masks.clear();
-        for column in std::mem::take(&mut builder.columns) {
+        builder.table.constraints.clear();
+        builder.table.masks.clear();
+        for column in std::mem::take(&mut builder.table.columns) {
             let place = (column.kind, column.position);
             let same = |other: &&ColumnDefinition| (other.kind, other.position) == place;
             let kept = former.columns.iter().find(same).filter(|_| column.is_primary_key());
@@ -32,9 +33,9 @@ impl TableMetadata {
                 None => builder.id_of_new(&column.name, column.kind, is_complex),
             };
             let constraints = self.constraints.get(&column.id).cloned();
-            builder.constraints.extend(constraints.map(|constraints| (id, constraints)));
-            builder.masks.extend(self.masks.get(&column.id).cloned().map(|mask| (id, mask)));
-            builder.columns.push(ColumnDefinition { id, ..column });
+            builder.table.constraints.extend(constraints.map(|constraints| (id, constraints)));
+            builder.table.masks.extend(self.masks.get(&column.id).cloned().map(|mask| (id, mask)));
+            builder.table.columns.push(ColumnDefinition { id, ..column });
         }
         builder.build()
     }
