@@ -207,20 +207,12 @@ impl Unified {
             });
             files = within_depth(candidates.idle, files, most);
         }
-        self.planned(candidates, files)
+        self.one_run(candidates, files)
     }
 
     /// Returns one pick of all the files. Cassandra compacts each token range separately if the
     /// files allow it.
     pub(super) fn one_run(
-        &self,
-        candidates: &CompactionCandidates<'_>,
-        files: Vec<usize>,
-    ) -> PickedCompaction {
-        self.planned(candidates, files)
-    }
-
-    fn planned(
         &self,
         candidates: &CompactionCandidates<'_>,
         files: Vec<usize>,
