@@ -2,7 +2,7 @@
 //! a file with enough purgeable data, alone or with the files that it covers.
 
 use super::{
-    CompactionCandidates, CompactionStrategy, Kind, PickedCompaction, SSTableInfo, Split,
+    CompactionCandidates, CompactionStrategy, Kind, PickedCompaction, SSTableInfo,
     overlaps::{Amounts, met_older},
 };
 
@@ -100,7 +100,7 @@ impl CompactionStrategy {
             let files = (0..candidates.idle.len()).filter(is_in).collect();
             let pick = match &self.kind {
                 Kind::Unified(strategy) => strategy.one_run(candidates, files),
-                _ => PickedCompaction::new(files, 0, Split::Never),
+                _ => PickedCompaction::into_one(files),
             };
             PickedCompaction { garbage: Some(at), ..pick }
         });

@@ -48,12 +48,11 @@ impl Leveled {
     }
 
     pub(super) fn picks(&self, candidates: &CompactionCandidates<'_>) -> Vec<PickedCompaction> {
-        let levels = levels(candidates.idle, candidates.busy);
+        let levels = levels(candidates);
         let mut picks = Vec::new();
         if levels.of[0].len() > MAX_LEVEL_0 {
             let tiers = self.tiers.pick_among(candidates.idle, &levels.of[0]);
-            let pick = |files| PickedCompaction::new(files, 0, Split::Never);
-            picks.extend(tiers.into_iter().take(1).map(pick));
+            picks.extend(tiers.into_iter().take(1).map(PickedCompaction::into_one));
         }
         for level in (1..LEVELS - 1).rev() {
             if levels.bytes[level] > self.maximum_bytes(level) {
@@ -100,9 +99,9 @@ impl Leveled {
         files.truncate(MAX_LEVEL_0);
         let bytes: u64 = files.iter().map(|index| candidates.idle[*index].bytes).sum();
         if bytes <= self.file_bytes {
-            return Some(PickedCompaction::new(files, 0, Split::Never));
+            return Some(PickedCompaction::into_one(files));
         }
-        files.extend(met_in(candidates, levels, 1, span(candidates, &files)?)?);
+        files.extend(met_in(candidates, levels, 1, candidates.span_of(&files)?)?);
         Some(PickedCompaction::new(files, 1, self.split()))
     }
 
@@ -119,7 +118,7 @@ impl Leveled {
         older: &[Amounts],
         is_worth: impl Fn(Amounts, usize) -> bool,
     ) -> Vec<PickedCompaction> {
-        let levels = levels(candidates.idle, candidates.busy);
+        let levels = levels(candidates);
         let mut is_garbage = vec![false; candidates.idle.len()];
         garbage.iter().for_each(|index| is_garbage[*index] = true);
         let garbage_of = |level: usize| {
@@ -174,7 +173,7 @@ impl Leveled {
     /// Returns the sum of the fill factors of the levels above 0, without the last level. A fill
     /// factor is a level's bytes divided by its maximum, rounded down.
     pub(super) fn level_score(&self, candidates: &CompactionCandidates<'_>) -> usize {
-        let levels = levels(candidates.idle, candidates.busy);
+        let levels = levels(candidates);
         let times = (1..LEVELS - 1).map(|level| levels.bytes[level] / self.maximum_bytes(level));
         usize::try_from(times.sum::<u64>()).unwrap_or(usize::MAX)
     }
@@ -205,10 +204,10 @@ impl Leveled {
         candidates: &CompactionCandidates<'_>,
         files: &[usize],
     ) -> Option<usize> {
-        let levels = levels(candidates.idle, candidates.busy);
+        let levels = levels(candidates);
         let of_all = |of_level: &Vec<usize>| files.iter().all(|index| of_level.contains(index));
         let level = (1..LEVELS).find(|level| of_all(&levels.of[*level]))?;
-        let met = met_in(candidates, &levels, level, span(candidates, files)?)?;
+        let met = met_in(candidates, &levels, level, candidates.span_of(files)?)?;
         (met.len() == files.len()).then_some(level)
     }
 }
@@ -221,7 +220,7 @@ fn all_of_level_0(candidates: &CompactionCandidates<'_>, levels: &Levels) -> Opt
         return None;
     }
     let mut files = levels.of[0].clone();
-    files.extend(met_in(candidates, levels, 1, span(candidates, &files)?)?);
+    files.extend(met_in(candidates, levels, 1, candidates.span_of(&files)?)?);
     Some(files)
 }
 
@@ -283,26 +282,19 @@ fn level_of(file: &SSTableInfo) -> usize {
 
 /// Groups the idle files by level, each level in the order of the ring. Busy files take part, so
 /// that a file keeps its effective level while it, or another one, is being compacted.
-fn levels(idle: &[SSTableInfo], busy: &[SSTableInfo]) -> Levels {
-    let files: Vec<&SSTableInfo> = idle.iter().chain(busy).collect();
+fn levels(candidates: &CompactionCandidates<'_>) -> Levels {
+    let files: Vec<&SSTableInfo> = candidates.idle.iter().chain(candidates.busy).collect();
     let mut levels =
         Levels { of: vec![Vec::new(); LEVELS], bytes: vec![0; LEVELS], is_level_0_busy: false };
     for (index, level) in levels_of(&files) {
         levels.bytes[level] += files[index].bytes;
-        if index < idle.len() {
+        if index < candidates.idle.len() {
             levels.of[level].push(index)
         } else {
             levels.is_level_0_busy |= level == 0
         }
     }
     levels
-}
-
-/// Returns the token range that some idle files span.
-fn span(candidates: &CompactionCandidates<'_>, files: &[usize]) -> Option<(i64, i64)> {
-    let files = files.iter().map(|index| &candidates.idle[*index]);
-    let first = files.clone().map(|file| file.first_token).min()?;
-    Some((first, files.map(|file| file.last_token).max()?))
 }
 
 /// Returns the idle files of a level that overlap a token range. Returns `None` if an overlapping

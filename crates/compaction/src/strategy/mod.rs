@@ -83,6 +83,13 @@ impl<'a> CompactionCandidates<'a> {
     fn all(&self) -> impl Iterator<Item = &'a SSTableInfo> {
         self.idle.iter().chain(self.busy).chain(self.left_out)
     }
+
+    /// Returns the token range that some idle files span.
+    fn span_of(&self, files: &[usize]) -> Option<(i64, i64)> {
+        let files = files.iter().map(|index| &self.idle[*index]);
+        let first = files.clone().map(|file| file.first_token).min()?;
+        Some((first, files.map(|file| file.last_token).max()?))
+    }
 }
 
 /// The places where an output ends and the next one begins; always between partitions.
@@ -113,6 +120,11 @@ pub struct PickedCompaction {
 impl PickedCompaction {
     fn new(files: Vec<usize>, level: u32, split: Split) -> Self {
         Self { files, level, split, garbage: None }
+    }
+
+    /// Returns the compaction of some files into one output without a level.
+    fn into_one(files: Vec<usize>) -> Self {
+        Self::new(files, 0, Split::Never)
     }
 }
 
@@ -281,9 +293,7 @@ impl CompactionStrategy {
         files: Vec<usize>,
     ) -> PickedCompaction {
         match &self.kind {
-            Kind::SizeTiered(_) | Kind::TimeWindow(_) => {
-                PickedCompaction::new(files, 0, Split::Never)
-            }
+            Kind::SizeTiered(_) | Kind::TimeWindow(_) => PickedCompaction::into_one(files),
             Kind::Leveled(strategy) => strategy.one_run(candidates, files),
             Kind::Unified(strategy) => strategy.one_run(candidates, files),
         }

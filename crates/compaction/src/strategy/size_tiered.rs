@@ -2,7 +2,7 @@
 //! them.
 
 use super::{
-    CompactionCandidates, PickedCompaction, SSTableInfo, Split,
+    CompactionCandidates, PickedCompaction, SSTableInfo,
     options::{Options, Thresholds},
 };
 
@@ -34,7 +34,7 @@ impl SizeTiered {
     pub(super) fn picks(&self, candidates: &CompactionCandidates<'_>) -> Vec<PickedCompaction> {
         let all: Vec<usize> = (0..candidates.idle.len()).collect();
         let picked = self.pick_among(candidates.idle, &all);
-        picked.into_iter().map(|files| PickedCompaction::new(files, 0, Split::Never)).collect()
+        picked.into_iter().map(PickedCompaction::into_one).collect()
     }
 
     /// Groups the files in `among` into buckets, and returns the buckets with enough files for a

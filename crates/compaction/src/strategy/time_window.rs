@@ -5,8 +5,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    CompactionCandidates, PickedCompaction, SSTableInfo, Split, options::Options,
-    size_tiered::SizeTiered,
+    CompactionCandidates, PickedCompaction, SSTableInfo, options::Options, size_tiered::SizeTiered,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -104,15 +103,15 @@ impl TimeWindow {
         let present = self.present(candidates, candidates.idle.iter().chain(candidates.busy));
         let mut picks = Vec::new();
         for (window, mut files) in windows.into_iter().rev() {
-            let pick = |files| PickedCompaction::new(files, 0, Split::Never);
             if window >= present {
-                picks.extend(self.tiers.pick_among(candidates.idle, &files).into_iter().map(pick));
+                let tiers = self.tiers.pick_among(candidates.idle, &files);
+                picks.extend(tiers.into_iter().map(PickedCompaction::into_one));
             } else if files.len() >= 2 {
                 files.sort_by_key(|index| {
                     (candidates.idle[*index].bytes, candidates.idle[*index].number)
                 });
                 files.truncate(self.tiers.thresholds.maximum);
-                picks.push(pick(files));
+                picks.push(PickedCompaction::into_one(files));
             }
         }
         picks

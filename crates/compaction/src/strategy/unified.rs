@@ -217,12 +217,10 @@ impl Unified {
         candidates: &CompactionCandidates<'_>,
         files: Vec<usize>,
     ) -> PickedCompaction {
-        let of = |index: &usize| &candidates.idle[*index];
-        let bytes: u64 = files.iter().map(|index| of(index).bytes).sum();
-        let first = files.iter().map(|index| of(index).first_token).min().unwrap_or(0);
-        let last = files.iter().map(|index| of(index).last_token).max().unwrap_or(0);
-        let parts = self.parts(candidates, density(candidates, bytes, (first, last)));
-        let ends = boundaries(candidates.tokens, parts, (first, last));
+        let bytes: u64 = files.iter().map(|index| candidates.idle[*index].bytes).sum();
+        let span = candidates.span_of(&files).unwrap_or_default();
+        let parts = self.parts(candidates, density(candidates, bytes, span));
+        let ends = boundaries(candidates.tokens, parts, span);
         let split = if ends.is_empty() { Split::Never } else { Split::Tokens(ends) };
         PickedCompaction::new(files, 0, split)
     }
