@@ -11,7 +11,7 @@
 use std::{cmp::Ordering, collections::BTreeMap, pin::pin, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    Direction, KeyRange,
+    Direction,
     purge::PurgeLimits,
     reconcile::{MergedPartition, merge_headers},
     schema::TableMetadata,
@@ -116,10 +116,9 @@ impl<'a> Merge<'a> {
     pub(crate) async fn copy(
         &mut self,
         inputs: &[Rc<SSTable>],
-        range: &KeyRange,
         outputs: &mut Outputs,
     ) -> Result<(), Ended> {
-        let mut scans = MergedScans::new(self.metadata, inputs, range, self.read_ahead_bytes);
+        let mut scans = MergedScans::new(self.metadata, inputs, self.read_ahead_bytes);
         while scans.next_partition().await? {
             self.checkpoint.pass().await?;
             self.outside.refresh();

@@ -23,7 +23,6 @@ const MIN_READ_AHEAD_BYTES: usize = 64 << 10;
 pub(crate) struct MergedScans {
     /// The version of the table in which rows are read.
     table: Arc<TableMetadata>,
-    range: KeyRange,
     /// Bytes of Data.db that are read at once from each file.
     at_once_bytes: usize,
     /// Files that the merge has not reached yet, in descending order of the ring.
@@ -46,7 +45,6 @@ impl MergedScans {
     pub(crate) fn new(
         table: &Arc<TableMetadata>,
         inputs: &[Rc<SSTable>],
-        range: &KeyRange,
         read_ahead_bytes: usize,
     ) -> Self {
         let open_at_once = depth(inputs.iter().map(|input| input.tokens())).max(1);
@@ -56,7 +54,6 @@ impl MergedScans {
         ahead.sort_by_key(|input| std::cmp::Reverse(input.tokens().0));
         Self {
             table: table.clone(),
-            range: range.clone(),
             at_once_bytes,
             ahead,
             scans: Vec::new(),
@@ -108,7 +105,7 @@ impl MergedScans {
     /// Opens a file; the new scan is in front of the file's first partition.
     async fn open(&mut self, file: &SSTable) -> Result<(), CompactionError> {
         let all = Arc::new(ClusteringSlices::all());
-        let scan = file.reader().scan_as(&self.table, self.range.clone(), all);
+        let scan = file.reader().scan_as(&self.table, KeyRange::full(), all);
         let mut scan = scan.await?;
         scan.expect_all(self.at_once_bytes);
         self.current.push(self.scans.len());

@@ -4,7 +4,7 @@
 use std::{collections::BTreeMap, pin::pin, rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    KeyRange, LogPosition,
+    LogPosition,
     purge::PurgeLimits,
     schema::{DroppedColumn, TableMetadata},
 };
@@ -86,7 +86,7 @@ pub async fn merge(
     let merged = async {
         match (scrub, read.as_slice()) {
             (Some(scrub), [input]) => merge.scrub(input, scrub, &mut outputs).await?,
-            _ => merge.copy(&read, &KeyRange::full(), &mut outputs).await?,
+            _ => merge.copy(&read, &mut outputs).await?,
         }
         merge.checkpoint.around(pin!(outputs.seal())).await??;
         Ok::<(), Ended>(())

@@ -10,7 +10,7 @@ use std::{
     rc::Rc,
 };
 
-use espalier_mutation::{DecoratedKey, KeyRange};
+use espalier_mutation::DecoratedKey;
 use espalier_sstable::{
     Component, IndexedPartition, Inspection, SSTable, SSTableError, SSTableReader,
 };
@@ -133,8 +133,7 @@ impl Merge<'_> {
     ) -> Result<(), Ended> {
         let reader = input.reader();
         let inputs = std::slice::from_ref(input);
-        let mut scans =
-            MergedScans::new(self.metadata, inputs, &KeyRange::full(), self.read_ahead_bytes);
+        let mut scans = MergedScans::new(self.metadata, inputs, self.read_ahead_bytes);
         let mut inspection = reader.inspect();
         self.checkpoint.reads_times(2);
         while let Some(place) = next_place(reader, &mut inspection).await? {
