@@ -75,7 +75,7 @@ impl TableCache {
         if self.format().is_single_row {
             return self.explain_single_row(&mut prefix);
         }
-        let Some(mut known) = self.cache.0.borrow().known_header(&prefix) else {
+        let Some((deletion, static_bytes)) = self.cache.0.borrow().known_header(&prefix) else {
             return self.explain_absent(&prefix);
         };
         let mut walk = RangeWalk::default();
@@ -83,12 +83,15 @@ impl TableCache {
             maybe_yield().await;
         }
         walk.end_range();
-        known.rows = walk.rows;
-        known.row_bytes += walk.row_bytes;
         let reported = walk.ranges.iter().filter_map(|range| range.explained(table.comparator()));
-        known.ranges = reported.collect();
-        known.unreported_ranges = walk.unreported_ranges;
-        CacheExplanation::Known(known)
+        CacheExplanation::Known(ContinuousPartition {
+            deletion,
+            has_static_row: static_bytes > 0,
+            rows: walk.rows,
+            row_bytes: static_bytes + walk.row_bytes,
+            ranges: reported.collect(),
+            unreported_ranges: walk.unreported_ranges,
+        })
     }
 
     /// Explains a partition of one row, which is cached as a whole or not at all.
@@ -129,17 +132,10 @@ fn complete(deletion: DeletionTime, rows: u64, row_bytes: u64) -> CacheExplanati
 }
 
 impl Inner {
-    fn known_header(&self, prefix: &[u8]) -> Option<ContinuousPartition> {
+    /// Returns the deletion of a partition with a header, and the bytes of its static row.
+    fn known_header(&self, prefix: &[u8]) -> Option<(DeletionTime, u64)> {
         let header = self.trie.get(prefix).filter(|entry| entry.is_header())?;
-        let row_bytes = header.row_bytes().len() as u64;
-        Some(ContinuousPartition {
-            deletion: header.deletion(),
-            has_static_row: row_bytes > 0,
-            rows: 0,
-            row_bytes,
-            ranges: Vec::new(),
-            unreported_ranges: 0,
-        })
+        Some((header.deletion(), header.row_bytes().len() as u64))
     }
 
     /// Continues a walk for some entries. Returns `false` at the end of the partition.
