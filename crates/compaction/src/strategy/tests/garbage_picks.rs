@@ -4,11 +4,17 @@ use espalier_runtime::cpu::thread_time;
 
 use super::*;
 
+/// Returns a file of the `n`th thousand tokens.
+fn part(n: u64, mebibytes: u64, level: u32) -> SSTableInfo {
+    let first = n as i64 * 1000;
+    at(file(n, mebibytes), level, first, first + 999)
+}
+
 #[test]
 fn a_file_full_of_tombstones_is_compacted_alone() {
     for class in ["SizeTieredCompactionStrategy", "UnifiedCompactionStrategy"] {
         let strategy = strategy(class, &[]);
-        let dead = SSTableInfo { droppable_ratio: 0.5, age_s: 90_000, ..file(7, 10) };
+        let dead = with_garbage(0.5, file(7, 10));
         assert_eq!(picked(&strategy, std::slice::from_ref(&dead), &[]), [vec![7]]);
         let young = SSTableInfo { age_s: 80_000, ..dead.clone() };
         assert!(picked(&strategy, &[young], &[]).is_empty());
@@ -24,27 +30,22 @@ fn a_file_full_of_tombstones_is_compacted_alone() {
 /// The disk may have no room for the best pick.
 #[test]
 fn several_garbage_picks_are_ordered_from_the_best() {
-    let token = |n: u64| n as i64 * 1000;
-    let part = |n: u64, ratio: f64| SSTableInfo {
-        droppable_ratio: ratio,
-        age_s: 90_000,
-        ..at(file(n, 1), 0, token(n), token(n) + 999)
-    };
+    let garbage = |n: u64, ratio: f64| with_garbage(ratio, part(n, 1, 0));
     let unified = strategy("UnifiedCompactionStrategy", &[]);
-    let apart = [part(1, 0.5), part(2, 0.9), part(3, 0.1)];
+    let apart = [garbage(1, 0.5), garbage(2, 0.9), garbage(3, 0.1)];
     assert_eq!(picked(&unified, &apart, &[]), [[2], [1]]);
-    let many: Vec<_> = (0..20).map(|n| part(n, 0.5)).collect();
+    let many: Vec<_> = (0..20).map(|n| garbage(n, 0.5)).collect();
     assert_eq!(picked(&unified, &many, &[]).len(), 8);
     // Each file of the first kind covers one of the second kind.
-    let below = |n: u64| SSTableInfo { minimum_timestamp: 0, ..part(n, 0.0) };
-    let pairs = [part(1, 0.5), below(1), part(2, 0.9), below(2)];
+    let below = |n: u64| SSTableInfo { minimum_timestamp: 0, ..part(n, 1, 0) };
+    let pairs = [garbage(1, 0.5), below(1), garbage(2, 0.9), below(2)];
     let picks = unified.picks(&candidates(&pairs, &[]));
     let parts: Vec<_> = picks.iter().map(|pick| (&pick.files[..], pick.garbage)).collect();
     assert_eq!(parts, [(&[2, 3][..], Some(2)), (&[0, 1], Some(0))]);
     let levels = strategy("LeveledCompactionStrategy", &[]);
     let level = |n: u64, file: SSTableInfo| SSTableInfo { level: n as u32, ..file };
-    let leveled =
-        [level(1, part(1, 0.9)), level(2, below(1)), level(1, part(2, 0.9)), level(2, below(2))];
+    let (one, two) = (level(1, garbage(1, 0.9)), level(1, garbage(2, 0.9)));
+    let leveled = [one, level(2, below(1)), two, level(2, below(2))];
     let picks = levels.picks(&candidates(&leveled, &[]));
     let parts: Vec<_> = picks.iter().map(|pick| (&pick.files[..], pick.garbage)).collect();
     assert_eq!(parts, [(&[0, 1][..], Some(0)), (&[2, 3], Some(2))]);
@@ -53,13 +54,7 @@ fn several_garbage_picks_are_ordered_from_the_best() {
 /// A comparison of all pairs would take minutes.
 #[test]
 fn many_files_of_garbage_are_looked_through_at_once() {
-    let token = |n: u64| i64::MIN + n as i64 * 1000;
-    let part = |n: u64| SSTableInfo {
-        droppable_ratio: 0.5,
-        age_s: 90_000,
-        ..at(file(n, 1), 0, token(n), token(n) + 999)
-    };
-    let files: Vec<_> = (0..200_000).map(part).collect();
+    let files: Vec<_> = (0..200_000).map(|n| with_garbage(0.5, part(n, 1, 0))).collect();
     let unified = strategy("UnifiedCompactionStrategy", &[]);
     // Processor time, because other processes have the cores at times.
     let began = thread_time();
@@ -71,15 +66,9 @@ fn many_files_of_garbage_are_looked_through_at_once() {
 /// Many files that cover nothing do not hide the other picks, for which the disk may have room.
 #[test]
 fn a_file_that_covers_data_is_picked_among_many_that_do_not() {
-    let token = |n: u64| n as i64 * 1000;
-    let part = |n: u64, mebibytes: u64| SSTableInfo {
-        droppable_ratio: 0.5,
-        age_s: 90_000,
-        ..at(file(n, mebibytes), 0, token(n), token(n) + 999)
-    };
-    let mut files: Vec<_> = (0..40).map(|n| part(n, 9)).collect();
-    let below = SSTableInfo { minimum_timestamp: 0, droppable_ratio: 0.0, ..part(40, 1) };
-    files.extend([part(40, 1), below]);
+    let mut files: Vec<_> = (0..40).map(|n| with_garbage(0.5, part(n, 9, 0))).collect();
+    let below = SSTableInfo { minimum_timestamp: 0, ..part(40, 1, 0) };
+    files.extend([with_garbage(0.5, part(40, 1, 0)), below]);
     let unified = strategy("UnifiedCompactionStrategy", &[]);
     assert!(picked(&unified, &files, &[]).contains(&vec![40, 40]));
 }
@@ -88,16 +77,12 @@ fn a_file_that_covers_data_is_picked_among_many_that_do_not() {
 /// one.
 #[test]
 fn a_worthwhile_pick_is_found_among_many_that_are_not() {
-    let token = |n: u64| n as i64 * 1000;
-    let part = |n: u64, mebibytes: u64, level: u32| {
-        at(file(n, mebibytes), level, token(n), token(n) + 999)
-    };
     let mut files = Vec::new();
     for n in 0..100 {
-        let garbage = SSTableInfo { droppable_ratio: 0.25, age_s: 90_000, ..part(n, 10, 1) };
+        let garbage = with_garbage(0.25, part(n, 10, 1));
         files.extend([garbage, SSTableInfo { minimum_timestamp: 0, ..part(n, 100, 2) }]);
     }
-    let garbage = SSTableInfo { droppable_ratio: 1.0, age_s: 90_000, ..part(100, 1, 1) };
+    let garbage = with_garbage(1.0, part(100, 1, 1));
     files.extend([garbage, SSTableInfo { minimum_timestamp: 0, ..part(100, 1, 2) }]);
     for class in ["SizeTiered", "Unified", "Leveled"] {
         // No strategy has another pick for these files.
@@ -116,16 +101,10 @@ fn a_worthwhile_pick_is_found_among_many_that_are_not() {
 /// move down does not bring them together with that file.
 #[test]
 fn files_that_cover_nothing_deeper_do_not_hide_deeper_garbage() {
-    let token = |n: u64| n as i64 * 1000;
-    let part = |n: u64, level: u32, ratio: f64| SSTableInfo {
-        droppable_ratio: ratio,
-        age_s: 90_000,
-        ..at(file(n, 1), level, token(n), token(n) + 999)
-    };
-    let mut files: Vec<_> = (0..40).map(|n| part(n, 1, 0.5)).collect();
-    files.push(SSTableInfo { minimum_timestamp: 0, ..at(file(40, 1), 0, token(0), token(60)) });
-    files.push(part(50, 2, 0.5));
-    files.push(SSTableInfo { minimum_timestamp: 0, ..part(50, 3, 0.0) });
+    let mut files: Vec<_> = (0..40).map(|n| with_garbage(0.5, part(n, 1, 1))).collect();
+    files.push(SSTableInfo { minimum_timestamp: 0, ..at(file(40, 1), 0, 0, 60_000) });
+    files.push(with_garbage(0.5, part(50, 1, 2)));
+    files.push(SSTableInfo { minimum_timestamp: 0, ..part(50, 1, 3) });
     let strategy = strategy("LeveledCompactionStrategy", &[]);
     assert_eq!(picked(&strategy, &files, &[]), [[50, 50]]);
 }
@@ -141,7 +120,7 @@ fn files_without_numbers_are_not_one() {
             let picks = strategy.picks(&candidates(&files, &[])).into_iter();
             picks.map(|pick| pick.files).collect()
         };
-        let dead = SSTableInfo { droppable_ratio: 0.5, age_s: 90_000, ..file(7, 10) };
+        let dead = with_garbage(0.5, file(7, 10));
         assert_eq!(taken(&[dead.clone(), file(1, 10), file(9, 10)]), [[0, 1]]);
         assert!(taken(&[dead, file(1, 20)]).is_empty());
     }
@@ -149,7 +128,7 @@ fn files_without_numbers_are_not_one() {
 
 #[test]
 fn a_window_is_rewritten_for_tombstones_only_if_an_option_is_set() {
-    let dead = SSTableInfo { droppable_ratio: 0.9, age_s: 90_000, ..file(7, 10) };
+    let dead = with_garbage(0.9, file(7, 10));
     let go = |pairs: &[(&str, &str)]| {
         let windows = strategy("TimeWindowCompactionStrategy", pairs);
         !picked(&windows, std::slice::from_ref(&dead), &[]).is_empty()
@@ -167,7 +146,7 @@ fn row_and_partition_deletions_are_worth_the_cells_they_cover() {
     for class in ["SizeTieredCompactionStrategy", "UnifiedCompactionStrategy"] {
         let strategy = strategy(class, &[]);
         let old = SSTableInfo { cells: 6000, rows: 1000, partitions: 100, ..file(1, 10) };
-        let dead = SSTableInfo { droppable_ratio: 1.0, age_s: 90_000, ..file(7, 1) };
+        let dead = with_garbage(1.0, file(7, 1));
         let rows = |count: u64| SSTableInfo {
             cells: count,
             row_deletions: count,
@@ -197,12 +176,10 @@ fn row_and_partition_deletions_are_worth_the_cells_they_cover() {
 fn garbage_goes_down_to_the_level_that_it_covers() {
     let levels = strategy("LeveledCompactionStrategy", &[("sstable_size_in_mb", "10")]);
     let garbage = |number, level| SSTableInfo {
-        droppable_ratio: 1.0,
-        age_s: 90_000,
         row_deletions: 3000,
         rows: 3000,
         cells: 3000,
-        ..at(file(number, 1), level, 0, 100)
+        ..with_garbage(1.0, at(file(number, 1), level, 0, 100))
     };
     let old = [at(file(1, 10), 3, 0, 100), at(file(2, 10), 3, 101, 200)];
     let beside = at(file(3, 10), 1, 101, 200);
@@ -226,7 +203,7 @@ fn garbage_goes_down_to_the_level_that_it_covers() {
 #[test]
 fn garbage_in_level_0_is_picked_with_the_files_it_covers() {
     let levels = strategy("LeveledCompactionStrategy", &[]);
-    let garbage = SSTableInfo { droppable_ratio: 1.0, age_s: 90_000, ..file(2, 10) };
+    let garbage = with_garbage(1.0, file(2, 10));
     assert_eq!(picked(&levels, &[file(1, 10), garbage.clone()], &[]), [vec![1, 2]]);
     assert!(picked(&levels, &[file(1, 100), garbage.clone()], &[]).is_empty(), "not worth it");
     assert!(picked(&levels, &[garbage], &[file(1, 10)]).is_empty(), "being compacted");

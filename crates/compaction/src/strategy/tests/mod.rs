@@ -49,6 +49,11 @@ fn at(mut file: SSTableInfo, level: u32, first_token: i64, last_token: i64) -> S
     file
 }
 
+/// Returns the file with a share of garbage, old enough for a garbage pick.
+fn with_garbage(droppable_ratio: f64, file: SSTableInfo) -> SSTableInfo {
+    SSTableInfo { droppable_ratio, age_s: 90_000, ..file }
+}
+
 fn all(files: &[SSTableInfo]) -> Vec<usize> {
     (0..files.len()).collect()
 }

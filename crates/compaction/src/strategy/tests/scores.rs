@@ -48,12 +48,8 @@ fn files_that_a_strategy_does_not_compact_have_no_score() {
 #[test]
 fn picks_that_share_files_are_pending_once() {
     let tiers = strategy("SizeTieredCompactionStrategy", &[]);
-    let garbage = |number: u64| SSTableInfo {
-        droppable_ratio: 0.9,
-        age_s: 90_000,
-        minimum_timestamp: 2,
-        ..file(number, 10)
-    };
+    let garbage =
+        |number: u64| SSTableInfo { minimum_timestamp: 2, ..with_garbage(0.9, file(number, 10)) };
     let files = [file(1, 10), garbage(2), garbage(3)];
     assert_eq!(picked(&tiers, &files, &[]).len(), 2);
     assert_eq!(tiers.pending(&candidates(&files, &[])), 1);
