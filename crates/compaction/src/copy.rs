@@ -116,7 +116,7 @@ impl<'a> Merge<'a> {
     pub(crate) async fn copy(
         &mut self,
         inputs: &[Rc<SSTable>],
-        outputs: &mut Outputs,
+        outputs: &mut Outputs<'_>,
     ) -> Result<(), Ended> {
         let mut scans = MergedScans::new(self.metadata, inputs, self.read_ahead_bytes);
         while scans.next_partition().await? {
@@ -132,7 +132,7 @@ impl<'a> Merge<'a> {
     pub(crate) async fn copy_partition(
         &mut self,
         scans: &mut MergedScans,
-        outputs: &mut Outputs,
+        outputs: &mut Outputs<'_>,
     ) -> Result<(), Ended> {
         let Some(token) = scans.key().map(|key| key.token) else { return Ok(()) };
         let output = match outputs.current(token) {

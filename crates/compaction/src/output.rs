@@ -9,14 +9,12 @@ use espalier_mutation::{
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
-    EncodingStats, PresentColumns, SSTable, SSTableError, SSTableWriter, VectorLimits,
-    WrittenSSTable, set_commit_log_facts,
+    EncodingStats, PresentColumns, SSTable, SSTableError, SSTableWriter, WrittenSSTable,
+    set_commit_log_facts,
 };
-use uuid::Uuid;
 
 use crate::{
-    CompactionContext, CompactionError, OutputFactory, Transaction, index_entries::IndexBuilders,
-    strategy::Split,
+    CompactionContext, CompactionError, Transaction, index_entries::IndexBuilders, strategy::Split,
 };
 
 /// Number of the latest commit log intervals that an output keeps even if their segments have no
@@ -25,11 +23,8 @@ use crate::{
 const KEPT_INTERVALS: usize = 256;
 
 /// The outputs of a compaction so far.
-pub(crate) struct Outputs {
-    file_system: FileSystem,
-    factory: Rc<dyn OutputFactory>,
-    host: Uuid,
-    vector_limits: VectorLimits,
+pub(crate) struct Outputs<'a> {
+    context: &'a CompactionContext,
     metadata: Arc<TableMetadata>,
     template: Template,
     split: Split,
@@ -118,9 +113,9 @@ struct Template {
     intervals: Vec<(LogPosition, LogPosition)>,
 }
 
-impl Outputs {
+impl<'a> Outputs<'a> {
     pub(crate) fn new(
-        context: &CompactionContext,
+        context: &'a CompactionContext,
         metadata: &Arc<TableMetadata>,
         // The inputs to read, and all inputs to remove.
         (read, all): (&[Rc<SSTable>], &[Rc<SSTable>]),
@@ -130,10 +125,7 @@ impl Outputs {
         transaction: Transaction,
     ) -> Self {
         Self {
-            file_system: context.file_system.clone(),
-            factory: context.outputs.clone(),
-            host: context.host,
-            vector_limits: context.vector_limits,
+            context,
             metadata: metadata.clone(),
             template: Template::of(context, metadata, (read, all), level, now_s),
             split,
@@ -171,8 +163,8 @@ impl Outputs {
     }
 
     async fn create(&mut self) -> Result<Output, CompactionError> {
-        let template = &self.template;
-        let options = self.factory.next(&self.metadata, template.needs_negative_deletions);
+        let (context, template) = (self.context, &self.template);
+        let options = context.outputs.next(&self.metadata, template.needs_negative_deletions);
         let mut options = options.await?;
         options.columns = template.columns.clone();
         options.encoding_stats = template.encoding_stats;
@@ -186,10 +178,10 @@ impl Outputs {
         options.facts.level = template.level;
         options.facts.repaired_at = template.repaired_at;
         if !template.intervals.is_empty() {
-            set_commit_log_facts(&mut options.facts, &template.intervals, self.host);
+            set_commit_log_facts(&mut options.facts, &template.intervals, context.host);
         }
         self.transaction.add(&options.descriptor).await?;
-        let created = SSTableWriter::create(&self.file_system, options).await;
+        let created = SSTableWriter::create(&context.file_system, options).await;
         if matches!(created, Err(SSTableError::NameTaken { .. })) {
             // The name was free a moment ago. The files that have it belong to another SSTable and
             // must not be removed.
@@ -197,8 +189,8 @@ impl Outputs {
         }
         Ok(Output {
             writer: created?,
-            indexes: IndexBuilders::new(&self.metadata, &self.vector_limits),
-            file_system: self.file_system.clone(),
+            indexes: IndexBuilders::new(&self.metadata, &context.vector_limits),
+            file_system: context.file_system.clone(),
             metadata: self.metadata.clone(),
         })
     }

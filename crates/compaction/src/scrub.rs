@@ -129,7 +129,7 @@ impl Merge<'_> {
         &mut self,
         input: &Rc<SSTable>,
         scrub: &Scrub,
-        outputs: &mut Outputs,
+        outputs: &mut Outputs<'_>,
     ) -> Result<(), Ended> {
         let reader = input.reader();
         let inputs = std::slice::from_ref(input);
