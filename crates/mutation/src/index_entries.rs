@@ -20,8 +20,7 @@ use espalier_types::{
 };
 
 use crate::{
-    Cell, CellRef, ClusteringComparator, ColumnRef, ComplexColumn, DecoratedKeyRef, Row,
-    RowContent, path,
+    Cell, ClusteringComparator, ColumnRef, ComplexColumn, DecoratedKeyRef, Row, RowContent, path,
     schema::{ColumnDefinition, ColumnKind, IndexMetadata, IndexPart, TableMetadata, TermIndex},
     split_composite,
     term_forms::for_each_term_form,
@@ -120,19 +119,6 @@ impl IndexedColumn {
         self.terms.is_some()
     }
 
-    /// Returns the vector of a row in an index on vectors; `None` if the row has none.
-    fn vector<'r, R: RowContent, V>(&self, indexed: &IndexedRow<'r, R, V>) -> Option<&'r [u8]> {
-        let column = &self.column;
-        let is_static = indexed.clustering.is_none();
-        if column.is_primary_key() || is_static != (column.kind == ColumnKind::Static) {
-            return None;
-        }
-        match indexed.row.columns().find(|(id, _)| *id == column.id)?.1 {
-            ColumnRef::Simple(cell) => holds_value(&cell).then_some(cell.value),
-            ColumnRef::Complex(_) => None,
-        }
-    }
-
     /// Returns the vector of a row in an index on vectors, and replaces `place` by the place of the
     /// row. Returns `None` if the row has no vector.
     #[inline]
@@ -142,7 +128,11 @@ impl IndexedColumn {
         indexed: &IndexedRow<'r, R, V>,
         place: &mut Vec<u8>,
     ) -> Option<&'r [u8]> {
-        let vector = self.vector(indexed)?;
+        if self.column.is_primary_key() {
+            return None;
+        }
+        // The value of a cell is borrowed.
+        let Values::One(Cow::Borrowed(vector)) = self.values(indexed) else { return None };
         place.clear();
         self.put_place(comparator, indexed.key, indexed.clustering, place);
         Some(vector)
@@ -288,7 +278,7 @@ impl IndexedColumn {
                 if is_static == (column.kind == ColumnKind::Static) =>
             {
                 match indexed.row.columns().find(|(id, _)| *id == column.id) {
-                    Some((_, ColumnRef::Simple(cell))) if holds_value(&cell) => {
+                    Some((_, ColumnRef::Simple(cell))) if !cell.is_tombstone() => {
                         Values::One(cell.value.into())
                     }
                     Some((_, ColumnRef::Complex(ComplexColumn { cells, .. }))) => {
@@ -333,15 +323,11 @@ fn for_each_element(
     }
 }
 
-fn holds_value(cell: &CellRef<'_>) -> bool {
-    !cell.is_tombstone()
-}
-
 /// Returns whether a reader may see the row at some time.
 fn holds_something<R: RowContent>(row: &R) -> bool {
     !row.liveness().is_none()
         || row.columns().any(|(_, data)| match data {
-            ColumnRef::Simple(cell) => holds_value(&cell),
+            ColumnRef::Simple(cell) => !cell.is_tombstone(),
             ColumnRef::Complex(column) => column.cells.iter().any(|(_, cell)| !cell.is_tombstone()),
         })
 }
