@@ -89,13 +89,15 @@ async fn ask(
         steps += 1;
         if keys.len() < 8 {
             keys.push(entry.key.clone());
-            if let Ok(Some(blocks)) = index.promoted_index(&entry, &format, form).await {
+            if let Ok(Some(blocks)) =
+                index.promoted_index(index.file().clone(), &entry, &format, form).await
+            {
                 ask_blocks(&blocks).await;
             }
         }
     }
     for key in &keys {
-        let _ = index.exact(key).await;
+        let _ = index.exact(index.file(), key).await;
         let bounds = [
             KeyBound::Unbounded,
             KeyBound::AfterKey(key.clone()),
@@ -104,7 +106,7 @@ async fn ask(
             KeyBound::AfterToken(key.token),
         ];
         for bound in bounds {
-            let _ = index.ceiling(&bound).await;
+            let _ = index.ceiling(index.file(), &bound).await;
         }
     }
 }

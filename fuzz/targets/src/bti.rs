@@ -50,7 +50,7 @@ async fn walk_partitions(file: &[u8], key: &[u8]) -> Vec<u64> {
     }
     for key in &keys {
         let hash = key.last().copied().unwrap_or_default();
-        let _ = index.exact_candidate(key, hash).await;
+        let _ = index.exact_candidate(index.source(), key, hash).await;
         let _ = cursor.seek_ceiling(key).await;
         let _ = cursor.next().await;
         let _ = cursor.seek_floor(key).await;

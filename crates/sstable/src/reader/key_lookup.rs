@@ -105,7 +105,7 @@ impl SSTableReader {
         let source = trie.partitions.source().for_one_read(caching);
         let candidate = trie
             .partitions
-            .exact_candidate_from(&source, &bytes, hash_byte)
+            .exact_candidate(&source, &bytes, hash_byte)
             .await
             .map_err(|error| self.partitions_error(error))?;
         match candidate {
@@ -142,10 +142,10 @@ impl SSTableReader {
         caching: Caching,
     ) -> Result<Option<FoundPartition>> {
         let file = big.file().for_one_read(caching);
-        let Some(entry) = big.exact_from(&file, key).await? else { return Ok(None) };
+        let Some(entry) = big.exact(&file, key).await? else { return Ok(None) };
         let positions = self.0.positions.borrow().clone();
         let form = self.0.features.deletion_time;
-        let index = big.promoted_index_from(file, &entry, &positions, form).await?;
+        let index = big.promoted_index(file, &entry, &positions, form).await?;
         let deletion =
             index.as_ref().map_or(DeletionTime::LIVE, |index| index.partition_deletion());
         let (position, index) = (entry.data_position, index.map(RowIndex::Promoted));
@@ -219,7 +219,7 @@ impl SSTableReader {
             Index::Trie(index) => self.first_position_in_trie(index, range, caching).await,
             Index::Big(index) => {
                 let file = index.file().for_one_read(caching);
-                let entry = index.ceiling_from(&file, &range.start).await?;
+                let entry = index.ceiling(&file, &range.start).await?;
                 Ok(entry.map(|entry| entry.data_position))
             }
         }

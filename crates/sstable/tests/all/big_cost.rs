@@ -46,12 +46,12 @@ fn a_look_up_reads_one_interval() {
     assert!(pages <= 3 && pieces == 0, "{pages} pages, {pieces} pieces");
     for number in (0_u64..20_100).step_by(41).chain([1 << 60]) {
         let key = DecoratedKey::new(Bytes::from(number.to_be_bytes().to_vec()));
-        let found = block_on(index.exact(&key)).unwrap();
+        let found = block_on(index.exact(index.file(), &key)).unwrap();
         assert_eq!(found.is_some(), number < 20_000);
         // 129 entries of 15 bytes are read at once.
         let (pages, pieces) = counts.take_counts();
         assert!(pages == 0 && pieces <= 1, "{pages} pages, {pieces} pieces");
-        block_on(index.ceiling(&KeyBound::BeforeKey(key))).unwrap();
+        block_on(index.ceiling(index.file(), &KeyBound::BeforeKey(key))).unwrap();
         let (pages, _) = counts.take_counts();
         assert!(pages <= 2, "{pages} pages");
     }
@@ -66,7 +66,7 @@ fn promoted_indexes_are_stepped_over() {
     assert!(index.summary_fault().is_none());
     counts.take_counts();
     for key in [index.first_key(), index.last_key()] {
-        let entry = block_on(index.exact(key)).unwrap().unwrap();
+        let entry = block_on(index.exact(index.file(), key)).unwrap().unwrap();
         assert_eq!(entry.promoted.unwrap().length, 3 * MEGABYTE as u64);
         // An entry's head is in one page, or across two.
         let (pages, pieces) = counts.take_counts();

@@ -51,9 +51,9 @@ fn ask(fixture: &BigFixture, index: &[u8], summary: Option<&[u8]>, keys: &[Decor
                     KeyBound::BeforeToken(key.token),
                     KeyBound::AfterToken(Token(key.token.0.wrapping_mul(3))),
                 ];
-                answers += usize::from(block_on(opened.exact(key)).is_ok());
+                answers += usize::from(block_on(opened.exact(opened.file(), key)).is_ok());
                 for bound in bounds {
-                    answers += usize::from(block_on(opened.ceiling(&bound)).is_ok());
+                    answers += usize::from(block_on(opened.ceiling(opened.file(), &bound)).is_ok());
                 }
             }
             found = entries(&opened).unwrap_or_default();

@@ -176,7 +176,7 @@ proptest! {
             let key = DecoratedKey::new(Bytes::copy_from_slice(key));
             let place = (key.token, key.key.to_vec());
             let number = model.range(..&place).count();
-            let found = block_on(index.exact(&key)).unwrap();
+            let found = block_on(index.exact(index.file(), &key)).unwrap();
             prop_assert_eq!(found.is_some(), model.contains_key(&place));
             if let Some(entry) = &found {
                 check_entry(entry, number, &model, &written);
@@ -192,7 +192,7 @@ proptest! {
             ];
             for bound in bounds {
                 let expected = all.iter().position(|entry| bound.is_before(&entry.key));
-                let found = block_on(index.ceiling(&bound)).unwrap();
+                let found = block_on(index.ceiling(index.file(), &bound)).unwrap();
                 prop_assert_eq!(&found, &expected.map(|number| all[number].clone()), "{:?}", bound);
             }
         }

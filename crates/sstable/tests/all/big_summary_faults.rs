@@ -50,13 +50,13 @@ fn open(files: &Files, summary: &[u8]) -> BigIndex<MemoryFile> {
 /// entries.
 fn check_answers(files: &Files, index: &BigIndex<MemoryFile>) {
     for (number, key) in files.keys.iter().enumerate() {
-        let entry = block_on(index.exact(key)).unwrap().unwrap();
+        let entry = block_on(index.exact(index.file(), key)).unwrap().unwrap();
         assert_eq!(entry.data_position, number as u64 * 50);
-        let next = block_on(index.ceiling(&KeyBound::AfterKey(key.clone()))).unwrap();
+        let next = block_on(index.ceiling(index.file(), &KeyBound::AfterKey(key.clone()))).unwrap();
         assert_eq!(next.map(|entry| entry.key), files.keys.get(number + 1).cloned());
     }
     let absent = DecoratedKey::new(Bytes::from_static(b"absent"));
-    assert_eq!(block_on(index.exact(&absent)).unwrap(), None);
+    assert_eq!(block_on(index.exact(index.file(), &absent)).unwrap(), None);
 }
 
 #[test]

@@ -19,9 +19,9 @@ fn keys_with_one_token_are_distinguished() {
             assert!(shared.count() > 100);
             for entry in &entries {
                 let key = &entry.key;
-                assert_eq!(block_on(index.exact(key)).unwrap().as_ref(), Some(entry));
+                assert_eq!(block_on(index.exact(index.file(), key)).unwrap().as_ref(), Some(entry));
                 let other = DecoratedKey { key: [&key.key[..], b"x"].concat().into(), ..*key };
-                assert_eq!(block_on(index.exact(&other)).unwrap(), None);
+                assert_eq!(block_on(index.exact(index.file(), &other)).unwrap(), None);
                 let bounds = [
                     KeyBound::BeforeToken(key.token),
                     KeyBound::AfterToken(key.token),
@@ -31,7 +31,7 @@ fn keys_with_one_token_are_distinguished() {
                 ];
                 for bound in bounds {
                     let expected = entries.iter().find(|entry| bound.is_before(&entry.key));
-                    let found = block_on(index.ceiling(&bound)).unwrap();
+                    let found = block_on(index.ceiling(index.file(), &bound)).unwrap();
                     assert_eq!(found.as_ref(), expected, "{bound:?}");
                 }
             }

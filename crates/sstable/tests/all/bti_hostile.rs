@@ -49,7 +49,7 @@ fn read_partitions(file: &[u8], dice: &mut Dice) -> bool {
         let key = byte_comparable(dice.below(1000) as i64 - 500, &[dice.below(256) as u8]);
         let _ = block_on(cursor.seek_ceiling(&key));
         let _ = block_on(cursor.seek_floor(&key));
-        let _ = block_on(index.exact_candidate(&key, 0));
+        let _ = block_on(index.exact_candidate(index.source(), &key, 0));
     }
     true
 }

@@ -96,9 +96,9 @@ fn check_answers(
     };
     for number in (0..keys.len()).step_by(step) {
         let key = &keys[number];
-        let exact = index.exact_candidate(&full[number], hash_byte(key));
+        let exact = index.exact_candidate(index.source(), &full[number], hash_byte(key));
         assert_eq!(block_on(exact).unwrap(), Some(entries[number].1.position), "{name}");
-        let other_hash = index.exact_candidate(&full[number], hash_byte(key) ^ 1);
+        let other_hash = index.exact_candidate(index.source(), &full[number], hash_byte(key) ^ 1);
         assert_eq!(block_on(other_hash).unwrap(), None, "{name}");
         if number % (step * 50) != 0 {
             continue;

@@ -93,7 +93,7 @@ fn check_bound(written: &Written, bound: &[u8]) {
     assert_eq!(floor.as_ref(), expected.map(|(_, candidate)| candidate), "floor {bound:?}");
     // A candidate that turns out to be another key is no error; a missed key is.
     if let Some(candidate) = entries.get(bound) {
-        let exact = index.exact_candidate(bound, candidate.hash_byte.unwrap());
+        let exact = index.exact_candidate(index.source(), bound, candidate.hash_byte.unwrap());
         assert_eq!(block_on(exact).unwrap(), Some(candidate.position));
     }
 }
@@ -146,7 +146,7 @@ fn an_index_of_one_key_finds_its_position() {
     assert_eq!(index.footer().root, 0);
     // The index stores nothing of the key, so every key may be this one.
     let other = byte_comparable(-9, b"other");
-    let candidate = index.exact_candidate(&other, hash_byte(b"only"));
+    let candidate = index.exact_candidate(index.source(), &other, hash_byte(b"only"));
     assert_eq!(block_on(candidate).unwrap(), Some(IndexPosition::RowIndex(7)));
     for token in [4, 5, 6] {
         check_bound(&written, &token_bound(token, 0x20));
@@ -169,7 +169,7 @@ fn root_children_farther_than_two_bytes_back() {
     let index = open(&written.file);
     assert!(index.footer().root > 16 * PAGE_SIZE as u64);
     for ((full, candidate), (_, key)) in written.entries.iter().zip(&keys).step_by(41) {
-        let exact = index.exact_candidate(full, hash_byte(key));
+        let exact = index.exact_candidate(index.source(), full, hash_byte(key));
         assert_eq!(block_on(exact).unwrap(), Some(candidate.position));
     }
     for (token, _) in keys.iter().step_by(7001) {

@@ -141,20 +141,11 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         size_of::<Self>() + keys + self.summary.borrow().memory_bytes()
     }
 
-    /// Returns the entry with exactly this key.
+    /// Returns the entry with exactly this key. `file` is one reader's handle of the file.
     ///
     /// # Errors
     /// Fails if Index.db is corrupt or cannot be read.
-    pub async fn exact(&self, key: &DecoratedKey) -> Result<Option<IndexEntry>> {
-        self.exact_from(&self.file, key).await
-    }
-
-    /// Works like [`exact`](Self::exact), and reads through one reader's handle of the file.
-    pub(crate) async fn exact_from(
-        &self,
-        file: &F,
-        key: &DecoratedKey,
-    ) -> Result<Option<IndexEntry>> {
+    pub async fn exact(&self, file: &F, key: &DecoratedKey) -> Result<Option<IndexEntry>> {
         if *key < self.first_key || *key > self.last_key {
             return Ok(None);
         }
@@ -282,20 +273,11 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         }
     }
 
-    /// Returns the first entry to the right of a bound.
+    /// Returns the first entry to the right of a bound. `file` is one reader's handle of the file.
     ///
     /// # Errors
     /// Fails if Index.db is corrupt or cannot be read.
-    pub async fn ceiling(&self, bound: &KeyBound) -> Result<Option<IndexEntry>> {
-        self.ceiling_from(&self.file, bound).await
-    }
-
-    /// Works like [`ceiling`](Self::ceiling), and reads through one reader's handle of the file.
-    pub(crate) async fn ceiling_from(
-        &self,
-        file: &F,
-        bound: &KeyBound,
-    ) -> Result<Option<IndexEntry>> {
+    pub async fn ceiling(&self, file: &F, bound: &KeyBound) -> Result<Option<IndexEntry>> {
         loop {
             let summary = self.summary();
             let interval = summary.interval_of_bound(bound);
@@ -329,22 +311,12 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         Entries::new(self.file.clone(), self.data_length)
     }
 
-    /// Opens the index of the rows of an entry's partition, if the entry has one.
+    /// Opens the index of the rows of an entry's partition, if the entry has one. `file` is one
+    /// reader's handle of the file.
     ///
     /// # Errors
     /// Fails if the promoted index is corrupt or cannot be read.
     pub async fn promoted_index(
-        &self,
-        entry: &IndexEntry,
-        format: &Arc<PositionFormat>,
-        form: DeletionTimeForm,
-    ) -> Result<Option<PromotedIndexReader<F>>> {
-        self.promoted_index_from(self.file.clone(), entry, format, form).await
-    }
-
-    /// Works like [`promoted_index`](Self::promoted_index), and reads through one reader's handle
-    /// of the file.
-    pub(crate) async fn promoted_index_from(
         &self,
         file: F,
         entry: &IndexEntry,

@@ -247,7 +247,7 @@ mod tests {
             let index = BigIndex::open(file, Some((&name, &summary)), 180_000, 128).await.unwrap();
             assert!(index.summary_fault().is_none());
             for (number, key) in keys.iter().enumerate().step_by(97) {
-                let entry = index.exact(key).await.unwrap().unwrap();
+                let entry = index.exact(index.file(), key).await.unwrap().unwrap();
                 assert_eq!(entry.data_position, number as u64 * 9);
             }
             let misses = cache.metrics().misses;

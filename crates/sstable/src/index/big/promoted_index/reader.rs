@@ -41,13 +41,6 @@ pub struct Block {
     pub is_last: bool,
 }
 
-impl Block {
-    /// Returns whether the block may end at `offset`, which is the end of a row or marker.
-    pub fn can_end_at(&self, offset: u64) -> bool {
-        offset == self.end || (self.is_last && offset.checked_add(1) == Some(self.end))
-    }
-}
-
 /// A reader of the promoted index of one partition.
 #[derive(Clone, Debug)]
 pub struct PromotedIndexReader<F> {

@@ -54,26 +54,14 @@ impl<S: PageSource> PartitionIndexReader<S> {
     }
 
     /// Returns the location at which the partition with this key would be. Returns `None` if the
-    /// SSTable does not contain the partition. `byte_comparable` is the whole byte-comparable form
-    /// of the decorated key, and `hash_byte` the low byte of the second half of its hash. The
-    /// caller must compare the key at the location.
+    /// SSTable does not contain the partition. `source` is one reader's handle of the pages.
+    /// `byte_comparable` is the whole byte-comparable form of the decorated key, and `hash_byte`
+    /// the low byte of the second half of its hash. The caller must compare the key at the
+    /// location.
     ///
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
-    pub async fn exact_candidate(
-        &self,
-        byte_comparable: &[u8],
-        hash_byte: u8,
-    ) -> Result<Option<IndexPosition>, S> {
-        let mut walker = Walker::new(&self.source);
-        self.exact_candidate_by(&mut walker, byte_comparable, hash_byte).await
-    }
-
-    /// Works like [`exact_candidate`](Self::exact_candidate), and reads pages from another source.
-    ///
-    /// # Errors
-    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
-    pub async fn exact_candidate_from<T: PageSource>(
+    pub async fn exact_candidate<T: PageSource>(
         &self,
         source: &T,
         byte_comparable: &[u8],
@@ -90,24 +78,6 @@ impl<S: PageSource> PartitionIndexReader<S> {
     /// Creates a reader of the same index that reads pages from another source.
     pub fn with_source<T>(&self, source: T) -> PartitionIndexReader<T> {
         PartitionIndexReader { source, footer: self.footer.clone() }
-    }
-
-    /// Works like [`PartitionIndexReader::exact_candidate`], with a walker of the caller. A caller
-    /// keeps its walker to count pages, or to look up keys that lie near one another.
-    ///
-    /// # Errors
-    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
-    pub async fn exact_candidate_by(
-        &self,
-        walker: &mut Walker<&S>,
-        byte_comparable: &[u8],
-        hash_byte: u8,
-    ) -> Result<Option<IndexPosition>, S> {
-        let wrap = IndexError::of(COMPONENT);
-        let found = walker.prefix(self.footer.root, byte_comparable).await.map_err(&wrap)?;
-        let Some(position) = found else { return Ok(None) };
-        let candidate = decode_payload(&walker.node(position).await.map_err(&wrap)?)?;
-        Ok(candidate.position_if(hash_byte))
     }
 
     /// Works like [`exact_candidate`](Self::exact_candidate), and uses only cached pages. `page`
