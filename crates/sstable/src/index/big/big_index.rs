@@ -21,7 +21,7 @@ use espalier_mutation::{DecoratedKey, DecoratedKeyRef, KeyBound, Token};
 use super::{
     file::IndexFile,
     flat_page::{FlatEntry, FlatPage, FlatPageBuilder},
-    partition_index::{Entries, EntryCursor, IndexEntry, MAX_ENTRY_OVERHEAD},
+    partition_index::{Entries, EntryCursor, IndexEntry, MAX_ENTRY_OVERHEAD, SteppedOver},
     promoted_index::{PositionFormat, PromotedIndexReader},
     summary::{Interval, Summary},
     window::PIECE_BYTES,
@@ -46,14 +46,6 @@ pub struct BigIndex<F> {
     rebuilt: OnceCell<Option<SSTableError>>,
     first_key: DecoratedKey,
     last_key: DecoratedKey,
-}
-
-/// The result of reading an interval.
-enum Scanned {
-    Found(IndexEntry),
-    Absent,
-    /// The summary contradicts Index.db, or Index.db is corrupt.
-    Contradiction(SSTableError),
 }
 
 impl<F: IndexFile + Clone> BigIndex<F> {
@@ -174,10 +166,11 @@ impl<F: IndexFile + Clone> BigIndex<F> {
                 }));
             }
             let is_wanted = |found: &[u8]| (*found == *key.key).then_some(key.token);
-            match self.scan(file, &summary, interval, is_wanted).await? {
-                Scanned::Found(entry) => return Ok(Some(entry)),
-                Scanned::Absent => return Ok(None),
-                Scanned::Contradiction(error) => self.replace_summary(&summary, error).await?,
+            match self.scan(file, &summary, interval, is_wanted).await {
+                Err(error @ SSTableError::Corrupt { .. }) => {
+                    self.replace_summary(&summary, error).await?;
+                }
+                found => return found,
             }
         }
     }
@@ -223,54 +216,29 @@ impl<F: IndexFile + Clone> BigIndex<F> {
         ((first, last), start, end)
     }
 
-    /// Reads the entries of an interval into a page. The page is empty if the entries have no flat
-    /// form.
-    ///
-    /// Also fails if the entries do not begin and end with the samples of the summary. The sample
-    /// at the end is checked so that a wrong summary cannot make a key seem absent.
+    /// Reads the entries of an interval into a page, by [`walk`](Self::walk). The page is empty if
+    /// the entries have no flat form.
     async fn flatten(&self, file: &F, summary: &Summary, interval: Interval) -> Result<Bytes> {
         let (_, start, end) = self.ends(summary, &interval);
         // The read includes the key of the sample that ends the interval.
         let behind = interval
             .end
             .map_or(0, |(sample, _)| (summary.key(sample).len() + MAX_ENTRY_OVERHEAD) as u64);
-        let mut cursor = if end.saturating_add(behind).saturating_sub(start) <= PIECE_BYTES {
+        let cursor = if end.saturating_add(behind).saturating_sub(start) <= PIECE_BYTES {
             EntryCursor::up_to(file, start, end.saturating_add(behind), self.data_length)
         } else {
             // The entries of wide partitions consist mostly of promoted indexes, which the cursor
             // skips.
             EntryCursor::new(file, start, self.data_length)
         };
-        let contradiction =
-            |cursor: &EntryCursor<&F>| Err(cursor.corrupt("an entry is not where Summary.db says"));
         let mut page = FlatPageBuilder::new(start);
-        let mut expected = interval.start.map(|(sample, _)| sample);
-        loop {
-            let position = cursor.position();
-            let last = match interval.end {
-                Some((_, end)) if position > end => return contradiction(&cursor),
-                Some((sample, end)) if position == end => Some(sample),
-                _ => None,
-            };
-            let Some(entry) = cursor.step().await? else {
-                return match interval.end {
-                    None => Ok(page.finish()),
-                    Some(_) => contradiction(&cursor),
-                };
-            };
-            let key = cursor.key(&entry);
-            if let Some(sample) = expected.take().or(last)
-                && summary.key(sample) != key
-            {
-                return contradiction(&cursor);
-            }
-            if last.is_some() {
-                return Ok(page.finish());
-            }
-            if !page.add(key, &entry.to_flat()) {
-                return Ok(Bytes::new());
-            }
-        }
+        let has_no_room = |cursor: &EntryCursor<&F>, entry: &SteppedOver| {
+            let flat = entry.to_flat();
+            // The sample at the end begins the next page.
+            (flat.position < end && !page.add(cursor.key(entry), &flat)).then_some(())
+        };
+        let is_full = self.walk(cursor, summary, interval, has_no_room).await?.is_some();
+        Ok(if is_full { Bytes::new() } else { page.finish() })
     }
 
     /// Returns the first entry to the right of a bound. `file` is one reader's handle of the file.
@@ -289,13 +257,12 @@ impl<F: IndexFile + Clone> BigIndex<F> {
                 last = token;
                 is_before(bound, token, found).then_some(token)
             };
-            let found = match self.scan(file, &summary, interval, is_wanted).await? {
-                Scanned::Found(entry) => Some(entry),
-                Scanned::Absent => None,
-                Scanned::Contradiction(error) => {
+            let found = match self.scan(file, &summary, interval, is_wanted).await {
+                Err(error @ SSTableError::Corrupt { .. }) => {
                     self.replace_summary(&summary, error).await?;
                     continue;
                 }
+                found => found?,
             };
             if !is_sorted {
                 let position = interval.start.map_or(0, |(_, position)| position);
@@ -328,47 +295,56 @@ impl<F: IndexFile + Clone> BigIndex<F> {
     }
 
     /// Reads an interval up to the first wanted entry, for which `is_wanted` returns the token of
-    /// its key. The sample at the end of the interval is checked too, so that a wrong summary
-    /// cannot make a key seem absent.
+    /// its key, by [`walk`](Self::walk).
     async fn scan(
         &self,
         file: &F,
         summary: &Summary,
         interval: Interval,
         mut is_wanted: impl FnMut(&[u8]) -> Option<Token>,
-    ) -> Result<Scanned> {
+    ) -> Result<Option<IndexEntry>> {
         let start = interval.start.map_or(0, |(_, position)| position);
-        let mut cursor = EntryCursor::new(file, start, self.data_length);
-        let contradiction = |cursor: &EntryCursor<&F>| {
-            Scanned::Contradiction(cursor.corrupt("an entry is not where Summary.db says"))
+        let cursor = EntryCursor::new(file, start, self.data_length);
+        let find = |cursor: &EntryCursor<&F>, entry: &SteppedOver| {
+            is_wanted(cursor.key(entry)).map(|token| cursor.entry(entry, token))
         };
+        self.walk(cursor, summary, interval, find).await
+    }
+
+    /// Visits the entries of an interval, including the sample at its end, until `visit` returns a
+    /// value. `cursor` stands at the start of the interval.
+    ///
+    /// Returns [`SSTableError::Corrupt`] if Index.db is corrupt or the summary contradicts it: the
+    /// entries do not begin and end with the samples of the summary. The walk checks the sample at
+    /// the end so that a wrong summary cannot make a key seem absent.
+    async fn walk<T>(
+        &self,
+        mut cursor: EntryCursor<&F>,
+        summary: &Summary,
+        interval: Interval,
+        mut visit: impl FnMut(&EntryCursor<&F>, &SteppedOver) -> Option<T>,
+    ) -> Result<Option<T>> {
+        let contradiction =
+            |cursor: &EntryCursor<&F>| Err(cursor.corrupt("an entry is not where Summary.db says"));
         let mut expected = interval.start.map(|(sample, _)| sample);
         loop {
-            let end = match interval.end {
-                Some((_, end)) if cursor.position() > end => return Ok(contradiction(&cursor)),
-                Some((sample, end)) if cursor.position() == end => Some(sample),
+            let position = cursor.position();
+            let last = match interval.end {
+                Some((_, end)) if position > end => return contradiction(&cursor),
+                Some((sample, end)) if position == end => Some(sample),
                 _ => None,
             };
-            let entry = match cursor.step().await {
-                Ok(Some(entry)) => entry,
-                Ok(None) if interval.end.is_none() => return Ok(Scanned::Absent),
-                Ok(None) => return Ok(contradiction(&cursor)),
-                Err(error @ SSTableError::Corrupt { .. }) => {
-                    return Ok(Scanned::Contradiction(error));
-                }
-                Err(error) => return Err(error),
+            let Some(entry) = cursor.step().await? else {
+                return if interval.end.is_none() { Ok(None) } else { contradiction(&cursor) };
             };
-            let key = cursor.key(&entry);
-            if let Some(sample) = expected.take().or(end)
-                && summary.key(sample) != key
+            if let Some(sample) = expected.take().or(last)
+                && summary.key(sample) != cursor.key(&entry)
             {
-                return Ok(contradiction(&cursor));
+                return contradiction(&cursor);
             }
-            if let Some(token) = is_wanted(key) {
-                return Ok(Scanned::Found(cursor.entry(&entry, token)));
-            }
-            if end.is_some() {
-                return Ok(Scanned::Absent);
+            let found = visit(&cursor, &entry);
+            if found.is_some() || last.is_some() {
+                return Ok(found);
             }
         }
     }

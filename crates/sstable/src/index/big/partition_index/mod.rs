@@ -25,5 +25,6 @@ pub(super) fn decode_head_for_test(
 
 pub(super) use layout::MAX_ENTRY_OVERHEAD;
 pub use layout::{IndexEntry, PromotedLocation};
+pub(super) use reader::SteppedOver;
 pub use reader::{Entries, EntryCursor};
 pub use writer::PartitionIndexWriter;
