@@ -255,11 +255,7 @@ impl SSTable {
         bypass_cache: bool,
     ) -> Result<Option<PartitionStream>> {
         let (slices, all) = (slices.clone(), &ColumnSelection::All);
-        if !bypass_cache {
-            self.reader.read_partition(key, slices, direction, all).await
-        } else {
-            self.reader.read_partition_privately(key, slices, direction, all).await
-        }
+        self.reader.read_partition_by(key, slices, direction, all, bypass_cache).await
     }
 
     /// Returns whether the SSTable's keys overlap the tokens from `first` to `last`, both included.

@@ -259,34 +259,25 @@ impl SSTableReader {
         direction: Direction,
         columns: &ColumnSelection,
     ) -> Result<Option<PartitionStream>> {
-        self.read_partition_by(key, slices, direction, columns, Caching::Shared).await
+        self.read_partition_by(key, slices, direction, columns, false).await
     }
 
-    /// Opens the stream of [`Self::read_partition`] without changing the page cache: the stream
-    /// uses cached pages, but adds none and does not record their use.
+    /// Opens the stream of [`Self::read_partition`]. With `bypass_cache`, the stream uses cached
+    /// pages, but adds none and does not record their use.
     ///
     /// # Errors
     ///
     /// Returns an error if the index, or the data where the stream begins, is damaged or cannot be
     /// read.
-    pub async fn read_partition_privately(
+    pub async fn read_partition_by(
         &self,
         key: &DecoratedKey,
         slices: Arc<ClusteringSlices>,
         direction: Direction,
         columns: &ColumnSelection,
+        bypass_cache: bool,
     ) -> Result<Option<PartitionStream>> {
-        self.read_partition_by(key, slices, direction, columns, Caching::Private).await
-    }
-
-    async fn read_partition_by(
-        &self,
-        key: &DecoratedKey,
-        slices: Arc<ClusteringSlices>,
-        direction: Direction,
-        columns: &ColumnSelection,
-        caching: Caching,
-    ) -> Result<Option<PartitionStream>> {
+        let caching = if bypass_cache { Caching::Private } else { Caching::Shared };
         let Some(found) = self.find_partition_by(key, None, caching).await? else {
             return Ok(None);
         };

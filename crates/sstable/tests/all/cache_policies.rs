@@ -65,11 +65,7 @@ async fn open(features: &'static VersionFeatures, cache: &PageCache) -> SSTableR
 async fn look_up(reader: &SSTableReader, number: u32, is_private: bool) {
     let (key, slices) = (key(number), Arc::new(ClusteringSlices::all()));
     let (forward, all) = (Direction::Forward, &ColumnSelection::All);
-    let stream = if is_private {
-        reader.read_partition_privately(&key, slices, forward, all).await
-    } else {
-        reader.read_partition(&key, slices, forward, all).await
-    };
+    let stream = reader.read_partition_by(&key, slices, forward, all, is_private).await;
     let mut stream = stream.unwrap().unwrap();
     let Some(Unfiltered::Row(row)) = stream.next().await.unwrap() else { panic!("no row") };
     let value = &row.columns[0].1;
@@ -219,7 +215,7 @@ async fn reads_of_a_cold_row(rows: i32, column_index_size: u32) -> u64 {
         let slices = Arc::new(ClusteringSlices { slices: vec![slice] });
         let before = cache.metrics().misses;
         let (forward, all) = (Direction::Forward, &ColumnSelection::All);
-        let stream = reader.read_partition_privately(&key, slices, forward, all).await;
+        let stream = reader.read_partition_by(&key, slices, forward, all, true).await;
         let mut stream = stream.unwrap().unwrap();
         let Some(Unfiltered::Row(row)) = stream.next().await.unwrap() else { panic!("no row") };
         assert_eq!(row.clustering.values[0].as_deref(), Some(&number.to_be_bytes()[..]));
