@@ -4,10 +4,7 @@
 use espalier_mutation::{DecoratedKey, DeletionTime, PartitionHeader, RowContent};
 
 use super::sstable_writer::SSTableWriter;
-use crate::{
-    error::Result,
-    index::big::promoted_index::{BlockPosition, BlockPositionRef, PositionKind},
-};
+use crate::{error::Result, index::big::promoted_index::BlockPosition};
 
 impl SSTableWriter {
     /// Writes a whole partition without a deletion. Its only row has no clustering, must not be
@@ -27,23 +24,8 @@ impl SSTableWriter {
         let header = PartitionHeader { key, deletion: DeletionTime::LIVE, static_row: None };
         self.start_partition(header)?;
         self.write_head()?;
-        let position = self.data.position();
-        let Some(current) = &mut self.current else { return Ok(()) };
-        let offset = position - current.start;
-        let out = self.data.buffer();
-        let before = out.len();
-        if let Err(reason) = self.encoder.write_row(std::iter::empty(), row, offset, out) {
-            out.truncate(before);
-            return Err(self.rejected(reason));
-        }
-        current.previous_start = offset;
-        let place = BlockPositionRef { kind: PositionKind::Row, values: &[] };
-        self.index.begin(&[], place, offset, DeletionTime::LIVE)?;
-        self.collector.cover_first_row(&[]);
-        self.collector.add_row_data(row);
-        let end = self.data.position() - current.start;
-        self.index.end(&[], place, end, DeletionTime::LIVE)?;
-        BlockPosition::set_row(&mut current.last, std::iter::empty());
+        let place = |last: &mut Option<_>| BlockPosition::set_row(last, std::iter::empty());
+        self.write_row(std::iter::empty(), row, place)?;
         self.end_partition().await
     }
 }
