@@ -4,7 +4,7 @@ use std::path::Path;
 
 use espalier_runtime::file::{FileSystem, TrickleSync};
 
-use super::{Component, Descriptor, check_name_is_free, components_found, remove_sstable};
+use super::{Component, Descriptor, check_name_is_free, components_found, take_back_if_failed};
 use crate::error::{Result, SSTableError};
 
 const PIECE_BYTES: usize = 1 << 20;
@@ -49,12 +49,7 @@ pub async fn seal(file_system: &FileSystem, copy: &Descriptor) -> Result<()> {
         file_system.rename(&temporary, &toc).await?;
         file_system.sync_dir(&copy.directory).await
     };
-    let outcome = sealed.await;
-    if outcome.is_err() {
-        // An error of the removal is ignored, because the first error explains more.
-        let _ = remove_sstable(file_system, copy).await;
-    }
-    Ok(outcome?)
+    Ok(take_back_if_failed(file_system, copy, sealed.await).await?)
 }
 
 #[derive(Clone, Copy)]
@@ -74,12 +69,7 @@ async fn under_another_name(
         return Err(SSTableError::rejected(&name, format!("its version is not that of {from}")));
     }
     check_name_is_free(file_system, to).await?;
-    let outcome = all_files(file_system, from, to, how).await;
-    if outcome.is_err() {
-        // An error of the removal is ignored, because the first error explains more.
-        let _ = remove_sstable(file_system, to).await;
-    }
-    outcome
+    take_back_if_failed(file_system, to, all_files(file_system, from, to, how).await).await
 }
 
 async fn all_files(

@@ -180,6 +180,19 @@ pub async fn remove_sstable(file_system: &FileSystem, descriptor: &Descriptor) -
     remove_sstables(file_system, slice::from_ref(descriptor)).await
 }
 
+/// Removes all files of the SSTable if `outcome` is an error. An error of the removal is ignored,
+/// because the first error explains more.
+pub(crate) async fn take_back_if_failed<T, E>(
+    file_system: &FileSystem,
+    descriptor: &Descriptor,
+    outcome: Result<T, E>,
+) -> Result<T, E> {
+    if outcome.is_err() {
+        let _ = remove_sstable(file_system, descriptor).await;
+    }
+    outcome
+}
+
 /// Removes all files of the given SSTables, sealed or not. The SSTables must differ. A crash during
 /// the removal leaves each sealed SSTable whole, leaves files that a listing reports as unsealed,
 /// or leaves nothing. Lists and syncs each directory a constant number of times.

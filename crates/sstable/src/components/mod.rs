@@ -13,10 +13,10 @@ pub use component::Component;
 pub use copy::{copy_unsealed, link_unsealed, seal};
 pub use descriptor::{Descriptor, NotAnSSTable};
 pub use digest::{format_digest, parse_digest};
-pub(crate) use directory::check_name_is_free;
 pub use directory::{
     DirectoryListing, component_taken, components_found, components_of_each, files_found,
     files_of_each, list_directory, remove_sstable, remove_sstables,
 };
+pub(crate) use directory::{check_name_is_free, take_back_if_failed};
 pub use identifier::SSTableId;
 pub use toc::{format_toc, parse_toc};

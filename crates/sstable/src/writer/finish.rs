@@ -11,7 +11,10 @@ use super::SSTableWriter;
 use crate::{
     append_file::{AppendFile, WrittenFile},
     checksums::{PageChecksums, combine, format_checksums},
-    components::{Component, Descriptor, SSTableId, format_digest, format_toc, remove_sstable},
+    components::{
+        Component, Descriptor, SSTableId, format_digest, format_toc, remove_sstable,
+        take_back_if_failed,
+    },
     data::writer::ChunkFormat,
     error::{Result, SSTableError},
     filter::{BloomFilter, FilterBuilder, write_parts as write_filter},
@@ -232,19 +235,6 @@ impl<'a> Seal<'a> {
 fn checked(component: Component, bytes: &[u8]) -> (Component, WrittenFile) {
     let (length, pages) = (bytes.len() as u64, PageChecksums::of(bytes));
     (component, WrittenFile { length, pages })
-}
-
-/// Removes all files of the SSTable if `outcome` is an error. An error of the removal is ignored,
-/// because the first error explains more.
-pub(super) async fn take_back_if_failed<T>(
-    file_system: &FileSystem,
-    descriptor: &Descriptor,
-    outcome: Result<T>,
-) -> Result<T> {
-    if outcome.is_err() {
-        let _ = remove_sstable(file_system, descriptor).await;
-    }
-    outcome
 }
 
 /// Builds the content of Scylla.db. A run is a set of SSTables that do not overlap. The writer has

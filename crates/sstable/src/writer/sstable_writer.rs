@@ -7,14 +7,13 @@ use espalier_mutation::{
 use espalier_runtime::file::FileSystem;
 
 use super::{
-    finish::take_back_if_failed,
     index::{EndedPartition, IndexWriter},
     options::WriterOptions,
     partition::OpenPartition,
 };
 use crate::{
     append_file::WrittenFile,
-    components::{Component, Descriptor, check_name_is_free},
+    components::{Component, Descriptor, check_name_is_free, take_back_if_failed},
     data::{
         clustering_values::borrowed,
         column_map::FileLayout,
