@@ -367,7 +367,7 @@ impl SSTableReader {
         Scan::new(self.clone(), range, slices, self.decoder(columns), Caching::Shared).await
     }
 
-    pub(super) fn decoder(&self, columns: &ColumnSelection) -> RowDecoder {
+    pub(crate) fn decoder(&self, columns: &ColumnSelection) -> RowDecoder {
         RowDecoder::new(self.0.layout.borrow().clone(), columns)
     }
 }

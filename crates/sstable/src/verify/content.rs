@@ -1,7 +1,5 @@
 //! Checks Data.db from front to back, in step with the partition index.
 
-use std::sync::Arc;
-
 use bytes::Bytes;
 use espalier_mutation::DecoratedKey;
 
@@ -12,7 +10,7 @@ use super::{
 };
 use crate::{
     components::Component,
-    data::{column_map::ColumnSelection, decode::RowDecoder, stream::DataStream},
+    data::{column_map::ColumnSelection, stream::DataStream},
     error::{FileName, Result},
     filter::BloomFilter,
     page_cache::Caching,
@@ -26,16 +24,15 @@ pub(super) async fn check_content(
     watch: &mut dyn FnMut(u64, u64),
     report: &mut VerifyReport,
 ) -> Result<()> {
-    if let Err(error) = reader.data().check_all_chunks().await {
+    if let Err(error) = reader.0.data.check_all_chunks().await {
         // Data with wrong checksums is not worth reading.
         return report.take_error(error);
     }
     if quick {
         return Ok(());
     }
-    let decoder = RowDecoder::new(reader.layout(), &ColumnSelection::All);
-    let stream = DataStream::sequential(reader.data().clone(), 0);
-    let mut source = RowSource::new(stream, decoder);
+    let stream = DataStream::sequential(reader.0.data.clone(), 0);
+    let mut source = RowSource::new(stream, reader.decoder(&ColumnSelection::All));
     let mut collector = StatisticsCollector::new(source.comparator().clone());
     let name = reader.descriptor().name_in_errors(&Component::Data);
     let table = reader.table();
@@ -83,7 +80,7 @@ struct KeyCheck<'a> {
 
 impl<'a> KeyCheck<'a> {
     fn new(reader: &'a SSTableReader, name: &'a FileName) -> Self {
-        let rebuilt = reader.filter().map(BloomFilter::emptied);
+        let rebuilt = reader.bloom_filter().map(BloomFilter::emptied);
         Self { reader, name, last: None, rebuilt }
     }
 
@@ -91,7 +88,7 @@ impl<'a> KeyCheck<'a> {
         if self.last.as_ref().is_some_and(|last| last >= key) {
             report.fail(self.name, position, "a partition is out of key order");
         }
-        if let Some(filter) = self.reader.filter() {
+        if let Some(filter) = self.reader.bloom_filter() {
             report.check(
                 filter.may_contain(&key.key),
                 self.name,
@@ -118,7 +115,7 @@ impl<'a> KeyCheck<'a> {
             end,
             "the number of partitions is not that of Statistics.db",
         );
-        if self.rebuilt.as_ref() != reader.filter() {
+        if self.rebuilt.as_ref() != reader.bloom_filter() {
             let what = "its bits are not those that its size and the keys give";
             let name = reader.descriptor().name_in_errors(&Component::Filter);
             report.add(Severity::Warning, &name, format_args!("{name}: {what}"));
@@ -190,19 +187,5 @@ pub(super) fn check_summary(reader: &SSTableReader, report: &mut VerifyReport) -
             None => Ok(()),
         },
         Index::Trie(_) => Ok(()),
-    }
-}
-
-impl SSTableReader {
-    fn layout(&self) -> Arc<crate::data::column_map::FileLayout> {
-        self.0.layout.borrow().clone()
-    }
-
-    fn data(&self) -> &crate::data::file::DataFile {
-        &self.0.data
-    }
-
-    fn filter(&self) -> Option<&BloomFilter> {
-        self.0.filter.as_ref()
     }
 }
