@@ -43,16 +43,16 @@ fn write_known(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), Valu
         },
         CqlType::Blob => write_blob(value, out),
         CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-            write_list(collection::elements(value)?, out, |item, out| {
+            write_parts(b"[]", collection::elements(value)?, out, |item, out| {
                 nullable(element, item, out)
             })?;
         }
         CqlType::Vector { element, dimension } => {
             let items = collection::vector_elements(element, *dimension, value);
-            write_list(items, out, |item, out| write_json(element, item, out))?;
+            write_parts(b"[]", items, out, |item, out| write_json(element, item, out))?;
         }
         CqlType::Map { key, value: ty, .. } => {
-            write_object(collection::entries(value)?, out, |(k, v), out| {
+            write_parts(b"{}", collection::entries(value)?, out, |(k, v), out| {
                 write_key(key, k, out);
                 write_json(ty, v, out);
             })?;
@@ -66,7 +66,7 @@ fn write_known(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), Valu
                 Some(field) => field.map(|field| (ty, field)),
                 None => Ok((ty, None)),
             });
-            write_list(padded, out, |(ty, field), out| nullable(ty, field, out))?;
+            write_parts(b"[]", padded, out, |(ty, field), out| nullable(ty, field, out))?;
         }
         CqlType::UserDefined { definition, .. } if !value.is_empty() => {
             let mut values = collection::fields(value);
@@ -74,7 +74,7 @@ fn write_known(ty: &CqlType, value: &[u8], out: &mut Vec<u8>) -> Result<(), Valu
                 Some(field) => field.map(|field| (name, ty, field)),
                 None => Ok((name, ty, None)),
             });
-            write_object(fields, out, |(name, ty, field), out| {
+            write_parts(b"{}", fields, out, |(name, ty, field), out| {
                 write_field_name(name, out);
                 nullable(ty, field, out);
             })?;
@@ -200,7 +200,7 @@ fn be64(value: &[u8]) -> i64 {
 fn composite(types: &[CqlType], value: &[u8], out: &mut Vec<u8>) -> Result<(), ValueError> {
     let (_, components) = collection::composite_components(value);
     let mut types = types.iter();
-    write_list(components, out, |component, out| match types.next() {
+    write_parts(b"[]", components, out, |component, out| match types.next() {
         Some(ty) => write_json(ty, component.value, out),
         None => write_blob(component.value, out),
     })
@@ -251,36 +251,21 @@ pub(super) fn write_field_name(name: &str, out: &mut Vec<u8>) {
     out.push(b':');
 }
 
-fn write_list<T>(
-    items: impl Iterator<Item = Result<T, ValueError>>,
-    out: &mut Vec<u8>,
-    write: impl FnMut(T, &mut Vec<u8>),
-) -> Result<(), ValueError> {
-    write_parts([b'[', b']'], items, out, write)
-}
-
-fn write_object<T>(
-    items: impl Iterator<Item = Result<T, ValueError>>,
-    out: &mut Vec<u8>,
-    write: impl FnMut(T, &mut Vec<u8>),
-) -> Result<(), ValueError> {
-    write_parts([b'{', b'}'], items, out, write)
-}
-
+/// Appends what `write` appends for each item, between brackets and with commas.
 fn write_parts<T>(
-    [open, close]: [u8; 2],
+    [open, close]: &[u8; 2],
     items: impl Iterator<Item = Result<T, ValueError>>,
     out: &mut Vec<u8>,
     mut write: impl FnMut(T, &mut Vec<u8>),
 ) -> Result<(), ValueError> {
-    out.push(open);
+    out.push(*open);
     for (index, item) in items.enumerate() {
         if index > 0 {
             out.push(b',');
         }
         write(item?, out);
     }
-    out.push(close);
+    out.push(*close);
     Ok(())
 }
 
