@@ -27,7 +27,7 @@ use crate::config::ServerConfig;
 use crate::connection::Connection;
 use crate::events::EventRegistry;
 use crate::listener::{Placement, Port, accept_all};
-use crate::metrics::{Kind, Sample, TransportMetrics, scheduling_samples, storage_samples};
+use crate::metrics::{Sample, ShardSamples, TransportMetrics, scheduling_samples, storage_samples};
 use crate::options::ShardInfo;
 use crate::planning::PlanMemory;
 use crate::started::Started;
@@ -243,72 +243,60 @@ impl ShardServer {
         self.metrics.samples(shard, &mut samples);
         storage_samples(&self.processor.database().store().metrics(), shard, &mut samples);
         scheduling_samples(shard, &mut samples);
-        let mut push = |name, help, kind, value: u64| {
-            let labels = format!("shard=\"{shard}\"");
-            samples.push(Sample { name, suffix: "", help, kind, labels, value: value as f64 });
-        };
-        push(
+        let mut of_shard = ShardSamples::new(shard, &mut samples);
+        of_shard.gauge(
             "espalier_transport_in_flight_bytes",
-            "Bytes of requests in flight.",
-            Kind::Gauge,
             self.admission.in_flight() as u64,
+            "Bytes of requests in flight.",
         );
         for counters in &*self.more_counters.borrow() {
             counters().into_iter().for_each(|(name, help, value)| {
-                push(name, help, Kind::Counter, value);
+                of_shard.counter(name, value, help);
             });
         }
-        push(
+        of_shard.gauge(
             "espalier_transport_unsent_bytes",
-            "Bytes of responses that wait for clients to read them.",
-            Kind::Gauge,
             self.unsent_bytes.get() as u64,
+            "Bytes of responses that wait for clients to read them.",
         );
-        push(
+        of_shard.gauge(
             "espalier_transport_answer_bytes",
-            "Bytes reserved for answers that are being read or wait to be sent.",
-            Kind::Gauge,
             self.answers.used() as u64,
+            "Bytes reserved for answers that are being read or wait to be sent.",
         );
         let stalls = preempt::stall_report();
-        push(
+        of_shard.counter(
             "scylla_stall_detector_reported",
-            "Times that a task held the core for longer than the stall threshold.",
-            Kind::Counter,
             stalls.stalls,
+            "Times that a task held the core for longer than the stall threshold.",
         );
-        push(
+        of_shard.gauge(
             "espalier_reactor_longest_task_us",
-            "The longest time that a task held the core, in microseconds.",
-            Kind::Gauge,
             stalls.longest_us,
+            "The longest time that a task held the core, in microseconds.",
         );
-        push(
+        of_shard.counter(
             "scylla_reactor_tasks_processed",
-            "Task polls since the start.",
-            Kind::Counter,
             stalls.tasks_polled,
+            "Task polls since the start.",
         );
         if let Some(report) = loop_report() {
-            push(
+            of_shard.counter(
                 "scylla_reactor_polls",
-                "Polls of the kernel for completions.",
-                Kind::Counter,
                 report.kernel_looks,
+                "Polls of the kernel for completions.",
             );
-            push(
+            of_shard.counter(
                 "espalier_reactor_asleep_us",
-                "Time in which the shard slept without work, in microseconds.",
-                Kind::Counter,
                 report.asleep_us,
+                "Time in which the shard slept without work, in microseconds.",
             );
         }
         if shard == 0 {
-            push(
+            of_shard.gauge(
                 "process_resident_memory_bytes",
-                "Resident memory of the process, in bytes.",
-                Kind::Gauge,
                 espalier_runtime::memory::resident_bytes(),
+                "Resident memory of the process, in bytes.",
             );
         }
         samples

@@ -15,7 +15,7 @@ use std::cell::Cell;
 pub(crate) use latency::{RequestKind, RequestLatencies};
 pub(crate) use render::{Kind, Sample, render};
 pub(crate) use scheduling::samples as scheduling_samples;
-use shard_samples::ShardSamples;
+pub(crate) use shard_samples::ShardSamples;
 pub(crate) use storage::samples as storage_samples;
 
 /// A number that only grows, or a gauge, which also goes down.

@@ -3,7 +3,7 @@
 use super::{Kind, Sample};
 
 /// Appends samples that have the label of one shard.
-pub(super) struct ShardSamples<'s> {
+pub(crate) struct ShardSamples<'s> {
     shard: usize,
     samples: &'s mut Vec<Sample>,
 }
