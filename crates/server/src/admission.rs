@@ -160,16 +160,19 @@ pub(crate) struct RequestAdmission {
     addresses: AddressAccounts,
 }
 
+/// The account of one address on one shard: the bytes that are counted for it.
+pub(crate) type AddressAccount = Rc<Cell<usize>>;
+
 /// Bytes that one shard counts for each address.
 #[derive(Debug, Default)]
 pub(crate) struct AddressAccounts {
-    by_address: RefCell<HashMap<IpAddr, Rc<Cell<usize>>>>,
+    by_address: RefCell<HashMap<IpAddr, AddressAccount>>,
 }
 
 impl AddressAccounts {
     /// Returns the account of `address`. A full map first drops the accounts that nothing else
     /// refers to, so that it does not grow with every address ever seen.
-    pub fn of(&self, address: IpAddr) -> Rc<Cell<usize>> {
+    pub fn of(&self, address: IpAddr) -> AddressAccount {
         let mut by_address = self.by_address.borrow_mut();
         if by_address.len() == by_address.capacity() {
             by_address.retain(|_, account| Rc::strong_count(account) > 1);
@@ -184,12 +187,6 @@ pub(crate) fn fits(used: usize, bytes: usize, limit: usize) -> bool {
     used == 0 || used.saturating_add(bytes) <= limit
 }
 
-/// The account of one address on one shard.
-#[derive(Clone, Debug)]
-pub(crate) struct AddressAccount {
-    of_address: Rc<Cell<usize>>,
-}
-
 /// The bytes of a request in flight; dropping it ends the count.
 #[derive(Debug)]
 pub(crate) struct InFlight {
@@ -201,7 +198,7 @@ pub(crate) struct InFlight {
     /// [`RequestAdmission::grow`].
     address_bytes: usize,
     total: Rc<Cell<usize>>,
-    of_address: Rc<Cell<usize>>,
+    of_address: AddressAccount,
 }
 
 impl RequestAdmission {
@@ -218,7 +215,7 @@ impl RequestAdmission {
 
     /// Returns the account of a new connection from `address`.
     pub fn account(&self, address: IpAddr) -> AddressAccount {
-        AddressAccount { of_address: self.addresses.of(address) }
+        self.addresses.of(address)
     }
 
     /// Admits a request of `bytes`.
@@ -227,7 +224,7 @@ impl RequestAdmission {
     ///
     /// Returns the name of the setting that forbids the request.
     pub fn admit(&self, account: &AddressAccount, bytes: usize) -> Result<InFlight, &'static str> {
-        let (total, of_address) = (self.in_flight.get(), account.of_address.get());
+        let (total, of_address) = (self.in_flight.get(), account.get());
         if !fits(total, bytes, self.limit) {
             return Err("native_transport_max_request_data_in_flight");
         }
@@ -235,15 +232,15 @@ impl RequestAdmission {
             return Err("native_transport_max_request_data_in_flight_per_ip");
         }
         self.in_flight.set(total + bytes);
-        account.of_address.set(of_address + bytes);
-        let (total, of_address) = (Rc::clone(&self.in_flight), Rc::clone(&account.of_address));
+        account.set(of_address + bytes);
+        let (total, of_address) = (Rc::clone(&self.in_flight), Rc::clone(account));
         Ok(InFlight { taken_at: None, bytes, address_bytes: bytes, total, of_address })
     }
 
     /// Begins to count a request that has not arrived completely. It has no bytes yet; see
     /// [`Self::grow`].
     pub fn begin(&self, account: &AddressAccount) -> InFlight {
-        let (total, of_address) = (Rc::clone(&self.in_flight), Rc::clone(&account.of_address));
+        let (total, of_address) = (Rc::clone(&self.in_flight), Rc::clone(account));
         InFlight { taken_at: None, bytes: 0, address_bytes: 0, total, of_address }
     }
 
@@ -418,7 +415,7 @@ mod tests {
         assert!(admission.grow(&mut other, 51).unwrap_err().ends_with("_in_flight"));
         admission.grow(&mut other, 50).unwrap();
         drop((first, second, small, other));
-        assert_eq!((admission.in_flight(), one.of_address.get()), (0, 0));
+        assert_eq!((admission.in_flight(), one.get()), (0, 0));
     }
 
     #[test]

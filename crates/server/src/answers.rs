@@ -26,7 +26,7 @@ use espalier_runtime::sync::oneshot::{self, oneshot};
 use espalier_runtime::sync::{Permit, Semaphore};
 use espalier_runtime::time::Instant;
 
-use crate::admission::{AddressAccounts, fits};
+use crate::admission::{AddressAccount, AddressAccounts, fits};
 
 /// The first reservation of a connection, in bytes: the size at which the read path ends a page.
 pub(crate) const PAGE_BYTES: usize = 4 << 20;
@@ -55,11 +55,8 @@ pub(crate) struct AnswerMemory {
     probed_again_at: Cell<Option<Instant>>,
 }
 
-/// The account of one address on one shard.
-pub(crate) type AnswerAccount = Rc<Cell<usize>>;
-
 struct Waiter {
-    account: AnswerAccount,
+    account: AddressAccount,
     bytes: usize,
     grant: oneshot::Sender<Reservation>,
 }
@@ -67,7 +64,7 @@ struct Waiter {
 /// Bytes that are reserved for an answer; dropping it releases them.
 pub(crate) struct Reservation {
     memory: Rc<AnswerMemory>,
-    account: AnswerAccount,
+    account: AddressAccount,
     bytes: usize,
 }
 
@@ -86,7 +83,7 @@ impl AnswerMemory {
     }
 
     /// Returns the account of a new connection from `address`.
-    pub fn account(&self, address: IpAddr) -> AnswerAccount {
+    pub fn account(&self, address: IpAddr) -> AddressAccount {
         self.addresses.of(address)
     }
 
@@ -98,7 +95,7 @@ impl AnswerMemory {
     /// Reserves `bytes` if they fit and no request waits for that memory.
     pub fn try_reserve(
         self: &Rc<Self>,
-        account: &AnswerAccount,
+        account: &AddressAccount,
         bytes: usize,
     ) -> Option<Reservation> {
         // A request that waits because of its address's limit does not block other addresses.
@@ -112,7 +109,7 @@ impl AnswerMemory {
 
     /// Waits until `bytes` fit and reserves them. A caller that drops the future before it resolves
     /// must call [`Self::grant`].
-    pub async fn reserve(self: &Rc<Self>, account: &AnswerAccount, bytes: usize) -> Reservation {
+    pub async fn reserve(self: &Rc<Self>, account: &AddressAccount, bytes: usize) -> Reservation {
         loop {
             if let Some(reservation) = self.try_reserve(account, bytes) {
                 return reservation;
@@ -148,11 +145,11 @@ impl AnswerMemory {
         fits(self.used.get(), bytes, self.limit)
     }
 
-    fn fits_address(&self, account: &AnswerAccount, bytes: usize) -> bool {
+    fn fits_address(&self, account: &AddressAccount, bytes: usize) -> bool {
         fits(account.get(), bytes, self.limit_per_address)
     }
 
-    fn take(self: &Rc<Self>, account: AnswerAccount, bytes: usize) -> Reservation {
+    fn take(self: &Rc<Self>, account: AddressAccount, bytes: usize) -> Reservation {
         self.used.set(self.used.get() + bytes);
         account.set(account.get() + bytes);
         Reservation { memory: Rc::clone(self), account, bytes }
@@ -227,7 +224,7 @@ mod tests {
     use espalier_runtime::{block_on, spawn_local, yield_now};
     use std::net::Ipv4Addr;
 
-    fn account(memory: &AnswerMemory, last: u8) -> AnswerAccount {
+    fn account(memory: &AnswerMemory, last: u8) -> AddressAccount {
         memory.account(Ipv4Addr::new(10, 0, 0, last).into())
     }
 

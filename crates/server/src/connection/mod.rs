@@ -37,7 +37,7 @@ use espalier_runtime::{TaskGroup, maybe_yield, spawn_local, trace, trace_event, 
 use espalier_storage::{ClientEncryption, ClientSession, ConnectedClient};
 
 use crate::admission::{AddressAccount, ConnectionSlot};
-use crate::answers::{AnswerAccount, Reservation};
+use crate::answers::Reservation;
 use crate::dispatch;
 use crate::dispatch::acknowledge::AcknowledgementQueue;
 use crate::protocol::response::ErrorResponse;
@@ -112,7 +112,7 @@ pub(crate) struct Connection {
     row_readers: Semaphore,
     /// Permits for planned QUERY statements that may read rows.
     planned_queries: Semaphore,
-    answer_account: AnswerAccount,
+    answer_account: AddressAccount,
     /// Expected size of the next answer with rows, in bytes, from recent answers; 0 before the
     /// first.
     expected_answer: Cell<usize>,
