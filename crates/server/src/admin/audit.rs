@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::rc::Rc;
 
-use super::http::{HttpRequest, HttpResponse};
+use super::http::{Answer, HttpRequest, HttpResponse};
 use crate::audit::AuditOptions;
 use crate::shard::ShardServer;
 
@@ -16,22 +16,17 @@ pub(super) fn get(server: &ShardServer) -> HttpResponse {
 
 /// Answers `POST /storage_service/audit_log?NAME=VALUE&...`: switches the log on. An option that
 /// the request lacks gets its value from the settings, as with Cassandra's nodetool.
-pub(super) fn enable(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpResponse {
+pub(super) fn enable(server: &Rc<ShardServer>, request: &HttpRequest) -> Answer {
     let mut options = AuditOptions { enabled: true, ..server.config.audit.clone() };
     for (name, value) in &request.query {
-        match options.set(name, value) {
-            Ok(true) => {}
-            Ok(false) => {
-                let message = format!("The audit log has no option '{}'", name.escape_debug());
-                return HttpResponse::error(400, &message);
-            }
-            Err(reason) => return HttpResponse::error(400, &format!("{name}: {reason}")),
+        if !options.set(name, value).map_err(|reason| format!("{name}: {reason}"))? {
+            return Err(format!("The audit log has no option '{}'", name.escape_debug()).into());
         }
     }
     options.enabled = true;
     tracing::info!(?options, "audit log switched on until the node stops");
     server.audit.change(server, options);
-    HttpResponse::done()
+    Ok(HttpResponse::done())
 }
 
 /// Answers `DELETE /storage_service/audit_log`: switches the log off.

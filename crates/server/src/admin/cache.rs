@@ -10,7 +10,7 @@ use espalier_types::literal::{from_text, to_json};
 use serde::Serialize;
 use serde_json::{to_vec, value::RawValue};
 
-use super::http::{HttpRequest, HttpResponse};
+use super::http::{Answer, HttpRequest, HttpResponse};
 use crate::shard::ShardServer;
 
 /// Answers `GET /cache_service/row_cache/explain/KEYSPACE?cf=TABLE&key=KEY`.
@@ -18,26 +18,21 @@ pub(super) async fn explain(
     server: &Rc<ShardServer>,
     keyspace: &str,
     request: &HttpRequest,
-) -> HttpResponse {
+) -> Answer {
     let (Some(name), Some(text)) = (request.parameter("cf"), request.parameter("key")) else {
-        return HttpResponse::error(400, "This needs ?cf=TABLE&key=KEY");
+        return Err("This needs ?cf=TABLE&key=KEY".into());
     };
     let database = server.processor.database();
     let schema = database.store().schema();
     let Some(table) = schema.table(keyspace, name) else {
-        return HttpResponse::error(400, &format!("Column family '{keyspace}:{name}' not found"));
+        return Err(format!("Column family '{keyspace}:{name}' not found").into());
     };
     if is_virtual(keyspace) {
-        let reason = format!("{keyspace}.{name} is a virtual table: it is never cached");
-        return HttpResponse::error(400, &reason);
+        return Err(format!("{keyspace}.{name} is a virtual table: it is never cached").into());
     }
-    let key = match parse_key(table, text) {
-        Ok(key) => key,
-        Err(reason) => return HttpResponse::error(400, &reason),
-    };
-    match database.explain_cached(table, key).await {
-        Ok(explanation) => HttpResponse::written(render(table, &explanation)),
-        Err(error) => HttpResponse::error(500, &error.to_string()),
+    match database.explain_cached(table, parse_key(table, text)?).await {
+        Ok(explanation) => Ok(HttpResponse::written(render(table, &explanation))),
+        Err(error) => Err(HttpResponse::error(500, &error.to_string())),
     }
 }
 

@@ -7,7 +7,7 @@ use espalier_storage::{
 };
 use serde::Serialize;
 
-use super::http::{HttpRequest, HttpResponse};
+use super::http::{Answer, HttpRequest, HttpResponse};
 use super::json::{Pair, long_list};
 use crate::shard::ShardServer;
 
@@ -16,7 +16,7 @@ pub(super) async fn answer(
     server: &Rc<ShardServer>,
     request: &HttpRequest,
     path: &[&str],
-) -> HttpResponse {
+) -> Answer {
     let database = server.processor.database();
     match (request.method.as_str(), path) {
         ("POST", ["storage_service", "keyspace_compaction", keyspace]) => {
@@ -39,25 +39,27 @@ pub(super) async fn answer(
         }
         ("GET", ["compaction_manager", "compactions" | "compaction_info"]) => {
             let running = database.compactions().running().await;
-            HttpResponse::json(&running.iter().map(Running::from).collect::<Vec<_>>())
+            Ok(HttpResponse::json(&running.iter().map(Running::from).collect::<Vec<_>>()))
         }
         ("GET", ["compaction_manager", "compaction_history"]) => history(database).await,
         ("GET", ["compaction_manager", "metrics", "pending_tasks"]) => {
             let pending = database.compactions().pending().await;
             let count: usize = pending.iter().map(|(_, _, count)| count).sum();
-            HttpResponse::json(&count)
+            Ok(HttpResponse::json(&count))
         }
         ("GET", ["compaction_manager", "metrics", "pending_tasks_by_table"]) => {
             let pending = database.compactions().pending().await.into_iter();
             let tasks = pending.map(|(ks, cf, task)| Pending { ks, cf, task });
-            HttpResponse::json(&tasks.collect::<Vec<_>>())
+            Ok(HttpResponse::json(&tasks.collect::<Vec<_>>()))
         }
         (method, path) => super::routes::unanswered(method, path),
     }
 }
 
-pub(super) fn failure(error: &StorageError) -> HttpResponse {
-    HttpResponse::error(status_of(error), &error.to_string())
+impl From<StorageError> for HttpResponse {
+    fn from(error: StorageError) -> Self {
+        Self::error(status_of(&error), &error.to_string())
+    }
 }
 
 /// Returns the status code of an answer with this error.
@@ -79,11 +81,9 @@ pub(super) fn status_of(error: &StorageError) -> u16 {
 }
 
 /// Answers a request without a result: an empty body, as in ScyllaDB.
-pub(super) fn outcome(result: Result<(), StorageError>) -> HttpResponse {
-    match result {
-        Ok(()) => HttpResponse::done(),
-        Err(error) => failure(&error),
-    }
+pub(super) fn outcome(result: Result<(), StorageError>) -> Answer {
+    result?;
+    Ok(HttpResponse::done())
 }
 
 /// Returns the names that a parameter lists with commas.
@@ -120,25 +120,26 @@ async fn for_tables_of(
 
 /// Returns the error if one of the requested tables does not exist, so that the request starts work
 /// on none of them.
-fn unknown_table(database: &Node, keyspace: &str, request: &HttpRequest) -> Option<HttpResponse> {
+fn check_tables(
+    database: &Node,
+    keyspace: &str,
+    request: &HttpRequest,
+) -> Result<(), StorageError> {
     let schema = database.store().schema();
-    let unknown =
-        names(request, "cf").into_iter().find(|name| schema.table(keyspace, name).is_none());
-    unknown.map(|table| {
-        let (keyspace, table) = (keyspace.to_owned(), table.to_owned());
-        failure(&StorageError::UnknownTableName { keyspace, table })
-    })
+    let names = names(request, "cf");
+    match names.into_iter().find(|name| schema.table(keyspace, name).is_none()) {
+        None => Ok(()),
+        Some(table) => Err(StorageError::UnknownTableName {
+            keyspace: keyspace.to_owned(),
+            table: table.to_owned(),
+        }),
+    }
 }
 
-async fn compact(database: &Node, keyspace: &str, request: &HttpRequest) -> HttpResponse {
-    if let Some(answer) = unknown_table(database, keyspace, request) {
-        return answer;
-    }
+async fn compact(database: &Node, keyspace: &str, request: &HttpRequest) -> Answer {
+    check_tables(database, keyspace, request)?;
     let with_memtables = flag(request, "flush_memtables", true);
-    let range = match range(request) {
-        Ok(range) => range,
-        Err(reason) => return HttpResponse::error(400, &reason),
-    };
+    let range = range(request)?;
     let compacted = for_tables_of(request, async |table| match range {
         None => database.compactions().compact(keyspace, table, with_memtables).await,
         Some(range) => {
@@ -163,30 +164,23 @@ fn range(request: &HttpRequest) -> Result<Option<TokenRange>, String> {
     Ok(is_given.then_some(TokenRange { after, through }))
 }
 
-async fn compact_files(database: &Node, request: &HttpRequest) -> HttpResponse {
+async fn compact_files(database: &Node, request: &HttpRequest) -> Answer {
     let files: Vec<PathBuf> = names(request, "data_files").into_iter().map(PathBuf::from).collect();
     if files.is_empty() {
-        return HttpResponse::error(
-            400,
-            "This needs the names of data files: ?data_files=da-1-bti-Data.db,…",
-        );
+        return Err("This needs the names of data files: ?data_files=da-1-bti-Data.db,…".into());
     }
     outcome(database.compactions().compact_data_files(files).await)
 }
 
-async fn upgrade(database: &Node, keyspace: &str, request: &HttpRequest) -> HttpResponse {
-    if let Some(answer) = unknown_table(database, keyspace, request) {
-        return answer;
-    }
+async fn upgrade(database: &Node, keyspace: &str, request: &HttpRequest) -> Answer {
+    check_tables(database, keyspace, request)?;
     let only_others = flag(request, "exclude_current_version", false);
     let upgraded = for_tables_of(request, async |table| {
         database.compactions().upgrade_sstables(keyspace, table, only_others).await
     });
-    match upgraded.await {
-        // ScyllaDB answers with a status as a number.
-        Ok(()) => HttpResponse::json(&0),
-        Err(error) => failure(&error),
-    }
+    upgraded.await?;
+    // ScyllaDB answers with a status as a number.
+    Ok(HttpResponse::json(&0))
 }
 
 /// The pending compactions of a table, in ScyllaDB's form.
@@ -261,9 +255,7 @@ impl<'a> From<&'a PastCompaction> for Past<'a> {
 }
 
 /// Answers with the rows of `system.compaction_history`, the newest first.
-async fn history(database: &Node) -> HttpResponse {
-    match database.compactions().history().await {
-        Ok(history) => HttpResponse::written(long_list(history.iter().map(Past::from)).await),
-        Err(error) => failure(&error),
-    }
+async fn history(database: &Node) -> Answer {
+    let history = database.compactions().history().await?;
+    Ok(HttpResponse::written(long_list(history.iter().map(Past::from)).await))
 }

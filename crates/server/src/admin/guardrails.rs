@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use espalier_storage::{Node, guardrails::Setting};
 
-use super::{http::HttpRequest, http::HttpResponse};
+use super::http::{Answer, HttpRequest, HttpResponse};
 
 /// Answers `GET /storage_service/guardrails`: an object of all settings and their values.
 pub(super) fn get(database: &Node) -> HttpResponse {
@@ -17,26 +17,22 @@ pub(super) fn get(database: &Node) -> HttpResponse {
 /// Answers `POST /storage_service/guardrails?name=SETTING&value=VALUE`. Two thresholds of one limit
 /// change together with `fail=VALUE&warn=VALUE` and the name that Cassandra's nodetool uses, such
 /// as `keyspaces_threshold`.
-pub(super) fn set(database: &Node, request: &HttpRequest) -> HttpResponse {
-    let refuse = |reason: &str| HttpResponse::error(400, reason);
+pub(super) fn set(database: &Node, request: &HttpRequest) -> Answer {
     let parameter = |name| request.parameter(name);
-    let Some(name) = parameter("name") else {
-        return refuse("This needs the name of a setting: ?name=SETTING&value=VALUE");
-    };
+    let name =
+        parameter("name").ok_or("This needs the name of a setting: ?name=SETTING&value=VALUE")?;
     let changes = match (parameter("value"), parameter("fail"), parameter("warn")) {
         (Some(value), None, None) => Setting::find(name).map(|setting| vec![(setting, value)]),
         (None, Some(fail), Some(warn)) => Setting::find_pair(name)
             .map(|(fail_setting, warn_setting)| vec![(fail_setting, fail), (warn_setting, warn)]),
-        _ => return refuse("This needs ?value=, or ?fail= and ?warn= for a pair of thresholds"),
+        _ => return Err("This needs ?value=, or ?fail= and ?warn= for a pair of thresholds".into()),
     };
-    let Some(changes) = changes else {
-        return refuse(&format!("There is no guardrail {name:?} with such values"));
-    };
-    if let Err(error) = database.store().configuration().guardrails.set(&changes) {
-        return refuse(&format!("{name}: {error}"));
-    }
+    let changes =
+        changes.ok_or_else(|| format!("There is no guardrail {name:?} with such values"))?;
+    let guardrails = &database.store().configuration().guardrails;
+    guardrails.set(&changes).map_err(|error| format!("{name}: {error}"))?;
     for (setting, value) in changes {
         tracing::info!(setting = setting.name, value, "guardrail changed, until the node stops");
     }
-    HttpResponse::done()
+    Ok(HttpResponse::done())
 }

@@ -165,6 +165,22 @@ pub struct HttpResponse {
     pub body: Vec<u8>,
 }
 
+/// The result of a handler: its answer, or the answer that reports an error.
+pub type Answer = Result<HttpResponse, HttpResponse>;
+
+/// Makes the answer that refuses a request for this reason.
+impl From<String> for HttpResponse {
+    fn from(reason: String) -> Self {
+        Self::error(400, &reason)
+    }
+}
+
+impl From<&str> for HttpResponse {
+    fn from(reason: &str) -> Self {
+        Self::error(400, reason)
+    }
+}
+
 /// The body of an error.
 #[derive(Serialize)]
 struct ErrorBody<'a> {

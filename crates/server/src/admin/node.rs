@@ -12,35 +12,29 @@ use espalier_storage::{
 use serde::Serialize;
 use serde_json::Value;
 
-use super::http::HttpResponse;
+use super::http::{Answer, HttpResponse};
 use super::json::{Pair, number};
 use crate::shard::ShardServer;
 
 const NO_NODES: [&str; 0] = [];
 
 /// Answers with the state of a view's build: UNKNOWN, STARTED, CHECKING or SUCCESS.
-async fn view_build_status(
-    database: &Node,
-    address: &str,
-    keyspace: &str,
-    view: &str,
-) -> HttpResponse {
+async fn view_build_status(database: &Node, address: &str, keyspace: &str, view: &str) -> Answer {
     if database.store().schema().table(keyspace, view).is_none_or(|table| !table.is_view()) {
-        let message = format!("There is no materialized view {keyspace}.{view}");
-        return HttpResponse::error(400, &message);
+        return Err(format!("There is no materialized view {keyspace}.{view}").into());
     }
     match database.view_builds().status_of(keyspace, view).await {
-        Ok(status) => pair(address, status.unwrap_or_else(|| "UNKNOWN".into())),
-        Err(error) => HttpResponse::error(500, &error.to_string()),
+        Ok(status) => Ok(pair(address, status.unwrap_or_else(|| "UNKNOWN".into()))),
+        Err(error) => Err(HttpResponse::error(500, &error.to_string())),
     }
 }
 
 /// Answers a GET of one of these paths.
-pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpResponse {
+pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> Answer {
     let database = server.processor.database();
     // The address that clients read in `system.local`.
     let address = server.config.broadcast_address.to_string();
-    match path {
+    Ok(match path {
         ["storage_service", "load"] => HttpResponse::json(&load(database).await),
         ["storage_service", "load_map"] => pair(&address, load(database).await),
         ["storage_service", "host_id"] => pair(&address, database.store().host_id().to_string()),
@@ -49,13 +43,13 @@ pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpRespo
         ["storage_service", "ownership", keyspace]
             if database.store().schema().keyspace(keyspace).is_none() =>
         {
-            HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"))
+            return Err(format!("Keyspace {keyspace} does not exist").into());
         }
         ["storage_service", "ownership"] | ["storage_service", "ownership", _] => {
             pair(&address, "1.0")
         }
         ["storage_service", "view_build_statuses", keyspace, view] => {
-            view_build_status(database, &address, keyspace, view).await
+            view_build_status(database, &address, keyspace, view).await?
         }
         ["storage_service", "generation_number"] => {
             HttpResponse::json(&server.started.generation())
@@ -68,10 +62,10 @@ pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> HttpRespo
         ["system", "uptime_ms"] => HttpResponse::json(&server.started.uptime().as_millis()),
         ["cache_service", "metrics", "row", what] => match of_row_cache(what, &row_cache().await) {
             Some(number) => HttpResponse::json(&number),
-            None => super::routes::unanswered("GET", path),
+            None => return super::routes::unanswered("GET", path),
         },
-        path => super::routes::unanswered("GET", path),
-    }
+        path => return super::routes::unanswered("GET", path),
+    })
 }
 
 /// Answers with a map of one entry.

@@ -6,17 +6,21 @@ use std::rc::Rc;
 use espalier_runtime::submit_to_all;
 use espalier_storage::{FirstFailure, Node, system::is_virtual};
 
-use super::compaction::outcome;
-use super::http::{HttpRequest, HttpResponse};
+use super::compaction::{names, outcome};
+use super::http::{Answer, HttpRequest, HttpResponse};
 use super::json::number;
 use crate::metrics::render;
 use crate::shard::ShardServer;
 
 /// Answers a request.
 pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpResponse {
-    if let Err(reason) = super::parameters::check(request) {
-        return HttpResponse::error(400, &reason);
+    match route(server, request).await {
+        Ok(answer) | Err(answer) => answer,
     }
+}
+
+async fn route(server: &Rc<ShardServer>, request: &HttpRequest) -> Answer {
+    super::parameters::check(request)?;
     let path: Vec<&str> = request.path.iter().map(String::as_str).collect();
     let database = server.processor.database();
     match (request.method.as_str(), path.as_slice()) {
@@ -25,7 +29,7 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         (_, path @ ["compaction_manager", ..]) => {
             super::compaction::answer(server, request, path).await
         }
-        ("GET", ["metrics"]) => metrics().await,
+        ("GET", ["metrics"]) => Ok(metrics().await),
         (
             "GET",
             path @ (["gossiper" | "snitch", ..]
@@ -35,11 +39,11 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
         // ScyllaDB empties its caches under this path, which its tests use.
         ("POST", ["lsa", "compact"]) => {
             database.forget_cached_rows().await;
-            HttpResponse::done()
+            Ok(HttpResponse::done())
         }
         ("POST", ["system", "drop_sstable_caches"]) => {
             database.drop_caches().await;
-            HttpResponse::done()
+            Ok(HttpResponse::done())
         }
         ("GET", ["cache_service", "row_cache", "explain", keyspace]) => {
             super::cache::explain(server, keyspace, request).await
@@ -48,11 +52,7 @@ pub(super) async fn answer(server: &Rc<ShardServer>, request: &HttpRequest) -> H
     }
 }
 
-async fn storage_service(
-    server: &Rc<ShardServer>,
-    request: &HttpRequest,
-    path: &[&str],
-) -> HttpResponse {
+async fn storage_service(server: &Rc<ShardServer>, request: &HttpRequest, path: &[&str]) -> Answer {
     let database = server.processor.database();
     match (request.method.as_str(), path) {
         ("POST" | "GET" | "DELETE", [_, "snapshots" | "restore" | "orphans"]) => {
@@ -66,17 +66,17 @@ async fn storage_service(
             super::auto_compaction::of_keyspace(database, request, keyspace).await
         }
         ("GET", [_, "trace_probability"]) => {
-            HttpResponse::json(&number(server.traces.probability()))
+            Ok(HttpResponse::json(&number(server.traces.probability())))
         }
         ("POST", [_, "trace_probability"]) => {
             set_trace_probability(request.parameter("probability")).await
         }
-        ("GET", [_, "audit_log"]) => super::audit::get(server),
+        ("GET", [_, "audit_log"]) => Ok(super::audit::get(server)),
         ("POST", [_, "audit_log"]) => super::audit::enable(server, request),
-        ("DELETE", [_, "audit_log"]) => super::audit::disable(server),
-        ("GET", [_, "guardrails"]) => super::guardrails::get(database),
+        ("DELETE", [_, "audit_log"]) => Ok(super::audit::disable(server)),
+        ("GET", [_, "guardrails"]) => Ok(super::guardrails::get(database)),
         ("POST", [_, "guardrails"]) => super::guardrails::set(database, request),
-        ("GET", [_, "compaction_throughput"]) => super::throughput::get(database),
+        ("GET", [_, "compaction_throughput"]) => Ok(super::throughput::get(database)),
         ("POST", [_, "compaction_throughput"]) => {
             super::throughput::set(database, request.parameter("value")).await
         }
@@ -97,9 +97,9 @@ async fn storage_service(
             ],
         ) => super::node::answer(server, path).await,
         ("GET", [_, what]) => node_state(server, what),
-        ("GET", [_, "hostid", "local"]) => host_id(server),
+        ("GET", [_, "hostid", "local"]) => Ok(host_id(server)),
         ("POST", [_, "keyspace_flush", keyspace]) => {
-            flush(server, keyspace, request.parameter("cf")).await
+            flush(server, keyspace, &names(request, "cf")).await
         }
         ("POST", [_, "keyspace_cleanup", keyspace]) => cleanup(server, request, keyspace),
         ("POST", [_, "flush"]) => flush_all(server).await,
@@ -111,18 +111,14 @@ async fn storage_service(
     }
 }
 
-async fn column_family(
-    server: &Rc<ShardServer>,
-    request: &HttpRequest,
-    path: &[&str],
-) -> HttpResponse {
+async fn column_family(server: &Rc<ShardServer>, request: &HttpRequest, path: &[&str]) -> Answer {
     let database = server.processor.database();
     match (request.method.as_str(), path) {
         ("GET" | "POST" | "DELETE", [_, "autocompaction", name]) => {
             super::auto_compaction::of_table(database, request, name).await
         }
-        ("GET", [_, "name"]) => tables(server),
-        ("GET", [_, "name", "keyspace"]) => keyspaces(server),
+        ("GET", [_, "name"]) => Ok(tables(server)),
+        ("GET", [_, "name", "keyspace"]) => Ok(keyspaces(server)),
         ("GET", [_, "statistics"]) => super::tables::statistics(database).await,
         ("GET", [_, "metrics", name, table]) => super::tables::metric(database, name, table).await,
         (method, path) => unanswered(method, path),
@@ -130,21 +126,21 @@ async fn column_family(
 }
 
 /// Answers a request with an unknown path, or with a method that its path does not have.
-pub(super) fn unanswered(method: &str, path: &[&str]) -> HttpResponse {
-    match method {
+pub(super) fn unanswered(method: &str, path: &[&str]) -> Answer {
+    Err(match method {
         "GET" if super::parameters::is_known(path) => {
             HttpResponse::error(405, "This path needs POST")
         }
         "GET" | "POST" => not_found(),
         _ => HttpResponse::error(405, "Unsupported method: most paths take GET or POST"),
-    }
+    })
 }
 
 /// Reads the certificates' files again. Answers whether they have changed since the last time.
-async fn reload_certificates(server: &ShardServer) -> HttpResponse {
+async fn reload_certificates(server: &ShardServer) -> Answer {
     let all = server.certificates.borrow().clone();
     if all.is_empty() {
-        return HttpResponse::error(400, "No connection has TLS: there are no certificates");
+        return Err("No connection has TLS: there are no certificates".into());
     }
     let (mut has_changed, mut failure) = (false, None);
     for certificates in all {
@@ -154,11 +150,11 @@ async fn reload_certificates(server: &ShardServer) -> HttpResponse {
         }
     }
     match failure {
-        None => HttpResponse::json(&has_changed),
-        Some(reason) => HttpResponse::error(
+        None => Ok(HttpResponse::json(&has_changed)),
+        Some(reason) => Err(HttpResponse::error(
             500,
             &format!("The node keeps certificates, because new ones cannot be used: {reason}"),
-        ),
+        )),
     }
 }
 
@@ -170,8 +166,8 @@ async fn metrics() -> HttpResponse {
     HttpResponse::text(render(samples.await.concat()))
 }
 
-fn node_state(server: &ShardServer, what: &str) -> HttpResponse {
-    match what {
+fn node_state(server: &ShardServer, what: &str) -> Answer {
+    Ok(match what {
         "native_transport" | "rpc_server" => HttpResponse::json(&true),
         "is_starting" => HttpResponse::json(&false),
         "operation_mode" => HttpResponse::json("NORMAL"),
@@ -180,35 +176,33 @@ fn node_state(server: &ShardServer, what: &str) -> HttpResponse {
             HttpResponse::json(&server.processor.database().store().schema().version.to_string())
         }
         "keyspaces" => keyspaces(server),
-        _ => unanswered("GET", &["storage_service", what]),
-    }
+        _ => return unanswered("GET", &["storage_service", what]),
+    })
 }
 
 /// Sets, on all shards, the share of requests that are traced by chance.
-async fn set_trace_probability(given: Option<&str>) -> HttpResponse {
+async fn set_trace_probability(given: Option<&str>) -> Answer {
     let probability: Option<f64> = given.and_then(|text| text.parse().ok());
-    let Some(probability) = probability.filter(|number| (0.0..=1.0).contains(number)) else {
-        return HttpResponse::error(400, "This needs ?probability= with a number from 0 to 1");
-    };
+    let probability = probability
+        .filter(|number| (0.0..=1.0).contains(number))
+        .ok_or("This needs ?probability= with a number from 0 to 1")?;
     submit_to_all(move |_| async move {
         if let Some(server) = ShardServer::current() {
             server.traces.set_probability(probability);
         }
     })
     .await;
-    HttpResponse::done()
+    Ok(HttpResponse::done())
 }
 
 /// Answers a cleanup, which removes nothing, even on a member of a ring.
-fn cleanup(server: &ShardServer, request: &HttpRequest, keyspace: &str) -> HttpResponse {
+fn cleanup(server: &ShardServer, request: &HttpRequest, keyspace: &str) -> Answer {
     let schema = server.processor.database().store().schema();
-    let Some(known) = schema.keyspace(keyspace) else {
-        return HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"));
-    };
-    let named = super::compaction::names(request, "cf");
-    match named.into_iter().find(|name| !known.tables.contains_key(*name)) {
-        Some(name) => HttpResponse::error(400, &format!("There is no table {keyspace}.{name}")),
-        None => HttpResponse::json(&0),
+    let known =
+        schema.keyspace(keyspace).ok_or_else(|| format!("Keyspace {keyspace} does not exist"))?;
+    match names(request, "cf").into_iter().find(|name| !known.tables.contains_key(*name)) {
+        Some(name) => Err(format!("There is no table {keyspace}.{name}").into()),
+        None => Ok(HttpResponse::json(&0)),
     }
 }
 
@@ -275,20 +269,14 @@ fn tables(server: &ShardServer) -> HttpResponse {
     HttpResponse::json(&names.collect::<Vec<_>>())
 }
 
-/// Flushes a keyspace, or some of its tables, which `tables` lists with commas.
-async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> HttpResponse {
+/// Flushes some tables of a keyspace, or all if `names` is empty.
+async fn flush(server: &ShardServer, keyspace: &str, names: &[&str]) -> Answer {
     let database = server.processor.database();
     let schema = database.store().schema();
-    let Some(metadata) = schema.keyspace(keyspace) else {
-        return HttpResponse::error(400, &format!("Keyspace {keyspace} does not exist"));
-    };
-    let names = tables.unwrap_or_default().split(',').map(str::trim);
-    let names: Vec<&str> = names.filter(|name| !name.is_empty()).collect();
+    let metadata =
+        schema.keyspace(keyspace).ok_or_else(|| format!("Keyspace {keyspace} does not exist"))?;
     if let Some(unknown) = names.iter().find(|name| !metadata.tables.contains_key(**name)) {
-        return HttpResponse::error(
-            400,
-            &format!("Column family '{keyspace}:{unknown}' not found"),
-        );
+        return Err(format!("Column family '{keyspace}:{unknown}' not found").into());
     }
     // The schema is flushed too, because copied SSTables are of no use without the definition of
     // their table. Cassandra flushes it after each change of the schema.
@@ -304,12 +292,10 @@ async fn flush(server: &ShardServer, keyspace: &str, tables: Option<&str>) -> Ht
 
 /// Flushes whole keyspaces, or tables of them. After a failure the others are flushed all the same,
 /// unless the node shuts down.
-async fn flush_each(database: &Node, wanted: Vec<(&str, Option<&str>)>) -> HttpResponse {
+async fn flush_each(database: &Node, wanted: Vec<(&str, Option<&str>)>) -> Answer {
     let mut failure = FirstFailure::none();
     for (keyspace, table) in wanted {
-        if let Err(ended) = failure.keep(database.flush(keyspace, table).await) {
-            return outcome(Err(ended));
-        }
+        failure.keep(database.flush(keyspace, table).await)?;
     }
     outcome(failure.into_result())
 }
@@ -321,24 +307,21 @@ async fn import(
     keyspace: &str,
     table: Option<&str>,
     path: Option<&str>,
-) -> HttpResponse {
-    let Some(table) = table.filter(|table| !table.is_empty()) else {
-        return HttpResponse::error(400, "This needs the name of a table: ?cf=TABLE");
-    };
+) -> Answer {
+    let table = table
+        .filter(|table| !table.is_empty())
+        .ok_or("This needs the name of a table: ?cf=TABLE")?;
     let directory = path.map(std::path::PathBuf::from);
     if directory.as_ref().is_some_and(|directory| !directory.is_absolute()) {
-        return HttpResponse::error(
-            400,
-            "The path must be absolute: the node has its own working directory",
-        );
+        return Err("The path must be absolute: the node has its own working directory".into());
     }
     let imported = server.processor.database().import(keyspace, table, directory).await;
     // The imported rows may be roles or permissions, so log-ins read theirs again.
     server.processor.auth().roles_changed();
-    super::snapshots::imported(imported)
+    Ok(super::snapshots::imported(imported?))
 }
 
-async fn flush_all(server: &ShardServer) -> HttpResponse {
+async fn flush_all(server: &ShardServer) -> Answer {
     let database = server.processor.database();
     let schema = database.store().schema();
     let stored = schema.keyspaces.keys().filter(|name| !is_virtual(name));

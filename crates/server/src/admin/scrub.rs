@@ -4,8 +4,8 @@ use espalier_storage::{Node, ScrubMode, ScrubReport};
 use serde::Serialize;
 
 use super::{
-    compaction::{failure, flag, names},
-    http::{HttpRequest, HttpResponse},
+    compaction::{flag, names},
+    http::{Answer, HttpRequest, HttpResponse},
     snapshots::tables_wanted,
 };
 
@@ -23,26 +23,19 @@ struct Counts {
 }
 
 /// Answers `GET` and `POST /storage_service/keyspace_scrub/KEYSPACE`.
-pub(super) async fn scrub(database: &Node, keyspace: &str, request: &HttpRequest) -> HttpResponse {
-    let mode = match mode(request).and_then(|mode| check_quarantine(request).map(|()| mode)) {
-        Ok(mode) => mode,
-        Err(reason) => return HttpResponse::error(400, &reason),
-    };
+pub(super) async fn scrub(database: &Node, keyspace: &str, request: &HttpRequest) -> Answer {
+    let mode = mode(request)?;
+    check_quarantine(request)?;
     let schema = database.store().schema();
-    let tables = match tables_wanted(&schema, &[keyspace], &names(request, "cf")) {
-        Ok(tables) => tables,
-        Err(reason) => return HttpResponse::error(400, &reason),
-    };
+    let tables = tables_wanted(&schema, &[keyspace], &names(request, "cf"))?;
     let with_snapshot = !flag(request, "disable_snapshot", false);
-    match database.compactions().scrub(tables, mode, with_snapshot).await {
-        Ok(report) if flag(request, "counts", false) => HttpResponse::json(&Counts {
-            status: status(mode, &report),
-            partitions: report.partitions,
-            left_out_partitions: report.left_out_partitions,
-        }),
-        Ok(report) => HttpResponse::json(&status(mode, &report)),
-        Err(error) => failure(&error),
+    let report = database.compactions().scrub(tables, mode, with_snapshot).await?;
+    let status = status(mode, &report);
+    if !flag(request, "counts", false) {
+        return Ok(HttpResponse::json(&status));
     }
+    let ScrubReport { partitions, left_out_partitions, .. } = report;
+    Ok(HttpResponse::json(&Counts { status, partitions, left_out_partitions }))
 }
 
 fn mode(request: &HttpRequest) -> Result<ScrubMode, String> {

@@ -12,8 +12,8 @@ use espalier_storage::{
 };
 use serde::Serialize;
 
-use super::compaction::{failure, flag, names, outcome, status_of};
-use super::http::{HttpRequest, HttpResponse};
+use super::compaction::{flag, names, outcome, status_of};
+use super::http::{Answer, HttpRequest, HttpResponse};
 use super::json::Pair;
 use crate::events::broadcast_schema_change;
 use crate::shard::ShardServer;
@@ -23,30 +23,26 @@ pub(super) async fn answer(
     server: &Rc<ShardServer>,
     request: &HttpRequest,
     path: &[&str],
-) -> HttpResponse {
+) -> Answer {
     let database = server.processor.database();
     match (request.method.as_str(), path) {
         ("POST", [_, "restore"]) => restore(server, request).await,
         ("POST", [_, "snapshots"]) => take_snapshot(database, request).await,
         ("DELETE", [_, "snapshots"]) => clear_snapshots(database, request).await,
-        ("GET", [_, "snapshots"]) => match database.snapshots().list().await {
-            Ok(found) => HttpResponse::json(&by_tag(found)),
-            Err(error) => failure(&error),
-        },
-        ("GET", [_, "orphans"]) => match database.orphans().list().await {
-            Ok(orphans) => {
-                HttpResponse::json(&orphans.iter().map(OrphanEntry::from).collect::<Vec<_>>())
-            }
-            Err(error) => failure(&error),
-        },
-        ("DELETE", [_, "orphans"]) => match given(request, "path") {
-            Some(path) => match database.orphans().remove(path.into()).await {
-                Ok(removed) => HttpResponse::json(&OrphanEntry::from(&removed)),
-                Err(error) => failure(&error),
-            },
-            None => HttpResponse::error(400, "This needs ?path=DIRECTORY; GET lists them"),
-        },
-        _ => HttpResponse::error(405, "This path needs another method"),
+        ("GET", [_, "snapshots"]) => {
+            Ok(HttpResponse::json(&by_tag(database.snapshots().list().await?)))
+        }
+        ("GET", [_, "orphans"]) => {
+            let orphans = database.orphans().list().await?;
+            Ok(HttpResponse::json(&orphans.iter().map(OrphanEntry::from).collect::<Vec<_>>()))
+        }
+        ("DELETE", [_, "orphans"]) => {
+            let path =
+                given(request, "path").ok_or("This needs ?path=DIRECTORY; GET lists them")?;
+            let removed = database.orphans().remove(path.into()).await?;
+            Ok(HttpResponse::json(&OrphanEntry::from(&removed)))
+        }
+        _ => Err(HttpResponse::error(405, "This path needs another method")),
     }
 }
 
@@ -97,32 +93,26 @@ struct SnapshotEntry {
 
 /// Restores a table from its snapshot; creates the table first if it was dropped. The parameters
 /// have ScyllaDB's names, although ScyllaDB keeps its snapshots elsewhere.
-async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpResponse {
+async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> Answer {
     let database = server.processor.database();
     let given = |name| given(request, name);
     let (Some(keyspace), Some(table), Some(tag)) =
         (given("keyspace"), given("table"), given("snapshot"))
     else {
-        return HttpResponse::error(
-            400,
-            "This needs ?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; GET /storage_service/snapshots lists them",
-        );
+        return Err("This needs ?keyspace=KEYSPACE&table=TABLE&snapshot=TAG; \
+                    GET /storage_service/snapshots lists them"
+            .into());
     };
     let schema = database.store().schema();
-    let Some(known) = schema.keyspace(keyspace) else {
-        return HttpResponse::error(
-            400,
-            &format!("Keyspace {keyspace} does not exist: create it first"),
-        );
-    };
+    let known = schema
+        .keyspace(keyspace)
+        .ok_or_else(|| format!("Keyspace {keyspace} does not exist: create it first"))?;
     let is_missing = !known.tables.contains_key(table);
     if is_missing && server.config.is_ring_member {
-        return HttpResponse::error(
-            400,
-            &format!(
-                "Table {keyspace}.{table} does not exist: create it through a Cassandra node first"
-            ),
+        let reason = format!(
+            "Table {keyspace}.{table} does not exist: create it through a Cassandra node first"
         );
+        return Err(reason.into());
     }
     let mut is_created = false;
     let restored = async {
@@ -141,7 +131,7 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
                 "{error}. The restore created {keyspace}.{table}, but the table lacks a part of \
                  its schema and has no rows of the snapshot: drop it before you restore again"
             );
-            HttpResponse::error(error.status(), &message)
+            Err(HttpResponse::error(error.status(), &message))
         }
         Err(error) if is_created => {
             // A DROP could lose rows that clients have written since the table was created.
@@ -149,10 +139,10 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> HttpRespons
                 "{error}. The restore created {keyspace}.{table} and leaves it without the rows \
                  of the snapshot: restore again, or drop it"
             );
-            HttpResponse::error(error.status(), &message)
+            Err(HttpResponse::error(error.status(), &message))
         }
-        Err(error) => HttpResponse::error(error.status(), &error.to_string()),
-        Ok(restored) => imported(Ok(restored)),
+        Err(error) => Err(HttpResponse::error(error.status(), &error.to_string())),
+        Ok(restored) => Ok(imported(restored)),
     }
 }
 
@@ -216,27 +206,17 @@ async fn execute(
 }
 
 /// Answers with the SSTables, partitions and bytes that were added to a table.
-pub(super) fn imported(result: Result<Imported, StorageError>) -> HttpResponse {
-    match result {
-        Ok(Imported { sstables, partitions, bytes }) => {
-            HttpResponse::json(&ImportedCounts { sstables, partitions, bytes })
-        }
-        Err(error) => failure(&error),
-    }
+pub(super) fn imported(imported: Imported) -> HttpResponse {
+    let Imported { sstables, partitions, bytes } = imported;
+    HttpResponse::json(&ImportedCounts { sstables, partitions, bytes })
 }
 
-async fn take_snapshot(database: &Node, request: &HttpRequest) -> HttpResponse {
-    let Some(tag) = request.parameter("tag").filter(|tag| !tag.is_empty()) else {
-        return HttpResponse::error(400, "You must supply a snapshot name: ?tag=NAME");
-    };
+async fn take_snapshot(database: &Node, request: &HttpRequest) -> Answer {
+    let tag = given(request, "tag").ok_or("You must supply a snapshot name: ?tag=NAME")?;
     let schema = database.store().schema();
-    match tables_wanted(&schema, &names(request, "kn"), &names(request, "cf")) {
-        Ok(tables) => {
-            let with_memtables = !flag(request, "sf", false);
-            outcome(database.snapshots().take(tag.to_owned(), tables, with_memtables).await)
-        }
-        Err(reason) => HttpResponse::error(400, &reason),
-    }
+    let tables = tables_wanted(&schema, &names(request, "kn"), &names(request, "cf"))?;
+    let with_memtables = !flag(request, "sf", false);
+    outcome(database.snapshots().take(tag.to_owned(), tables, with_memtables).await)
 }
 
 pub(super) fn tables_wanted(
@@ -271,7 +251,7 @@ pub(super) fn tables_wanted(
     Ok(all.map(kept).collect())
 }
 
-async fn clear_snapshots(database: &Node, request: &HttpRequest) -> HttpResponse {
+async fn clear_snapshots(database: &Node, request: &HttpRequest) -> Answer {
     let tag = request.parameter("tag");
     outcome(database.snapshots().clear(tag, &names(request, "kn"), &names(request, "cf")).await)
 }

@@ -4,7 +4,7 @@ use espalier_storage::{CompactionKind, Node};
 
 use super::{
     compaction::{names, outcome},
-    http::{HttpRequest, HttpResponse},
+    http::{Answer, HttpRequest, HttpResponse},
 };
 
 /// The types by which operators name compactions: Cassandra's names, and ScyllaDB's where they
@@ -23,29 +23,16 @@ const TYPES: [(&str, &[CompactionKind]); 8] = [
 ];
 
 /// Answers `POST /compaction_manager/stop_compaction?type=TYPE`.
-pub(super) async fn stop(database: &Node, request: &HttpRequest) -> HttpResponse {
-    match kinds(request.parameter("type")) {
-        Ok(kinds) => {
-            database.compactions().stop(kinds).await;
-            HttpResponse::done()
-        }
-        Err(reason) => HttpResponse::error(400, &reason),
-    }
+pub(super) async fn stop(database: &Node, request: &HttpRequest) -> Answer {
+    database.compactions().stop(kinds(request.parameter("type"))?).await;
+    Ok(HttpResponse::done())
 }
 
 /// Answers `POST /compaction_manager/stop_keyspace_compaction/KEYSPACE?type=TYPE&tables=TABLES`.
-pub(super) async fn stop_in(
-    database: &Node,
-    keyspace: &str,
-    request: &HttpRequest,
-) -> HttpResponse {
-    match kinds(request.parameter("type")) {
-        Ok(kinds) => {
-            let tables = names(request, "tables");
-            outcome(database.compactions().stop_of(keyspace, &tables, kinds).await)
-        }
-        Err(reason) => HttpResponse::error(400, &reason),
-    }
+pub(super) async fn stop_in(database: &Node, keyspace: &str, request: &HttpRequest) -> Answer {
+    let kinds = kinds(request.parameter("type"))?;
+    let tables = names(request, "tables");
+    outcome(database.compactions().stop_of(keyspace, &tables, kinds).await)
 }
 
 /// Returns the kinds of compactions of a type. The default is COMPACTION.

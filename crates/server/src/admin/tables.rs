@@ -8,8 +8,7 @@ use serde::{Serialize, Serializer, ser::SerializeMap as _};
 use serde_json::Value;
 
 use super::{
-    compaction::failure,
-    http::HttpResponse,
+    http::{Answer, HttpResponse},
     json::{long_list, number},
 };
 
@@ -64,31 +63,26 @@ impl Serialize for Numbers {
 
 /// Answers `GET /column_family/statistics`, a path of our own: all metrics of all tables in one
 /// answer.
-pub(super) async fn statistics(database: &Node) -> HttpResponse {
-    match numbers(database).await {
-        Ok(numbers) => HttpResponse::written(long_list(numbers.iter()).await),
-        Err(error) => failure(&error),
-    }
+pub(super) async fn statistics(database: &Node) -> Answer {
+    let numbers = numbers(database).await?;
+    Ok(HttpResponse::written(long_list(numbers.iter()).await))
 }
 
 /// Answers `GET /column_family/metrics/METRIC/KEYSPACE:TABLE`.
-pub(super) async fn metric(database: &Node, name: &str, table: &str) -> HttpResponse {
+pub(super) async fn metric(database: &Node, name: &str, table: &str) -> Answer {
     let Some((_, metric)) = METRICS.iter().find(|(known, _)| *known == name) else {
         let known: Vec<&str> = METRICS.iter().map(|(known, _)| *known).collect();
         let reason =
             format!("There is no metric '{}': there are {}", name.escape_debug(), known.join(", "));
-        return HttpResponse::error(404, &reason);
+        return Err(HttpResponse::error(404, &reason));
     };
     let is_it = |of: &&Numbers| {
         let name = (of.table.keyspace.as_str(), of.table.table.as_str());
         table.split_once(':') == Some(name)
     };
-    match numbers(database).await {
-        Ok(numbers) => match numbers.iter().find(is_it) {
-            Some(of) => HttpResponse::json(&metric(of)),
-            None => HttpResponse::error(400, &format!("Column family '{table}' not found")),
-        },
-        Err(error) => failure(&error),
+    match numbers(database).await?.iter().find(is_it) {
+        Some(of) => Ok(HttpResponse::json(&metric(of))),
+        None => Err(format!("Column family '{table}' not found").into()),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use espalier_storage::Node;
 
-use super::{http::HttpResponse, json::number};
+use super::{
+    http::{Answer, HttpResponse},
+    json::number,
+};
 
 const MEBIBYTE: u64 = 1 << 20;
 
@@ -13,17 +16,12 @@ pub(super) fn get(database: &Node) -> HttpResponse {
 }
 
 /// Answers `POST /storage_service/compaction_throughput?value=NUMBER`.
-pub(super) async fn set(database: &Node, given: Option<&str>) -> HttpResponse {
-    match parse(given.unwrap_or_default()) {
-        Some(mebibytes) => {
-            database.compactions().set_throughput(mebibytes).await;
-            HttpResponse::done()
-        }
-        None => HttpResponse::error(
-            400,
-            "This needs ?value= with a whole number of MiB a second, below 2^31; 0 means no limit",
-        ),
-    }
+pub(super) async fn set(database: &Node, given: Option<&str>) -> Answer {
+    let mebibytes = parse(given.unwrap_or_default()).ok_or(
+        "This needs ?value= with a whole number of MiB a second, below 2^31; 0 means no limit",
+    )?;
+    database.compactions().set_throughput(mebibytes).await;
+    Ok(HttpResponse::done())
 }
 
 /// Parses a throughput. Returns `None` outside of the range that Cassandra accepts.
