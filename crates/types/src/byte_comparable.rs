@@ -69,16 +69,7 @@ impl CqlType {
     /// [`CqlType::compare`]: NaN, and empty values inside others.
     pub fn has_displaced_values(&self) -> bool {
         let inside = |ty: &Self| ty.empty_is_special() || ty.has_displaced_values();
-        match self {
-            Self::Float | Self::Double => true,
-            Self::List { element, .. }
-            | Self::Set { element, .. }
-            | Self::Vector { element, .. } => inside(element),
-            Self::Map { key, value, .. } => inside(key) || inside(value),
-            Self::Tuple(types) | Self::Composite(types) => types.iter().any(inside),
-            Self::UserDefined { definition, .. } => definition.field_types().any(inside),
-            _ => false,
-        }
+        matches!(self, Self::Float | Self::Double) || self.parts().any(inside)
     }
 }
 

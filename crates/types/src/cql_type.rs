@@ -87,6 +87,27 @@ impl CqlType {
             _ => false,
         }
     }
+
+    /// Returns the types directly inside this type: elements, keys and values, and the fields of
+    /// tuples and user types.
+    pub fn parts(&self) -> impl Iterator<Item = &CqlType> {
+        let (first, second) = match self {
+            Self::List { element, .. } | Self::Set { element, .. } => (Some(element), None),
+            Self::Vector { element, .. } => (Some(element), None),
+            Self::Map { key, value, .. } => (Some(key), Some(value)),
+            _ => (None, None),
+        };
+        let types: &[CqlType] = match self {
+            Self::Tuple(types) | Self::Composite(types) => types,
+            _ => &[],
+        };
+        let fields: &[(String, CqlType)] = match self {
+            Self::UserDefined { definition, .. } => &definition.fields,
+            _ => &[],
+        };
+        let elements = first.into_iter().chain(second).map(Arc::as_ref);
+        elements.chain(types).chain(fields.iter().map(|(_, ty)| ty))
+    }
 }
 
 impl UserType {

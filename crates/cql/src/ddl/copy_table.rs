@@ -185,21 +185,13 @@ fn fields(definition: &UserType) -> impl Iterator<Item = (&str, String)> {
     definition.fields.iter().map(|(name, field_type)| (name.as_str(), field_type.cql_name()))
 }
 
-/// Adds the names of the user types in a type.
+/// Adds the names of the user types in a type, except those in a composite: its name in CQL, a Java
+/// class, contains their definitions.
 fn add_types(column_type: &CqlType, used: &mut BTreeSet<String>) {
-    match column_type {
-        CqlType::List { element, .. }
-        | CqlType::Set { element, .. }
-        | CqlType::Vector { element, .. } => add_types(element, used),
-        CqlType::Map { key, value, .. } => {
-            add_types(key, used);
-            add_types(value, used);
-        }
-        CqlType::Tuple(parts) => parts.iter().for_each(|part| add_types(part, used)),
-        CqlType::UserDefined { definition, .. } => {
-            used.insert(definition.name.clone());
-            definition.fields.iter().for_each(|(_, field)| add_types(field, used));
-        }
-        _ => {}
+    if let CqlType::UserDefined { definition, .. } = column_type {
+        used.insert(definition.name.clone());
+    }
+    if !matches!(column_type, CqlType::Composite(_)) {
+        column_type.parts().for_each(|part| add_types(part, used));
     }
 }

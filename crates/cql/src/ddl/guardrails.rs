@@ -199,23 +199,14 @@ pub(super) fn check_vectors(
 ) -> Result<()> {
     let Some(guard) = context.guard() else { return Ok(()) };
     match column_type {
-        CqlType::Vector { element, dimension } => {
+        CqlType::Vector { dimension, .. } => {
             guard.require_as(Feature::VectorType, what)?;
             guard.check(Limit::VectorDimensions, *dimension, what)?;
-            check_vectors(context, element, what)
         }
-        CqlType::List { element, .. } | CqlType::Set { element, .. } => {
-            check_vectors(context, element, what)
-        }
-        CqlType::Map { key, value, .. } => {
-            check_vectors(context, key, what)?;
-            check_vectors(context, value, what)
-        }
-        CqlType::Tuple(fields) => {
-            fields.iter().try_for_each(|field| check_vectors(context, field, what))
-        }
-        _ => Ok(()),
+        CqlType::UserDefined { .. } | CqlType::Composite(_) => return Ok(()),
+        _ => {}
     }
+    column_type.parts().try_for_each(|part| check_vectors(context, part, what))
 }
 
 /// Checks the numbers of replicas of a keyspace, and warns of a number above one, because there is

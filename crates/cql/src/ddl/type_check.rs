@@ -140,17 +140,13 @@ fn check_definition(definition: &UserType) -> std::result::Result<(), TypeLimitE
 /// as the key of a map.
 pub fn check_nested(column_type: &CqlType) -> Refusal {
     match column_type {
-        CqlType::List { element, .. } => {
-            check_part(column_type, element)?;
-            check_nested(element)
-        }
+        CqlType::List { element, .. } => check_part(column_type, element)?,
         CqlType::Set { element, .. } => {
             check_part(column_type, element)?;
             if matches!(**element, CqlType::Duration) {
                 let name = column_type.cql_name();
                 return Err(format!("Durations are not allowed inside sets: {name}"));
             }
-            check_nested(element)
         }
         CqlType::Map { key, value, .. } => {
             check_part(column_type, key)?;
@@ -159,19 +155,14 @@ pub fn check_nested(column_type: &CqlType) -> Refusal {
                 let name = column_type.cql_name();
                 return Err(format!("Durations are not allowed as map keys: {name}"));
             }
-            check_nested(key)?;
-            check_nested(value)
         }
-        CqlType::Tuple(parts) => {
-            if parts.iter().any(CqlType::is_counter) {
-                return Err("Counters are not allowed inside tuples".into());
-            }
-            parts.iter().try_for_each(check_nested)
+        CqlType::Tuple(parts) if parts.iter().any(CqlType::is_counter) => {
+            return Err("Counters are not allowed inside tuples".into());
         }
-        CqlType::Composite(parts) => parts.iter().try_for_each(check_nested),
-        CqlType::Vector { element, .. } => check_nested(element),
-        _ => Ok(()),
+        CqlType::UserDefined { .. } => return Ok(()),
+        _ => {}
     }
+    column_type.parts().try_for_each(check_nested)
 }
 
 /// Checks an element, key or value of a collection.
@@ -209,12 +200,7 @@ fn with_frozen_parts(collection: &CqlType) -> String {
 pub(crate) fn contains_duration(column_type: &CqlType) -> bool {
     match column_type {
         CqlType::Duration => true,
-        CqlType::List { element, .. } => contains_duration(element),
-        CqlType::Map { key, value, .. } => contains_duration(key) || contains_duration(value),
-        CqlType::Tuple(parts) | CqlType::Composite(parts) => parts.iter().any(contains_duration),
-        CqlType::UserDefined { definition, .. } => {
-            definition.fields.iter().any(|(_, field)| contains_duration(field))
-        }
-        _ => false,
+        CqlType::Set { .. } | CqlType::Vector { .. } => false,
+        other => other.parts().any(contains_duration),
     }
 }

@@ -273,22 +273,13 @@ fn table_uses(table: &TableMetadata, name: &str) -> bool {
 }
 
 fn refers_to(column_type: &CqlType, keyspace: &str, name: &str) -> bool {
-    match column_type {
-        CqlType::List { element, .. }
-        | CqlType::Set { element, .. }
-        | CqlType::Vector { element, .. } => refers_to(element, keyspace, name),
-        CqlType::Map { key, value, .. } => {
-            refers_to(key, keyspace, name) || refers_to(value, keyspace, name)
-        }
-        CqlType::Tuple(parts) | CqlType::Composite(parts) => {
-            parts.iter().any(|part| refers_to(part, keyspace, name))
-        }
+    let is_it = match column_type {
         CqlType::UserDefined { definition, .. } => {
-            (definition.name == name && definition.keyspace == keyspace)
-                || definition.fields.iter().any(|(_, field)| refers_to(field, keyspace, name))
+            definition.name == name && definition.keyspace == keyspace
         }
         _ => false,
-    }
+    };
+    is_it || column_type.parts().any(|part| refers_to(part, keyspace, name))
 }
 
 /// Replaces a type wherever the keyspace uses it.

@@ -365,24 +365,11 @@ pub(crate) fn types_of(table: &TableMetadata) -> Vec<&Arc<UserType>> {
 }
 
 fn collect_types<'a>(column_type: &'a CqlType, found: &mut Vec<&'a Arc<UserType>>) {
-    match column_type {
-        CqlType::List { element, .. }
-        | CqlType::Set { element, .. }
-        | CqlType::Vector { element, .. } => collect_types(element, found),
-        CqlType::Map { key, value, .. } => {
-            collect_types(key, found);
-            collect_types(value, found);
-        }
-        CqlType::Tuple(parts) | CqlType::Composite(parts) => {
-            parts.iter().for_each(|part| collect_types(part, found));
-        }
-        CqlType::UserDefined { definition, .. } => {
-            definition.fields.iter().for_each(|(_, field)| collect_types(field, found));
-            if !found.iter().any(|other| other.name == definition.name) {
-                found.push(definition);
-            }
-        }
-        _ => {}
+    column_type.parts().for_each(|part| collect_types(part, found));
+    if let CqlType::UserDefined { definition, .. } = column_type
+        && !found.iter().any(|other| other.name == definition.name)
+    {
+        found.push(definition);
     }
 }
 
@@ -409,14 +396,7 @@ fn in_order_of_use(keyspace: &KeyspaceMetadata) -> Vec<&Arc<UserType>> {
 
 fn mentions(column_type: &CqlType, name: &str) -> bool {
     match column_type {
-        CqlType::List { element, .. }
-        | CqlType::Set { element, .. }
-        | CqlType::Vector { element, .. } => mentions(element, name),
-        CqlType::Map { key, value, .. } => mentions(key, name) || mentions(value, name),
-        CqlType::Tuple(parts) | CqlType::Composite(parts) => {
-            parts.iter().any(|part| mentions(part, name))
-        }
         CqlType::UserDefined { definition, .. } => definition.name == name,
-        _ => false,
+        other => other.parts().any(|part| mentions(part, name)),
     }
 }

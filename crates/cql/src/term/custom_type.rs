@@ -41,16 +41,8 @@ fn check_classes(column_type: &CqlType) -> Result<(), String> {
             }
             Err(format!("Unable to find abstract-type class '{class}'"))
         }
-        CqlType::List { element, .. }
-        | CqlType::Set { element, .. }
-        | CqlType::Vector { element, .. } => check_classes(element),
-        CqlType::Map { key, value, .. } => {
-            check_classes(key)?;
-            check_classes(value)
-        }
-        CqlType::Tuple(types) | CqlType::Composite(types) => {
-            types.iter().try_for_each(check_classes)
-        }
-        _ => Ok(()),
+        // The type is one of the keyspace, so its fields were checked when it was created.
+        CqlType::UserDefined { .. } => Ok(()),
+        other => other.parts().try_for_each(check_classes),
     }
 }

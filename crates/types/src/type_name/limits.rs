@@ -61,16 +61,9 @@ impl CqlType {
         if depth > MAX_TYPE_DEPTH {
             return Err(TypeLimitError::Depth);
         }
-        let mut inner = |part: &Self| part.check_limits_inside(depth + 1, parts);
+        self.parts().try_for_each(|part| part.check_limits_inside(depth + 1, parts))?;
         match self {
-            Self::List { element, .. } | Self::Set { element, .. } => inner(element),
-            Self::Vector { element, dimension } => {
-                inner(element)?;
-                check_vector(element, *dimension)
-            }
-            Self::Map { key, value, .. } => inner(key).and_then(|()| inner(value)),
-            Self::Tuple(types) | Self::Composite(types) => types.iter().try_for_each(inner),
-            Self::UserDefined { definition, .. } => definition.field_types().try_for_each(inner),
+            Self::Vector { element, dimension } => check_vector(element, *dimension),
             _ => Ok(()),
         }
     }
