@@ -178,13 +178,7 @@ fn plan_conditions(table: &Arc<TableMetadata>, clause: &str) -> Result<Selected>
         ));
     }
     let schema = Schema::new(BTreeMap::new(), random::uuid_v4());
-    let mut preparation = Preparation::new(
-        clause,
-        &schema,
-        table.keyspace.as_str().into(),
-        table.name.as_str().into(),
-        &bind_markers,
-    );
+    let mut preparation = Preparation::of_table(clause, &schema, table, &bind_markers);
     let purpose = Purpose::Select { allow_filtering: true };
     let planned = restrictions::plan(&mut preparation, table, &conditions, purpose)?;
     if !planned.filters.is_empty() {

@@ -13,7 +13,6 @@ use crate::{
     Error, Result,
     auth::{Need, access::needs_of, obfuscate},
     batch::{PlannedBatch, check_statements},
-    functions::KnownResults,
     grammar::{
         self, SyntaxError,
         ast::{
@@ -51,7 +50,6 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
     let result = match &plan {
         Plan::Select(select) => select.metadata.clone(),
         Plan::Transaction(transaction) => transaction.metadata(),
-        Plan::Describe => Arc::new(ResultMetadata::default()),
         _ => Arc::new(ResultMetadata::default()),
     };
     Ok(Prepared {
@@ -153,7 +151,7 @@ impl<'a> Planner<'a> {
         match &parsed.statement {
             Statement::Select(select) => {
                 let table = self.table(&select.table)?;
-                let mut preparation = self.preparation(&table, &parsed.bind_markers, None);
+                let mut preparation = self.preparation(&table, &parsed.bind_markers);
                 let planned = plan_select(&mut preparation, &table, select)?;
                 self.timeout = plan_timeout(&mut preparation, select.timeout.as_ref())?;
                 let key = preparation.key_indices(&table);
@@ -161,7 +159,7 @@ impl<'a> Planner<'a> {
             }
             Statement::Modification(statement) => {
                 let table = self.table(modified_table(statement))?;
-                let mut preparation = self.preparation(&table, &parsed.bind_markers, None);
+                let mut preparation = self.preparation(&table, &parsed.bind_markers);
                 let planned = plan_modification(&mut preparation, &table, statement)?;
                 self.timeout = plan_timeout(&mut preparation, using(statement).timeout.as_ref())?;
                 let key = preparation.key_indices(&table);
@@ -185,7 +183,7 @@ impl<'a> Planner<'a> {
                         "Cannot TRUNCATE materialized view directly; must truncate base table instead",
                     ));
                 }
-                let mut preparation = self.preparation(&table, &parsed.bind_markers, None);
+                let mut preparation = self.preparation(&table, &parsed.bind_markers);
                 self.timeout = plan_timeout(&mut preparation, statement.timeout.as_ref())?;
                 Ok((Plan::Truncate(table.id), preparation.into_markers()?, Vec::new()))
             }
@@ -212,30 +210,9 @@ impl<'a> Planner<'a> {
         }
     }
 
-    /// Starts the preparation of a statement's terms. `bound` holds the markers that earlier
-    /// statements of a batch have resolved.
-    fn preparation(
-        &self,
-        table: &TableMetadata,
-        markers: &'a BindMarkers<'a>,
-        bound: Option<Vec<Option<ColumnSpec>>>,
-    ) -> Preparation<'a>
-    where
-        Self: 'a,
-    {
-        Preparation {
-            text: self.text,
-            schema: self.schema,
-            keyspace: table.keyspace.as_str().into(),
-            table: table.name.as_str().into(),
-            markers,
-            bound: bound.unwrap_or_else(|| vec![None; markers.len()]),
-            marker_name: None,
-            key_markers: Vec::new(),
-            document_columns: 0,
-            references: None,
-            known_results: KnownResults::default(),
-        }
+    /// Starts the preparation of a statement's terms.
+    fn preparation(&self, table: &TableMetadata, markers: &'a BindMarkers<'a>) -> Preparation<'a> {
+        Preparation::of_table(self.text, self.schema, table, markers)
     }
 
     fn table(&mut self, name: &QualifiedName<'_>) -> Result<Arc<TableMetadata>> {
@@ -272,26 +249,20 @@ impl<'a> Planner<'a> {
         batch: &'a grammar::ast::Batch<'a>,
         markers: &'a BindMarkers<'a>,
     ) -> Result<Planned> {
-        let mut bound: Vec<Option<ColumnSpec>> = vec![None; markers.len()];
+        let owner: Arc<str> = "[batch]".into();
+        let mut preparation =
+            Preparation::new(self.text, self.schema, owner.clone(), owner.clone(), markers);
         let mut statements = Vec::with_capacity(batch.statements.len());
-        let (mut key_markers, mut document_columns) = (Vec::new(), 0);
         let mut first_table: Option<Arc<TableMetadata>> = None;
         for statement in &batch.statements {
             self.refuse_timeout(statement)?;
             let table = self.table(modified_table(statement))?;
-            let mut preparation = self.preparation(&table, markers, Some(bound));
-            preparation.key_markers = key_markers;
-            preparation.document_columns = document_columns;
-            let planned = plan_modification(&mut preparation, &table, statement)?;
+            preparation.enter(&table);
+            statements.push(plan_modification(&mut preparation, &table, statement)?);
             first_table.get_or_insert(table);
-            document_columns = preparation.document_columns;
-            (bound, key_markers) = (preparation.bound, preparation.key_markers);
-            statements.push(planned);
         }
-        let mut preparation =
-            Preparation::new(self.text, self.schema, "[batch]".into(), "[batch]".into(), markers);
-        preparation.bound = bound;
-        preparation.key_markers = key_markers;
+        // The options of the batch belong to no table.
+        (preparation.keyspace, preparation.table) = (owner.clone(), owner);
         self.timeout = plan_timeout(&mut preparation, batch.using.timeout.as_ref())?;
         if batch.using.time_to_live.is_some() {
             return Err(Error::invalid("Global TTL on the BATCH statement is not supported."));

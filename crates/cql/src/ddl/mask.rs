@@ -93,8 +93,7 @@ pub(super) fn plan(
     mask: &ast::ColumnMask<'_>,
 ) -> Result<ColumnMask> {
     let markers = BindMarkers::default();
-    let (keyspace, name) = (table.keyspace.as_str().into(), table.name.as_str().into());
-    let mut preparation = Preparation::new(context.text, context.schema, keyspace, name, &markers);
+    let mut preparation = Preparation::of_table(context.text, context.schema, table, &markers);
     let position = mask.position;
     let named = |text: &'static str| Name { text: text.into(), position };
     let default = QualifiedName { keyspace: Some(named("system")), name: named("mask_default") };

@@ -76,6 +76,17 @@ impl<'a> Preparation<'a> {
         }
     }
 
+    /// Creates a preparation for a statement on `table`, with no marker resolved.
+    pub fn of_table(
+        text: &'a str,
+        schema: &'a Schema,
+        table: &TableMetadata,
+        markers: &'a BindMarkers<'a>,
+    ) -> Self {
+        let (keyspace, name) = (table.keyspace.as_str().into(), table.name.as_str().into());
+        Self::new(text, schema, keyspace, name, markers)
+    }
+
     /// Makes `table` the table of the terms that follow.
     pub fn enter(&mut self, table: &TableMetadata) {
         self.keyspace = table.keyspace.as_str().into();

@@ -289,9 +289,8 @@ impl<'s> Declaration<'s> {
                 ),
             ));
         }
-        let (keyspace, table) = (base.keyspace.as_str().into(), base.name.as_str().into());
         let mut preparation =
-            Preparation::new(self.context.text, self.context.schema, keyspace, table, markers);
+            Preparation::of_table(self.context.text, self.context.schema, base, markers);
         let planned = plan_where(&mut preparation, base, clause)?;
         let is_free = |name: &&str| !planned.restricted.iter().any(|other| other == name);
         let free: Vec<&str> = self.key_names().map(Name::as_str).filter(is_free).collect();
