@@ -14,7 +14,7 @@ use super::{
     options::{check_counter_options, set_options},
     scylla_options,
     type_check::check_column,
-    unreadable, view,
+    unchanged_if, unreadable, view,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
@@ -44,14 +44,9 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
         if let Some(table) = owner.and_then(|owner| owner.unreadable.tables.get(name)) {
             return Err(unreadable("Table", keyspace_name, name, &table.reason));
         }
-        if statement.if_exists {
-            return Ok(None);
-        }
-        return Err(Error::invalid_at(
-            context.text,
-            statement.name.position(),
-            format!("Table '{keyspace_name}.{name}' doesn't exist"),
-        ));
+        let message = format!("Table '{keyspace_name}.{name}' doesn't exist");
+        let missing = Error::invalid_at(context.text, statement.name.position(), message);
+        return unchanged_if(statement.if_exists, missing);
     };
     if table.is_view() {
         let message =
@@ -73,11 +68,9 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
         }
         TableChange::ColumnCheck { if_exists, column, checks } => {
             let Some(found) = table.column(column.as_str()) else {
-                if *if_exists {
-                    return Ok(None);
-                }
                 let message = format!("Column '{column}' doesn't exist");
-                return Err(Error::invalid_at(context.text, column.position, message));
+                let missing = Error::invalid_at(context.text, column.position, message);
+                return unchanged_if(*if_exists, missing);
             };
             let constraints = constraint::plan(context, table, found, checks)?;
             table.rebuild().constrain(&found.name, constraints).build()

@@ -83,7 +83,7 @@ pub(super) fn annotate(context: &Context<'_>, statement: &Annotate<'_>) -> Outco
     }
     let (target, name) = event;
     let change = changed(ChangeKind::Updated, target, owner, &name);
-    Ok(Some((context.with_keyspace(owner, Some(keyspace)), change)))
+    Ok(Some((context.with_keyspace(keyspace), change)))
 }
 
 fn place<'n>(

@@ -13,7 +13,7 @@ use super::{
     Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
     check_table_name, create_index, guardrails,
     options::{check_counter_options, set_options},
-    scylla_options, unreadable,
+    scylla_options, unchanged_if, unreadable,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
@@ -55,11 +55,7 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
     let name = statement.name.name.as_str();
     check_table_name(target_keyspace, name)?;
     if target.tables.contains_key(name) {
-        return if statement.if_not_exists {
-            Ok(None)
-        } else {
-            Err(already_exists(target_keyspace, name))
-        };
+        return unchanged_if(statement.if_not_exists, already_exists(target_keyspace, name));
     }
     if let Some(table) = target.unreadable.tables.get(name) {
         return Err(unreadable("Table", target_keyspace, name, &table.reason));

@@ -10,6 +10,7 @@ use espalier_types::CqlType;
 
 use super::{
     Context, Outcome, changed, check_length, contains_duration, index_class::IndexClass, is_word,
+    unchanged_if,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
@@ -27,28 +28,26 @@ const MAX_INDEX_NAME: usize = 192;
 /// indexed, the class is unknown or disabled, an option is invalid, or an index of this name or on
 /// this target exists and the statement lacks IF NOT EXISTS.
 pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
-    let refuse = |position: Position, message: String| {
-        Err(Error::invalid_at(context.text, position, message))
-    };
+    let invalid =
+        |position: Position, message: String| Error::invalid_at(context.text, position, message);
     let options = given_options(context, statement)?;
     let class = IndexClass::of(statement);
     class.check_enabled(context.node)?;
     let keyspace = context.changeable_keyspace(&statement.table)?;
     let table_name = statement.table.name.as_str();
     let Some(table) = keyspace.tables.get(table_name) else {
-        return refuse(statement.table.position(), format!("Table '{table_name}' doesn't exist"));
+        let message = format!("Table '{table_name}' doesn't exist");
+        return Err(invalid(statement.table.position(), message));
     };
     if let Some(name) = &statement.name
         && find(keyspace, name.as_str()).is_some()
     {
-        if statement.if_not_exists {
-            return Ok(None);
-        }
-        return refuse(name.position, format!("Index '{name}' already exists"));
+        let exists = invalid(name.position, format!("Index '{name}' already exists"));
+        return unchanged_if(statement.if_not_exists, exists);
     }
     if let Some(kind) = kind_without_indexes(table) {
         let message = format!("Secondary indexes on {kind} aren't supported");
-        return refuse(statement.table.position(), message);
+        return Err(invalid(statement.table.position(), message));
     }
     let target = targets(context, table, statement, &class)?;
     let name = match &statement.name {
@@ -69,11 +68,8 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
     options.insert(TARGET_OPTION.into(), target);
     let is_same = |other: &&IndexMetadata| is_copy(other, kind, &options);
     if let Some(other) = table.indexes.iter().find(is_same) {
-        if statement.if_not_exists {
-            return Ok(None);
-        }
         let message = format!("Index {name} is a duplicate of existing index {}", other.name);
-        return refuse(statement.position, message);
+        return unchanged_if(statement.if_not_exists, invalid(statement.position, message));
     }
     if !is_word(&name) {
         return Err(Error::configuration(format!("Illegal index name {name}")));
@@ -88,7 +84,7 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
         (0..=others).for_each(|_| guard.warn(warning));
     }
     let Some(index) = IndexMetadata::from_options(&name, kind, options) else {
-        return refuse(statement.position, "this index target is not supported".into());
+        return Err(invalid(statement.position, "this index target is not supported".into()));
     };
     let mut indexes = table.indexes.clone();
     indexes.push(index);

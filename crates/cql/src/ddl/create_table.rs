@@ -13,7 +13,7 @@ use super::{
     options::{check_counter_options, set_default_options, set_options},
     scylla_options,
     type_check::{self, Refusal},
-    unreadable,
+    unchanged_if, unreadable,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
@@ -35,11 +35,7 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     let name = statement.name.name.as_str();
     check_table_name(&keyspace.name, name)?;
     if keyspace.tables.contains_key(name) {
-        return if statement.if_not_exists {
-            Ok(None)
-        } else {
-            Err(already_exists(&keyspace.name, name))
-        };
+        return unchanged_if(statement.if_not_exists, already_exists(&keyspace.name, name));
     }
     if let Some(table) = keyspace.unreadable.tables.get(name) {
         return Err(unreadable("Table", &keyspace.name, name, &table.reason));
@@ -296,14 +292,9 @@ pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {
     let Some(keyspace) = context.schema.keyspace(keyspace_name).filter(|keyspace| {
         keyspace.tables.contains_key(name) || keyspace.unreadable.tables.contains_key(name)
     }) else {
-        if statement.if_exists {
-            return Ok(None);
-        }
-        return Err(Error::invalid_at(
-            context.text,
-            statement.name.position(),
-            format!("Table '{keyspace_name}.{name}' doesn't exist"),
-        ));
+        let message = format!("Table '{keyspace_name}.{name}' doesn't exist");
+        let missing = Error::invalid_at(context.text, statement.name.position(), message);
+        return unchanged_if(statement.if_exists, missing);
     };
     if let Some(table) = keyspace.tables.get(name) {
         check_drop(table).map_err(|message| {
@@ -315,5 +306,5 @@ pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {
     // The directory of a table that the node cannot read stays, with its files.
     keyspace.unreadable.tables.remove(name);
     let change = changed(ChangeKind::Dropped, ChangeTarget::Table, keyspace_name, name);
-    Ok(Some((context.with_keyspace(keyspace_name, Some(keyspace)), change)))
+    Ok(Some((context.with_keyspace(keyspace), change)))
 }

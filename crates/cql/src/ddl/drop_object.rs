@@ -9,7 +9,7 @@ use espalier_mutation::schema::KeyspaceMetadata;
 
 use super::{
     Context, Outcome, SYSTEM_KEYSPACES, create_index, protected::REPLICATED,
-    type_check::check_nested, view,
+    type_check::check_nested, unchanged_if, view,
 };
 use crate::{
     Error, Result,
@@ -61,19 +61,8 @@ pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
         let mut arguments = arguments.iter().flatten();
         arguments.try_for_each(|argument| check_argument(context, keyspace, argument))?;
     }
-    refuse_or_ignore(context, statement.if_exists, owner, missing)
-}
-
-fn refuse_or_ignore(
-    context: &Context<'_>,
-    if_exists: bool,
-    name: &QualifiedName<'_>,
-    missing: String,
-) -> Outcome {
-    if if_exists {
-        return Ok(None);
-    }
-    Err(Error::invalid_at(context.text, name.position(), missing))
+    let missing = Error::invalid_at(context.text, owner.position(), missing);
+    unchanged_if(statement.if_exists, missing)
 }
 
 /// Returns the keyspace of the name. The keyspace need not exist. Refuses the system keyspaces

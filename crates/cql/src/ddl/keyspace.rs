@@ -3,11 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use espalier_mutation::schema::{KeyspaceMetadata, Unreadable};
+use espalier_mutation::schema::{KeyspaceMetadata, Schema, Unreadable};
+use espalier_runtime::random;
 
 use super::{
     Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
-    check_keyspace_name, guardrails, options::parse_boolean, replication,
+    check_keyspace_name, guardrails, options::parse_boolean, replication, unchanged_if,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, ErrorCode, Result,
@@ -27,7 +28,7 @@ pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome 
     }
     check_keyspace_name(name)?;
     if context.schema.keyspace(name).is_some() {
-        return if statement.if_not_exists { Ok(None) } else { Err(already_exists(name, "")) };
+        return unchanged_if(statement.if_not_exists, already_exists(name, ""));
     }
     let mut keyspace = KeyspaceMetadata {
         name: name.to_string(),
@@ -44,7 +45,7 @@ pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome 
     }
     guardrails::check_replication(context, &keyspace)?;
     let change = changed(ChangeKind::Created, ChangeTarget::Keyspace, name, "");
-    Ok(Some((context.with_keyspace(name, Some(keyspace)), change)))
+    Ok(Some((context.with_keyspace(keyspace), change)))
 }
 
 /// Executes ALTER KEYSPACE.
@@ -56,11 +57,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterKeyspace<'_>) -> Outcome {
     let name = statement.name.as_str();
     check_changeable(name)?;
     let Some(keyspace) = context.schema.keyspace(name) else {
-        return if statement.if_exists {
-            Ok(None)
-        } else {
-            Err(Error::invalid(format!("Keyspace '{name}' doesn't exist")))
-        };
+        return unchanged_if(statement.if_exists, missing(name));
     };
     let mut altered = keyspace.as_ref().clone();
     set_properties(context, &mut altered, &statement.properties)?;
@@ -69,7 +66,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterKeyspace<'_>) -> Outcome {
         return Ok(None);
     }
     let change = changed(ChangeKind::Updated, ChangeTarget::Keyspace, name, "");
-    Ok(Some((context.with_keyspace(name, Some(altered)), change)))
+    Ok(Some((context.with_keyspace(altered), change)))
 }
 
 /// Executes DROP KEYSPACE.
@@ -80,14 +77,16 @@ pub fn drop(context: &Context<'_>, statement: &DropKeyspace<'_>) -> Outcome {
     let name = statement.name.as_str();
     check_changeable(name)?;
     if context.schema.keyspace(name).is_none() {
-        return if statement.if_exists {
-            Ok(None)
-        } else {
-            Err(Error::invalid(format!("Keyspace '{name}' doesn't exist")))
-        };
+        return unchanged_if(statement.if_exists, missing(name));
     }
+    let mut keyspaces = context.schema.keyspaces.clone();
+    keyspaces.remove(name);
     let change = changed(ChangeKind::Dropped, ChangeTarget::Keyspace, name, "");
-    Ok(Some((context.with_keyspace(name, None), change)))
+    Ok(Some((Schema::new(keyspaces, random::uuid_v4()), change)))
+}
+
+fn missing(name: &str) -> Error {
+    Error::invalid(format!("Keyspace '{name}' doesn't exist"))
 }
 
 fn set_properties(

@@ -34,10 +34,7 @@ pub(crate) use create_index::find as find_indexed_table;
 pub(crate) use scylla_options::describe as describe_scylla_option;
 pub(crate) use type_check::contains_duration;
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, Mutex, PoisonError},
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata};
 use espalier_runtime::random;
@@ -228,13 +225,10 @@ impl Context<'_> {
         })
     }
 
-    /// Returns the schema with a keyspace replaced or, for `None`, removed.
-    fn with_keyspace(&self, name: &str, keyspace: Option<KeyspaceMetadata>) -> Schema {
-        let mut keyspaces: BTreeMap<String, Arc<KeyspaceMetadata>> = self.schema.keyspaces.clone();
-        match keyspace {
-            Some(keyspace) => keyspaces.insert(name.to_string(), Arc::new(keyspace)),
-            None => keyspaces.remove(name),
-        };
+    /// Returns the schema with a keyspace added or replaced.
+    fn with_keyspace(&self, keyspace: KeyspaceMetadata) -> Schema {
+        let mut keyspaces = self.schema.keyspaces.clone();
+        keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
         Schema::new(keyspaces, random::uuid_v4())
     }
 
@@ -242,8 +236,14 @@ impl Context<'_> {
     fn with_table(&self, keyspace: &KeyspaceMetadata, table: TableMetadata) -> Schema {
         let mut keyspace = keyspace.clone();
         keyspace.tables.insert(table.name.clone(), Arc::new(table));
-        self.with_keyspace(&keyspace.name.clone(), Some(keyspace))
+        self.with_keyspace(keyspace)
     }
+}
+
+/// Returns the outcome of a statement whose object exists already, or does not exist: no change if
+/// the statement has IF [NOT] EXISTS, otherwise the error.
+fn unchanged_if(is_allowed: bool, error: Error) -> Outcome {
+    if is_allowed { Ok(None) } else { Err(error) }
 }
 
 /// Returns the error of a statement on a table or type whose definition the node could not read at

@@ -9,7 +9,7 @@ use hashbrown::HashSet;
 use super::{
     Context, Outcome, changed, check_changeable, check_name_length, guardrails,
     type_check::{check_field, check_field_count, check_table, check_types},
-    unreadable,
+    unchanged_if, unreadable,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
@@ -28,7 +28,7 @@ pub fn create(context: &Context<'_>, statement: &CreateType<'_>) -> Outcome {
     check_name_length(context.text, &statement.name.name)?;
     if keyspace.types.contains_key(name) {
         let message = format!("A user type with name '{name}' already exists");
-        return if statement.if_not_exists { Ok(None) } else { Err(Error::invalid(message)) };
+        return unchanged_if(statement.if_not_exists, Error::invalid(message));
     }
     if let Some(reason) = keyspace.unreadable.types.get(name) {
         return Err(unreadable("Type", &keyspace.name, name, reason));
@@ -52,8 +52,7 @@ pub fn create(context: &Context<'_>, statement: &CreateType<'_>) -> Outcome {
     keyspace.types.insert(name.to_string(), Arc::new(definition));
     check_types(&keyspace).map_err(Error::invalid)?;
     let change = changed(ChangeKind::Created, ChangeTarget::Type, &keyspace.name, name);
-    let keyspace_name = keyspace.name.clone();
-    Ok(Some((context.with_keyspace(&keyspace_name, Some(keyspace)), change)))
+    Ok(Some((context.with_keyspace(keyspace), change)))
 }
 
 /// Resolves the type of a field that a statement declares.
@@ -85,11 +84,8 @@ pub fn alter(context: &Context<'_>, statement: &AlterType<'_>) -> Outcome {
     let found = found.and_then(|keyspace| Some((keyspace, keyspace.types.get(name)?)));
     let Some((keyspace, old)) = found else {
         let message = format!("Type {keyspace_name}.{name} doesn't exist");
-        return if statement.if_exists {
-            Ok(None)
-        } else {
-            Err(Error::invalid_at(context.text, statement.name.position(), message))
-        };
+        let missing = Error::invalid_at(context.text, statement.name.position(), message);
+        return unchanged_if(statement.if_exists, missing);
     };
     check_unreadable(keyspace, "alter", name)?;
     let altered = match &statement.change {
@@ -124,8 +120,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterType<'_>) -> Outcome {
         check_table(table).map_err(Error::invalid)?;
     }
     let change = changed(ChangeKind::Updated, ChangeTarget::Type, &keyspace.name, name);
-    let keyspace_name = keyspace.name.clone();
-    Ok(Some((context.with_keyspace(&keyspace_name, Some(keyspace)), change)))
+    Ok(Some((context.with_keyspace(keyspace), change)))
 }
 
 /// Returns the type with one more field; `None` if a field has that name already.
@@ -236,11 +231,8 @@ pub fn drop(context: &Context<'_>, statement: &DropType<'_>) -> Outcome {
         keyspace.types.contains_key(name) || keyspace.unreadable.types.contains_key(name)
     }) else {
         let message = format!("Type '{keyspace_name}.{name}' doesn't exist");
-        return if statement.if_exists {
-            Ok(None)
-        } else {
-            Err(Error::invalid_at(context.text, statement.name.position(), message))
-        };
+        let missing = Error::invalid_at(context.text, statement.name.position(), message);
+        return unchanged_if(statement.if_exists, missing);
     };
     if keyspace.types.contains_key(name) {
         check_unreadable(keyspace, "drop", name)?;
@@ -264,8 +256,7 @@ pub fn drop(context: &Context<'_>, statement: &DropType<'_>) -> Outcome {
     keyspace.types.remove(name);
     keyspace.unreadable.types.remove(name);
     let change = changed(ChangeKind::Dropped, ChangeTarget::Type, &keyspace.name, name);
-    let keyspace_name = keyspace.name.clone();
-    Ok(Some((context.with_keyspace(&keyspace_name, Some(keyspace)), change)))
+    Ok(Some((context.with_keyspace(keyspace), change)))
 }
 
 fn table_uses(table: &TableMetadata, name: &str) -> bool {

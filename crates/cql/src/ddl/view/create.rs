@@ -16,7 +16,7 @@ use super::{
         create_table::table_id,
         guardrails,
         options::{set_default_options, set_options},
-        scylla_options, unreadable,
+        scylla_options, unchanged_if, unreadable,
     },
     condition::{plan_where, where_text},
 };
@@ -67,11 +67,7 @@ pub(in super::super) fn create(
             );
             return Err(invalid(statement.name.position(), message));
         }
-        return if statement.if_not_exists {
-            Ok(None)
-        } else {
-            Err(already_exists(&keyspace.name, name))
-        };
+        return unchanged_if(statement.if_not_exists, already_exists(&keyspace.name, name));
     }
     if let Some(table) = keyspace.unreadable.tables.get(name) {
         return Err(unreadable("Table", &keyspace.name, name, &table.reason));
@@ -89,7 +85,7 @@ pub(in super::super) fn create(
     changed_keyspace.tables.insert(base_name.to_string(), Arc::new(altered));
     changed_keyspace.tables.insert(name.to_string(), Arc::new(table));
     let change = changed(ChangeKind::Created, ChangeTarget::Table, &keyspace.name, name);
-    Ok(Some((context.with_keyspace(&keyspace.name, Some(changed_keyspace)), change)))
+    Ok(Some((context.with_keyspace(changed_keyspace), change)))
 }
 
 /// Checks that a table can have one more view.

@@ -10,7 +10,7 @@ use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata, ViewDef
 
 use super::{
     Context, Outcome, changed, check_changeable, drop_object::changeable, guardrails,
-    options::set_options, scylla_options,
+    options::set_options, scylla_options, unchanged_if,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result, SchemaChange,
@@ -36,11 +36,9 @@ pub(super) fn alter(context: &Context<'_>, statement: &AlterView<'_>) -> Outcome
         Some((owner, view))
     });
     let Some((owner, view)) = found else {
-        if statement.if_exists {
-            return Ok(None);
-        }
         let message = format!("Materialized view '{keyspace}.{name}' doesn't exist");
-        return Err(Error::invalid_at(context.text, statement.name.position(), message));
+        let missing = Error::invalid_at(context.text, statement.name.position(), message);
+        return unchanged_if(statement.if_exists, missing);
     };
     let options =
         TableOptions { properties: statement.properties.clone(), ..TableOptions::default() };
@@ -92,7 +90,7 @@ pub(super) fn drop(
         changed_keyspace.tables.insert(base.name.clone(), Arc::new(base));
     }
     let change = changed(ChangeKind::Dropped, ChangeTarget::Table, &keyspace.name, name);
-    Ok(Some((context.with_keyspace(&keyspace.name, Some(changed_keyspace)), change)))
+    Ok(Some((context.with_keyspace(changed_keyspace), change)))
 }
 
 /// Returns the keyspace with the views of a base table adapted to a change of the table. A view
