@@ -12,7 +12,6 @@ use super::{
     create_index::check_dependent,
     guardrails, mask,
     options::{check_counter_options, set_options},
-    scylla_options,
     type_check::check_column,
     unchanged_if, unreadable, view,
 };
@@ -113,8 +112,7 @@ fn change_options(
     }
     let mut changed_options = table.options.clone();
     let properties = guardrails::unignored(context, options);
-    scylla_options::warn(context, &properties);
-    set_options(&mut changed_options, &properties, context.memtables())?;
+    set_options(context, &mut changed_options, &properties)?;
     check_counter_options(holds_counters(table), &changed_options)?;
     if table.has_views() && changed_options.gc_grace_seconds == 0 {
         return Err(Error::invalid(

@@ -13,7 +13,7 @@ use super::{
     Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
     check_table_name, create_index, guardrails,
     options::{check_counter_options, set_options},
-    scylla_options, unchanged_if, unreadable,
+    unchanged_if, unreadable,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
@@ -69,8 +69,7 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
     }
     let mut options = source.options.clone();
     let properties = guardrails::unignored(context, &statement.options);
-    scylla_options::warn(context, &properties);
-    set_options(&mut options, &properties, context.memtables())?;
+    set_options(context, &mut options, &properties)?;
     check_counter_options(source.is_counter(), &options)?;
     let mut indexes = Vec::new();
     if statement.copied.contains(&CopiedPart::Indexes) {

@@ -11,7 +11,6 @@ use super::{
     compact_table::{self, OtherColumn},
     constraint, guardrails, mask,
     options::{check_counter_options, set_default_options, set_options},
-    scylla_options,
     type_check::{self, Refusal},
     unchanged_if, unreadable,
 };
@@ -53,9 +52,8 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     let (builder, has_counters) = declaration.add_other_columns(builder, key, &key_names)?;
     let mut options = TableOptions::default();
     let properties = guardrails::unignored(context, &statement.options);
-    scylla_options::warn(context, &properties);
     set_default_options(&mut options, &properties);
-    set_options(&mut options, &properties, context.memtables())?;
+    set_options(context, &mut options, &properties)?;
     check_counter_options(has_counters, &options)?;
     let table = builder.options(options).build();
     let table = constraint::constrain(context, table, &statement.columns)?;

@@ -193,11 +193,6 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
-    /// Returns the node's memtable configurations.
-    fn memtables(&self) -> Option<&MemtableConfigurations> {
-        self.node.map(|node| &node.memtables)
-    }
-
     /// Returns the guardrails of the node.
     fn guard(&self) -> Option<Guard<'_>> {
         let node = self.node?;

@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use espalier_mutation::schema::{SSTABLE_FORMAT, TableOptions};
 use espalier_sstable::versions::Version;
-use espalier_storage::{CompactionStrategy, MemtableConfigurations};
+use espalier_storage::CompactionStrategy;
 
 use super::{
+    Context,
     option_values::{check_caching, check_read_repair, check_retry_policy},
     scylla_options,
 };
@@ -15,17 +16,18 @@ use crate::{
     grammar::ast::{Property, PropertyValue},
 };
 
-/// Sets the properties in `options`. Skips `id`, which the caller handles. `memtables` are the
-/// node's memtable configurations, or `None` if there is no node.
+/// Sets the properties in `options`, and warns the client of those that have no effect. Skips `id`,
+/// which the caller handles.
 ///
 /// # Errors
 /// A property is unknown or has an invalid value, `max_index_interval` is below
 /// `min_index_interval`, or the memtable configuration does not exist.
 pub fn set_options(
+    context: &Context<'_>,
     options: &mut TableOptions,
     properties: &[&Property<'_>],
-    memtables: Option<&MemtableConfigurations>,
 ) -> Result<()> {
+    scylla_options::warn(context, properties);
     // The property `extensions` replaces all extensions, so it is set before the properties that
     // the schema stores as extensions.
     let is_extensions = |property: &&&Property<'_>| property.name.as_str() == "extensions";
@@ -48,7 +50,7 @@ pub fn set_options(
     // The memtable configuration is checked only if the statement sets it, because a configuration
     // that was removed from the settings must not prevent changes of other options.
     if properties.iter().any(|property| property.name.as_str() == "memtable")
-        && memtables.is_some_and(|there_are| there_are.get(&options.memtable).is_none())
+        && context.node.is_some_and(|node| node.memtables.get(&options.memtable).is_none())
     {
         return Err(Error::configuration(format!(
             "Memtable configuration \"{}\" not found.",

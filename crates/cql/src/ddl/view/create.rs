@@ -16,7 +16,7 @@ use super::{
         create_table::table_id,
         guardrails,
         options::{set_default_options, set_options},
-        scylla_options, unchanged_if, unreadable,
+        unchanged_if, unreadable,
     },
     condition::{plan_where, where_text},
 };
@@ -329,10 +329,9 @@ impl<'s> Declaration<'s> {
     ) -> Result<TableMetadata> {
         let statement = self.statement;
         let properties = guardrails::unignored(self.context, &statement.options);
-        scylla_options::warn(self.context, &properties);
         let mut options = TableOptions::default();
         set_default_options(&mut options, &properties);
-        set_options(&mut options, &properties, self.context.memtables())?;
+        set_options(self.context, &mut options, &properties)?;
         let is_ttl = |property: &&&crate::grammar::ast::Property<'_>| {
             property.name.as_str() == "default_time_to_live"
         };

@@ -10,7 +10,7 @@ use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata, ViewDef
 
 use super::{
     Context, Outcome, changed, check_changeable, drop_object::changeable, guardrails,
-    options::set_options, scylla_options, unchanged_if,
+    options::set_options, unchanged_if,
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result, SchemaChange,
@@ -48,8 +48,7 @@ pub(super) fn alter(context: &Context<'_>, statement: &AlterView<'_>) -> Outcome
     guardrails::judge(context, &options)?;
     let mut altered = view.options.clone();
     let properties = guardrails::unignored(context, &options);
-    scylla_options::warn(context, &properties);
-    set_options(&mut altered, &properties, context.memtables())?;
+    set_options(context, &mut altered, &properties)?;
     let refuse = |message| Err(Error::invalid_at(context.text, statement.position, message));
     if altered.gc_grace_seconds == 0 {
         return refuse(
