@@ -1,5 +1,7 @@
 //! Errors of CQL, with the codes of the native protocol. Source: native_protocol_v5.spec section 9.
 
+use std::fmt;
+
 use espalier_storage::TurnKind;
 
 use crate::grammar::{
@@ -104,6 +106,11 @@ impl Error {
         Self::new(ErrorCode::Invalid, message)
     }
 
+    /// Creates an error 0x2200 with the text of another error.
+    pub fn invalid_from(error: impl fmt::Display) -> Self {
+        Self::invalid(error.to_string())
+    }
+
     /// Creates an error 0x2200 with a message that ends with the place in the statement: "message
     /// (line 1:7)".
     pub fn invalid_at(text: &str, position: Position, message: impl AsRef<str>) -> Self {
@@ -139,6 +146,11 @@ impl Error {
         };
         let split = first().or_else(last);
         split.map_or((None, &self.message), |(place, message)| (Some(place), message))
+    }
+
+    /// Creates an error 0x2000: the text is not CQL, or a part of it has the wrong form.
+    pub fn syntax(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::SyntaxError, message)
     }
 
     /// Creates an error 0x2300: an option of a schema statement is wrong.
@@ -178,6 +190,6 @@ impl Error {
 
 impl From<SyntaxError> for Error {
     fn from(error: SyntaxError) -> Self {
-        Self::new(ErrorCode::SyntaxError, error.to_string())
+        Self::syntax(error.to_string())
     }
 }

@@ -7,7 +7,7 @@ use espalier_types::CqlType;
 
 use super::Context;
 use crate::{
-    Error, ErrorCode, Result,
+    Error, Result,
     constraint::{ColumnTest, satisfiable},
     grammar::ast::{self, Check, CheckKind, Expression, ExpressionKind, Literal},
 };
@@ -130,10 +130,7 @@ fn constraint(
                 (Some(found), None) => found,
             };
             if !arguments.iter().all(is_string) {
-                return Err(Error::new(
-                    ErrorCode::SyntaxError,
-                    "Constraint function parameters need to be strings.",
-                ));
+                return Err(Error::syntax("Constraint function parameters need to be strings."));
             }
             if !arguments.is_empty() {
                 return Err(invalid(format!("Constraint {upper} does not accept any arguments.")));

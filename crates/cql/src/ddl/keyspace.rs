@@ -8,11 +8,13 @@ use espalier_runtime::random;
 
 use super::{
     Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
-    check_keyspace_name, guardrails, options::parse_boolean, replication, unchanged_if,
+    check_keyspace_name, guardrails,
+    options::{self, parse_boolean},
+    replication, unchanged_if,
 };
 use crate::{
-    ChangeKind, ChangeTarget, Error, ErrorCode, Result,
-    grammar::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Property, PropertyValue},
+    ChangeKind, ChangeTarget, Error, Result,
+    grammar::ast::{AlterKeyspace, CreateKeyspace, DropKeyspace, Property},
 };
 
 /// Executes CREATE KEYSPACE.
@@ -94,32 +96,16 @@ fn set_properties(
     keyspace: &mut KeyspaceMetadata,
     properties: &[Property<'_>],
 ) -> Result<()> {
-    for property in properties {
-        match (property.name.as_str(), &property.value) {
-            ("replication", PropertyValue::Map(entries)) => {
-                keyspace.replication = entries
-                    .iter()
-                    .map(|(key, value)| (key.to_string(), value.to_string()))
-                    .collect();
+    for Property { name, value } in properties {
+        match name.as_str() {
+            "replication" => {
+                keyspace.replication = options::map("replication", value)?;
                 replication::check(context, &keyspace.name, &mut keyspace.replication)?;
             }
-            ("durable_writes", value) => {
-                keyspace.durable_writes = parse_boolean("durable_writes", value)?;
-            }
-            ("replication", PropertyValue::Text(_)) => {
-                return Err(Error::new(
-                    ErrorCode::SyntaxError,
-                    "Invalid value for property 'replication'. It should be a map.",
-                ));
-            }
+            "durable_writes" => keyspace.durable_writes = parse_boolean("durable_writes", value)?,
             // Schemas of ScyllaDB have this option. This node has no tablets.
-            ("tablets", _) => {}
-            (unknown, _) => {
-                return Err(Error::new(
-                    ErrorCode::SyntaxError,
-                    format!("Unknown property '{unknown}'"),
-                ));
-            }
+            "tablets" => {}
+            unknown => return Err(Error::syntax(format!("Unknown property '{unknown}'"))),
         }
     }
     Ok(())

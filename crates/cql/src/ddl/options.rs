@@ -12,7 +12,7 @@ use super::{
     scylla_options,
 };
 use crate::{
-    Error, ErrorCode, Result,
+    Error, Result,
     grammar::ast::{Property, PropertyValue},
 };
 
@@ -141,10 +141,7 @@ fn set_option(options: &mut TableOptions, name: &str, value: &PropertyValue<'_>)
         // Options of older versions that Cassandra 5.0 still accepts and ignores.
         "dclocal_read_repair_chance" | "read_repair_chance" => {}
         unknown => {
-            return Err(Error::new(
-                ErrorCode::SyntaxError,
-                format!("Unknown property '{unknown}'"),
-            ));
+            return Err(Error::syntax(format!("Unknown property '{unknown}'")));
         }
     }
     Ok(())
@@ -302,22 +299,21 @@ fn check_version(version: &str) -> Result<()> {
 fn text(name: &str, value: &PropertyValue<'_>) -> Result<String> {
     match value {
         PropertyValue::Text(text) => Ok(text.to_string()),
-        PropertyValue::Map(_) => Err(Error::new(
-            ErrorCode::SyntaxError,
-            format!("Invalid value for property '{name}'. It should be a string"),
-        )),
+        PropertyValue::Map(_) => Err(Error::syntax(format!(
+            "Invalid value for property '{name}'. It should be a string"
+        ))),
     }
 }
 
-fn map(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<String, String>> {
+/// Returns the entries of a property that has a map.
+pub(super) fn map(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<String, String>> {
     match value {
         PropertyValue::Map(entries) => {
             Ok(entries.iter().map(|(key, value)| (key.to_string(), value.to_string())).collect())
         }
-        PropertyValue::Text(_) => Err(Error::new(
-            ErrorCode::SyntaxError,
-            format!("Invalid value for property '{name}'. It should be a map."),
-        )),
+        PropertyValue::Text(_) => {
+            Err(Error::syntax(format!("Invalid value for property '{name}'. It should be a map.")))
+        }
     }
 }
 
@@ -325,10 +321,7 @@ fn map(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<String, String>
 fn parse_int(name: &str, value: &PropertyValue<'_>) -> Result<u32> {
     let text = text(name, value)?;
     let number: i32 = text.parse().map_err(|_| {
-        Error::new(
-            ErrorCode::SyntaxError,
-            format!("Invalid integer value {} for '{name}'", text.escape_debug()),
-        )
+        Error::syntax(format!("Invalid integer value {} for '{name}'", text.escape_debug()))
     })?;
     u32::try_from(number).map_err(|_| {
         Error::configuration(format!("{name} must be greater than or equal to 0 (got {number})"))
@@ -342,10 +335,7 @@ fn parse_double(name: &str, value: &PropertyValue<'_>) -> Result<f64> {
     let number = number.strip_suffix(['d', 'D', 'f', 'F']).unwrap_or(number);
     let is_number = number.ends_with(|c: char| c.is_ascii_digit() || c == '.');
     number.parse().ok().filter(|_| is_number).ok_or_else(|| {
-        Error::new(
-            ErrorCode::SyntaxError,
-            format!("Invalid double value {} for '{name}'", text.escape_debug()),
-        )
+        Error::syntax(format!("Invalid double value {} for '{name}'", text.escape_debug()))
     })
 }
 
@@ -355,12 +345,9 @@ pub(super) fn parse_boolean(name: &str, value: &PropertyValue<'_>) -> Result<boo
     match text.to_ascii_lowercase().as_str() {
         "1" | "true" | "yes" => Ok(true),
         "0" | "false" | "no" => Ok(false),
-        _ => Err(Error::new(
-            ErrorCode::SyntaxError,
-            format!(
-                "Invalid boolean value {} for '{name}'. Positive values can be '1', 'true' or 'yes'. Negative values can be '0', 'false' or 'no'.",
-                text.escape_debug()
-            ),
-        )),
+        _ => Err(Error::syntax(format!(
+            "Invalid boolean value {} for '{name}'. Positive values can be '1', 'true' or 'yes'. Negative values can be '0', 'false' or 'no'.",
+            text.escape_debug()
+        ))),
     }
 }

@@ -224,7 +224,8 @@ impl AggregateFunction {
                 }
             }
             _ if value.is_empty() => {}
-            _ => self.add_number(state, Number::decode(argument, value).map_err(malformed)?)?,
+            _ => self
+                .add_number(state, Number::decode(argument, value).map_err(Error::invalid_from)?)?,
         }
         Ok(())
     }
@@ -236,7 +237,7 @@ impl AggregateFunction {
                 *sum = sum.wrapping_add(i128::from(value));
             }
             (State::Floating(sum), number) if self.kind == Kind::Average => {
-                sum.add_to_average(number.to_f64()).map_err(malformed)?;
+                sum.add_to_average(number.to_f64()).map_err(Error::invalid_from)?;
             }
             (State::Floating(sum), number) => sum.add(number.to_f64()),
             (State::Varint(count, sum), Number::Varint(value)) => {
@@ -246,9 +247,9 @@ impl AggregateFunction {
             (State::Decimal(count, total), Number::Decimal(value)) => {
                 *count += 1;
                 *total = if self.kind == Kind::Sum {
-                    total.add_exactly(&value).map_err(malformed)?
+                    total.add_exactly(&value).map_err(Error::invalid_from)?
                 } else {
-                    running_average(total, &value, *count).map_err(malformed)?
+                    running_average(total, &value, *count).map_err(Error::invalid_from)?
                 };
             }
             _ => {}
@@ -269,13 +270,15 @@ impl AggregateFunction {
                 Number::Integer((sum / i128::from(count.max(1))) as i64)
             }
             State::Whole(_, sum) => Number::Integer(sum as i64),
-            State::Floating(sum) if averages => Number::Double(sum.average().map_err(malformed)?),
+            State::Floating(sum) if averages => {
+                Number::Double(sum.average().map_err(Error::invalid_from)?)
+            }
             State::Floating(sum) => Number::Double(sum.total()),
             State::Varint(count, sum) if averages => Number::Varint(sum / count.max(1)),
             State::Varint(_, sum) => Number::Varint(sum),
             State::Decimal(_, total) => Number::Decimal(total),
         };
-        number.encode(&self.return_type()).map(Some).map_err(malformed)
+        number.encode(&self.return_type()).map(Some).map_err(Error::invalid_from)
     }
 }
 
@@ -290,10 +293,6 @@ fn running_average(
     let count = Decimal { unscaled: count.into(), scale: 0 };
     let scale = i64::from(distance.scale);
     average.add_exactly(&distance.divide_to_scale(&count, scale, Rounding::HalfEven)?)
-}
-
-fn malformed(error: impl std::fmt::Display) -> Error {
-    Error::invalid(error.to_string())
 }
 
 #[cfg(test)]

@@ -158,19 +158,15 @@ pub fn negation(operand: CqlType) -> ResolvedFunction {
     let types = vec![operand.clone()];
     ResolvedFunction::of_values("_negate", types, operand.clone(), move |operands, _| {
         let Some(value) = operands.first() else { return Ok(None) };
-        let negated = match Number::decode(&operand, value).map_err(invalid)? {
+        let negated = match Number::decode(&operand, value).map_err(Error::invalid_from)? {
             Number::Integer(value) => Number::Integer(value.wrapping_neg()),
             Number::Float(value) => Number::Float(-value),
             Number::Double(value) => Number::Double(-value),
             Number::Varint(value) => Number::Varint(-value),
             Number::Decimal(value) => Number::Decimal(value.negated()),
         };
-        negated.encode(&operand).map(Some).map_err(invalid)
+        negated.encode(&operand).map(Some).map_err(Error::invalid_from)
     })
-}
-
-fn invalid(error: impl std::fmt::Display) -> Error {
-    Error::invalid(error.to_string())
 }
 
 fn compute(

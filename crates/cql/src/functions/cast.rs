@@ -59,14 +59,14 @@ pub fn function(source: CqlType, target: &CqlType) -> ResolvedFunction {
     ResolvedFunction::of_values(&name, types, target.clone(), move |values, _| {
         let Some(value) = values.first() else { return Ok(None) };
         if is_numeric(&source) && is_numeric(&to) {
-            let number = Number::decode(&source, value).map_err(invalid)?;
-            return number.encode(&to).map(Some).map_err(invalid);
+            let number = Number::decode(&source, value).map_err(Error::invalid_from)?;
+            return number.encode(&to).map(Some).map_err(Error::invalid_from);
         }
         if matches!(to, CqlType::Ascii | CqlType::Text) {
             // A counter prints as its number.
             let printed = if source == CqlType::Counter { &CqlType::Bigint } else { &source };
-            let squares = literal::check_printable(printed, value).map_err(invalid)?;
-            work::charge_printing(squares).map_err(invalid)?;
+            let squares = literal::check_printable(printed, value).map_err(Error::invalid_from)?;
+            work::charge_printing(squares).map_err(Error::invalid_from)?;
             return Ok(Some(Bytes::from(literal::to_text(printed, value))));
         }
         match temporal::to_millis(&source, value) {
@@ -74,8 +74,4 @@ pub fn function(source: CqlType, target: &CqlType) -> ResolvedFunction {
             None => Err(Error::invalid(format!("malformed value of type {}", source.cql_name()))),
         }
     })
-}
-
-fn invalid(error: impl std::fmt::Display) -> Error {
-    Error::invalid(error.to_string())
 }

@@ -42,8 +42,8 @@ fn map_part(call: &GenericCall<'_, '_>) -> Result<ResolvedFunction> {
     Ok(ResolvedFunction::of_values(call.name, vec![map.clone()], result, move |values, _| {
         let Some(map) = values.first() else { return Ok(None) };
         let mut parts = collection::Builder::default();
-        for entry in collection::entries(map).map_err(malformed)? {
-            let (key, value) = entry.map_err(malformed)?;
+        for entry in collection::entries(map).map_err(Error::invalid_from)? {
+            let (key, value) = entry.map_err(Error::invalid_from)?;
             parts.push(Some(if keys { key } else { value }));
         }
         Ok(Some(parts.finish()))
@@ -85,13 +85,9 @@ fn aggregate(call: &GenericCall<'_, '_>) -> Result<ResolvedFunction> {
     Ok(ResolvedFunction::of_values(call.name, vec![argument], result, move |values, _| {
         let Some(value) = values.first() else { return Ok(None) };
         let mut state = function.start();
-        for element in collection::elements(value).map_err(malformed)? {
-            function.add(&mut state, element.map_err(malformed)?)?;
+        for element in collection::elements(value).map_err(Error::invalid_from)? {
+            function.add(&mut state, element.map_err(Error::invalid_from)?)?;
         }
         function.finish(state)
     }))
-}
-
-fn malformed(error: impl std::fmt::Display) -> Error {
-    Error::invalid(error.to_string())
 }

@@ -44,7 +44,7 @@ fn time(name: &str) -> ResolvedFunction {
                 "For time values, the floor can only be computed for durations smaller that a day",
             ));
         }
-        let nanos = i64::from_be_bytes(time.as_ref().try_into().map_err(malformed)?);
+        let nanos = i64::from_be_bytes(time.as_ref().try_into().map_err(Error::invalid_from)?);
         let into = if span.nanoseconds == 0 { 0 } else { nanos % span.nanoseconds };
         Ok(Some(Bytes::copy_from_slice(&(nanos - into).to_be_bytes())))
     })
@@ -72,7 +72,8 @@ fn of_spans(name: &str, argument: CqlType, result: CqlType, has_start: bool) -> 
             )));
         }
         let millis = |column_type: &CqlType, value: &Bytes| {
-            temporal::to_millis(column_type, value).ok_or_else(|| malformed(column_type.cql_name()))
+            temporal::to_millis(column_type, value)
+                .ok_or_else(|| Error::invalid(column_type.cql_name()))
         };
         let time = millis(&argument, time)?;
         let start = values.get(2).map_or(Ok(0), |start| millis(&target, start))?;
@@ -86,7 +87,7 @@ fn of_spans(name: &str, argument: CqlType, result: CqlType, has_start: bool) -> 
 }
 
 fn span_of(value: &[u8]) -> Result<Duration> {
-    let span = Duration::decode(value).map_err(malformed)?;
+    let span = Duration::decode(value).map_err(Error::invalid_from)?;
     if span.months < 0 || span.days < 0 || span.nanoseconds < 0 {
         return Err(Error::invalid("Negative durations are not supported by the floor function"));
     }
@@ -118,10 +119,6 @@ fn begin_of_span(time: i64, span: &Duration, start: i64) -> i64 {
         }
     }
     begin(low).unwrap_or(start)
-}
-
-fn malformed(error: impl std::fmt::Display) -> Error {
-    Error::invalid(error.to_string())
 }
 
 #[cfg(test)]

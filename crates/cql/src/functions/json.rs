@@ -70,8 +70,8 @@ pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> 
 /// Refuses a value that takes too long to print, alone or after other values.
 fn check_printable(column_type: &CqlType, value: &[u8]) -> Result<()> {
     let squares = literal::check_printable(column_type, value);
-    let squares = squares.map_err(|error| Error::invalid(error.to_string()))?;
-    work::charge_printing(squares).map_err(|error| Error::invalid(error.to_string()))
+    let squares = squares.map_err(Error::invalid_from)?;
+    work::charge_printing(squares).map_err(Error::invalid_from)
 }
 
 fn failed(name: &str, error: impl std::fmt::Display) -> Error {

@@ -37,8 +37,7 @@ fn of_number(
     let called = name.to_string();
     ResolvedFunction::of_values(name, vec![number.clone()], number.clone(), move |values, _| {
         let Some(value) = values.first() else { return Ok(None) };
-        let number = Number::decode(&column_type, value)
-            .map_err(|error| Error::invalid(error.to_string()))?;
+        let number = Number::decode(&column_type, value).map_err(Error::invalid_from)?;
         compute(number).and_then(|result| result.encode(&column_type)).map(Some).map_err(|error| {
             Error::function_failure(&called, vec![column_type.cql_name()], error.to_string())
         })

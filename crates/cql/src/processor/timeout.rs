@@ -53,7 +53,7 @@ fn evaluate(timeout: &Term, evaluation: &Evaluation<'_>) -> Result<Option<Durati
         Bound::Value(bytes) => bytes,
     };
     let CqlDuration { months, days, nanoseconds } =
-        CqlDuration::decode(&bytes).map_err(|error| Error::invalid(error.to_string()))?;
+        CqlDuration::decode(&bytes).map_err(Error::invalid_from)?;
     if months != 0 || days != 0 {
         return Err(Error::invalid("Timeout values cannot be expressed in days/months"));
     }

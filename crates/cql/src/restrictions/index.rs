@@ -125,7 +125,7 @@ impl PlannedTerm {
         let form = |values: &[(&CqlType, &[u8])]| {
             for (value_type, value) in values {
                 let added = decimals.borrow_mut().add(value_type, value);
-                added.map_err(|error| Error::invalid(error.to_string()))?;
+                added.map_err(Error::invalid_from)?;
             }
             let mut form = Vec::new();
             let is_cut = put_form(values, &mut form);

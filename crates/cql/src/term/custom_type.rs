@@ -3,7 +3,7 @@
 use espalier_mutation::schema::Schema;
 use espalier_types::CqlType;
 
-use crate::{Error, ErrorCode, Result};
+use crate::{Error, Result};
 
 /// Returns the type that a Java class names. The schema tables must be able to store the type, so
 /// its user types must be those of the keyspace, and this node must know all its classes.
@@ -11,10 +11,8 @@ use crate::{Error, ErrorCode, Result};
 /// # Errors
 /// Code 0x2000 with Cassandra's text.
 pub fn custom_type(schema: &Schema, keyspace: &str, class: &str) -> Result<CqlType> {
-    resolve(schema, keyspace, class).map_err(|reason| {
-        let message = format!("Error setting type {class}: {reason}");
-        Error::new(ErrorCode::SyntaxError, message)
-    })
+    resolve(schema, keyspace, class)
+        .map_err(|reason| Error::syntax(format!("Error setting type {class}: {reason}")))
 }
 
 fn resolve(schema: &Schema, keyspace: &str, class: &str) -> Result<CqlType, String> {

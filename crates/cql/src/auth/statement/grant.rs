@@ -11,7 +11,7 @@ use super::super::settings::Authorizer;
 use super::super::store::{self, Change};
 use super::Run;
 use crate::grammar::ast::{self, Grant};
-use crate::{Error, ErrorCode, QueryResult, Result};
+use crate::{Error, QueryResult, Result};
 
 /// Permissions that can be granted on a system keyspace.
 const ALLOWED_ON_SYSTEM: PermissionSet =
@@ -146,7 +146,7 @@ impl Run<'_> {
                 let parse = |argument: &ast::TypeName<'_>| {
                     CqlType::parse_cql(&argument.to_string(), keyspace.as_str(), &|_| None)
                         .map(|parsed| parsed.marshal_name())
-                        .map_err(|error| Error::invalid(error.to_string()))
+                        .map_err(Error::invalid_from)
                 };
                 let arguments: Vec<_> = arguments.iter().map(parse).collect::<Result<_>>()?;
                 Resource::Function(owned(keyspace), owned(&name.name), arguments.join("^"))
@@ -207,13 +207,10 @@ pub(super) fn permission_set(
     if !set.is_empty() {
         return Ok(set);
     }
-    Err(Error::new(
-        ErrorCode::SyntaxError,
-        format!(
-            "Resource type {} does not support any of the requested permissions",
-            kind(resource)
-        ),
-    ))
+    Err(Error::syntax(format!(
+        "Resource type {} does not support any of the requested permissions",
+        kind(resource)
+    )))
 }
 
 /// Returns the permissions with these names. Skips unknown names.
