@@ -59,12 +59,10 @@ impl<'a> Parser<'a> {
             TokenKind::LeftParenthesis => self.parenthesized(column)?,
             _ => self.list(column)?,
         };
-        let timestamp = if self.accept_keyword(Keyword::USING) {
-            self.keyword(Keyword::TIMESTAMP)?;
-            Some(self.integer()?)
-        } else {
-            None
-        };
+        let timestamp = self.clause(Keyword::USING, |parser| {
+            parser.keyword(Keyword::TIMESTAMP)?;
+            parser.integer()
+        })?;
         Ok(TableChange::Drop { if_exists, columns, timestamp })
     }
 

@@ -26,20 +26,12 @@ impl<'a> Parser<'a> {
         }
         let name = self.name("condition")?;
         let is_call = self.is(TokenKind::LeftParenthesis);
-        let arguments = if is_call { self.check_arguments()? } else { Vec::new() };
+        let arguments = if is_call { self.parenthesized_or_empty(Self::term)? } else { Vec::new() };
         let kind = match self.check_comparison()? {
             Some((operator, value)) if !is_call => CheckKind::Column(name, operator, value),
             comparison => CheckKind::Function { name, arguments, comparison },
         };
         Ok(Check { kind, position })
-    }
-
-    fn check_arguments(&mut self) -> Result<Vec<Expression<'a>>> {
-        self.expect(TokenKind::LeftParenthesis, "'('")?;
-        let is_empty = self.is(TokenKind::RightParenthesis);
-        let arguments = if is_empty { Vec::new() } else { self.list(Self::term)? };
-        self.expect(TokenKind::RightParenthesis, "')'")?;
-        Ok(arguments)
     }
 
     fn check_comparison(&mut self) -> Result<Option<(ComparisonOperator, Expression<'a>)>> {

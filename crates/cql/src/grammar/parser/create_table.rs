@@ -74,8 +74,7 @@ impl<'a> Parser<'a> {
             columns.push(column);
             Ok(())
         })?;
-        let has_options = self.accept_keyword(Keyword::WITH);
-        let options = if has_options { self.table_options()? } else { TableOptions::default() };
+        let options = self.clause(Keyword::WITH, Self::table_options)?.unwrap_or_default();
         Ok(CreateTable { name, if_not_exists, columns, primary_keys, options, position })
     }
 

@@ -11,14 +11,10 @@ impl<'a> Parser<'a> {
     pub(super) fn create_function(&mut self, position: Position) -> Result<Unsupported<'a>> {
         self.if_not_exists()?;
         let name = self.function_name()?;
-        self.expect(TokenKind::LeftParenthesis, "'('")?;
-        if !self.is(TokenKind::RightParenthesis) {
-            self.list(|parser| {
-                parser.name("name of an argument")?;
-                parser.type_name().map(drop)
-            })?;
-        }
-        self.expect(TokenKind::RightParenthesis, "')'")?;
+        self.parenthesized_or_empty(|parser| {
+            parser.name("name of an argument")?;
+            parser.type_name().map(drop)
+        })?;
         if self.accept_keyword(Keyword::RETURNS) {
             self.keyword(Keyword::NULL)?;
         } else {
@@ -32,7 +28,7 @@ impl<'a> Parser<'a> {
         self.keyword(Keyword::LANGUAGE)?;
         self.expect(TokenKind::Identifier, "language")?;
         self.keyword(Keyword::AS)?;
-        self.required_string()?;
+        self.text_literal()?;
         let feature = Feature::UserDefinedFunctions;
         Ok(unsupported("CREATE FUNCTION", feature, Some(name), position))
     }
@@ -58,11 +54,7 @@ impl<'a> Parser<'a> {
 
     /// Parses `(type, ...)`, perhaps empty.
     pub(super) fn argument_types(&mut self) -> Result<Vec<TypeName<'a>>> {
-        self.expect(TokenKind::LeftParenthesis, "'('")?;
-        let is_empty = self.is(TokenKind::RightParenthesis);
-        let types = if is_empty { Vec::new() } else { self.list(Self::type_name)? };
-        self.expect(TokenKind::RightParenthesis, "')'")?;
-        Ok(types)
+        self.parenthesized_or_empty(Self::type_name)
     }
 
     /// Parses the text after `DROP FUNCTION` or `DROP AGGREGATE`. `keyword` is the second word.

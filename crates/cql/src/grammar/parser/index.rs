@@ -22,19 +22,9 @@ impl<'a> Parser<'a> {
         let name = if self.is_name(0) { Some(self.take_name()) } else { None };
         self.keyword(Keyword::ON)?;
         let table = self.qualified_name("name of a table")?;
-        self.expect(TokenKind::LeftParenthesis, "'('")?;
-        let mut targets = Vec::new();
-        if !self.is(TokenKind::RightParenthesis) {
-            targets = self.list(Self::index_target)?;
-        }
-        self.expect(TokenKind::RightParenthesis, "')'")?;
-        let using = if self.accept_keyword(Keyword::USING) {
-            Some(self.string().ok_or_else(|| self.expected("string"))?)
-        } else {
-            None
-        };
-        let with = self.accept_keyword(Keyword::WITH);
-        let properties = if with { self.properties()? } else { Vec::new() };
+        let targets = self.parenthesized_or_empty(Self::index_target)?;
+        let using = self.clause(Keyword::USING, Self::text_literal)?;
+        let properties = self.clause(Keyword::WITH, Self::properties)?.unwrap_or_default();
         Ok(CreateIndex {
             is_custom,
             if_not_exists,
@@ -79,7 +69,7 @@ impl<'a> Parser<'a> {
         self.if_not_exists()?;
         let (name, _) = self.trigger_of_table()?;
         self.keyword(Keyword::USING)?;
-        self.required_string()?;
+        self.text_literal()?;
         Ok(unsupported("CREATE TRIGGER", Feature::Triggers, Some(name), position))
     }
 
@@ -94,11 +84,6 @@ impl<'a> Parser<'a> {
         let name = unqualified(self.name("name of a trigger")?);
         self.keyword(Keyword::ON)?;
         Ok((name, self.qualified_name("name of a table")?))
-    }
-
-    /// Consumes a string, which is required here.
-    pub(super) fn required_string(&mut self) -> Result<()> {
-        self.string().map(drop).ok_or_else(|| self.expected("string"))
     }
 }
 

@@ -259,6 +259,38 @@ impl<'a> Parser<'a> {
         Ok(items)
     }
 
+    /// Parses `( item, ... )`, perhaps without an item.
+    fn parenthesized_or_empty<T>(
+        &mut self,
+        parse: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        self.expect(TokenKind::LeftParenthesis, "'('")?;
+        self.list_until(TokenKind::RightParenthesis, "')'", parse)
+    }
+
+    /// Parses items with commas between them, perhaps none, and the token that ends them.
+    fn list_until<T>(
+        &mut self,
+        end: TokenKind,
+        expected: &'static str,
+        parse: impl FnMut(&mut Self) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let is_empty = self.is(end);
+        let items = if is_empty { Vec::new() } else { self.list(parse)? };
+        self.expect(end, expected)?;
+        Ok(items)
+    }
+
+    /// Parses a clause that begins with `keyword`, if it follows. `parse` parses the text after the
+    /// keyword.
+    fn clause<T>(
+        &mut self,
+        keyword: Keyword,
+        parse: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<Option<T>> {
+        if self.accept_keyword(keyword) { parse(self).map(Some) } else { Ok(None) }
+    }
+
     /// Parses one or more items with `AND` between them.
     fn conjunction<T>(&mut self, mut parse: impl FnMut(&mut Self) -> Result<T>) -> Result<Vec<T>> {
         let mut items = vec![parse(self)?];

@@ -54,8 +54,7 @@ impl<'a> Parser<'a> {
             return Err(self.expected("USERS, ROLES or permission"));
         }
         let permissions = self.permissions()?;
-        let has_resource = self.accept_keyword(Keyword::ON);
-        let resource = if has_resource { Some(self.resource()?) } else { None };
+        let resource = self.clause(Keyword::ON, Self::resource)?;
         let (of, recursive) = self.of_role()?;
         let list = ListPermissions { permissions, resource, of, recursive };
         Ok(RoleStatement::ListPermissions(list))
@@ -63,8 +62,7 @@ impl<'a> Parser<'a> {
 
     /// Parses `[OF role] [NORECURSIVE]`.
     fn of_role(&mut self) -> Result<(Option<Name<'a>>, bool)> {
-        let has_role = self.accept_keyword(Keyword::OF);
-        let of = if has_role { Some(self.role_name()?) } else { None };
+        let of = self.clause(Keyword::OF, Self::role_name)?;
         Ok((of, !self.accept_keyword(Keyword::NORECURSIVE)))
     }
 

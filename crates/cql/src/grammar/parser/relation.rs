@@ -199,9 +199,7 @@ impl<'a> Parser<'a> {
             return Ok(InValues::BindMarker(self.marker()?));
         }
         self.expect(TokenKind::LeftParenthesis, "'(' or bind marker")?;
-        let is_empty = self.is(TokenKind::RightParenthesis);
-        let values = if is_empty { Vec::new() } else { self.list(Self::term)? };
-        self.expect(TokenKind::RightParenthesis, "')'")?;
+        let values = self.list_until(TokenKind::RightParenthesis, "')'", Self::term)?;
         Ok(InValues::Values(values))
     }
 

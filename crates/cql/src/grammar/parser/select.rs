@@ -1,7 +1,7 @@
 //! Parses `SELECT`.
 
 use super::{Parser, Result};
-use crate::grammar::ast::{Ordering, Select, WhereClause};
+use crate::grammar::ast::{Ordering, Select};
 use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
 
@@ -14,21 +14,15 @@ impl<'a> Parser<'a> {
         let selection = self.selection()?;
         self.keyword(Keyword::FROM)?;
         let table = self.qualified_name("name of a table")?;
-        let filtered = self.accept_keyword(Keyword::WHERE);
-        let where_clause = if filtered { self.where_clause()? } else { WhereClause::default() };
-        let grouped = self.accept_by(Keyword::GROUP)?;
-        let group_by = if grouped { self.list(Self::selector)? } else { Vec::new() };
-        let ordered = self.accept_by(Keyword::ORDER)?;
-        let order_by = if ordered { self.list(Self::ordering)? } else { Vec::new() };
-        let per_partition_limit = if self.accept_keyword(Keyword::PER) {
-            self.keyword(Keyword::PARTITION)?;
-            self.keyword(Keyword::LIMIT)?;
-            Some(self.integer_or_marker()?)
-        } else {
-            None
-        };
-        let limited = self.accept_keyword(Keyword::LIMIT);
-        let limit = if limited { Some(self.integer_or_marker()?) } else { None };
+        let where_clause = self.clause(Keyword::WHERE, Self::where_clause)?.unwrap_or_default();
+        let group_by = self.by(Keyword::GROUP, Self::selector)?;
+        let order_by = self.by(Keyword::ORDER, Self::ordering)?;
+        let per_partition_limit = self.clause(Keyword::PER, |parser| {
+            parser.keyword(Keyword::PARTITION)?;
+            parser.keyword(Keyword::LIMIT)?;
+            parser.integer_or_marker()
+        })?;
+        let limit = self.clause(Keyword::LIMIT, Self::integer_or_marker)?;
         let allow_filtering = self.accept_keyword(Keyword::ALLOW);
         if allow_filtering {
             self.keyword(Keyword::FILTERING)?;
@@ -71,22 +65,21 @@ impl<'a> Parser<'a> {
         !names_column && self.accept_keyword(keyword)
     }
 
-    fn accept_by(&mut self, keyword: Keyword) -> Result<bool> {
-        let is = self.accept_keyword(keyword);
-        if is {
-            self.keyword(Keyword::BY)?;
-        }
-        Ok(is)
+    /// Parses `GROUP BY item, ...` or `ORDER BY item, ...`, if it follows.
+    fn by<T>(&mut self, keyword: Keyword, item: fn(&mut Self) -> Result<T>) -> Result<Vec<T>> {
+        let items = self.clause(keyword, |parser| {
+            parser.keyword(Keyword::BY)?;
+            parser.list(item)
+        })?;
+        Ok(items.unwrap_or_default())
     }
 
     fn ordering(&mut self) -> Result<Ordering<'a>> {
         let column = self.name("name of a column")?;
-        let nearest_to = if self.accept_keyword(Keyword::ANN) {
-            self.keyword(Keyword::OF)?;
-            Some(self.term()?)
-        } else {
-            None
-        };
+        let nearest_to = self.clause(Keyword::ANN, |parser| {
+            parser.keyword(Keyword::OF)?;
+            parser.term()
+        })?;
         let descending = self.accept_keyword(Keyword::DESC);
         if !descending {
             self.accept_keyword(Keyword::ASC);

@@ -15,8 +15,7 @@ impl<'a> Parser<'a> {
         }
         Ok(Selection::Selectors(self.list(|parser| {
             let expression = parser.selector()?;
-            let aliased = parser.accept_keyword(Keyword::AS);
-            let alias = if aliased { Some(parser.name("alias")?) } else { None };
+            let alias = parser.clause(Keyword::AS, |parser| parser.name("alias"))?;
             Ok(Selector { expression, alias })
         })?))
     }

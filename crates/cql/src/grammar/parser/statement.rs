@@ -1,11 +1,13 @@
 //! Chooses the parser of a statement by the first words of the statement.
 
-use super::{Parser, Result};
+use super::{Failure, Parser, Result};
 use crate::grammar::ast::{
     Feature, Position, QualifiedName, RoleStatement, Statement, Unsupported,
 };
 use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
+
+const OBJECT_KINDS: &str = "KEYSPACE, TABLE, TYPE, ...";
 
 impl<'a> Parser<'a> {
     /// Parses any statement.
@@ -34,18 +36,9 @@ impl<'a> Parser<'a> {
             Keyword::USE => Statement::Use(self.use_keyspace()?),
             Keyword::DESCRIBE | Keyword::DESC => Statement::Describe(self.describe()?),
             Keyword::TRUNCATE => Statement::Truncate(self.truncate()?),
-            Keyword::CREATE => {
-                self.advance();
-                self.create(position)?
-            }
-            Keyword::ALTER => {
-                self.advance();
-                self.alter(position)?
-            }
-            Keyword::DROP => {
-                self.advance();
-                self.drop(position)?
-            }
+            Keyword::CREATE => self.create(position)?,
+            Keyword::ALTER => self.alter(position)?,
+            Keyword::DROP => self.drop(position)?,
             Keyword::GRANT => role(self.grant()?),
             Keyword::REVOKE => role(self.revoke()?),
             Keyword::LIST => role(self.list_permissions()?),
@@ -54,13 +47,20 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Parses the text after `CREATE`.
-    fn create(&mut self, position: Position) -> Result<Statement<'a>> {
+    /// Consumes the first two words of a statement, and returns the second one, which names the
+    /// kind of the statement's object.
+    fn object_kind(&mut self) -> Result<Keyword> {
+        self.advance();
         let TokenKind::Keyword(keyword) = self.kind(0) else {
-            return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
+            return Err(self.expected(OBJECT_KINDS));
         };
         self.advance();
-        Ok(match keyword {
+        Ok(keyword)
+    }
+
+    /// Parses a statement that begins with `CREATE`.
+    fn create(&mut self, position: Position) -> Result<Statement<'a>> {
+        Ok(match self.object_kind()? {
             Keyword::KEYSPACE => Statement::CreateKeyspace(self.create_keyspace(position)?),
             Keyword::TABLE | Keyword::COLUMNFAMILY => self.create_table_statement(position)?,
             Keyword::TYPE => Statement::CreateType(self.create_type(position)?),
@@ -83,20 +83,13 @@ impl<'a> Parser<'a> {
                 self.expect(TokenKind::Keyword(Keyword::AGGREGATE), "FUNCTION or AGGREGATE")?;
                 Statement::Unsupported(self.create_aggregate(position)?)
             }
-            _ => {
-                self.at -= 1;
-                return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
-            }
+            _ => return Err(Failure::expected(self.at - 1, OBJECT_KINDS)),
         })
     }
 
-    /// Parses the text after `ALTER`.
+    /// Parses a statement that begins with `ALTER`.
     fn alter(&mut self, position: Position) -> Result<Statement<'a>> {
-        let TokenKind::Keyword(keyword) = self.kind(0) else {
-            return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
-        };
-        self.advance();
-        Ok(match keyword {
+        Ok(match self.object_kind()? {
             Keyword::KEYSPACE => Statement::AlterKeyspace(self.alter_keyspace(position)?),
             Keyword::TABLE | Keyword::COLUMNFAMILY => {
                 Statement::AlterTable(self.alter_table(position)?)
@@ -105,20 +98,13 @@ impl<'a> Parser<'a> {
             Keyword::MATERIALIZED => Statement::AlterView(self.alter_view(position)?),
             Keyword::ROLE => role(self.alter_role()?),
             Keyword::USER => role(self.alter_user()?),
-            _ => {
-                self.at -= 1;
-                return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
-            }
+            _ => return Err(Failure::expected(self.at - 1, OBJECT_KINDS)),
         })
     }
 
-    /// Parses the text after `DROP`.
+    /// Parses a statement that begins with `DROP`.
     fn drop(&mut self, position: Position) -> Result<Statement<'a>> {
-        let TokenKind::Keyword(keyword) = self.kind(0) else {
-            return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
-        };
-        self.advance();
-        Ok(match keyword {
+        Ok(match self.object_kind()? {
             Keyword::KEYSPACE => Statement::DropKeyspace(self.drop_keyspace(position)?),
             Keyword::TABLE | Keyword::COLUMNFAMILY => {
                 Statement::DropTable(self.drop_table(position)?)
@@ -127,16 +113,13 @@ impl<'a> Parser<'a> {
             Keyword::INDEX => Statement::DropObject(self.drop_index(position)?),
             Keyword::MATERIALIZED => Statement::DropObject(self.drop_view(position)?),
             Keyword::TRIGGER => Statement::DropObject(self.drop_trigger(position)?),
-            Keyword::FUNCTION | Keyword::AGGREGATE => {
+            keyword @ (Keyword::FUNCTION | Keyword::AGGREGATE) => {
                 Statement::DropObject(self.drop_function(keyword, position)?)
             }
             Keyword::ROLE => role(self.drop_role()?),
             Keyword::USER => role(self.drop_user()?),
             Keyword::IDENTITY => role(self.drop_identity()?),
-            _ => {
-                self.at -= 1;
-                return Err(self.expected("KEYSPACE, TABLE, TYPE, ..."));
-            }
+            _ => return Err(Failure::expected(self.at - 1, OBJECT_KINDS)),
         })
     }
 }

@@ -85,11 +85,7 @@ impl<'a> Parser<'a> {
         argument: fn(&mut Self) -> Result<Expression<'a>>,
     ) -> Result<FunctionCall<'a>> {
         let name = self.function_name()?;
-        self.expect(TokenKind::LeftParenthesis, "'('")?;
-        let is_empty = self.is(TokenKind::RightParenthesis);
-        let arguments = if is_empty { Vec::new() } else { self.list(argument)? };
-        self.expect(TokenKind::RightParenthesis, "')'")?;
-        Ok(FunctionCall { name, arguments })
+        Ok(FunctionCall { name, arguments: self.parenthesized_or_empty(argument)? })
     }
 
     /// Parses `[item, ...]`, perhaps empty.
@@ -98,10 +94,7 @@ impl<'a> Parser<'a> {
         item: fn(&mut Self) -> Result<Expression<'a>>,
     ) -> Result<Vec<Expression<'a>>> {
         self.expect(TokenKind::LeftBracket, "'['")?;
-        let is_empty = self.is(TokenKind::RightBracket);
-        let items = if is_empty { Vec::new() } else { self.list(item)? };
-        self.expect(TokenKind::RightBracket, "']'")?;
-        Ok(items)
+        self.list_until(TokenKind::RightBracket, "']'", item)
     }
 
     /// Parses `{}`, `{a, b}`, `{k: v}` or `{field: v}` of terms.

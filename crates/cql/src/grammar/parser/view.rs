@@ -1,9 +1,7 @@
 //! Parses materialized views.
 
 use super::{Failure, Parser, Result};
-use crate::grammar::ast::{
-    AlterView, CreateView, DropObject, ObjectKind, Position, TableOptions, WhereClause,
-};
+use crate::grammar::ast::{AlterView, CreateView, DropObject, ObjectKind, Position};
 use crate::grammar::keyword::Keyword;
 
 impl<'a> Parser<'a> {
@@ -17,13 +15,9 @@ impl<'a> Parser<'a> {
         let selection = self.selection()?;
         self.keyword(Keyword::FROM)?;
         let base = self.qualified_name("name of a table")?;
-        let filtered = self.accept_keyword(Keyword::WHERE);
-        let where_clause = if filtered { self.where_clause()? } else { WhereClause::default() };
+        let where_clause = self.clause(Keyword::WHERE, Self::where_clause)?.unwrap_or_default();
         let primary_key = self.primary_key()?;
-        let mut options = TableOptions::default();
-        if self.accept_keyword(Keyword::WITH) {
-            options = self.table_options()?;
-        }
+        let options = self.clause(Keyword::WITH, Self::table_options)?.unwrap_or_default();
         if let Some(compact) = options.compact_storage {
             let message = "COMPACT STORAGE is not for materialized views".into();
             return Err(Failure::message(self.token_at(compact), message));
