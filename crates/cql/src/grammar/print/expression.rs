@@ -21,14 +21,12 @@ impl<W: Write> Printer<'_, W> {
             ExpressionKind::Set(items) => self.bracketed(BRACES, items, Self::expression),
             ExpressionKind::Map(entries) => self.bracketed(BRACES, entries, |printer, entry| {
                 printer.expression(&entry.0)?;
-                printer.text(": ")?;
-                printer.expression(&entry.1)
+                printer.with_expression(": ", &entry.1)
             }),
             ExpressionKind::UserDefined(fields) => {
                 self.bracketed(BRACES, fields, |printer, (name, value)| {
                     printer.name(name)?;
-                    printer.text(": ")?;
-                    printer.expression(value)
+                    printer.with_expression(": ", value)
                 })
             }
             ExpressionKind::Tuple(items) => self.bracketed(PARENTHESES, items, Self::expression),
@@ -40,16 +38,14 @@ impl<W: Write> Printer<'_, W> {
                 self.expression(operand)
             }
             ExpressionKind::Cast(operand, type_name) => {
-                self.text("cast(")?;
-                self.expression(operand)?;
+                self.with_expression("cast(", operand)?;
                 self.text(" as ")?;
                 self.type_name(type_name)?;
                 self.text(")")
             }
             ExpressionKind::Negate(operand) => {
                 // Without the blank, `-1` would be a literal and `--v` a comment.
-                self.text(if self.is_cql() { "- " } else { "-" })?;
-                self.expression(operand)
+                self.with_expression(if self.is_cql() { "- " } else { "-" }, operand)
             }
             ExpressionKind::Arithmetic(arithmetic) => self.arithmetic(arithmetic),
             ExpressionKind::Column(name) => self.name(name),
@@ -63,13 +59,11 @@ impl<W: Write> Printer<'_, W> {
                 let ends_in_literal =
                     matches!(base.kind, ExpressionKind::Literal(_) | ExpressionKind::TypeHint(..));
                 self.text_if(self.is_cql() && ends_in_literal, " ")?;
-                self.text(".")?;
-                self.name(field)
+                self.with_name(".", field)
             }
             ExpressionKind::Element(base, key) => {
                 self.expression(base)?;
-                self.text("[")?;
-                self.expression(key)?;
+                self.with_expression("[", key)?;
                 self.text("]")
             }
             ExpressionKind::Slice(base, from, to) => {
@@ -99,10 +93,7 @@ impl<W: Write> Printer<'_, W> {
 
     pub(super) fn marker(&mut self, marker: &BindMarker) -> fmt::Result {
         match self.markers.and_then(|markers| markers.name(marker.index)) {
-            Some(name) => {
-                self.text(":")?;
-                self.name(name)
-            }
+            Some(name) => self.with_name(":", name),
             None => self.text("?"),
         }
     }
@@ -139,8 +130,7 @@ impl<W: Write> Printer<'_, W> {
 
     fn cell_metadata(&mut self, what: CellMetadata, cell: &Expression<'_>) -> fmt::Result {
         self.text(what.function_name())?;
-        self.text("(")?;
-        self.expression(cell)?;
+        self.with_expression("(", cell)?;
         self.text(")")
     }
 

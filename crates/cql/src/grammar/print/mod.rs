@@ -17,7 +17,10 @@ mod select;
 mod statement;
 mod transaction;
 
-use std::fmt::{self, Write};
+use std::{
+    borrow::Cow,
+    fmt::{self, Write},
+};
 
 use super::ast::{
     BindMarkers, Expression, Name, Parsed, Predicate, QualifiedName, Relation, TypeName,
@@ -119,6 +122,51 @@ impl<W: Write> Printer<'_, W> {
 
     fn string(&mut self, string: &str) -> fmt::Result {
         self.text(&quote_text(string))
+    }
+
+    /// Prints a map of strings.
+    fn string_map(&mut self, entries: &[(Cow<'_, str>, Cow<'_, str>)]) -> fmt::Result {
+        self.bracketed(["{", "}"], entries, |printer, (key, value)| {
+            printer.string(key)?;
+            printer.with_string(": ", value)
+        })
+    }
+
+    /// Prints `words` and the name behind them.
+    fn with_name(&mut self, words: &str, name: &Name<'_>) -> fmt::Result {
+        self.text(words)?;
+        self.name(name)
+    }
+
+    /// Prints `words` and the name behind them.
+    fn with_qualified_name(&mut self, words: &str, name: &QualifiedName<'_>) -> fmt::Result {
+        self.text(words)?;
+        self.qualified_name(name)
+    }
+
+    /// Prints `words`, then `condition` if the statement has it, then the name of its object.
+    fn head(
+        &mut self,
+        words: &str,
+        condition: &str,
+        has_condition: bool,
+        name: &QualifiedName<'_>,
+    ) -> fmt::Result {
+        self.text(words)?;
+        self.text_if(has_condition, condition)?;
+        self.qualified_name(name)
+    }
+
+    /// Prints `words` and the string behind them.
+    fn with_string(&mut self, words: &str, string: &str) -> fmt::Result {
+        self.text(words)?;
+        self.string(string)
+    }
+
+    /// Prints `words` and the expression behind them.
+    fn with_expression(&mut self, words: &str, expression: &Expression<'_>) -> fmt::Result {
+        self.text(words)?;
+        self.expression(expression)
     }
 
     /// Prints `text` if `condition` holds.

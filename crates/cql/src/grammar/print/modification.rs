@@ -5,7 +5,7 @@ use std::fmt::{self, Write};
 use super::Printer;
 use crate::grammar::ast::{
     Assignment, AssignmentOperation, Batch, BatchKind, Delete, DeleteTarget, Insert, InsertSource,
-    Modification, Name, Update, Using,
+    Modification, Update, Using,
 };
 
 impl<W: Write> Printer<'_, W> {
@@ -18,8 +18,7 @@ impl<W: Write> Printer<'_, W> {
     }
 
     fn insert(&mut self, insert: &Insert<'_>) -> fmt::Result {
-        self.text("INSERT INTO ")?;
-        self.qualified_name(&insert.table)?;
+        self.with_qualified_name("INSERT INTO ", &insert.table)?;
         match &insert.source {
             InsertSource::Values { columns, values } => {
                 self.bracketed([" (", ") VALUES ("], columns, Self::name)?;
@@ -27,8 +26,7 @@ impl<W: Write> Printer<'_, W> {
                 self.text(")")?;
             }
             InsertSource::Json { document, default_unset } => {
-                self.text(" JSON ")?;
-                self.expression(document)?;
+                self.with_expression(" JSON ", document)?;
                 self.text_if(*default_unset, " DEFAULT UNSET")?;
             }
         }
@@ -37,8 +35,7 @@ impl<W: Write> Printer<'_, W> {
     }
 
     fn update(&mut self, update: &Update<'_>) -> fmt::Result {
-        self.text("UPDATE ")?;
-        self.qualified_name(&update.table)?;
+        self.with_qualified_name("UPDATE ", &update.table)?;
         self.using(&update.using)?;
         self.text(" SET ")?;
         self.separated(", ", &update.assignments, Self::assignment)?;
@@ -50,41 +47,22 @@ impl<W: Write> Printer<'_, W> {
         let column = &assignment.column;
         self.name(column)?;
         match &assignment.operation {
-            AssignmentOperation::Set(value) => {
-                self.text(" = ")?;
-                self.expression(value)
-            }
-            AssignmentOperation::Add(value) => {
-                self.text(" += ")?;
-                self.expression(value)
-            }
-            AssignmentOperation::Subtract(value) => {
-                self.text(" -= ")?;
-                self.expression(value)
-            }
+            AssignmentOperation::Set(value) => self.with_expression(" = ", value),
+            AssignmentOperation::Add(value) => self.with_expression(" += ", value),
+            AssignmentOperation::Subtract(value) => self.with_expression(" -= ", value),
             AssignmentOperation::Prepend(value) => {
-                self.text(" = ")?;
-                self.expression(value)?;
-                self.text(" + ")?;
-                self.name(column)
+                self.with_expression(" = ", value)?;
+                self.with_name(" + ", column)
             }
             AssignmentOperation::SetElement(key, value) => {
-                self.text("[")?;
-                self.expression(key)?;
-                self.text("] = ")?;
-                self.expression(value)
+                self.with_expression("[", key)?;
+                self.with_expression("] = ", value)
             }
             AssignmentOperation::SetField(field, value) => {
-                self.field(field)?;
-                self.text(" = ")?;
-                self.expression(value)
+                self.with_name(".", field)?;
+                self.with_expression(" = ", value)
             }
         }
-    }
-
-    fn field(&mut self, field: &Name<'_>) -> fmt::Result {
-        self.text(".")?;
-        self.name(field)
     }
 
     fn delete(&mut self, delete: &Delete<'_>) -> fmt::Result {
@@ -93,18 +71,16 @@ impl<W: Write> Printer<'_, W> {
             DeleteTarget::Column(column) => printer.name(column),
             DeleteTarget::Element(column, key) => {
                 printer.name(column)?;
-                printer.text("[")?;
-                printer.expression(key)?;
+                printer.with_expression("[", key)?;
                 printer.text("]")
             }
             DeleteTarget::Field(column, field) => {
                 printer.name(column)?;
-                printer.field(field)
+                printer.with_name(".", field)
             }
         })?;
         self.text_if(!delete.targets.is_empty(), " ")?;
-        self.text("FROM ")?;
-        self.qualified_name(&delete.table)?;
+        self.with_qualified_name("FROM ", &delete.table)?;
         self.using(&delete.using)?;
         self.where_clause(&delete.where_clause)?;
         self.condition(&delete.condition)

@@ -25,8 +25,7 @@ impl<W: Write> Printer<'_, W> {
     fn custom_index_expression(&mut self, custom: &CustomIndexExpression<'_>) -> fmt::Result {
         self.text("expr(")?;
         self.name(&custom.index)?;
-        self.text(", ")?;
-        self.expression(&custom.value)?;
+        self.with_expression(", ", &custom.value)?;
         self.text(")")
     }
 
@@ -51,14 +50,12 @@ impl<W: Write> Printer<'_, W> {
             }
             RelationTarget::Element(column, key) => {
                 self.name(column)?;
-                self.text("[")?;
-                self.expression(key)?;
+                self.with_expression("[", key)?;
                 self.text("]")?;
             }
             RelationTarget::Field(column, field) => {
                 self.name(column)?;
-                self.text(".")?;
-                self.name(field)?;
+                self.with_name(".", field)?;
             }
         }
         self.predicate(&relation.predicate)
@@ -84,10 +81,8 @@ impl<W: Write> Printer<'_, W> {
             Predicate::In(values) => return self.in_values(" IN ", values),
             Predicate::NotIn(values) => return self.in_values(" NOT IN ", values),
             Predicate::Between(low, high) => {
-                self.text(" BETWEEN ")?;
-                self.expression(low)?;
-                self.text(" AND ")?;
-                return self.expression(high);
+                self.with_expression(" BETWEEN ", low)?;
+                return self.with_expression(" AND ", high);
             }
         };
         write!(self.out, " {operator} ")?;

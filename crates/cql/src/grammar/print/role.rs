@@ -22,8 +22,7 @@ impl<W: Write> Printer<'_, W> {
                 self.text("ADD IDENTITY ")?;
                 self.text_if(*if_not_exists, "IF NOT EXISTS ")?;
                 self.string(identity)?;
-                self.text(" TO ROLE ")?;
-                self.string(&role.text)
+                self.with_string(" TO ROLE ", &role.text)
             }
             RoleStatement::DropIdentity { identity, if_exists } => {
                 self.text("DROP IDENTITY ")?;
@@ -46,10 +45,8 @@ impl<W: Write> Printer<'_, W> {
     }
 
     fn between(&mut self, verb: &str, role: &Name<'_>, word: &str, to: &Name<'_>) -> fmt::Result {
-        self.text(verb)?;
-        self.string(&role.text)?;
-        self.text(word)?;
-        self.string(&to.text)
+        self.with_string(verb, &role.text)?;
+        self.with_string(word, &to.text)
     }
 
     fn define_role(&mut self, verb: &str, condition: &str, define: &DefineRole<'_>) -> fmt::Result {
@@ -64,8 +61,8 @@ impl<W: Write> Printer<'_, W> {
         if let Some(password) = &options.password {
             next(self)?;
             match password {
-                Password::Plain(text) => self.assigned("PASSWORD", text)?,
-                Password::Hashed(text) => self.assigned("HASHED PASSWORD", text)?,
+                Password::Plain(text) => self.with_string("PASSWORD = ", text)?,
+                Password::Hashed(text) => self.with_string("HASHED PASSWORD = ", text)?,
                 Password::Generated => self.text("GENERATED PASSWORD")?,
             }
         }
@@ -78,11 +75,7 @@ impl<W: Write> Printer<'_, W> {
         if let Some(custom) = &options.custom {
             next(self)?;
             self.text("OPTIONS = ")?;
-            self.bracketed(["{", "}"], custom, |printer, (name, value)| {
-                printer.string(name)?;
-                printer.text(": ")?;
-                printer.string(value)
-            })?;
+            self.string_map(custom)?;
         }
         let accesses =
             [("TO", "DATACENTERS", &options.datacenters), ("FROM", "CIDRS", &options.cidrs)];
@@ -101,18 +94,12 @@ impl<W: Write> Printer<'_, W> {
         Ok(())
     }
 
-    fn assigned(&mut self, name: &str, text: &str) -> fmt::Result {
-        write!(self.out, "{name} = ")?;
-        self.string(text)
-    }
-
     fn grant(&mut self, verb: &str, preposition: &str, grant: &Grant<'_>) -> fmt::Result {
         self.text(verb)?;
         self.permissions(&grant.permissions)?;
         self.text(" ON ")?;
         self.resource(&grant.resource)?;
-        self.text(preposition)?;
-        self.string(&grant.role.text)
+        self.with_string(preposition, &grant.role.text)
     }
 
     fn list_permissions(&mut self, list: &ListPermissions<'_>) -> fmt::Result {
@@ -127,8 +114,7 @@ impl<W: Write> Printer<'_, W> {
 
     fn of_role(&mut self, of: Option<&Name<'_>>, recursive: bool) -> fmt::Result {
         if let Some(role) = of {
-            self.text(" OF ")?;
-            self.string(&role.text)?;
+            self.with_string(" OF ", &role.text)?;
         }
         self.text_if(!recursive, " NORECURSIVE")
     }
@@ -145,37 +131,20 @@ impl<W: Write> Printer<'_, W> {
     fn resource(&mut self, resource: &Resource<'_>) -> fmt::Result {
         match resource {
             Resource::AllKeyspaces => self.text("ALL KEYSPACES"),
-            Resource::Keyspace(name) => {
-                self.text("KEYSPACE ")?;
-                self.name(name)
-            }
-            Resource::AllTables(name) => {
-                self.text("ALL TABLES IN KEYSPACE ")?;
-                self.name(name)
-            }
-            Resource::Table(name) => {
-                self.text("TABLE ")?;
-                self.qualified_name(name)
-            }
+            Resource::Keyspace(name) => self.with_name("KEYSPACE ", name),
+            Resource::AllTables(name) => self.with_name("ALL TABLES IN KEYSPACE ", name),
+            Resource::Table(name) => self.with_qualified_name("TABLE ", name),
             Resource::AllRoles => self.text("ALL ROLES"),
-            Resource::Role(name) => {
-                self.text("ROLE ")?;
-                self.string(&name.text)
-            }
+            Resource::Role(name) => self.with_string("ROLE ", &name.text),
             Resource::AllFunctions => self.text("ALL FUNCTIONS"),
-            Resource::FunctionsOf(name) => {
-                self.text("ALL FUNCTIONS IN KEYSPACE ")?;
-                self.name(name)
-            }
+            Resource::FunctionsOf(name) => self.with_name("ALL FUNCTIONS IN KEYSPACE ", name),
             Resource::Function { name, arguments } => {
-                self.text("FUNCTION ")?;
-                self.qualified_name(name)?;
+                self.with_qualified_name("FUNCTION ", name)?;
                 self.bracketed([" (", ")"], arguments, Self::type_name)
             }
             Resource::AllMbeans => self.text("ALL MBEANS"),
             Resource::Mbean { pattern, plural } => {
-                self.text(if *plural { "MBEANS " } else { "MBEAN " })?;
-                self.string(pattern)
+                self.with_string(if *plural { "MBEANS " } else { "MBEAN " }, pattern)
             }
         }
     }

@@ -25,20 +25,12 @@ impl<W: Write> Printer<'_, W> {
         self.text(" = ")?;
         match &property.value {
             PropertyValue::Text(text) => self.string(text),
-            PropertyValue::Map(entries) => {
-                self.bracketed(["{", "}"], entries, |printer, (key, value)| {
-                    printer.string(key)?;
-                    printer.text(": ")?;
-                    printer.string(value)
-                })
-            }
+            PropertyValue::Map(entries) => self.string_map(entries),
         }
     }
 
     pub(super) fn create_table(&mut self, create: &CreateTable<'_>) -> fmt::Result {
-        self.text("CREATE TABLE ")?;
-        self.text_if(create.if_not_exists, "IF NOT EXISTS ")?;
-        self.qualified_name(&create.name)?;
+        self.head("CREATE TABLE ", "IF NOT EXISTS ", create.if_not_exists, &create.name)?;
         self.text(" (")?;
         self.separated(", ", &create.columns, Self::column_definition)?;
         let between = !create.columns.is_empty() && !create.primary_keys.is_empty();
@@ -49,11 +41,8 @@ impl<W: Write> Printer<'_, W> {
     }
 
     pub(super) fn create_table_like(&mut self, create: &CreateTableLike<'_>) -> fmt::Result {
-        self.text("CREATE TABLE ")?;
-        self.text_if(create.if_not_exists, "IF NOT EXISTS ")?;
-        self.qualified_name(&create.name)?;
-        self.text(" LIKE ")?;
-        self.qualified_name(&create.source)?;
+        self.head("CREATE TABLE ", "IF NOT EXISTS ", create.if_not_exists, &create.name)?;
+        self.with_qualified_name(" LIKE ", &create.source)?;
         let mut keyword = " WITH ";
         for part in &create.copied {
             self.text(std::mem::replace(&mut keyword, " AND "))?;
@@ -67,13 +56,11 @@ impl<W: Write> Printer<'_, W> {
     }
 
     pub(super) fn create_view(&mut self, create: &CreateView<'_>) -> fmt::Result {
-        self.text("CREATE MATERIALIZED VIEW ")?;
-        self.text_if(create.if_not_exists, "IF NOT EXISTS ")?;
-        self.qualified_name(&create.name)?;
+        let words = "CREATE MATERIALIZED VIEW ";
+        self.head(words, "IF NOT EXISTS ", create.if_not_exists, &create.name)?;
         self.text(" AS SELECT ")?;
         self.selection(&create.selection)?;
-        self.text(" FROM ")?;
-        self.qualified_name(&create.base)?;
+        self.with_qualified_name(" FROM ", &create.base)?;
         self.where_clause(&create.where_clause)?;
         self.text(" ")?;
         self.primary_key(&create.primary_key)?;
@@ -83,24 +70,13 @@ impl<W: Write> Printer<'_, W> {
     pub(super) fn annotate(&mut self, annotate: &Annotate<'_>) -> fmt::Result {
         self.text(if annotate.is_label { "SECURITY LABEL ON " } else { "COMMENT ON " })?;
         match &annotate.target {
-            AnnotateTarget::Keyspace(name) => {
-                self.text("KEYSPACE ")?;
-                self.name(name)?;
-            }
-            AnnotateTarget::Table(table) => {
-                self.text("TABLE ")?;
-                self.qualified_name(table)?;
-            }
-            AnnotateTarget::Type(name) => {
-                self.text("TYPE ")?;
-                self.qualified_name(name)?;
-            }
+            AnnotateTarget::Keyspace(name) => self.with_name("KEYSPACE ", name)?,
+            AnnotateTarget::Table(table) => self.with_qualified_name("TABLE ", table)?,
+            AnnotateTarget::Type(name) => self.with_qualified_name("TYPE ", name)?,
             AnnotateTarget::Column(owner, part) | AnnotateTarget::Field(owner, part) => {
                 let is_column = matches!(annotate.target, AnnotateTarget::Column(..));
-                self.text(if is_column { "COLUMN " } else { "FIELD " })?;
-                self.qualified_name(owner)?;
-                self.text(".")?;
-                self.name(part)?;
+                self.with_qualified_name(if is_column { "COLUMN " } else { "FIELD " }, owner)?;
+                self.with_name(".", part)?;
             }
         }
         self.text(" IS ")?;
@@ -166,8 +142,7 @@ impl<W: Write> Printer<'_, W> {
         self.text("PRIMARY KEY (")?;
         self.bracketed(PARENTHESES, &key.partition, Self::name)?;
         for column in &key.clustering {
-            self.text(", ")?;
-            self.name(column)?;
+            self.with_name(", ", column)?;
         }
         self.text(")")
     }
@@ -196,9 +171,7 @@ impl<W: Write> Printer<'_, W> {
     }
 
     pub(super) fn alter_table(&mut self, alter: &AlterTable<'_>) -> fmt::Result {
-        self.text("ALTER TABLE ")?;
-        self.text_if(alter.if_exists, "IF EXISTS ")?;
-        self.qualified_name(&alter.name)?;
+        self.head("ALTER TABLE ", "IF EXISTS ", alter.if_exists, &alter.name)?;
         match &alter.change {
             TableChange::Add { if_not_exists, columns } => {
                 self.text(" ADD ")?;
@@ -239,31 +212,25 @@ impl<W: Write> Printer<'_, W> {
         self.text_if(if_exists, "IF EXISTS ")?;
         self.separated(" AND ", names, |printer, (from, to)| {
             printer.name(from)?;
-            printer.text(" TO ")?;
-            printer.name(to)
+            printer.with_name(" TO ", to)
         })
     }
 
     fn retype(&mut self, name: &Name<'_>, type_name: &TypeName<'_>) -> fmt::Result {
-        self.text(" ALTER ")?;
-        self.name(name)?;
+        self.with_name(" ALTER ", name)?;
         self.text(" TYPE ")?;
         self.type_name(type_name)
     }
 
     pub(super) fn create_type(&mut self, create: &CreateType<'_>) -> fmt::Result {
-        self.text("CREATE TYPE ")?;
-        self.text_if(create.if_not_exists, "IF NOT EXISTS ")?;
-        self.qualified_name(&create.name)?;
+        self.head("CREATE TYPE ", "IF NOT EXISTS ", create.if_not_exists, &create.name)?;
         self.bracketed([" (", ")"], &create.fields, |printer, (name, type_name)| {
             printer.name_and_type(name, type_name)
         })
     }
 
     pub(super) fn alter_type(&mut self, alter: &AlterType<'_>) -> fmt::Result {
-        self.text("ALTER TYPE ")?;
-        self.text_if(alter.if_exists, "IF EXISTS ")?;
-        self.qualified_name(&alter.name)?;
+        self.head("ALTER TYPE ", "IF EXISTS ", alter.if_exists, &alter.name)?;
         match &alter.change {
             TypeChange::Add { if_not_exists, field, type_name } => {
                 self.text(" ADD ")?;

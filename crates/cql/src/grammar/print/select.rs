@@ -11,8 +11,7 @@ impl<W: Write> Printer<'_, W> {
         self.text_if(select.json, "JSON ")?;
         self.text_if(select.distinct, "DISTINCT ")?;
         self.selection(&select.selection)?;
-        self.text(" FROM ")?;
-        self.qualified_name(&select.table)?;
+        self.with_qualified_name(" FROM ", &select.table)?;
         self.where_clause(&select.where_clause)?;
         if !select.group_by.is_empty() {
             self.text(" GROUP BY ")?;
@@ -38,11 +37,7 @@ impl<W: Write> Printer<'_, W> {
 
     fn selector(&mut self, selector: &Selector<'_>) -> fmt::Result {
         self.expression(&selector.expression)?;
-        if let Some(alias) = &selector.alias {
-            self.text(" AS ")?;
-            self.name(alias)?;
-        }
-        Ok(())
+        selector.alias.iter().try_for_each(|alias| self.with_name(" AS ", alias))
     }
 
     fn ordering(&mut self, ordering: &Ordering<'_>) -> fmt::Result {
@@ -57,8 +52,6 @@ impl<W: Write> Printer<'_, W> {
         introduction: &str,
         expression: &Option<Expression<'_>>,
     ) -> fmt::Result {
-        let Some(expression) = expression else { return Ok(()) };
-        self.text(introduction)?;
-        self.expression(expression)
+        expression.iter().try_for_each(|expression| self.with_expression(introduction, expression))
     }
 }

@@ -4,8 +4,7 @@ use std::fmt::{self, Write};
 
 use super::Printer;
 use crate::grammar::ast::{
-    CreateIndex, Describe, DescribeTarget, DropObject, ObjectKind, QualifiedName, Statement,
-    Truncate,
+    CreateIndex, Describe, DescribeTarget, DropObject, ObjectKind, Statement, Truncate,
 };
 
 impl<W: Write> Printer<'_, W> {
@@ -15,10 +14,7 @@ impl<W: Write> Printer<'_, W> {
             Statement::Modification(modification) => self.modification(modification),
             Statement::Batch(batch) => self.batch(batch),
             Statement::Transaction(transaction) => self.transaction(transaction),
-            Statement::Use(use_keyspace) => {
-                self.text("USE ")?;
-                self.name(&use_keyspace.keyspace)
-            }
+            Statement::Use(use_keyspace) => self.with_name("USE ", &use_keyspace.keyspace),
             Statement::Describe(describe) => self.describe(describe),
             Statement::CreateKeyspace(create) => {
                 self.text("CREATE KEYSPACE ")?;
@@ -41,26 +37,21 @@ impl<W: Write> Printer<'_, W> {
             Statement::CreateTableLike(create) => self.create_table_like(create),
             Statement::AlterTable(alter) => self.alter_table(alter),
             Statement::DropTable(drop) => {
-                self.text("DROP TABLE ")?;
-                self.text_if(drop.if_exists, "IF EXISTS ")?;
-                self.qualified_name(&drop.name)
+                self.head("DROP TABLE ", "IF EXISTS ", drop.if_exists, &drop.name)
             }
             Statement::Truncate(truncate) => self.truncate(truncate),
             Statement::CreateType(create) => self.create_type(create),
             Statement::AlterType(alter) => self.alter_type(alter),
             Statement::DropType(drop) => {
-                self.text("DROP TYPE ")?;
-                self.text_if(drop.if_exists, "IF EXISTS ")?;
-                self.qualified_name(&drop.name)
+                self.head("DROP TYPE ", "IF EXISTS ", drop.if_exists, &drop.name)
             }
             Statement::CreateIndex(create) => self.create_index(create),
             Statement::DropObject(drop) => self.drop_object(drop),
             Statement::Annotate(annotate) => self.annotate(annotate),
             Statement::CreateView(create) => self.create_view(create),
             Statement::AlterView(alter) => {
-                self.text("ALTER MATERIALIZED VIEW ")?;
-                self.text_if(alter.if_exists, "IF EXISTS ")?;
-                self.qualified_name(&alter.name)?;
+                let words = "ALTER MATERIALIZED VIEW ";
+                self.head(words, "IF EXISTS ", alter.if_exists, &alter.name)?;
                 self.properties(&alter.properties)
             }
             Statement::Role(role) => self.role_statement(role),
@@ -75,8 +66,7 @@ impl<W: Write> Printer<'_, W> {
             self.name(name)?;
             self.text(" ")?;
         }
-        self.text("ON ")?;
-        self.qualified_name(&create.table)?;
+        self.with_qualified_name("ON ", &create.table)?;
         self.text(" ")?;
         self.bracketed(["(", ")"], &create.targets, |printer, target| match target.part.word() {
             Some(word) => {
@@ -88,27 +78,22 @@ impl<W: Write> Printer<'_, W> {
             None => printer.name(&target.column),
         })?;
         if let Some(class) = &create.using {
-            self.text(" USING ")?;
-            self.string(class)?;
+            self.with_string(" USING ", class)?;
         }
         if create.properties.is_empty() { Ok(()) } else { self.properties(&create.properties) }
     }
 
     fn drop_object(&mut self, drop: &DropObject<'_>) -> fmt::Result {
-        self.text(match &drop.kind {
+        let words = match &drop.kind {
             ObjectKind::Index => "DROP INDEX ",
             ObjectKind::MaterializedView => "DROP MATERIALIZED VIEW ",
             ObjectKind::Function { .. } => "DROP FUNCTION ",
             ObjectKind::Aggregate { .. } => "DROP AGGREGATE ",
             ObjectKind::Trigger { .. } => "DROP TRIGGER ",
-        })?;
-        self.text_if(drop.if_exists, "IF EXISTS ")?;
-        self.qualified_name(&drop.name)?;
+        };
+        self.head(words, "IF EXISTS ", drop.if_exists, &drop.name)?;
         match &drop.kind {
-            ObjectKind::Trigger { table } => {
-                self.text(" ON ")?;
-                self.qualified_name(table)
-            }
+            ObjectKind::Trigger { table } => self.with_qualified_name(" ON ", table),
             ObjectKind::Function { arguments: Some(arguments) }
             | ObjectKind::Aggregate { arguments: Some(arguments) } => {
                 self.bracketed([" (", ")"], arguments, Self::type_name)
@@ -118,8 +103,7 @@ impl<W: Write> Printer<'_, W> {
     }
 
     fn truncate(&mut self, truncate: &Truncate<'_>) -> fmt::Result {
-        self.text("TRUNCATE ")?;
-        self.qualified_name(&truncate.table)?;
+        self.with_qualified_name("TRUNCATE ", &truncate.table)?;
         self.option(" USING TIMEOUT ", &truncate.timeout)
     }
 
@@ -133,28 +117,22 @@ impl<W: Write> Printer<'_, W> {
             DescribeTarget::Keyspace { name, only } => {
                 self.text_if(*only, "ONLY ")?;
                 self.text("KEYSPACE")?;
-                name.iter().try_for_each(|name| {
-                    self.text(" ")?;
-                    self.name(name)
-                })
+                name.iter().try_for_each(|name| self.with_name(" ", name))
             }
             DescribeTarget::Tables => self.text("TABLES"),
-            DescribeTarget::Table(name) => self.described("TABLE ", name),
-            DescribeTarget::Index(name) => self.described("INDEX ", name),
-            DescribeTarget::MaterializedView(name) => self.described("MATERIALIZED VIEW ", name),
+            DescribeTarget::Table(name) => self.with_qualified_name("TABLE ", name),
+            DescribeTarget::Index(name) => self.with_qualified_name("INDEX ", name),
+            DescribeTarget::MaterializedView(name) => {
+                self.with_qualified_name("MATERIALIZED VIEW ", name)
+            }
             DescribeTarget::Types => self.text("TYPES"),
-            DescribeTarget::Type(name) => self.described("TYPE ", name),
+            DescribeTarget::Type(name) => self.with_qualified_name("TYPE ", name),
             DescribeTarget::Functions => self.text("FUNCTIONS"),
-            DescribeTarget::Function(name) => self.described("FUNCTION ", name),
+            DescribeTarget::Function(name) => self.with_qualified_name("FUNCTION ", name),
             DescribeTarget::Aggregates => self.text("AGGREGATES"),
-            DescribeTarget::Aggregate(name) => self.described("AGGREGATE ", name),
+            DescribeTarget::Aggregate(name) => self.with_qualified_name("AGGREGATE ", name),
             DescribeTarget::Any(name) => self.qualified_name(name),
         }?;
         self.text_if(describe.with_internals, " WITH INTERNALS")
-    }
-
-    fn described(&mut self, kind: &str, name: &QualifiedName<'_>) -> fmt::Result {
-        self.text(kind)?;
-        self.qualified_name(name)
     }
 }

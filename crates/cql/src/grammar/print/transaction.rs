@@ -11,8 +11,7 @@ impl<W: Write> Printer<'_, W> {
     pub(super) fn transaction(&mut self, transaction: &Transaction<'_>) -> fmt::Result {
         self.text("BEGIN TRANSACTION ")?;
         for assignment in &transaction.assignments {
-            self.text("LET ")?;
-            self.name(&assignment.name)?;
+            self.with_name("LET ", &assignment.name)?;
             self.text(" = (")?;
             self.select(&assignment.select)?;
             self.text("); ")?;
@@ -49,9 +48,7 @@ impl<W: Write> Printer<'_, W> {
             TransactionPredicate::IsNull => self.text(" IS NULL"),
             TransactionPredicate::IsNotNull => self.text(" IS NOT NULL"),
             TransactionPredicate::Compare(operator, right) => {
-                self.text(" ")?;
-                self.text(operator.symbol())?;
-                self.text(" ")?;
+                write!(self.out, " {} ", operator.symbol())?;
                 self.expression(right)
             }
         }
