@@ -90,10 +90,10 @@ pub fn describe(text: &str, session: Option<&str>) -> Option<AuditedStatement> {
         Statement::Modification(statement) => {
             let is_delete = matches!(statement, Modification::Delete(_));
             let kind = if is_delete { "DELETE" } else { "UPDATE" };
-            (kind, Dml, Subject::of(table_of(statement)))
+            (kind, Dml, Subject::of(statement.table()))
         }
         Statement::Batch(batch) => {
-            return Some(batch_of(batch.statements.iter().map(table_of), session));
+            return Some(batch_of(batch.statements.iter().map(Modification::table), session));
         }
         Statement::Transaction(transaction) => {
             return Some(batch_of(tables_of(transaction), session));
@@ -161,21 +161,13 @@ fn batch_of<'s>(
     AuditedStatement { kind: "BATCH", category: AuditCategory::Dml, keyspaces, scope: None }
 }
 
-fn table_of<'s>(statement: &'s Modification<'s>) -> &'s QualifiedName<'s> {
-    match statement {
-        Modification::Insert(insert) => &insert.table,
-        Modification::Update(update) => &update.table,
-        Modification::Delete(delete) => &delete.table,
-    }
-}
-
 fn tables_of<'s>(transaction: &'s Transaction<'s>) -> impl Iterator<Item = &'s QualifiedName<'s>> {
     let answer = match &transaction.answer {
         TransactionAnswer::Select(select) => Some(&select.table),
         TransactionAnswer::None | TransactionAnswer::References(_) => None,
     };
     let reads = transaction.assignments.iter().map(|assignment| &assignment.select.table);
-    reads.chain(answer).chain(transaction.updates.iter().map(table_of))
+    reads.chain(answer).chain(transaction.updates.iter().map(Modification::table))
 }
 
 fn drop_of(kind: &ObjectKind<'_>) -> &'static str {

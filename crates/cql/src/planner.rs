@@ -17,7 +17,7 @@ use crate::{
         self, SyntaxError,
         ast::{
             BindMarkers, DropObject, Expression, Modification, ObjectKind, Parsed, QualifiedName,
-            Statement, Using,
+            Statement,
         },
     },
     metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id},
@@ -158,10 +158,10 @@ impl<'a> Planner<'a> {
                 Ok((Plan::Select(Box::new(planned)), preparation.into_markers()?, key))
             }
             Statement::Modification(statement) => {
-                let table = self.table(modified_table(statement))?;
+                let table = self.table(statement.table())?;
                 let mut preparation = self.preparation(&table, &parsed.bind_markers);
                 let planned = plan_modification(&mut preparation, &table, statement)?;
-                self.timeout = plan_timeout(&mut preparation, using(statement).timeout.as_ref())?;
+                self.timeout = plan_timeout(&mut preparation, statement.using().timeout.as_ref())?;
                 let key = preparation.key_indices(&table);
                 Ok((Plan::Modification(Box::new(planned)), preparation.into_markers()?, key))
             }
@@ -224,7 +224,7 @@ impl<'a> Planner<'a> {
 
     /// Refuses a timeout of a statement inside a batch or transaction.
     fn refuse_timeout(&self, statement: &Modification<'_>) -> Result<()> {
-        match &using(statement).timeout {
+        match &statement.using().timeout {
             None => Ok(()),
             Some(timeout) => Err(Error::invalid_at(self.text, timeout.position, TIMEOUT_INSIDE)),
         }
@@ -256,7 +256,7 @@ impl<'a> Planner<'a> {
         let mut first_table: Option<Arc<TableMetadata>> = None;
         for statement in &batch.statements {
             self.refuse_timeout(statement)?;
-            let table = self.table(modified_table(statement))?;
+            let table = self.table(statement.table())?;
             preparation.enter(&table);
             statements.push(plan_modification(&mut preparation, &table, statement)?);
             first_table.get_or_insert(table);
@@ -295,12 +295,16 @@ fn plan_timeout(
     timeout.map(|timeout| prepare_term(preparation, timeout, &receiver)).transpose()
 }
 
-fn using<'s, 'a>(statement: &'s Modification<'a>) -> &'s Using<'a> {
-    match statement {
-        Modification::Insert(statement) => &statement.using,
-        Modification::Update(statement) => &statement.using,
-        Modification::Delete(statement) => &statement.using,
-    }
+/// Returns the keyspace of a name: its own, or else that of the session.
+///
+/// # Errors
+/// Error 0x2200 if there is none.
+pub fn keyspace_of<'n>(name: &'n QualifiedName<'_>, session: Option<&'n str>) -> Result<&'n str> {
+    name.keyspace_or(session).ok_or_else(|| {
+        Error::invalid(
+            "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename",
+        )
+    })
 }
 
 /// Finds the table that a name means. The errors have Cassandra's text without a place, because
@@ -308,31 +312,15 @@ fn using<'s, 'a>(statement: &'s Modification<'a>) -> &'s Using<'a> {
 ///
 /// # Errors
 /// Error 0x2200 if no keyspace is given, or if the keyspace or the table does not exist.
-pub fn find_table(
+fn find_table(
     keyspace: Option<&str>,
     schema: &Schema,
     name: &QualifiedName<'_>,
 ) -> Result<Arc<TableMetadata>> {
-    let owner = match (&name.keyspace, keyspace) {
-        (Some(owner), _) => owner.as_str(),
-        (None, Some(keyspace)) => keyspace,
-        (None, None) => {
-            return Err(Error::invalid(
-                "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename",
-            ));
-        }
-    };
+    let owner = keyspace_of(name, keyspace)?;
     let Some(found) = schema.keyspace(owner) else {
         return Err(Error::invalid(format!("keyspace {owner} does not exist")));
     };
     let table = found.tables.get(name.name.as_str());
     table.cloned().ok_or_else(|| Error::invalid(format!("table {} does not exist", name.name)))
-}
-
-fn modified_table<'s, 'a>(statement: &'s Modification<'a>) -> &'s QualifiedName<'a> {
-    match statement {
-        Modification::Insert(statement) => &statement.table,
-        Modification::Update(statement) => &statement.table,
-        Modification::Delete(statement) => &statement.table,
-    }
 }

@@ -23,10 +23,7 @@ use hashbrown::HashMap;
 
 use crate::{
     auth::Need,
-    grammar::{
-        self,
-        ast::{Name, Statement},
-    },
+    grammar::{self, ast::Statement},
     metadata::{BindMetadata, ResultMetadata},
     modify::PlannedModification,
     select::PlannedSelect,
@@ -302,8 +299,7 @@ impl PreparedCache {
 pub fn selects_from_node(text: &str, keyspace: Option<&str>) -> bool {
     let Ok(parsed) = grammar::parse(text) else { return false };
     let Statement::Select(select) = &parsed.statement else { return false };
-    let named = select.table.keyspace.as_ref().map(Name::as_str);
-    named.or(keyspace).is_some_and(is_node_keyspace)
+    select.table.keyspace_or(keyspace).is_some_and(is_node_keyspace)
 }
 
 /// Returns whether the keyspace describes the node itself. Its tables are small.

@@ -145,9 +145,7 @@ pub(crate) fn needs_of_schema_change(
 }
 
 fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Schema) -> Vec<Need> {
-    let owner = |name: &QualifiedName<'_>| {
-        name.keyspace.as_ref().map(Name::as_str).or(keyspace).map(str::to_owned)
-    };
+    let owner = |name: &QualifiedName<'_>| name.keyspace_or(keyspace).map(str::to_owned);
     let all_tables = |permission, name| {
         owner(name).map(|keyspace| Need::Permission(permission, Resource::AllTables(keyspace)))
     };

@@ -50,6 +50,7 @@ use crate::{
         ast::{Name, QualifiedName, Statement},
     },
     guard::Guard,
+    planner::keyspace_of,
 };
 
 pub use espalier_storage::system::{SYSTEM_KEYSPACES, is_system_keyspace};
@@ -201,10 +202,7 @@ impl Context<'_> {
     }
 
     fn keyspace_name<'n>(&'n self, name: &'n QualifiedName<'_>) -> Result<&'n str> {
-        let keyspace = name.keyspace.as_ref().map(Name::as_str).or(self.keyspace);
-        keyspace.ok_or_else(|| {
-            Error::invalid("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
-        })
+        keyspace_of(name, self.keyspace)
     }
 
     /// Returns the keyspace of a name, if users may change it.

@@ -220,10 +220,7 @@ impl Describer<'_> {
     }
 
     fn named_keyspace(&self, name: Option<&Name<'_>>, only: bool) -> Result<Vec<Element>> {
-        let name = name.map(Name::as_str).or(self.keyspace);
-        let name =
-            name.ok_or_else(|| Error::invalid("No keyspace specified and no current keyspace"))?;
-        let keyspace = self.find_keyspace(name)?;
+        let keyspace = self.find_keyspace(name.map(Name::as_str).or(self.keyspace))?;
         Ok(if only { vec![self.keyspace_element(keyspace)] } else { self.whole_keyspace(keyspace) })
     }
 
@@ -266,18 +263,16 @@ impl Describer<'_> {
         ))
     }
 
-    fn find_keyspace(&self, name: &str) -> Result<&Arc<KeyspaceMetadata>> {
+    fn find_keyspace(&self, name: Option<&str>) -> Result<&Arc<KeyspaceMetadata>> {
+        let name =
+            name.ok_or_else(|| Error::invalid("No keyspace specified and no current keyspace"))?;
         self.schema
             .keyspace(name)
             .ok_or_else(|| Error::invalid(format!("'{name}' not found in keyspaces")))
     }
 
     fn keyspace_of(&self, name: &QualifiedName<'_>) -> Result<&Arc<KeyspaceMetadata>> {
-        let keyspace = name.keyspace.as_ref().map(Name::as_str).or(self.keyspace);
-        self.find_keyspace(
-            keyspace
-                .ok_or_else(|| Error::invalid("No keyspace specified and no current keyspace"))?,
-        )
+        self.find_keyspace(name.keyspace_or(self.keyspace))
     }
 
     /// Collects elements from the session's keyspace or, without one, from all keyspaces.
@@ -287,7 +282,7 @@ impl Describer<'_> {
     ) -> Result<Vec<Element>> {
         let mut found = Vec::new();
         match self.keyspace {
-            Some(name) => add(self.find_keyspace(name)?, &mut found),
+            Some(_) => add(self.find_keyspace(self.keyspace)?, &mut found),
             None => self.schema.keyspaces.values().for_each(|keyspace| add(keyspace, &mut found)),
         }
         Ok(found)

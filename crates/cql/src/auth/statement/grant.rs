@@ -11,6 +11,7 @@ use super::super::settings::Authorizer;
 use super::super::store::{self, Change};
 use super::Run;
 use crate::grammar::ast::{self, Grant};
+use crate::planner::keyspace_of;
 use crate::{Error, QueryResult, Result};
 
 /// Permissions that can be granted on a system keyspace.
@@ -126,12 +127,8 @@ impl Run<'_> {
             ast::Resource::Keyspace(name) => Resource::Keyspace(owned(name)),
             ast::Resource::AllTables(name) => Resource::AllTables(owned(name)),
             ast::Resource::Table(name) => {
-                let keyspace = name.keyspace.as_ref().map(owned);
-                let keyspace = keyspace.or_else(|| self.keyspace.map(str::to_owned));
-                let keyspace = keyspace.ok_or_else(|| {
-                    Error::invalid("No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename")
-                })?;
-                Resource::Table(keyspace, owned(&name.name))
+                let keyspace = keyspace_of(name, self.keyspace)?;
+                Resource::Table(keyspace.to_owned(), owned(&name.name))
             }
             ast::Resource::AllRoles => Resource::AllRoles,
             ast::Resource::Role(name) => Resource::Role(owned(name)),

@@ -11,6 +11,26 @@ pub enum Modification<'a> {
     Delete(Delete<'a>),
 }
 
+impl<'a> Modification<'a> {
+    /// Returns the table that the statement writes.
+    pub fn table(&self) -> &QualifiedName<'a> {
+        match self {
+            Self::Insert(insert) => &insert.table,
+            Self::Update(update) => &update.table,
+            Self::Delete(delete) => &delete.table,
+        }
+    }
+
+    /// Returns the options of the statement.
+    pub fn using(&self) -> &Using<'a> {
+        match self {
+            Self::Insert(insert) => &insert.using,
+            Self::Update(update) => &update.using,
+            Self::Delete(delete) => &delete.using,
+        }
+    }
+}
+
 /// An `INSERT`.
 #[derive(Clone, Debug)]
 pub struct Insert<'a> {

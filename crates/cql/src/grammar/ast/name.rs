@@ -49,6 +49,11 @@ impl PartialEq<str> for Name<'_> {
 }
 
 impl QualifiedName<'_> {
+    /// Returns the keyspace: the one that is written, or else that of the session.
+    pub fn keyspace_or<'n>(&'n self, session: Option<&'n str>) -> Option<&'n str> {
+        self.keyspace.as_ref().map(Name::as_str).or(session)
+    }
+
     /// Returns the place where the whole name begins.
     pub fn position(&self) -> Position {
         self.keyspace.as_ref().map_or(self.name.position, |keyspace| keyspace.position)
