@@ -44,13 +44,13 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
             return Err(unreadable("Table", keyspace_name, name, &table.reason));
         }
         let message = format!("Table '{keyspace_name}.{name}' doesn't exist");
-        let missing = Error::invalid_at(context.text, statement.name.position(), message);
+        let missing = context.invalid(statement.name.position(), message);
         return unchanged_if(statement.if_exists, missing);
     };
     if table.is_view() {
         let message =
             "Cannot use ALTER TABLE on a materialized view; use ALTER MATERIALIZED VIEW instead";
-        return Err(Error::invalid_at(context.text, statement.name.position(), message));
+        return Err(context.invalid(statement.name.position(), message));
     }
     let altered = match &statement.change {
         TableChange::Add { if_not_exists, columns } => {
@@ -68,7 +68,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
         TableChange::ColumnCheck { if_exists, column, checks } => {
             let Some(found) = table.column(column.as_str()) else {
                 let message = format!("Column '{column}' doesn't exist");
-                let missing = Error::invalid_at(context.text, column.position, message);
+                let missing = context.invalid(column.position, message);
                 return unchanged_if(*if_exists, missing);
             };
             let constraints = constraint::plan(context, table, found, checks)?;
@@ -135,8 +135,7 @@ fn add(
     let mut added: Vec<&Name<'_>> = Vec::new();
     for column in columns {
         let name = column.name.as_str();
-        let invalid =
-            |message: String| Error::invalid_at(context.text, column.name.position, message);
+        let invalid = |message: String| context.invalid(column.name.position, message);
         if table.column(name).is_some() || added.contains(&&column.name) {
             if if_not_exists {
                 continue;
@@ -235,22 +234,16 @@ fn drop(
 ) -> Result<TableMetadata> {
     let dropped_time_us = match timestamp.map(|timestamp| (&timestamp.kind, timestamp.position)) {
         None => time::next_timestamp_micros(),
-        Some((ExpressionKind::Literal(Literal::Integer(digits)), position)) => {
-            digits.parse().map_err(|_| {
-                Error::invalid_at(context.text, position, format!("Invalid timestamp {digits}"))
-            })?
-        }
+        Some((ExpressionKind::Literal(Literal::Integer(digits)), position)) => digits
+            .parse()
+            .map_err(|_| context.invalid(position, format!("Invalid timestamp {digits}")))?,
         Some((_, position)) => {
-            return Err(Error::invalid_at(
-                context.text,
-                position,
-                "The timestamp of a DROP must be an integer",
-            ));
+            return Err(context.invalid(position, "The timestamp of a DROP must be an integer"));
         }
     };
     let mut builder = table.rebuild();
     for name in columns {
-        let invalid = |message: String| Error::invalid_at(context.text, name.position, message);
+        let invalid = |message: String| context.invalid(name.position, message);
         match table.column(name.as_str()) {
             None if if_exists => continue,
             None => {
@@ -304,7 +297,7 @@ fn rename(
 ) -> Result<TableMetadata> {
     let mut renamed: BTreeMap<&str, &str> = BTreeMap::new();
     for (from, to) in columns {
-        let invalid = |message: String| Error::invalid_at(context.text, from.position, message);
+        let invalid = |message: String| context.invalid(from.position, message);
         check_name_length(context.text, to)?;
         match table.visible_column(from.as_str()) {
             // As in Cassandra, a hidden column is an error even with IF EXISTS.

@@ -7,7 +7,7 @@ use espalier_mutation::schema::{Annotated, Schema};
 
 use super::{Context, Outcome, changed, check_changeable};
 use crate::{
-    ChangeKind, ChangeTarget, Error,
+    ChangeKind, ChangeTarget,
     grammar::ast::{Annotate, AnnotateTarget, Name, Position, QualifiedName},
 };
 
@@ -54,7 +54,7 @@ pub(super) fn annotate(context: &Context<'_>, statement: &Annotate<'_>) -> Outco
     let found = context.schema.keyspace(owner).filter(|keyspace| keyspace.has(&object));
     let Some(found) = found else {
         let message = format!("{what} doesn't exist");
-        return Err(Error::invalid_at(context.text, position, message));
+        return Err(context.invalid(position, message));
     };
     let mut keyspace = found.as_ref().clone();
     let text = statement.text.as_deref().unwrap_or_default().to_string();

@@ -59,7 +59,7 @@ pub(super) fn plan(
     checks: &[Check<'_>],
 ) -> Result<Vec<ColumnConstraint>> {
     let Some(first) = checks.first() else { return Ok(Vec::new()) };
-    let invalid = |message: String| Error::invalid_at(context.text, first.position, message);
+    let invalid = |message: String| context.invalid(first.position, message);
     check_column(table, column).map_err(invalid)?;
     let constraints = checks
         .iter()
@@ -67,7 +67,7 @@ pub(super) fn plan(
         .collect::<Result<Vec<_>>>()?;
     check_duplicates(column, &constraints).map_err(invalid)?;
     for (constraint, check) in constraints.iter().zip(checks) {
-        let invalid = |message: String| Error::invalid_at(context.text, check.position, message);
+        let invalid = |message: String| context.invalid(check.position, message);
         check_key(column, constraint).map_err(invalid)?;
         check_type(column, constraint).map_err(invalid)?;
         ColumnTest::plan(column, constraint).map_err(invalid)?;
@@ -100,7 +100,7 @@ fn constraint(
     column: &ColumnDefinition,
     check: &Check<'_>,
 ) -> Result<ColumnConstraint> {
-    let invalid = |message: String| Error::invalid_at(context.text, check.position, message);
+    let invalid = |message: String| context.invalid(check.position, message);
     let relation = |left, operator: ast::ComparisonOperator, right: &Expression<'_>| {
         let (operator, right) = (operator.symbol().to_string(), right.to_string());
         ColumnConstraint::Relation { left, operator, right }

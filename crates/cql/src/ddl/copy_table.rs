@@ -31,9 +31,8 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
     let source_keyspace = context.keyspace_name(&statement.source)?;
     let target_keyspace = context.keyspace_name(&statement.name)?;
     check_changeable(target_keyspace)?;
-    let invalid = |name: &QualifiedName<'_>, message: String| {
-        Error::invalid_at(context.text, name.position(), message)
-    };
+    let invalid =
+        |name: &QualifiedName<'_>, message: String| context.invalid(name.position(), message);
     let source_owner = context
         .schema
         .keyspace(source_keyspace)

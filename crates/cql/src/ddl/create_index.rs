@@ -14,7 +14,7 @@ use super::{
 };
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
-    grammar::ast::{CreateIndex, DropObject, IndexTarget, Position, PropertyValue},
+    grammar::ast::{CreateIndex, DropObject, IndexTarget, PropertyValue},
 };
 
 /// The maximum length of an index's name, as in Cassandra. The name is a part of the names of
@@ -28,8 +28,6 @@ const MAX_INDEX_NAME: usize = 192;
 /// indexed, the class is unknown or disabled, an option is invalid, or an index of this name or on
 /// this target exists and the statement lacks IF NOT EXISTS.
 pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
-    let invalid =
-        |position: Position, message: String| Error::invalid_at(context.text, position, message);
     let options = given_options(context, statement)?;
     let class = IndexClass::of(statement);
     class.check_enabled(context.node)?;
@@ -37,17 +35,17 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
     let table_name = statement.table.name.as_str();
     let Some(table) = keyspace.tables.get(table_name) else {
         let message = format!("Table '{table_name}' doesn't exist");
-        return Err(invalid(statement.table.position(), message));
+        return Err(context.invalid(statement.table.position(), message));
     };
     if let Some(name) = &statement.name
         && find(keyspace, name.as_str()).is_some()
     {
-        let exists = invalid(name.position, format!("Index '{name}' already exists"));
+        let exists = context.invalid(name.position, format!("Index '{name}' already exists"));
         return unchanged_if(statement.if_not_exists, exists);
     }
     if let Some(kind) = kind_without_indexes(table) {
         let message = format!("Secondary indexes on {kind} aren't supported");
-        return Err(invalid(statement.table.position(), message));
+        return Err(context.invalid(statement.table.position(), message));
     }
     let target = targets(context, table, statement, &class)?;
     let name = match &statement.name {
@@ -69,7 +67,7 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
     let is_same = |other: &&IndexMetadata| is_copy(other, kind, &options);
     if let Some(other) = table.indexes.iter().find(is_same) {
         let message = format!("Index {name} is a duplicate of existing index {}", other.name);
-        return unchanged_if(statement.if_not_exists, invalid(statement.position, message));
+        return unchanged_if(statement.if_not_exists, context.invalid(statement.position, message));
     }
     if !is_word(&name) {
         return Err(Error::configuration(format!("Illegal index name {name}")));
@@ -84,7 +82,7 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
         (0..=others).for_each(|_| guard.warn(warning));
     }
     let Some(index) = IndexMetadata::from_options(&name, kind, options) else {
-        return Err(invalid(statement.position, "this index target is not supported".into()));
+        return Err(context.invalid(statement.position, "this index target is not supported"));
     };
     let mut indexes = table.indexes.clone();
     indexes.push(index);
@@ -154,8 +152,7 @@ fn given_options(
 ) -> Result<BTreeMap<String, String>> {
     let mut options = BTreeMap::new();
     for property in &statement.properties {
-        let refuse =
-            |message: String| Error::invalid_at(context.text, property.name.position, message);
+        let refuse = |message: String| context.invalid(property.name.position, message);
         match &property.value {
             PropertyValue::Map(entries) if property.name.as_str() == "options" => {
                 let owned = |(key, value): &(_, _)| {
@@ -175,7 +172,7 @@ fn given_options(
     }
     if IndexClass::of(statement).stored().is_none() && !statement.properties.is_empty() {
         let message = "Cannot specify options for a non-CUSTOM index";
-        return Err(Error::invalid_at(context.text, statement.position, message));
+        return Err(context.invalid(statement.position, message));
     }
     match [CLASS_OPTION, TARGET_OPTION].into_iter().find(|name| options.contains_key(*name)) {
         Some(name) => Err(Error::invalid(format!("Cannot specify {name} as a CUSTOM option"))),
@@ -190,7 +187,7 @@ fn targets(
     statement: &CreateIndex<'_>,
     class: &IndexClass,
 ) -> Result<String> {
-    let refuse = |message: &str| Err(Error::invalid_at(context.text, statement.position, message));
+    let refuse = |message: &str| Err(context.invalid(statement.position, message));
     let mut found: Vec<(&ColumnDefinition, IndexPart)> = Vec::new();
     for target in &statement.targets {
         found.push(resolve(context, table, target)?);
@@ -213,7 +210,7 @@ fn targets(
     }
     for ((column, part), target) in found.iter().zip(&statement.targets) {
         check_target(table, column, *part, is_custom)
-            .map_err(|message| Error::invalid_at(context.text, target.column.position, message))?;
+            .map_err(|message| context.invalid(target.column.position, message))?;
     }
     let texts: Vec<String> =
         found.iter().map(|(column, part)| target_text(&column.name, *part)).collect();
@@ -239,7 +236,7 @@ fn resolve<'t>(
             "Undefined column name {} in table {}.{}",
             target.column, table.keyspace, table.name
         );
-        Error::invalid_at(context.text, target.column.position, message)
+        context.invalid(target.column.position, message)
     })?;
     let part = match target.part {
         IndexPart::Simple if column.column_type.is_collection() => IndexPart::Values,

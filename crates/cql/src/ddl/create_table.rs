@@ -17,8 +17,7 @@ use super::{
 use crate::{
     ChangeKind, ChangeTarget, Error, Result,
     grammar::ast::{
-        ColumnDefinition, CreateTable, DropTable, Name, Position, PrimaryKey, Property,
-        PropertyValue,
+        ColumnDefinition, CreateTable, DropTable, Name, PrimaryKey, Property, PropertyValue,
     },
     term::resolve_type,
 };
@@ -70,10 +69,6 @@ struct Declaration<'s> {
 }
 
 impl<'s> Declaration<'s> {
-    fn invalid(&self, position: Position, message: String) -> Error {
-        Error::invalid_at(self.context.text, position, message)
-    }
-
     fn name(&self) -> &'s str {
         self.statement.name.name.as_str()
     }
@@ -83,13 +78,13 @@ impl<'s> Declaration<'s> {
         let (keyspace, name) = (self.keyspace, self.name());
         match self.statement.primary_keys.as_slice() {
             [key] => Ok(key),
-            [] => Err(self.invalid(
+            [] => Err(self.context.invalid(
                 self.statement.position,
                 format!(
                     "No PRIMARY KEY specifed for table '{keyspace}.{name}' (exactly one required)"
                 ),
             )),
-            [_, second, ..] => Err(self.invalid(
+            [_, second, ..] => Err(self.context.invalid(
                 second.position,
                 format!(
                     "Multiple PRIMARY KEY specified for table '{keyspace}.{name}' (exactly one required)"
@@ -103,7 +98,7 @@ impl<'s> Declaration<'s> {
         let mut declared = HashSet::with_capacity(self.statement.columns.len());
         for column in &self.statement.columns {
             if !declared.insert(column.name.as_str()) {
-                return Err(self.invalid(
+                return Err(self.context.invalid(
                     column.name.position,
                     format!(
                         "Duplicate column '{}' declaration for table '{}.{}'",
@@ -123,7 +118,7 @@ impl<'s> Declaration<'s> {
         let mut seen = HashSet::new();
         for key_column in key.partition.iter().chain(&key.clustering) {
             if !seen.insert(key_column.as_str()) {
-                return Err(self.invalid(
+                return Err(self.context.invalid(
                     key_column.position,
                     format!(
                         "Duplicate column '{key_column}' in PRIMARY KEY clause for table '{}'",
@@ -156,7 +151,7 @@ impl<'s> Declaration<'s> {
     fn key_type(&self, key_column: &Name<'_>) -> Result<CqlType> {
         let found = self.statement.columns.iter().find(|column| column.name == *key_column);
         let column = found.ok_or_else(|| {
-            self.invalid(
+            self.context.invalid(
                 key_column.position,
                 format!(
                     "Unknown column '{key_column}' referenced in PRIMARY KEY for table '{}'",
@@ -194,7 +189,7 @@ impl<'s> Declaration<'s> {
                 continue;
             }
             if is_static && key.clustering.is_empty() {
-                return Err(self.invalid(column.name.position, "Static columns are only useful (and thus allowed) if the table has at least one clustering column".into()));
+                return Err(self.context.invalid(column.name.position, "Static columns are only useful (and thus allowed) if the table has at least one clustering column"));
             }
             builder = if is_static {
                 builder.static_column(name, column_type)
@@ -204,19 +199,19 @@ impl<'s> Declaration<'s> {
         }
         let mut key_columns = self.statement.columns.iter().filter(is_key);
         if let Some(column) = key_columns.find(|column| column.is_static) {
-            return Err(self.invalid(
+            return Err(self.context.invalid(
                 column.name.position,
                 format!("Static column '{}' cannot be part of the PRIMARY KEY", column.name),
             ));
         }
         if let Some(position) = self.statement.options.compact_storage {
             builder = compact_table::add_columns(builder, key.clustering.len(), compact_columns)
-                .map_err(|reason| self.invalid(position, reason))?;
+                .map_err(|reason| self.context.invalid(position, reason))?;
         }
         if let (Some(_), Some(position)) = (counters, others) {
-            return Err(self.invalid(
+            return Err(self.context.invalid(
                 position,
-                "Cannot mix counter and non counter columns in the same table".into(),
+                "Cannot mix counter and non counter columns in the same table",
             ));
         }
         Ok((builder, counters.is_some()))
@@ -231,7 +226,7 @@ impl<'s> Declaration<'s> {
     }
 
     fn refuse(&self, column: &ColumnDefinition<'_>, refusal: Refusal) -> Result<()> {
-        refusal.map_err(|reason| self.invalid(column.name.position, reason))
+        refusal.map_err(|reason| self.context.invalid(column.name.position, reason))
     }
 }
 
@@ -247,15 +242,13 @@ pub(super) fn table_id(context: &Context<'_>, properties: &[Property<'_>]) -> Re
         return Err(Error::configuration("Invalid table id"));
     };
     if let Some(other) = context.schema.table_by_id(id) {
-        return Err(Error::invalid_at(
-            context.text,
+        return Err(context.invalid(
             property.name.position,
             format!("Table id {id} is already used by {}.{}", other.keyspace, other.name),
         ));
     }
     if context.schema.is_unreadable(id) {
-        return Err(Error::invalid_at(
-            context.text,
+        return Err(context.invalid(
             property.name.position,
             format!("Table id {id} is already used by a table that this node cannot read"),
         ));
@@ -291,13 +284,11 @@ pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {
         keyspace.tables.contains_key(name) || keyspace.unreadable.tables.contains_key(name)
     }) else {
         let message = format!("Table '{keyspace_name}.{name}' doesn't exist");
-        let missing = Error::invalid_at(context.text, statement.name.position(), message);
+        let missing = context.invalid(statement.name.position(), message);
         return unchanged_if(statement.if_exists, missing);
     };
     if let Some(table) = keyspace.tables.get(name) {
-        check_drop(table).map_err(|message| {
-            Error::invalid_at(context.text, statement.name.position(), message)
-        })?;
+        check_drop(table).map_err(|message| context.invalid(statement.name.position(), message))?;
     }
     let mut keyspace = keyspace.as_ref().clone();
     keyspace.tables.remove(name);

@@ -61,7 +61,7 @@ pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
         let mut arguments = arguments.iter().flatten();
         arguments.try_for_each(|argument| check_argument(context, keyspace, argument))?;
     }
-    let missing = Error::invalid_at(context.text, owner.position(), missing);
+    let missing = context.invalid(owner.position(), missing);
     unchanged_if(statement.if_exists, missing)
 }
 
@@ -84,7 +84,7 @@ fn check_argument(
     keyspace: &KeyspaceMetadata,
     argument: &TypeName<'_>,
 ) -> Result<()> {
-    let refuse = |message| Error::invalid_at(context.text, argument.position, message);
+    let refuse = |message| context.invalid(argument.position, message);
     if let TypeNameKind::Frozen(inner) = &argument.kind
         && !matches!(inner.kind, TypeNameKind::Tuple(_))
     {

@@ -75,7 +75,7 @@ pub(super) fn alter(
         }
         let message =
             format!("Column with name '{column}' doesn't exist on table '{}'", table.name);
-        return Err(Error::invalid_at(context.text, column.position, message));
+        return Err(context.invalid(column.position, message));
     };
     let mask = mask.map(|mask| plan(context, table, found, mask)).transpose()?;
     Ok(Some(table.rebuild().mask(&found.name, mask).build()))
@@ -103,7 +103,7 @@ pub(super) fn plan(
     };
     let written: Vec<String> = given.iter().map(|term| TermText(term).to_string()).collect();
     let written = format!("{name}({})", written.join(", "));
-    let invalid = |message: String| Error::invalid_at(context.text, position, message);
+    let invalid = |message: String| context.invalid(position, message);
     let column_type = &column.column_type;
     // In errors, Cassandra shows the class of the column's type as the first argument.
     let class = Name { text: column_type.marshal_name().into(), position };

@@ -47,7 +47,7 @@ use crate::{
     ChangeKind, ChangeTarget, Error, ErrorCode, ErrorDetail, QueryResult, Result, SchemaChange,
     grammar::{
         self,
-        ast::{Name, QualifiedName, Statement},
+        ast::{Name, Position, QualifiedName, Statement},
     },
     guard::Guard,
     planner::keyspace_of,
@@ -194,6 +194,11 @@ struct Context<'a> {
 }
 
 impl Context<'_> {
+    /// Creates an error 0x2200 with the place in the text.
+    fn invalid(&self, position: Position, message: impl AsRef<str>) -> Error {
+        Error::invalid_at(self.text, position, message)
+    }
+
     /// Returns the guardrails of the node.
     fn guard(&self) -> Option<Guard<'_>> {
         let node = self.node?;
@@ -210,11 +215,7 @@ impl Context<'_> {
         let keyspace = self.keyspace_name(name)?;
         check_changeable(keyspace)?;
         self.schema.keyspace(keyspace).ok_or_else(|| {
-            Error::invalid_at(
-                self.text,
-                name.position(),
-                format!("Keyspace '{keyspace}' doesn't exist"),
-            )
+            self.invalid(name.position(), format!("Keyspace '{keyspace}' doesn't exist"))
         })
     }
 

@@ -38,8 +38,7 @@ pub fn create(context: &Context<'_>, statement: &CreateType<'_>) -> Outcome {
     let mut names = HashSet::with_capacity(statement.fields.len());
     for (field, type_name) in &statement.fields {
         if !names.insert(field.as_str()) {
-            return Err(Error::invalid_at(
-                context.text,
+            return Err(context.invalid(
                 field.position,
                 format!("Duplicate field name '{field}' in type '{name}'"),
             ));
@@ -64,8 +63,7 @@ fn resolve_field(
 ) -> Result<CqlType> {
     check_name_length(context.text, field)?;
     let field_type = resolve_type(context.text, context.schema, &keyspace.name, type_name)?;
-    check_field(&field_type)
-        .map_err(|reason| Error::invalid_at(context.text, field.position, reason))?;
+    check_field(&field_type).map_err(|reason| context.invalid(field.position, reason))?;
     guardrails::check_vectors(context, &field_type, &format!("Field {field}"))?;
     Ok(field_type)
 }
@@ -84,7 +82,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterType<'_>) -> Outcome {
     let found = found.and_then(|keyspace| Some((keyspace, keyspace.types.get(name)?)));
     let Some((keyspace, old)) = found else {
         let message = format!("Type {keyspace_name}.{name} doesn't exist");
-        let missing = Error::invalid_at(context.text, statement.name.position(), message);
+        let missing = context.invalid(statement.name.position(), message);
         return unchanged_if(statement.if_exists, missing);
     };
     check_unreadable(keyspace, "alter", name)?;
@@ -94,8 +92,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterType<'_>) -> Outcome {
                 Some(altered) => altered,
                 None if *if_not_exists => return Ok(None),
                 None => {
-                    return Err(Error::invalid_at(
-                        context.text,
+                    return Err(context.invalid(
                         field.position,
                         format!(
                             "Cannot add field {field} to type {keyspace_name}.{name}: a field with name {field} already exists"
@@ -141,7 +138,7 @@ fn add_field(
             "Cannot add new field {field} of type {} to user type {name} as {reason}",
             field_type.cql_name()
         );
-        Err(Error::invalid_at(context.text, field.position, message))
+        Err(context.invalid(field.position, message))
     };
     if refers_to(&field_type, &keyspace.name, &old.name) {
         return refuse("it would create a circular reference".into());
@@ -186,7 +183,7 @@ fn rename_fields(
                 // The misspelling is Cassandra's.
                 let message =
                     format!("Unkown field {from} in user type {}.{}", old.keyspace, old.name);
-                return Err(Error::invalid_at(context.text, from.position, message));
+                return Err(context.invalid(from.position, message));
             }
         }
     }
@@ -231,7 +228,7 @@ pub fn drop(context: &Context<'_>, statement: &DropType<'_>) -> Outcome {
         keyspace.types.contains_key(name) || keyspace.unreadable.types.contains_key(name)
     }) else {
         let message = format!("Type '{keyspace_name}.{name}' doesn't exist");
-        let missing = Error::invalid_at(context.text, statement.name.position(), message);
+        let missing = context.invalid(statement.name.position(), message);
         return unchanged_if(statement.if_exists, missing);
     };
     if keyspace.types.contains_key(name) {

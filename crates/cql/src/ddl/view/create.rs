@@ -21,8 +21,8 @@ use super::{
     condition::{plan_where, where_text},
 };
 use crate::{
-    ChangeKind, ChangeTarget, Error, Result,
-    grammar::ast::{BindMarkers, CreateView, ExpressionKind, Name, Position, Selection},
+    ChangeKind, ChangeTarget, Result,
+    grammar::ast::{BindMarkers, CreateView, ExpressionKind, Name, Selection},
     term::Preparation,
 };
 
@@ -36,36 +36,34 @@ pub(in super::super) fn create(
     statement: &CreateView<'_>,
     markers: &BindMarkers<'_>,
 ) -> Outcome {
-    let invalid =
-        |position: Position, message: String| Error::invalid_at(context.text, position, message);
     let (name, base_name) = (statement.name.name.as_str(), statement.base.name.as_str());
     let keyspace_name = context.keyspace_name(&statement.name)?;
     if let Some(other) = &statement.base.keyspace
         && other.as_str() != keyspace_name
     {
         let message = "Cannot create a materialized view on a table in a different keyspace";
-        return Err(invalid(other.position, message.into()));
+        return Err(context.invalid(other.position, message));
     }
     if !markers.is_empty() {
         let message = "Bind variables are not allowed in CREATE MATERIALIZED VIEW statements";
-        return Err(invalid(statement.position, message.into()));
+        return Err(context.invalid(statement.position, message));
     }
     if context.node.is_some_and(|node| !node.features.materialized_views_enabled) {
         let message = "Materialized views are disabled. Enable in cassandra.yaml to use.";
-        return Err(invalid(statement.position, message.into()));
+        return Err(context.invalid(statement.position, message));
     }
     let keyspace = context.changeable_keyspace(&statement.name)?;
     let found = keyspace.tables.get(base_name).filter(|table| !table.is_view());
     let base = found.ok_or_else(|| {
         let position = statement.base.position();
-        invalid(position, format!("Base table '{base_name}' doesn't exist"))
+        context.invalid(position, format!("Base table '{base_name}' doesn't exist"))
     })?;
     if let Some(other) = keyspace.tables.get(name) {
         if !other.is_view() {
             let message = format!(
                 "Cannot create materialized view '{name}' - a table with the same name already exists"
             );
-            return Err(invalid(statement.name.position(), message));
+            return Err(context.invalid(statement.name.position(), message));
         }
         return unchanged_if(statement.if_not_exists, already_exists(&keyspace.name, name));
     }
@@ -94,8 +92,7 @@ fn check_base(
     statement: &CreateView<'_>,
     base: &TableMetadata,
 ) -> Result<()> {
-    let refuse =
-        |message: String| Err(Error::invalid_at(context.text, statement.base.position(), message));
+    let refuse = |message: String| Err(context.invalid(statement.base.position(), message));
     let name = statement.name.name.as_str();
     if base.is_counter() {
         return refuse("Materialized views are not supported on counter tables".into());
@@ -127,10 +124,6 @@ struct Declaration<'s> {
 }
 
 impl<'s> Declaration<'s> {
-    fn invalid(&self, position: Position, message: String) -> Error {
-        Error::invalid_at(self.context.text, position, message)
-    }
-
     fn name(&self) -> &'s str {
         self.statement.name.name.as_str()
     }
@@ -144,7 +137,7 @@ impl<'s> Declaration<'s> {
                 for selector in selectors {
                     let expression = &selector.expression;
                     if let Some(alias) = &selector.alias {
-                        return Err(self.invalid(
+                        return Err(self.context.invalid(
                             expression.position,
                             format!(
                                 "Cannot use aliases when defining a materialized view (got {expression} as {alias})"
@@ -152,7 +145,7 @@ impl<'s> Declaration<'s> {
                         ));
                     }
                     let ExpressionKind::Column(name) = &expression.kind else {
-                        return Err(self.invalid(
+                        return Err(self.context.invalid(
                             expression.position,
                             format!(
                                 "Can only select columns by name when defining a materialized view (got {expression})"
@@ -161,7 +154,7 @@ impl<'s> Declaration<'s> {
                     };
                     let column = self.base.column(name.as_str()).ok_or_else(|| {
                         let TableMetadata { keyspace, name: table, .. } = self.base.as_ref();
-                        self.invalid(
+                        self.context.invalid(
                             name.position,
                             format!("Undefined column name {name} in table {keyspace}.{table}"),
                         )
@@ -173,7 +166,7 @@ impl<'s> Declaration<'s> {
             }
         }
         if let Some(column) = selected.iter().find(|column| column.kind == ColumnKind::Static) {
-            return Err(self.invalid(
+            return Err(self.context.invalid(
                 self.statement.position,
                 format!(
                     "Cannot include static column '{}' in materialized view '{}'",
@@ -197,7 +190,7 @@ impl<'s> Declaration<'s> {
         for name in self.key_names() {
             let column = selected.iter().find(|column| column.name == name.as_str());
             let column = column.ok_or_else(|| {
-                self.invalid(
+                self.context.invalid(
                     name.position,
                     format!(
                         "Unknown column '{name}' referenced in PRIMARY KEY for materialized view '{view}'"
@@ -205,19 +198,19 @@ impl<'s> Declaration<'s> {
                 )
             })?;
             if !seen.insert(name.as_str()) {
-                return Err(self.invalid(
+                return Err(self.context.invalid(
                     name.position,
                     format!("Duplicate column '{name}' in PRIMARY KEY clause for materialized view '{view}'"),
                 ));
             }
-            check_type(column).map_err(|message| self.invalid(name.position, message))?;
+            check_type(column).map_err(|message| self.context.invalid(name.position, message))?;
         }
         self.check_order()?;
         let key = self.base.columns().iter().filter(|column| column.is_primary_key());
         let missing: Vec<&str> =
             key.map(|column| column.name.as_str()).filter(|name| !seen.contains(name)).collect();
         if !missing.is_empty() {
-            return Err(self.invalid(
+            return Err(self.context.invalid(
                 self.statement.primary_key.position,
                 format!(
                     "Cannot create materialized view '{view}' without primary key columns {} from base table '{}'",
@@ -231,7 +224,7 @@ impl<'s> Declaration<'s> {
         };
         let others: Vec<&str> = self.key_names().filter(is_regular).map(Name::as_str).collect();
         if others.len() > 1 {
-            return Err(self.invalid(
+            return Err(self.context.invalid(
                 self.statement.primary_key.position,
                 format!(
                     "Cannot include more than one non-primary key column in materialized view primary key (got {})",
@@ -247,7 +240,7 @@ impl<'s> Declaration<'s> {
         let order = &self.statement.options.clustering_order;
         for (index, (name, _)) in order.iter().enumerate() {
             if order[..index].iter().any(|(other, _)| other == name) {
-                return Err(self.invalid(
+                return Err(self.context.invalid(
                     name.position,
                     format!(
                         "Duplicate column '{name}' in CLUSTERING ORDER BY clause for view '{}'",
@@ -261,7 +254,7 @@ impl<'s> Declaration<'s> {
         let clustering: Vec<&Name<'_>> = self.statement.primary_key.clustering.iter().collect();
         if named != clustering {
             let message = "Clustering key columns must exactly match columns in CLUSTERING ORDER BY directive";
-            return Err(self.invalid(first.position, message.into()));
+            return Err(self.context.invalid(first.position, message));
         }
         Ok(())
     }
@@ -274,10 +267,10 @@ impl<'s> Declaration<'s> {
         };
         if let Some(relation) = clause.relations.iter().find(is_token) {
             let message = "Cannot use token relation when defining a materialized view";
-            return Err(self.invalid(relation.position, message.into()));
+            return Err(self.context.invalid(relation.position, message));
         }
         if let Some(custom) = clause.custom.first() {
-            return Err(self.invalid(
+            return Err(self.context.invalid(
                 custom.position,
                 format!(
                     "WHERE clause for materialized view '{}' cannot contain custom index expressions",
@@ -291,7 +284,7 @@ impl<'s> Declaration<'s> {
         let is_free = |name: &&str| !planned.restricted.iter().any(|other| other == name);
         let free: Vec<&str> = self.key_names().map(Name::as_str).filter(is_free).collect();
         if !free.is_empty() {
-            return Err(self.invalid(
+            return Err(self.context.invalid(
                 self.statement.primary_key.position,
                 format!(
                     "Primary key columns {} must be restricted with 'IS NOT NULL' or otherwise",
@@ -304,7 +297,7 @@ impl<'s> Declaration<'s> {
         let restricted: Vec<&str> =
             planned.by_value.iter().filter(is_regular).map(String::as_str).collect();
         if !restricted.is_empty() {
-            return Err(self.invalid(
+            return Err(self.context.invalid(
                 self.statement.position,
                 format!(
                     "Non-primary key columns can only be restricted with 'IS NOT NULL' (got: {} restricted illegally)",
@@ -336,11 +329,10 @@ impl<'s> Declaration<'s> {
             property.name.as_str() == "default_time_to_live"
         };
         if let Some(property) = properties.iter().find(is_ttl) {
-            return Err(self.invalid(
+            return Err(self.context.invalid(
                 property.name.position,
                 "Cannot set default_time_to_live for a materialized view. Data in a materialized view always expire at \
-                 the same time than the corresponding data in the parent table."
-                    .into(),
+                 the same time than the corresponding data in the parent table.",
             ));
         }
         check_table_name(&keyspace.name, self.name())?;

@@ -37,7 +37,7 @@ pub(super) fn alter(context: &Context<'_>, statement: &AlterView<'_>) -> Outcome
     });
     let Some((owner, view)) = found else {
         let message = format!("Materialized view '{keyspace}.{name}' doesn't exist");
-        let missing = Error::invalid_at(context.text, statement.name.position(), message);
+        let missing = context.invalid(statement.name.position(), message);
         return unchanged_if(statement.if_exists, missing);
     };
     let options =
@@ -49,7 +49,7 @@ pub(super) fn alter(context: &Context<'_>, statement: &AlterView<'_>) -> Outcome
     let mut altered = view.options.clone();
     let properties = guardrails::unignored(context, &options);
     set_options(context, &mut altered, &properties)?;
-    let refuse = |message| Err(Error::invalid_at(context.text, statement.position, message));
+    let refuse = |message| Err(context.invalid(statement.position, message));
     if altered.gc_grace_seconds == 0 {
         return refuse(
             "Cannot alter gc_grace_seconds of a materialized view to 0, since this value is used to TTL undelivered \
