@@ -120,10 +120,9 @@ impl<'n> Compactions<'n> {
     ) -> LocalBoxFuture<'n, Result<(), StorageError>> {
         Box::pin(async move {
             let wanted = files.clone();
-            let found = self.node.on_all_shards(move |node| {
-                let wanted = wanted.clone();
-                async move { named_files(node.store(), &wanted) }
-            });
+            let found = self
+                .node
+                .on_all_shards(move |node| async move { named_files(node.store(), &wanted) });
             let mut found: Vec<NamedFile> = found.await.concat();
             found.sort();
             found.dedup();
@@ -178,21 +177,17 @@ impl<'n> Compactions<'n> {
         Box::pin(async move {
             let ids = self.node.store().tables.named(keyspace, Some(table))?;
             let seen = self.stop_requests().await;
-            let done = self.node.on_all_shards(move |node| {
-                let (ids, names, seen) = (ids.clone(), names.clone(), seen.clone());
-                async move {
-                    let mut is_done = false;
-                    for id in ids {
-                        let Ok(table) = node.store().tables.get(id) else { continue };
-                        let requests = seen.requests(&node, &table);
-                        let inputs = requests.idle_files(|sstable| {
-                            names.contains(&sstable.descriptor().to_string())
-                        });
-                        is_done |= !inputs.is_empty();
-                        requests.compact_files(inputs, (0, Split::Never)).await?;
-                    }
-                    Ok::<bool, StorageError>(is_done)
+            let done = self.node.on_all_shards(move |node| async move {
+                let mut is_done = false;
+                for id in ids {
+                    let Ok(table) = node.store().tables.get(id) else { continue };
+                    let requests = seen.requests(&node, &table);
+                    let inputs = requests
+                        .idle_files(|sstable| names.contains(&sstable.descriptor().to_string()));
+                    is_done |= !inputs.is_empty();
+                    requests.compact_files(inputs, (0, Split::Never)).await?;
                 }
+                Ok::<bool, StorageError>(is_done)
             });
             let done: Vec<bool> = done.await.into_iter().collect::<Result<_, _>>()?;
             Ok(done.contains(&true))

@@ -25,18 +25,15 @@ impl Node {
     where
         F: Future<Output = Result<(), StorageError>> + 'static,
     {
-        let outcomes = self.on_all_shards(move |node| {
-            let (ids, work) = (ids.clone(), work.clone());
-            async move {
-                let mut failure = FirstFailure::none();
-                for id in ids {
-                    // Skip a table that was dropped meanwhile or that only another shard has.
-                    if let Ok(table) = node.store().tables.get(id) {
-                        failure.keep(work(node.clone(), table).await)?;
-                    }
+        let outcomes = self.on_all_shards(move |node| async move {
+            let mut failure = FirstFailure::none();
+            for id in ids {
+                // Skip a table that was dropped meanwhile or that only another shard has.
+                if let Ok(table) = node.store().tables.get(id) {
+                    failure.keep(work(node.clone(), table).await)?;
                 }
-                failure.into_result()
             }
+            failure.into_result()
         });
         FirstFailure::of_shards(outcomes.await)
     }
@@ -93,13 +90,10 @@ impl<'n> Compactions<'n> {
     ) -> Result<(), StorageError> {
         let ids = self.node.store().tables.listed(keyspace, tables)?;
         self.node
-            .on_all_shards(move |node| {
-                let ids = ids.clone();
-                async move {
-                    let request = node.store().compactions.count_stop_request();
-                    for table in ids.into_iter().filter_map(|id| node.store().tables.get(id).ok()) {
-                        table.compactions.stop(request, kinds);
-                    }
+            .on_all_shards(move |node| async move {
+                let request = node.store().compactions.count_stop_request();
+                for table in ids.into_iter().filter_map(|id| node.store().tables.get(id).ok()) {
+                    table.compactions.stop(request, kinds);
                 }
             })
             .await;
@@ -121,14 +115,11 @@ impl<'n> Compactions<'n> {
     ) -> Result<(), StorageError> {
         let ids = self.node.store().tables.listed(keyspace, tables)?;
         self.node
-            .on_all_shards(move |node| {
-                let ids = ids.clone();
-                async move {
-                    for table in ids.into_iter().filter_map(|id| node.store().tables.get(id).ok()) {
-                        table.set_compacted_by_itself(is_enabled);
-                    }
-                    node.store().wakers.compaction.notify_one();
+            .on_all_shards(move |node| async move {
+                for table in ids.into_iter().filter_map(|id| node.store().tables.get(id).ok()) {
+                    table.set_compacted_by_itself(is_enabled);
                 }
+                node.store().wakers.compaction.notify_one();
             })
             .await;
         Ok(())

@@ -25,14 +25,11 @@ impl Node {
 
     /// Flushes the memtables of tables on all shards.
     pub(super) async fn flush_tables(&self, ids: Vec<TableId>) -> Result<(), StorageError> {
-        let outcomes = self.on_all_shards(move |node| {
-            let ids = ids.clone();
-            async move {
-                // Tables that were dropped meanwhile, or that only another shard has, are left out.
-                let store = node.store();
-                let tables = ids.into_iter().filter_map(|id| store.tables.get(id).ok()).collect();
-                flush_tables(store, tables).await
-            }
+        let outcomes = self.on_all_shards(move |node| async move {
+            // Tables that were dropped meanwhile, or that only another shard has, are left out.
+            let store = node.store();
+            let tables = ids.into_iter().filter_map(|id| store.tables.get(id).ok()).collect();
+            flush_tables(store, tables).await
         });
         FirstFailure::of_shards(outcomes.await)
     }

@@ -27,12 +27,9 @@ impl Node {
     /// indexes, on all shards. A shard that does not know the indexes yet has not built them.
     pub async fn has_built_indexes(&self, table: &Arc<TableMetadata>) -> bool {
         let wanted = table.clone();
-        let shards = self.on_all_shards(move |node| {
-            let wanted = wanted.clone();
-            async move {
-                let table = node.store().tables.get(wanted.id);
-                table.is_ok_and(|table| has_entries_of(&table, &wanted))
-            }
+        let shards = self.on_all_shards(move |node| async move {
+            let table = node.store().tables.get(wanted.id);
+            table.is_ok_and(|table| has_entries_of(&table, &wanted))
         });
         shards.await.into_iter().all(|is_built| is_built)
     }

@@ -189,13 +189,10 @@ impl Start<'_> {
         discarded: &DiscardedIntervals,
     ) -> Result<Recovered, StorageError> {
         let (schema, found) = (schema.clone(), found.clone());
-        let outcomes = self.node.on_all_shards(move |node| {
-            let (schema, found) = (schema.clone(), found.clone());
-            async move {
-                node.install_schema(&schema, &found).await?;
-                start_flushes(node.store());
-                recover_tables(node.store(), &found, |_| true).await
-            }
+        let outcomes = self.node.on_all_shards(move |node| async move {
+            node.install_schema(&schema, &found).await?;
+            start_flushes(node.store());
+            recover_tables(node.store(), &found, |_| true).await
         });
         let mut all = TableRecoveries::default();
         for outcome in outcomes.await {
@@ -223,13 +220,10 @@ impl Start<'_> {
         }
         let shares = Arc::new(shares);
         let (schema, recovered) = (schema.clone(), recovered.clone());
-        let outcomes = self.node.on_all_shards(move |node| {
-            let (schema, recovered, shares) = (schema.clone(), recovered.clone(), shares.clone());
-            async move {
-                let share = shares[node.store().shard().index].clone();
-                let replay = Start::of(&node).replay_here(share, &schema, &recovered, is_resharded);
-                replay.await.map(|summary| summary.segments)
-            }
+        let outcomes = self.node.on_all_shards(move |node| async move {
+            let share = shares[node.store().shard().index].clone();
+            let replay = Start::of(&node).replay_here(share, &schema, &recovered, is_resharded);
+            replay.await.map(|summary| summary.segments)
         });
         let replayed: Vec<_> = outcomes.await.into_iter().collect::<Result<_, _>>()?;
         if is_resharded {
@@ -245,17 +239,14 @@ impl Start<'_> {
                 .await?;
         }
         let replayed = Arc::new(replayed);
-        let opened = self.node.on_all_shards(move |node| {
-            let replayed = replayed.clone();
-            async move {
-                let adopted = if is_resharded {
-                    Vec::new()
-                } else {
-                    replayed[node.store().shard().index].clone()
-                };
-                open_log(node.store(), LogKind::Data, adopted);
-                node.store().logs.reclaim(&node.store().tables);
-            }
+        let opened = self.node.on_all_shards(move |node| async move {
+            let adopted = if is_resharded {
+                Vec::new()
+            } else {
+                replayed[node.store().shard().index].clone()
+            };
+            open_log(node.store(), LogKind::Data, adopted);
+            node.store().logs.reclaim(&node.store().tables);
         });
         opened.await;
         Ok(())

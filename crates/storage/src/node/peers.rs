@@ -49,9 +49,8 @@ impl Peers for NodePeers {
     ) -> LocalBoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
             let node = self.node().ok_or(StorageError::ShuttingDown)?;
-            let staged = node.on_all_shards(move |node| {
-                let parts = parts.clone();
-                async move { split_parts::stage(node.store(), table, split, parts).await }
+            let staged = node.on_all_shards(move |node| async move {
+                split_parts::stage(node.store(), table, split, parts).await
             });
             staged.await.into_iter().collect()
         })
@@ -76,12 +75,8 @@ impl Peers for NodePeers {
     ) -> LocalBoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
             let node = self.node().ok_or(StorageError::ShuttingDown)?;
-            let exchanged = node.on_all_shards(move |node| {
-                let removed = removed.clone();
-                async move {
-                    let store = node.store();
-                    split_parts::exchange(store, table, split, &removed, has_left_out)
-                }
+            let exchanged = node.on_all_shards(move |node| async move {
+                split_parts::exchange(node.store(), table, split, &removed, has_left_out)
             });
             exchanged.await.into_iter().collect()
         })

@@ -58,12 +58,13 @@ impl Node {
         }
     }
 
-    /// Runs `work` on all shards at once and returns the outputs in shard order.
+    /// Runs `work` on all shards at once and returns the outputs in shard order. Each shard gets a
+    /// clone of `work`, with what it captures.
     pub(crate) async fn on_all_shards<R, F, W>(&self, work: W) -> Vec<R>
     where
         R: Send + 'static,
         F: Future<Output = R> + 'static,
-        W: Fn(Node) -> F + Clone + Send + 'static,
+        W: FnOnce(Node) -> F + Clone + Send + 'static,
     {
         let calls = (0..self.store().shard().count).map(|shard| self.on_shard(shard, work.clone()));
         futures_util::future::join_all(calls).await

@@ -117,9 +117,8 @@ impl SchemaChanges<'_> {
             .filter(|id| new.table_by_id(*id).is_none())
             .collect();
         let installed = new.clone();
-        let outcomes = self.node.on_all_shards(move |node| {
-            let schema = installed.clone();
-            async move { node.install_schema(&schema, &Arc::default()).await }
+        let outcomes = self.node.on_all_shards(move |node| async move {
+            node.install_schema(&installed, &Arc::default()).await
         });
         outcomes.await.into_iter().collect::<Result<Vec<()>, _>>()?;
         self.flush_newly_logged_views(old, &new).await;

@@ -42,24 +42,21 @@ impl<'n> Compactions<'n> {
                 Snapshots::of(self.node).take(tag, tables, true).await?;
             }
             let seen = self.stop_requests().await;
-            let reports = self.node.on_all_shards(move |node| {
-                let (ids, seen) = (ids.clone(), seen.clone());
-                async move {
-                    let (mut report, mut failure) = (ScrubReport::default(), FirstFailure::none());
-                    for id in ids {
-                        // Skip a table that was dropped meanwhile or that only another shard has.
-                        let Ok(table) = node.store().tables.get(id) else { continue };
-                        match seen.requests(&node, &table).scrub_all(mode).await {
-                            Ok(more) => report.add(more),
-                            Err(error) if mode == ScrubMode::Abort => return Err(error),
-                            Err(error) => failure.keep(Err(error))?,
-                        }
-                        if report.is_stopped {
-                            return Ok(report);
-                        }
+            let reports = self.node.on_all_shards(move |node| async move {
+                let (mut report, mut failure) = (ScrubReport::default(), FirstFailure::none());
+                for id in ids {
+                    // Skip a table that was dropped meanwhile or that only another shard has.
+                    let Ok(table) = node.store().tables.get(id) else { continue };
+                    match seen.requests(&node, &table).scrub_all(mode).await {
+                        Ok(more) => report.add(more),
+                        Err(error) if mode == ScrubMode::Abort => return Err(error),
+                        Err(error) => failure.keep(Err(error))?,
                     }
-                    failure.into_result().map(|()| report)
+                    if report.is_stopped {
+                        return Ok(report);
+                    }
                 }
+                failure.into_result().map(|()| report)
             });
             let (mut report, mut failures) = (ScrubReport::default(), Vec::new());
             for of_shard in reports.await {

@@ -182,9 +182,8 @@ impl<'n> Snapshots<'n> {
             made.push(directory.clone());
             self.node.store().file_system().create_dir_all(&directory).await?;
             let to = directory.clone();
-            let linked = self.node.on_all_shards(move |node| {
-                let to = to.clone();
-                async move { Snapshots::of(&node).link_files(id, &to).await }
+            let linked = self.node.on_all_shards(move |node| async move {
+                Snapshots::of(&node).link_files(id, &to).await
             });
             let mut files = Vec::new();
             for part in linked.await {
