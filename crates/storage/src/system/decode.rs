@@ -18,7 +18,7 @@ use espalier_types::{CqlType, UserType};
 use uuid::Uuid;
 
 use super::{
-    SCHEMA_KEYSPACE, SchemaError,
+    SCHEMA_KEYSPACE, SCHEMA_TABLES, SchemaError,
     column_rows::{NamedConstraints, NamedMask, read_constraints, read_mask},
     keyspaces,
     row::Fields,
@@ -29,48 +29,18 @@ use super::{
 /// The live rows of the schema tables: (keyspace name, row), as read in partition and clustering
 /// order.
 #[derive(Debug, Default)]
-pub struct SchemaRows {
-    /// `system_schema.keyspaces`.
-    pub keyspaces: Vec<(String, Row)>,
-    /// `system_schema.types`.
-    pub types: Vec<(String, Row)>,
-    /// `system_schema.tables`.
-    pub tables: Vec<(String, Row)>,
-    /// `system_schema.columns`.
-    pub columns: Vec<(String, Row)>,
-    /// `system_schema.dropped_columns`.
-    pub dropped_columns: Vec<(String, Row)>,
-    /// `system_schema.column_constraints`.
-    pub column_constraints: Vec<(String, Row)>,
-    /// `system_schema.column_masks`.
-    pub column_masks: Vec<(String, Row)>,
-    /// `system_schema.indexes`.
-    pub indexes: Vec<(String, Row)>,
-    /// `system_schema.views`.
-    pub views: Vec<(String, Row)>,
-    /// `system_schema.view_conditions`.
-    pub view_conditions: Vec<(String, Row)>,
-    /// `system_schema.annotations`.
-    pub annotations: Vec<(String, Row)>,
-}
+pub struct SchemaRows(BTreeMap<&'static str, Vec<(String, Row)>>);
 
 impl SchemaRows {
-    /// Returns the list for a schema table.
+    /// Returns the list for a schema table; `None` if it is not one of [`SCHEMA_TABLES`].
     pub fn list_mut(&mut self, schema_table: &str) -> Option<&mut Vec<(String, Row)>> {
-        Some(match schema_table {
-            "keyspaces" => &mut self.keyspaces,
-            "types" => &mut self.types,
-            "tables" => &mut self.tables,
-            "columns" => &mut self.columns,
-            "dropped_columns" => &mut self.dropped_columns,
-            "column_constraints" => &mut self.column_constraints,
-            "column_masks" => &mut self.column_masks,
-            "indexes" => &mut self.indexes,
-            "views" => &mut self.views,
-            "view_conditions" => &mut self.view_conditions,
-            "annotations" => &mut self.annotations,
-            _ => return None,
-        })
+        let name = SCHEMA_TABLES.into_iter().find(|name| *name == schema_table)?;
+        Some(self.0.entry(name).or_default())
+    }
+
+    /// Returns the rows of a schema table.
+    fn list(&self, schema_table: &str) -> &[(String, Row)] {
+        self.0.get(schema_table).map(Vec::as_slice).unwrap_or_default()
     }
 }
 
@@ -101,7 +71,7 @@ pub fn read_keyspaces(
 ) -> Result<BTreeMap<String, KeyspaceMetadata>, SchemaError> {
     let mut found: BTreeMap<String, KeyspaceMetadata> = BTreeMap::new();
     let definition = table(SCHEMA_KEYSPACE, "keyspaces");
-    for (name, row) in &rows.keyspaces {
+    for (name, row) in rows.list("keyspaces") {
         let fields = Fields::new(&definition, row);
         let replication = fields.map("replication").unwrap_or_default();
         let keyspace = KeyspaceMetadata {
@@ -124,7 +94,7 @@ pub fn read_keyspaces(
 /// Adds comments and security labels. A row of an unknown kind is left out.
 fn read_annotations(rows: &SchemaRows, found: &mut BTreeMap<String, KeyspaceMetadata>) {
     let definition = table(SCHEMA_KEYSPACE, "annotations");
-    for (owner, row) in &rows.annotations {
+    for (owner, row) in rows.list("annotations") {
         let fields = Fields::new(&definition, row);
         let part = |index: usize| fields.clustering(index).unwrap_or_default();
         let object = Annotated::from_parts(part(0), part(1), part(2));
@@ -151,7 +121,7 @@ fn read_types(
 ) -> Result<(), SchemaError> {
     let definition = table(SCHEMA_KEYSPACE, "types");
     let mut raw: BTreeMap<(&str, &str), RawType<'_>> = BTreeMap::new();
-    for (keyspace, row) in &rows.types {
+    for (keyspace, row) in rows.list("types") {
         let fields = Fields::new(&definition, row);
         let name = fields.clustering(0).ok_or_else(|| SchemaError {
             table: "types",
@@ -244,20 +214,16 @@ fn read_tables(
     rows: &SchemaRows,
     found: &mut BTreeMap<String, KeyspaceMetadata>,
 ) -> Result<(), SchemaError> {
-    let mut columns = by_table("columns", &rows.columns, found, read_column)?;
-    let mut dropped = by_table("dropped_columns", &rows.dropped_columns, found, read_dropped)?;
-    let rows_of_constraints = &rows.column_constraints;
-    let mut constraints =
-        by_table("column_constraints", rows_of_constraints, found, read_constraints)?;
-    let mut masks = by_table("column_masks", &rows.column_masks, found, read_mask)?;
-    let mut indexes = by_table("indexes", &rows.indexes, found, read_index)?;
+    let mut columns = by_table("columns", rows, found, read_column)?;
+    let mut dropped = by_table("dropped_columns", rows, found, read_dropped)?;
+    let mut constraints = by_table("column_constraints", rows, found, read_constraints)?;
+    let mut masks = by_table("column_masks", rows, found, read_mask)?;
+    let mut indexes = by_table("indexes", rows, found, read_index)?;
     let mut conditions =
-        by_table("view_conditions", &rows.view_conditions, found, |fields, _, _| {
-            read_condition(fields)
-        })?;
+        by_table("view_conditions", rows, found, |fields, _, _| read_condition(fields))?;
     let (of_tables, of_views) = (table(SCHEMA_KEYSPACE, "tables"), table(SCHEMA_KEYSPACE, "views"));
-    let tables = rows.tables.iter().map(|row| (&of_tables, row));
-    let views = rows.views.iter().map(|row| (&of_views, row));
+    let tables = rows.list("tables").iter().map(|row| (&of_tables, row));
+    let views = rows.list("views").iter().map(|row| (&of_views, row));
     for (definition, (owner, row)) in tables.chain(views) {
         let fields = Fields::new(definition, row);
         let name = fields.clustering(0).unwrap_or_default();
@@ -324,13 +290,13 @@ fn with_version(mut table: TableMetadata, version: u64) -> TableMetadata {
 /// column, an index or a condition.
 fn by_table<T>(
     schema_table: &'static str,
-    rows: &[(String, Row)],
+    rows: &SchemaRows,
     found: &BTreeMap<String, KeyspaceMetadata>,
     read: impl Fn(&Fields<'_>, &str, &KeyspaceMetadata) -> Result<T, String>,
 ) -> Result<ByTable<T>, SchemaError> {
     let mut all = ByTable::new();
     let definition = table(SCHEMA_KEYSPACE, schema_table);
-    for (owner, row) in rows {
+    for (owner, row) in rows.list(schema_table) {
         let fields = Fields::new(&definition, row);
         let names = fields.clustering(0).zip(fields.clustering(1));
         let (table_name, name) = names.ok_or_else(|| SchemaError {
