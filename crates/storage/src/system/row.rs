@@ -12,7 +12,8 @@ use uuid::Uuid;
 pub struct RowWriter<'t> {
     table: &'t TableMetadata,
     row: Row,
-    timestamp: i64,
+    /// The template of all cells.
+    cell: Cell,
 }
 
 impl<'t> RowWriter<'t> {
@@ -25,12 +26,20 @@ impl<'t> RowWriter<'t> {
     /// Starts a row with this clustering, written at `timestamp` µs.
     pub fn at(table: &'t TableMetadata, clustering: Clustering, timestamp: i64) -> Self {
         let row = Row { liveness: Liveness::live(timestamp), ..Row::empty(clustering) };
-        Self { table, row, timestamp }
+        Self { table, row, cell: Cell::live(timestamp, Bytes::new()) }
+    }
+
+    /// Lets the row, and the cells that are set from here on, expire `ttl_s` seconds after `now_s`.
+    pub fn expiring(mut self, ttl_s: u32, now_s: u32) -> Self {
+        let (timestamp, expires_s) = (self.cell.timestamp, now_s.saturating_add(ttl_s));
+        self.cell = Cell::expiring(timestamp, ttl_s, expires_s, Bytes::new());
+        self.row.liveness = Liveness { timestamp, ttl: ttl_s, local_expiration: expires_s };
+        self
     }
 
     /// Deletes the previous content of the row, just before this write.
     pub fn replacing(mut self, now_s: u32) -> Self {
-        self.row.deletion = DeletionTime::new(self.timestamp - 1, now_s);
+        self.row.deletion = DeletionTime::new(self.cell.timestamp - 1, now_s);
         self
     }
 
@@ -38,7 +47,8 @@ impl<'t> RowWriter<'t> {
     pub fn bytes(mut self, column: &str, value: impl Into<Bytes>) -> Self {
         debug_assert!(self.table.column(column).is_some(), "{}.{column}", self.table.name);
         if let Some(definition) = self.table.column(column) {
-            self.row.set_cell(definition.id, Cell::live(self.timestamp, value.into()));
+            let cell = Cell { value: value.into(), ..self.cell.clone() };
+            self.row.set_cell(definition.id, cell);
         }
         self
     }
@@ -95,26 +105,40 @@ impl<'t> RowWriter<'t> {
 
     /// Replaces a multi-cell set column; elements come sorted.
     pub fn set_cells<V: AsRef<[u8]>>(
-        mut self,
+        self,
         column: &str,
         elements: impl IntoIterator<Item = V>,
         now_s: u32,
     ) -> Self {
-        if let Some(definition) = self.table.column(column) {
-            let cells = elements
-                .into_iter()
-                .map(|element| {
-                    (
-                        Bytes::copy_from_slice(element.as_ref()),
-                        Cell::live(self.timestamp, Bytes::new()),
-                    )
-                })
-                .collect();
-            let complex =
-                ComplexColumn { deletion: DeletionTime::new(self.timestamp - 1, now_s), cells };
-            *self.row.column_or_insert(definition.id, || {
-                ColumnData::Complex(ComplexColumn::default())
-            }) = ColumnData::Complex(complex);
+        let deletion = DeletionTime::new(self.cell.timestamp - 1, now_s);
+        let path = |element: V| Bytes::copy_from_slice(element.as_ref());
+        let elements = elements.into_iter().map(|element| (path(element), Bytes::new()));
+        self.complex(column, deletion, elements)
+    }
+
+    /// Adds entries to a multi-cell map column; keys come sorted.
+    pub fn map_cells(
+        self,
+        column: &str,
+        entries: impl IntoIterator<Item = (Bytes, Bytes)>,
+    ) -> Self {
+        self.complex(column, DeletionTime::LIVE, entries)
+    }
+
+    /// Sets a multi-cell column, unless nothing would be in it.
+    fn complex(
+        mut self,
+        column: &str,
+        deletion: DeletionTime,
+        cells: impl IntoIterator<Item = (Bytes, Bytes)>,
+    ) -> Self {
+        let cell = |value| Cell { value, ..self.cell.clone() };
+        let cells: Vec<_> = cells.into_iter().map(|(path, value)| (path, cell(value))).collect();
+        let is_empty = cells.is_empty() && deletion.is_live();
+        if let Some(definition) = self.table.column(column).filter(|_| !is_empty) {
+            let none = || ColumnData::Complex(ComplexColumn::default());
+            *self.row.column_or_insert(definition.id, none) =
+                ColumnData::Complex(ComplexColumn { deletion, cells });
         }
         self
     }

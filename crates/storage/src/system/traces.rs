@@ -2,17 +2,17 @@
 //!
 //! The partition key of all rows of a trace is the trace's id, so one shard owns all of them.
 
-use std::{net::IpAddr, sync::Arc};
+use std::{collections::BTreeMap, net::IpAddr, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, Liveness, PartitionUpdate, Row,
+    Clustering, DecoratedKey, PartitionUpdate, Row,
     schema::{Schema, TableMetadata},
 };
 use espalier_runtime::{random, time, trace::TraceEvent};
 use uuid::Uuid;
 
-use super::local::address;
+use super::{local::address, row::RowWriter};
 
 /// Keyspace of the traces.
 pub const TRACES_KEYSPACE: &str = "system_traces";
@@ -78,17 +78,22 @@ impl TraceWriter {
     /// Returns the row of `sessions`. Clients take a trace with this row as complete, so it is
     /// written last.
     pub fn session(&self, session: &TraceSession<'_>) -> PartitionUpdate {
-        let mut row = self.row(&self.sessions, Clustering::empty());
-        row.put("client", address(session.client));
-        row.put("command", "QUERY");
-        row.put("coordinator", address(self.coordinator));
-        row.put("coordinator_port", be32(self.port.into()));
-        row.put("duration", be32(session.duration_us));
-        row.put("request", session.request.to_owned());
-        let millis = self.started_at_us.div_euclid(1000);
-        row.put("started_at", millis.to_be_bytes().to_vec());
-        row.put_map("parameters", session.parameters);
-        self.update(&self.sessions, vec![row.row])
+        let bytes = |text: &String| Bytes::copy_from_slice(text.as_bytes());
+        // If a name has several values, the first one counts.
+        let parameters = session.parameters.iter().rev();
+        let parameters: BTreeMap<Bytes, Bytes> =
+            parameters.map(|(name, value)| (bytes(name), bytes(value))).collect();
+        let row = self
+            .row(&self.sessions, Clustering::empty())
+            .bytes("client", address(session.client))
+            .text("command", "QUERY")
+            .bytes("coordinator", address(self.coordinator))
+            .int("coordinator_port", self.port.into())
+            .int("duration", int(session.duration_us))
+            .text("request", session.request)
+            .timestamp("started_at", self.started_at_us.div_euclid(1000))
+            .map_cells("parameters", parameters);
+        self.update(&self.sessions, vec![row.finish()])
     }
 
     /// Returns rows of `events`, ordered by time. Later calls must bring later events.
@@ -103,28 +108,17 @@ impl TraceWriter {
         self.ticks = at.saturating_add(GREGORIAN_OFFSET_TICKS).max(self.ticks + 1);
         let id = random::timeuuid_from(self.ticks, random::clock_sequence_and_node());
         let clustering = Clustering::new([Bytes::copy_from_slice(id.as_bytes())]);
-        let mut row = self.row(&self.events, clustering);
-        row.put("activity", event.text.to_owned());
-        row.put("source", address(self.coordinator));
-        row.put("source_elapsed", be32(event.elapsed_us));
-        row.put("source_port", be32(self.port.into()));
-        row.put("thread", format!("shard {}", event.shard));
-        row.row
+        self.row(&self.events, clustering)
+            .text("activity", event.text)
+            .bytes("source", address(self.coordinator))
+            .int("source_elapsed", int(event.elapsed_us))
+            .int("source_port", self.port.into())
+            .text("thread", &format!("shard {}", event.shard))
+            .finish()
     }
 
-    fn row<'a>(&self, table: &'a TableMetadata, clustering: Clustering) -> ExpiringRow<'a> {
-        let cell = Cell::expiring(
-            self.timestamp_us,
-            self.ttl_s,
-            self.now_s.saturating_add(self.ttl_s),
-            Bytes::new(),
-        );
-        let liveness = Liveness {
-            timestamp: cell.timestamp,
-            ttl: self.ttl_s,
-            local_expiration: self.now_s.saturating_add(self.ttl_s),
-        };
-        ExpiringRow { table, cell, row: Row { liveness, ..Row::empty(clustering) } }
+    fn row<'a>(&self, table: &'a TableMetadata, clustering: Clustering) -> RowWriter<'a> {
+        RowWriter::at(table, clustering, self.timestamp_us).expiring(self.ttl_s, self.now_s)
     }
 
     fn update(&self, table: &TableMetadata, rows: Vec<Row>) -> PartitionUpdate {
@@ -133,49 +127,16 @@ impl TraceWriter {
     }
 }
 
-/// A row of expiring cells, filled by column name. Names are constants of this module: an unknown
-/// one panics in tests and is left out otherwise.
-struct ExpiringRow<'a> {
-    table: &'a TableMetadata,
-    /// Template of all cells.
-    cell: Cell,
-    row: Row,
-}
-
-impl ExpiringRow<'_> {
-    fn put(&mut self, column: &str, value: impl Into<Bytes>) {
-        debug_assert!(self.table.column(column).is_some(), "{}.{column}", self.table.name);
-        if let Some(definition) = self.table.column(column) {
-            self.row.set_cell(definition.id, Cell { value: value.into(), ..self.cell.clone() });
-        }
-    }
-
-    fn put_map(&mut self, column: &str, entries: &[(String, String)]) {
-        let Some(definition) = self.table.column(column) else { return };
-        let bytes = |text: &String| Bytes::copy_from_slice(text.as_bytes());
-        let cell = |value| Cell { value: bytes(value), ..self.cell.clone() };
-        let mut cells: Vec<_> =
-            entries.iter().map(|(key, value)| (bytes(key), cell(value))).collect();
-        cells.sort_by(|left, right| left.0.cmp(&right.0));
-        cells.dedup_by(|later, earlier| later.0 == earlier.0);
-        if cells.is_empty() {
-            return;
-        }
-        let column = ColumnData::Complex(ComplexColumn { cells, ..ComplexColumn::default() });
-        *self
-            .row
-            .column_or_insert(definition.id, || ColumnData::Complex(ComplexColumn::default())) =
-            column;
-    }
-}
-
-fn be32(number: u64) -> Vec<u8> {
-    i32::try_from(number).unwrap_or(i32::MAX).to_be_bytes().to_vec()
+/// Converts a number to an int; a larger one becomes the maximum.
+fn int(number: u64) -> i32 {
+    i32::try_from(number).unwrap_or(i32::MAX)
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::Ipv4Addr;
+
+    use espalier_mutation::ColumnData;
 
     use super::*;
     use crate::system::keyspaces;
