@@ -45,7 +45,7 @@ impl Snapshots<'_> {
                 // Under this lock, no snapshot is taken, restored or imported, and no table's
                 // directory is created.
                 let _lock = node.inner.schema_lock.acquire(1).await;
-                Snapshots::of(&node).clear_in_turn(&Wanted { tag, keyspaces, tables }).await
+                node.snapshots().clear_in_turn(&Wanted { tag, keyspaces, tables }).await
             })
             .await
     }

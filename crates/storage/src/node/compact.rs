@@ -37,16 +37,10 @@ pub struct Compactions<'n> {
     pub(in crate::node) node: &'n Node,
 }
 
-impl<'n> Compactions<'n> {
-    pub(in crate::node) fn of(node: &'n Node) -> Self {
-        Self { node }
-    }
-}
-
 impl Node {
     /// Returns the compactions of all shards of a node.
     pub fn compactions(&self) -> Compactions<'_> {
-        Compactions::of(self)
+        Compactions { node: self }
     }
 }
 

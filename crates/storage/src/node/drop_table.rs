@@ -10,7 +10,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::time;
 
-use super::{SchemaChanges, Snapshots};
+use super::SchemaChanges;
 use crate::{
     StorageError,
     shard::{FoundTable, FoundTables},
@@ -138,7 +138,7 @@ impl SchemaChanges<'_> {
                 file_system.sync_dir(&directory).await?;
             }
         }
-        let is_orphan = Snapshots::of(self.node).keep_orphan(&directory).await?;
+        let is_orphan = self.node.snapshots().keep_orphan(&directory).await?;
         let copied = greatest_copied_number(file_system, &directory).await;
         self.node.store().shared.record_generation(table.id, copied);
         let positions = self.node.on_all_shards(|node| async move {

@@ -26,7 +26,7 @@ use espalier_sstable::{
 };
 use futures_util::future::LocalBoxFuture;
 
-use super::{Node, ViewBuilds};
+use super::Node;
 use crate::{StorageError, compaction::bytes_for_compactions, system::is_virtual, table::Table};
 
 /// Directory below a table's directory in which ScyllaDB looks for files to load.
@@ -170,8 +170,8 @@ impl Imports<'_> {
             // does not replay these intervals. The intervals lie in the past, so all of the table's
             // writes in the intervals must be flushed before the first copy is sealed.
             self.node.flush_tables(vec![id]).await?;
-            let views = ViewBuilds::of(self.node).dependent_views(&metadata);
-            ViewBuilds::of(self.node).mark_views_stale(&views).await?;
+            let views = self.node.view_builds().dependent_views(&metadata);
+            self.node.view_builds().mark_views_stale(&views).await?;
             Ok(views)
         };
         let views = match prepared.await {
@@ -183,8 +183,8 @@ impl Imports<'_> {
         };
         let added = self.add(id, copied).await;
         // A build that began before the files were there does not count.
-        ViewBuilds::of(self.node).mark_views_stale(&views).await?;
-        ViewBuilds::of(self.node).build_views();
+        self.node.view_builds().mark_views_stale(&views).await?;
+        self.node.view_builds().build_views();
         added
     }
 

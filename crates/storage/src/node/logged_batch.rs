@@ -118,16 +118,10 @@ pub struct Batches<'n> {
     pub(in crate::node) node: &'n Node,
 }
 
-impl<'n> Batches<'n> {
-    pub(in crate::node) fn of(node: &'n Node) -> Self {
-        Self { node }
-    }
-}
-
 impl Node {
     /// Returns the logged batches of a node.
     pub fn batches(&self) -> Batches<'_> {
-        Batches::of(self)
+        Batches { node: self }
     }
 }
 
@@ -150,7 +144,7 @@ impl<'n> Batches<'n> {
         let _caller =
             Caller { batches: self, bytes: entry.bytes, unfinished: Rc::downgrade(&unfinished) };
         let applied = run_to_completion(async move {
-            let outcome = Batches::of(&node).apply_of_entry(entry, mutation).await;
+            let outcome = node.batches().apply_of_entry(entry, mutation).await;
             drop(unfinished);
             outcome
         });
@@ -167,9 +161,8 @@ impl<'n> Batches<'n> {
                 let unfinished = self.begin_unfinished(bytes);
                 let retry = async move {
                     // The client has the first error, and the log has a later one.
-                    let _ = Batches::of(&unfinished.node)
-                        .retry_batch(&table, key, mutation, false)
-                        .await;
+                    let _ =
+                        unfinished.node.batches().retry_batch(&table, key, mutation, false).await;
                 };
                 spawn_local(retry).detach();
             }
@@ -275,8 +268,7 @@ impl<'n> Batches<'n> {
         if self.node.apply_complete(mutation.clone()).await.is_ok() {
             // A separate task removes the entry, so that the caller's turns can end before that.
             let node = self.node.clone();
-            let remove =
-                async move { Batches::of(&node).remove_entry(&table, key, i64::MIN).await };
+            let remove = async move { node.batches().remove_entry(&table, key, i64::MIN).await };
             spawn_local(remove).detach();
             return Ok(());
         }

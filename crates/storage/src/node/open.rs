@@ -19,10 +19,7 @@ use espalier_runtime::{SchedulingGroup, ShardContext, file::FileSystem, time};
 use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
-use super::{
-    Batches, Node, SchemaChanges, Truncation, ViewBuilds, record_times::find_newest_record,
-    registry,
-};
+use super::{Node, SchemaChanges, Truncation, record_times::find_newest_record, registry};
 use crate::{
     ReadCommand, ReadTarget, ShardStore, SharedStorage, StorageConfiguration, StorageError,
     engine::{
@@ -117,19 +114,19 @@ impl Start<'_> {
         }
         self.replay_everywhere(segments.segments, &schema, &recovered).await?;
         Truncation::of(self.node).finish_truncations(&found).await?;
-        Batches::of(self.node).finish_logged_batches().await?;
+        self.node.batches().finish_logged_batches().await?;
         find_newest_record(self.node).await;
         if is_unclean {
             // Earlier versions of Espalier left no mark under periodic sync.
             let may_differ = are_marked || is_periodic;
-            ViewBuilds::of(self.node).mark_unsynced_views_stale(may_differ).await?;
+            self.node.view_builds().mark_unsynced_views_stale(may_differ).await?;
         }
         if are_marked && !is_periodic {
             unmark_unsynced_views(file_system, &configuration.data_directory).await?;
         }
         self.node.on_all_shards(|node| async move { start_compactions(node.store()) }).await;
         SchedulingGroup::Maintenance.spawn(super::views::run(self.node.clone())).detach();
-        ViewBuilds::of(self.node).build_views();
+        self.node.view_builds().build_views();
         Ok(())
     }
 

@@ -8,7 +8,7 @@ use espalier_runtime::maybe_yield;
 use futures_util::future::LocalBoxFuture;
 
 use super::{
-    Node, Snapshots,
+    Node,
     snapshots::{NamedDirectory, read_dir},
 };
 use crate::{
@@ -39,16 +39,10 @@ pub struct Orphans<'n> {
     pub(in crate::node) node: &'n Node,
 }
 
-impl<'n> Orphans<'n> {
-    pub(in crate::node) fn of(node: &'n Node) -> Self {
-        Self { node }
-    }
-}
-
 impl Node {
     /// Returns the directories of a node that belong to no table.
     pub fn orphans(&self) -> Orphans<'_> {
-        Orphans::of(self)
+        Orphans { node: self }
     }
 }
 
@@ -64,7 +58,7 @@ impl<'n> Orphans<'n> {
             .on_shard(0, |node| async move {
                 // Under this lock, no table is created or dropped.
                 let _lock = node.inner.schema_lock.acquire(1).await;
-                Orphans::of(&node).find_orphans().await
+                node.orphans().find_orphans().await
             })
             .await
     }
@@ -79,7 +73,7 @@ impl<'n> Orphans<'n> {
             self.node
                 .on_shard(0, |node| async move {
                     let _lock = node.inner.schema_lock.acquire(1).await;
-                    let mut found = Orphans::of(&node).find_orphans().await?.into_iter();
+                    let mut found = node.orphans().find_orphans().await?.into_iter();
                     let Some(orphan) = found.find(|orphan| orphan.path == path) else {
                         return Err(StorageError::UnknownOrphan(path));
                     };
@@ -104,7 +98,7 @@ impl<'n> Orphans<'n> {
         let schema = self.node.store().schema();
         let mut orphans = Vec::new();
         for NamedDirectory { keyspace, name, id, path } in
-            Snapshots::of(self.node).table_directories().await?
+            self.node.snapshots().table_directories().await?
         {
             if schema
                 .table_by_id(id)

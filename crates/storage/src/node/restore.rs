@@ -10,7 +10,7 @@ use espalier_sstable::{Component, Descriptor};
 use futures_util::future::LocalBoxFuture;
 
 use super::{
-    Imported, Imports, Snapshots, Truncation, ViewBuilds, Views,
+    Imported, Imports, Snapshots, Truncation, Views,
     import::{Becoming, find},
     snapshots::{MANIFEST, SCHEMA},
 };
@@ -34,7 +34,7 @@ impl<'n> Snapshots<'n> {
             let (keyspace, table, tag) = (keyspace.to_owned(), table.to_owned(), tag.to_owned());
             self.node
                 .on_shard(0, move |node| async move {
-                    Snapshots::of(&node).lead_restore(keyspace, table, &tag).await
+                    node.snapshots().lead_restore(keyspace, table, &tag).await
                 })
                 .await
         })
@@ -67,8 +67,8 @@ impl<'n> Snapshots<'n> {
         }
         // No flush is needed. The next start skips the commit log intervals that the snapshot's
         // files name, and these intervals are older than all writes after the truncation.
-        let views = ViewBuilds::of(self.node).dependent_views(&metadata);
-        ViewBuilds::of(self.node).mark_views_stale(&views).await?;
+        let views = self.node.view_builds().dependent_views(&metadata);
+        self.node.view_builds().mark_views_stale(&views).await?;
         // The views are emptied, too: a deletion in a view may be newer than the rows of the
         // snapshot and would hide them.
         if metadata.has_views() {
@@ -83,8 +83,8 @@ impl<'n> Snapshots<'n> {
         };
         let added = added.await;
         // A build that began before the files were there does not count.
-        ViewBuilds::of(self.node).mark_views_stale(&views).await?;
-        ViewBuilds::of(self.node).build_views();
+        self.node.view_builds().mark_views_stale(&views).await?;
+        self.node.view_builds().build_views();
         let added = added?;
         let from = source.display();
         tracing::info!(keyspace, table = name, sstables = added.sstables, %from, "restored");

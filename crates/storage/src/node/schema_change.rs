@@ -13,7 +13,7 @@ use espalier_mutation::{
 use espalier_runtime::time;
 use futures_util::stream::{self, StreamExt};
 
-use super::{Node, ViewBuilds, indexes::forget_dropped_indexes};
+use super::{Node, indexes::forget_dropped_indexes};
 use crate::{StorageError, system};
 
 /// Maximum number of tables whose files a DROP KEYSPACE removes at once. The removal of a small
@@ -85,7 +85,7 @@ impl SchemaChanges<'_> {
         for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
             self.prepare_new_table(table).await?;
         }
-        ViewBuilds::of(self.node).forget_before_views(&old, &new).await?;
+        self.node.view_builds().forget_before_views(&old, &new).await?;
         let mutation = system::schema_mutation(&old, &new, timestamp_us, now_s);
         if !mutation.updates.is_empty()
             && let Err(error) = self.node.store().apply(&mutation).await
@@ -128,8 +128,8 @@ impl SchemaChanges<'_> {
         let drops = dropped.into_iter().map(|id| self.drop_table(old, id));
         stream::iter(drops).buffer_unordered(DROPS_AT_ONCE).collect::<()>().await;
         forget_dropped_indexes(self.node, old, &new).await;
-        ViewBuilds::of(self.node).forget_dropped_views(old, &new).await;
-        ViewBuilds::of(self.node).build_views();
+        self.node.view_builds().forget_dropped_views(old, &new).await;
+        self.node.view_builds().build_views();
         // Drivers wait until all nodes show the same version.
         let version = system::schema_version_update(new.version, timestamp_us);
         if let Err(error) = self.node.apply(Mutation { updates: vec![version] }).await {

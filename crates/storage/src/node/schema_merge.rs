@@ -24,7 +24,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::{maybe_yield, time};
 
-use super::{Node, SchemaChanges, Start, ViewBuilds, schema_change::SchemaLock};
+use super::{Node, SchemaChanges, Start, schema_change::SchemaLock};
 use crate::{
     StorageError,
     first_failure::FirstFailure,
@@ -105,7 +105,7 @@ impl SchemaChanges<'_> {
         let unopened = tables().filter(|table| old.is_unreadable(table.id)).count();
         let new = Arc::new(settled(&read, &old, &others));
         if new.keyspaces != old.keyspaces {
-            ViewBuilds::of(self.node).forget_before_views(&old, &new).await?;
+            self.node.view_builds().forget_before_views(&old, &new).await?;
             let timestamp_us = self.next_schema_timestamp_us();
             self.install_change(&old, new.clone(), timestamp_us).await?;
         }

@@ -5,7 +5,7 @@ use espalier_mutation::schema::TableId;
 use espalier_runtime::time;
 use futures_util::future::LocalBoxFuture;
 
-use super::{Compactions, SnapshotTable, Snapshots};
+use super::{Compactions, SnapshotTable};
 use crate::{FirstFailure, StorageError, table::SNAPSHOTS};
 
 impl<'n> Compactions<'n> {
@@ -39,7 +39,7 @@ impl<'n> Compactions<'n> {
             if mode == ScrubMode::Skip && with_snapshot && !tables.is_empty() {
                 let tag = self.snapshot_tag(&ids).await?;
                 tracing::info!(tag, "scrub takes a snapshot first");
-                Snapshots::of(self.node).take(tag, tables, true).await?;
+                self.node.snapshots().take(tag, tables, true).await?;
             }
             let seen = self.stop_requests().await;
             let reports = self.node.on_all_shards(move |node| async move {

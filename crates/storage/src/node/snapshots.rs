@@ -67,16 +67,10 @@ pub struct Snapshots<'n> {
     pub(in crate::node) node: &'n Node,
 }
 
-impl<'n> Snapshots<'n> {
-    pub(in crate::node) fn of(node: &'n Node) -> Self {
-        Self { node }
-    }
-}
-
 impl Node {
     /// Returns the snapshots of a node's tables.
     pub fn snapshots(&self) -> Snapshots<'_> {
-        Snapshots::of(self)
+        Snapshots { node: self }
     }
 }
 
@@ -103,7 +97,7 @@ impl<'n> Snapshots<'n> {
             }
             self.node
                 .on_shard(0, move |node| async move {
-                    Snapshots::of(&node).lead_snapshot(&tag, tables, with_memtables).await
+                    node.snapshots().lead_snapshot(&tag, tables, with_memtables).await
                 })
                 .await
         })
@@ -183,7 +177,7 @@ impl<'n> Snapshots<'n> {
             self.node.store().file_system().create_dir_all(&directory).await?;
             let to = directory.clone();
             let linked = self.node.on_all_shards(move |node| async move {
-                Snapshots::of(&node).link_files(id, &to).await
+                node.snapshots().link_files(id, &to).await
             });
             let mut files = Vec::new();
             for part in linked.await {

@@ -169,7 +169,7 @@ mod tests {
                 let update = entry(table, &key, stored);
                 node.apply(Mutation { updates: vec![update] }).await.unwrap();
             }
-            let batches = Batches::of(&node);
+            let batches = node.batches();
             let page = batches.page_of_batches(table, None).await.unwrap();
             assert_eq!(page.partitions.len(), 1);
             assert!(page.next.is_some());

@@ -61,7 +61,7 @@ pub(crate) async fn run(node: Node) {
             if node.store().is_closing() {
                 return;
             }
-            if let Err(error) = ViewBuilds::of(&node).build_view_if_needed(view).await {
+            if let Err(error) = node.view_builds().build_view_if_needed(view).await {
                 if node.store().is_closing() {
                     return;
                 }
@@ -92,16 +92,10 @@ pub struct ViewBuilds<'n> {
     pub(in crate::node) node: &'n Node,
 }
 
-impl<'n> ViewBuilds<'n> {
-    pub(in crate::node) fn of(node: &'n Node) -> Self {
-        Self { node }
-    }
-}
-
 impl Node {
     /// Returns the builds of materialized views.
     pub fn view_builds(&self) -> ViewBuilds<'_> {
-        ViewBuilds::of(self)
+        ViewBuilds { node: self }
     }
 }
 
@@ -150,12 +144,12 @@ impl ViewBuilds<'_> {
         ended.await;
         let id = view.id;
         let built = self.node.on_all_shards(move |node| async move {
-            Box::pin(ViewBuilds::of(&node).build_view_here(id, generation)).await
+            Box::pin(node.view_builds().build_view_here(id, generation)).await
         });
         let keys: u64 = built.await.into_iter().sum::<Result<u64, StorageError>>()?;
         if checks {
             let checked = self.node.on_all_shards(move |node| async move {
-                Box::pin(ViewBuilds::of(&node).check_view_here(id)).await
+                Box::pin(node.view_builds().check_view_here(id)).await
             });
             checked.await.into_iter().collect::<Result<(), StorageError>>()?;
         }
@@ -245,10 +239,10 @@ impl ViewBuilds<'_> {
     ) -> Result<bool, StorageError> {
         let view = plan.view.clone();
         let record = move |node: Node| async move {
-            if !ViewBuilds::of(&node).is_current_build(view.id, generation) {
+            if !node.view_builds().is_current_build(view.id, generation) {
                 return Ok(false);
             }
-            Box::pin(ViewBuilds::of(&node).record_progress(&view, progress)).await.map(|()| true)
+            Box::pin(node.view_builds().record_progress(&view, progress)).await.map(|()| true)
         };
         self.node.on_shard(0, record).await
     }
@@ -367,7 +361,7 @@ impl ViewBuilds<'_> {
         let shard = self.node.store().routing.shard_of(&plan.base, &key);
         let view = plan.view.id;
         let check = move |node: Node| async move {
-            Box::pin(ViewBuilds::of(&node).check_row_here(view, key, clustering, row)).await
+            Box::pin(node.view_builds().check_row_here(view, key, clustering, row)).await
         };
         self.node.call_in_turn(shard, TurnDeadline::never(), check).await?
     }

@@ -24,7 +24,7 @@ use espalier_runtime::time;
 use super::super::logged_batch::micros_of;
 use crate::{
     ReadCommand, ReadTarget, StorageError,
-    node::{Batches, ViewBuilds, record_times::next_record_timestamp_us},
+    node::{ViewBuilds, record_times::next_record_timestamp_us},
     system::{Fields, RowWriter, table},
 };
 
@@ -148,7 +148,7 @@ impl ViewBuilds<'_> {
         if status != STARTED {
             updates.push(self.without_progress(view, now));
         }
-        Batches::of(self.node).apply(Mutation { updates }).await
+        self.node.batches().apply(Mutation { updates }).await
     }
 
     /// Removes the records of the builds of dropped views. Runs on shard 0.
@@ -193,7 +193,7 @@ impl ViewBuilds<'_> {
         let row = RowWriter::new(&definition, &[&view.name], now).finish();
         built.rows.push(Row { deletion, ..Row::empty(row.clustering) });
         let updates = vec![status, built, self.without_progress(view, now)];
-        Batches::of(self.node).apply(Mutation { updates }).await
+        self.node.batches().apply(Mutation { updates }).await
     }
 
     fn without_progress(self, view: &TableMetadata, now: i64) -> PartitionUpdate {

@@ -13,7 +13,7 @@ use futures_util::future::LocalBoxFuture;
 
 use crate::{
     Node, StorageError,
-    node::{Truncation, ViewBuilds, Views},
+    node::{Truncation, Views},
     turns::TurnRows,
 };
 
@@ -25,10 +25,10 @@ impl Views<'_> {
         base: &TableMetadata,
         limit: Option<(Instant, Duration)>,
     ) -> Result<(), StorageError> {
-        let views = ViewBuilds::of(self.node).dependent_views(base);
+        let views = self.node.view_builds().dependent_views(base);
         let truncated = self.alone_on(0, base.id, views.into(), limit).await;
         // If the truncation began, the views are empty and stale, and the build task builds them.
-        ViewBuilds::of(self.node).build_views();
+        self.node.view_builds().build_views();
         truncated
     }
 
@@ -45,7 +45,7 @@ impl Views<'_> {
         Box::pin(async move {
             if shard == node.store().shard().count {
                 let truncate = move |node: Node| async move {
-                    ViewBuilds::of(&node).mark_views_stale(&views).await?;
+                    node.view_builds().mark_views_stale(&views).await?;
                     let ids = views.iter().map(|view| view.id).chain([base]);
                     // The limit is for the first table. Then the truncation has begun, and later
                     // writes wait for its turns, so it removes none of them.

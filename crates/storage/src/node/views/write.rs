@@ -17,7 +17,6 @@ use super::{
 };
 use crate::{
     CommitTicket, LogCheck, Node, StorageError,
-    node::Batches,
     shard::Completeness,
     turns::{Turn, TurnRows},
 };
@@ -260,7 +259,7 @@ impl<'n> Views<'n> {
     ) -> Result<CommitTicket, StorageError> {
         let node = self.node.clone();
         let applied = run_to_completion(async move {
-            let outcome = Batches::of(&node).apply_complete_batch(whole, base_count).await;
+            let outcome = node.batches().apply_complete_batch(whole, base_count).await;
             drop(turn);
             outcome
         });

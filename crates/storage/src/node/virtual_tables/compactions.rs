@@ -6,12 +6,12 @@ use bytes::Bytes;
 use super::{VirtualRows, int, text};
 use crate::{
     CompactionProgress,
-    node::{Compactions, Node, ViewBuilds, indexes::failed_index_builds},
+    node::{Node, indexes::failed_index_builds},
 };
 
 impl VirtualRows<'_> {
     pub(super) async fn put_compactions(&mut self, node: &Node) {
-        for task in Compactions::of(node).running().await {
+        for task in node.compactions().running().await {
             let id = Bytes::copy_from_slice(task.id.as_bytes());
             self.put(&[&task.keyspace], [text(&task.table), id], |row| {
                 row.double("completion_ratio", completion_ratio(&task))
@@ -39,7 +39,7 @@ impl VirtualRows<'_> {
             });
         }
         let schema = node.store().schema();
-        for build in ViewBuilds::of(node).running().await {
+        for build in node.view_builds().running().await {
             let Some(view) = schema.table_by_id(build.view) else { continue };
             let id = Bytes::copy_from_slice(build.id.as_bytes());
             let (keys, ratio) = build.progress();

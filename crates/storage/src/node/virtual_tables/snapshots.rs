@@ -1,11 +1,11 @@
 //! `system_views.snapshots`: the snapshots on disk.
 
 use super::{VirtualRows, text};
-use crate::{StorageError, node::Node, node::Snapshots};
+use crate::{StorageError, node::Node};
 
 impl VirtualRows<'_> {
     pub(super) async fn put_snapshots(&mut self, node: &Node) -> Result<(), StorageError> {
-        for snapshot in Snapshots::of(node).list().await? {
+        for snapshot in node.snapshots().list().await? {
             let clustering = [text(&snapshot.keyspace), text(&snapshot.table)];
             // Snapshots have no expiry, and none is ephemeral.
             self.put(&[&snapshot.tag], clustering, |row| {
