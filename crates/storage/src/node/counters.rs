@@ -16,21 +16,9 @@ use espalier_runtime::{maybe_yield, time};
 
 use super::Node;
 use crate::{
-    LogCheck, PartitionRows, ReadCommand, ReadLimits, ReadTarget, StorageError, TurnDeadline,
-    TurnKind, turns::TurnRows,
+    LogCheck, PartitionRows, ReadCommand, ReadLimits, ReadTarget, ShardStore, StorageError,
+    TurnDeadline, TurnKind, turns::TurnRows,
 };
-
-/// Changes of counters on the shard that owns them.
-#[derive(Clone, Copy)]
-struct CounterUpdates<'n> {
-    pub(in crate::node) node: &'n Node,
-}
-
-impl<'n> CounterUpdates<'n> {
-    fn of(node: &'n Node) -> Self {
-        Self { node }
-    }
-}
 
 impl Node {
     /// Adds to counters: the cells of `update` hold changes (be64). Its deletions are applied
@@ -48,94 +36,91 @@ impl Node {
             self.store().routing.shard_of(table, &update.key)
         };
         let deadline = self.store().configuration.timeouts.turn_deadline(TurnKind::Counter);
-        let add = move |node: Node| async move {
-            CounterUpdates::of(&node).add_here(update, deadline).await
-        };
+        let add = move |node: Node| async move { add_here(&node, update, deadline).await };
         self.call_in_turn(shard, deadline, add).await?
     }
 }
 
-impl CounterUpdates<'_> {
-    async fn add_here(
-        self,
-        mut update: PartitionUpdate,
-        deadline: TurnDeadline,
-    ) -> Result<(), StorageError> {
-        let table = self.node.store().tables.get(update.table)?.metadata();
-        let comparator = table.comparator();
-        join_rows(comparator, &mut update.rows);
-        let ticket = {
-            let turn =
-                self.node.store().turns.take_until(rows_of(&table, &update), deadline).await?;
-            let host = *self.node.store().host_id().as_bytes();
-            let old_static = self.present_static_row(&update).await?;
-            let present = self.present_rows(&update).await?;
-            // Later than the clock of every share before, unless the node's clock has gone back.
-            let clock_us = time::next_timestamp_micros();
-            // Both lists are in clustering order.
-            let mut old_rows = present.iter().flat_map(|partition| &partition.rows).peekable();
-            for row in &mut update.rows {
-                maybe_yield().await;
-                let at = row.clustering.position();
-                let order = |old: &Row| comparator.compare(old.clustering.position(), at);
-                while old_rows.next_if(|old| order(old).is_lt()).is_some() {}
-                let old = old_rows.peek().filter(|old| order(old).is_eq());
-                add_row(row, old.copied(), host, clock_us)?;
-            }
-            if let Some(row) = &mut update.static_row {
-                add_row(row, old_static.as_ref(), host, clock_us)?;
-            }
-            // A crash that keeps this write and loses earlier ones does no harm, because the new
-            // count contains their changes.
-            let mutation = Mutation { updates: vec![update] };
-            self.node.write_in_turn(&mutation, turn, LogCheck::None).await?
-        };
-        Ok(ticket.wait().await?)
-    }
-
-    /// Reads the current rows of the update.
-    async fn present_rows(
-        self,
-        update: &PartitionUpdate,
-    ) -> Result<Vec<PartitionRows>, StorageError> {
-        if update.rows.is_empty() {
-            return Ok(Vec::new());
+/// Adds to counters of this shard.
+async fn add_here(
+    node: &Node,
+    mut update: PartitionUpdate,
+    deadline: TurnDeadline,
+) -> Result<(), StorageError> {
+    let store = node.store();
+    let table = store.tables.get(update.table)?.metadata();
+    let comparator = table.comparator();
+    join_rows(comparator, &mut update.rows);
+    let ticket = {
+        let turn = store.turns.take_until(rows_of(&table, &update), deadline).await?;
+        let host = *store.host_id().as_bytes();
+        let old_static = present_static_row(store, &update).await?;
+        let present = present_rows(store, &update).await?;
+        // Later than the clock of every share before, unless the node's clock has gone back.
+        let clock_us = time::next_timestamp_micros();
+        // Both lists are in clustering order.
+        let mut old_rows = present.iter().flat_map(|partition| &partition.rows).peekable();
+        for row in &mut update.rows {
+            maybe_yield().await;
+            let at = row.clustering.position();
+            let order = |old: &Row| comparator.compare(old.clustering.position(), at);
+            while old_rows.next_if(|old| order(old).is_lt()).is_some() {}
+            let old = old_rows.peek().filter(|old| order(old).is_eq());
+            add_row(row, old.copied(), host, clock_us)?;
         }
-        let table = self.node.store().tables.get(update.table)?.metadata();
-        let rows = update.rows.iter();
-        let slices = rows.map(|row| ClusteringSlice::prefix(row.clustering.values.clone()));
-        let slices = ClusteringSlices::normalise(slices.collect(), table.comparator());
-        self.present(table, update, slices, ReadLimits::NONE).await
-    }
-
-    /// Reads the current static row, if the update has one.
-    async fn present_static_row(
-        self,
-        update: &PartitionUpdate,
-    ) -> Result<Option<Row>, StorageError> {
-        if update.static_row.is_none() {
-            return Ok(None);
+        if let Some(row) = &mut update.static_row {
+            add_row(row, old_static.as_ref(), host, clock_us)?;
         }
-        let table = self.node.store().tables.get(update.table)?.metadata();
-        // A read returns the static row with the first row of the partition, or alone.
-        let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
-        let present = self.present(table, update, ClusteringSlices::all(), limits).await?;
-        Ok(present.into_iter().next().and_then(|partition| partition.static_row))
-    }
+        // A crash that keeps this write and loses earlier ones does no harm, because the new
+        // count contains their changes.
+        let mutation = Mutation { updates: vec![update] };
+        node.write_in_turn(&mutation, turn, LogCheck::None).await?
+    };
+    Ok(ticket.wait().await?)
+}
 
-    async fn present(
-        self,
-        table: Arc<TableMetadata>,
-        update: &PartitionUpdate,
-        slices: ClusteringSlices,
-        limits: ReadLimits,
-    ) -> Result<Vec<PartitionRows>, StorageError> {
-        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-        let target = ReadTarget::Partition(update.key.clone());
-        let slices = Arc::new(slices);
-        let command = ReadCommand { slices, limits, ..ReadCommand::of_all(table, target, now_s) };
-        Ok(self.node.store().read(&command).await?.partitions)
+/// Reads the current rows of the update.
+async fn present_rows(
+    store: &ShardStore,
+    update: &PartitionUpdate,
+) -> Result<Vec<PartitionRows>, StorageError> {
+    if update.rows.is_empty() {
+        return Ok(Vec::new());
     }
+    let table = store.tables.get(update.table)?.metadata();
+    let rows = update.rows.iter();
+    let slices = rows.map(|row| ClusteringSlice::prefix(row.clustering.values.clone()));
+    let slices = ClusteringSlices::normalise(slices.collect(), table.comparator());
+    read_present(store, table, update, slices, ReadLimits::NONE).await
+}
+
+/// Reads the current static row, if the update has one.
+async fn present_static_row(
+    store: &ShardStore,
+    update: &PartitionUpdate,
+) -> Result<Option<Row>, StorageError> {
+    if update.static_row.is_none() {
+        return Ok(None);
+    }
+    let table = store.tables.get(update.table)?.metadata();
+    // A read returns the static row with the first row of the partition, or alone.
+    let limits = ReadLimits { rows: 1, ..ReadLimits::NONE };
+    let present = read_present(store, table, update, ClusteringSlices::all(), limits).await?;
+    Ok(present.into_iter().next().and_then(|partition| partition.static_row))
+}
+
+async fn read_present(
+    store: &ShardStore,
+    table: Arc<TableMetadata>,
+    update: &PartitionUpdate,
+    slices: ClusteringSlices,
+    limits: ReadLimits,
+) -> Result<Vec<PartitionRows>, StorageError> {
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    let target = ReadTarget::Partition(update.key.clone());
+    let slices = Arc::new(slices);
+    let command = ReadCommand { slices, limits, ..ReadCommand::of_all(table, target, now_s) };
+    Ok(store.read(&command).await?.partitions)
 }
 
 /// Returns the rows of an update that hold counters.
