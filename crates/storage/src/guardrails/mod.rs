@@ -56,12 +56,8 @@ pub struct Guardrails {
     guards_writes: AtomicBool,
 }
 
-/// The thresholds of one limit, in its unit; [`OFF`] if there is none.
-#[derive(Debug)]
-struct Thresholds {
-    warn: AtomicI64,
-    fail: AtomicI64,
-}
+/// The thresholds of one limit by [`Level`], in its unit; [`OFF`] if there is none.
+type Thresholds = [AtomicI64; 2];
 
 /// The switches of one feature.
 #[derive(Debug)]
@@ -70,13 +66,8 @@ struct Switches {
     is_warned: AtomicBool,
 }
 
-/// The values of one set guardrail, in the order in which they were given.
-#[derive(Clone, Debug, Default)]
-struct NameSets {
-    warned: Vec<String>,
-    ignored: Vec<String>,
-    disallowed: Vec<String>,
-}
+/// The values of one set guardrail by [`Verdict`], in the order in which they were given.
+type NameSets = [Vec<String>; Verdict::ALL.len()];
 
 /// The refusal of a request by a guardrail, with Cassandra's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -86,10 +77,8 @@ pub struct Violation(pub String);
 impl Default for Guardrails {
     /// Returns Cassandra's defaults.
     fn default() -> Self {
-        let limits = Limit::ALL.map(|limit| {
-            let (warn, fail) = limit.definition().defaults;
-            Thresholds { warn: AtomicI64::new(warn), fail: AtomicI64::new(fail) }
-        });
+        let limits = Limit::ALL
+            .map(|limit| <[i64; 2]>::from(limit.definition().defaults).map(AtomicI64::new));
         let features = Feature::ALL.map(|feature| Switches {
             is_enabled: AtomicBool::new(true),
             is_warned: AtomicBool::new(feature.definition().warned.is_some()),
@@ -108,9 +97,8 @@ impl Guardrails {
     /// Returns guardrails without any threshold.
     pub fn unlimited() -> Self {
         let guardrails = Self::default();
-        for thresholds in &guardrails.limits {
-            thresholds.warn.store(OFF, Relaxed);
-            thresholds.fail.store(OFF, Relaxed);
+        for threshold in guardrails.limits.iter().flatten() {
+            threshold.store(OFF, Relaxed);
         }
         guardrails
     }
@@ -129,20 +117,18 @@ impl Guardrails {
 
     /// Returns whether a limit has a threshold.
     pub fn is_limited(&self, limit: Limit) -> bool {
-        let (warn, fail) = self.thresholds(limit);
-        warn != OFF || fail != OFF
+        self.thresholds(limit) != [OFF; 2]
     }
 
     /// Returns the threshold of a level, if there is one.
     pub fn threshold(&self, limit: Limit, level: Level) -> Option<i64> {
-        let (warn, fail) = self.thresholds(limit);
-        let value = if level == Level::Warn { warn } else { fail };
+        let value = self.limits[limit as usize][level as usize].load(Relaxed);
         (value != OFF).then_some(value)
     }
 
-    fn thresholds(&self, limit: Limit) -> (i64, i64) {
-        let thresholds = &self.limits[limit as usize];
-        (thresholds.warn.load(Relaxed), thresholds.fail.load(Relaxed))
+    /// Returns the thresholds of a limit by [`Level`].
+    fn thresholds(&self, limit: Limit) -> [i64; 2] {
+        self.limits[limit as usize].each_ref().map(|threshold| threshold.load(Relaxed))
     }
 
     /// Compares a value with the thresholds of a limit. `what` names the object that has the value.
@@ -171,11 +157,8 @@ impl Guardrails {
 
     /// Returns the level that a value exceeds, and its threshold in the value's unit.
     pub fn exceeded(&self, limit: Limit, value: i64) -> Option<(Level, i64)> {
-        let (warn, fail) = self.thresholds(limit);
-        [(Level::Fail, fail), (Level::Warn, warn)].into_iter().find_map(|(level, threshold)| {
-            if threshold == OFF {
-                return None;
-            }
+        [Level::Fail, Level::Warn].into_iter().find_map(|level| {
+            let threshold = self.threshold(limit, level)?;
             let threshold = limit.absolute(threshold, time::now_micros);
             limit.is_beyond(value, threshold).then_some((level, threshold))
         })
@@ -230,18 +213,15 @@ impl Guardrails {
             names.sort(&mut found);
             found.into_iter().map(str::to_owned).collect()
         };
-        for (verdict, set) in [
-            (Verdict::Disallowed, &sets.disallowed),
-            (Verdict::Ignored, &sets.ignored),
-            (Verdict::Warned, &sets.warned),
-        ] {
+        for verdict in [Verdict::Disallowed, Verdict::Ignored, Verdict::Warned] {
+            let set = &sets[verdict as usize];
             let found = among(set);
             if !found.is_empty() {
                 let text = names.message(verdict, &found, set);
                 report(verdict == Verdict::Disallowed, text, warnings)?;
             }
         }
-        Ok(among(&sets.ignored))
+        Ok(among(&sets[Verdict::Ignored as usize]))
     }
 
     /// Derives the summaries for single-row statements from the present values.
@@ -250,8 +230,8 @@ impl Guardrails {
         let is_off = |feature: &Feature| !self.is_enabled(*feature);
         let names = self.names.read().unwrap_or_else(PoisonError::into_inner);
         let has_names = |which: Names| {
-            let sets = &names[which as usize];
-            !sets.warned.is_empty() || !sets.disallowed.is_empty()
+            let [warned, _, disallowed] = &names[which as usize];
+            !warned.is_empty() || !disallowed.is_empty()
         };
         let reads = Limit::OF_READS.iter().any(is_limited)
             || Feature::OF_READS.iter().any(is_off)

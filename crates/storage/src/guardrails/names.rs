@@ -22,6 +22,11 @@ pub enum Verdict {
     Disallowed,
 }
 
+impl Verdict {
+    /// All verdicts, in the order of their numbers.
+    pub(super) const ALL: [Self; 3] = [Self::Warned, Self::Ignored, Self::Disallowed];
+}
+
 /// The consistency levels in the order of their codes in the protocol.
 pub const CONSISTENCY_LEVELS: [&str; 12] = [
     "ANY",

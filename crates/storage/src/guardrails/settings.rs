@@ -5,7 +5,7 @@
 
 use std::sync::{PoisonError, atomic::Ordering::Relaxed};
 
-use super::{Feature, Guardrails, Level, Limit, NameSets, Names, OFF, Verdict, limit};
+use super::{Feature, Guardrails, Level, Limit, Names, OFF, Verdict, limit};
 use crate::units::{parse_duration, parse_size};
 use limit::{Side, Unit};
 
@@ -54,9 +54,9 @@ impl Setting {
             std::iter::once(new(definition.setting, Target::Enabled(feature))).chain(warned)
         });
         let names = Names::ALL.into_iter().flat_map(move |names| {
-            [Verdict::Warned, Verdict::Ignored, Verdict::Disallowed].into_iter().filter_map(
-                move |verdict| Some(new(names.setting(verdict)?, Target::Names(names, verdict))),
-            )
+            Verdict::ALL.into_iter().filter_map(move |verdict| {
+                Some(new(names.setting(verdict)?, Target::Names(names, verdict)))
+            })
         });
         limits.filter(|setting| !setting.name.is_empty()).chain(features).chain(names)
     }
@@ -87,9 +87,7 @@ impl Guardrails {
     pub fn show(&self, setting: Setting) -> Option<String> {
         match setting.target {
             Target::Threshold(limit, level) => {
-                let (warn, fail) = self.thresholds(limit);
-                let value = if level == Level::Warn { warn } else { fail };
-                show_threshold(limit.definition().unit, value)
+                show_threshold(limit.definition().unit, self.thresholds(limit)[level as usize])
             }
             Target::Enabled(feature) => Some(self.is_enabled(feature).to_string()),
             Target::Warned(feature) => {
@@ -97,7 +95,7 @@ impl Guardrails {
             }
             Target::Names(names, verdict) => {
                 let sets = self.names.read().unwrap_or_else(PoisonError::into_inner);
-                Some(format!("[{}]", sets[names as usize].of(verdict).join(", ")))
+                Some(format!("[{}]", sets[names as usize][verdict as usize].join(", ")))
             }
         }
     }
@@ -126,18 +124,15 @@ impl Guardrails {
     /// Checks that the thresholds of a limit are in order after the changes.
     fn check_order(&self, setting: Setting, changes: &[(Setting, Parsed)]) -> Result<(), String> {
         let Target::Threshold(limit, _) = setting.target else { return Ok(()) };
-        let (mut warn, mut fail) = self.thresholds(limit);
+        let mut thresholds = self.thresholds(limit);
         for (setting, value) in changes {
-            match (setting.target, value) {
-                (Target::Threshold(of, Level::Warn), Parsed::Number(to)) if of == limit => {
-                    warn = *to;
-                }
-                (Target::Threshold(of, Level::Fail), Parsed::Number(to)) if of == limit => {
-                    fail = *to;
-                }
-                _ => {}
+            if let (Target::Threshold(of, level), Parsed::Number(to)) = (setting.target, value)
+                && of == limit
+            {
+                thresholds[level as usize] = *to;
             }
         }
+        let [warn, fail] = thresholds;
         let definition = limit.definition();
         let (is_wrong, order) = match (definition.unit, definition.side) {
             // Both ages are distances from the present, so a greater one is violated later.
@@ -159,10 +154,7 @@ impl Guardrails {
     fn store(&self, setting: Setting, value: Parsed) {
         match (setting.target, value) {
             (Target::Threshold(limit, level), Parsed::Number(number)) => {
-                let thresholds = &self.limits[limit as usize];
-                let threshold =
-                    if level == Level::Warn { &thresholds.warn } else { &thresholds.fail };
-                threshold.store(number, Relaxed);
+                self.limits[limit as usize][level as usize].store(number, Relaxed);
             }
             (Target::Enabled(feature), Parsed::Switch(is_on)) => {
                 self.features[feature as usize].is_enabled.store(is_on, Relaxed);
@@ -172,28 +164,10 @@ impl Guardrails {
             }
             (Target::Names(names, verdict), Parsed::Names(list)) => {
                 let mut sets = self.names.write().unwrap_or_else(PoisonError::into_inner);
-                *sets[names as usize].of_mut(verdict) = list;
+                sets[names as usize][verdict as usize] = list;
             }
             // `parse` returns the kind of the target.
             _ => {}
-        }
-    }
-}
-
-impl NameSets {
-    fn of(&self, verdict: Verdict) -> &[String] {
-        match verdict {
-            Verdict::Warned => &self.warned,
-            Verdict::Ignored => &self.ignored,
-            Verdict::Disallowed => &self.disallowed,
-        }
-    }
-
-    fn of_mut(&mut self, verdict: Verdict) -> &mut Vec<String> {
-        match verdict {
-            Verdict::Warned => &mut self.warned,
-            Verdict::Ignored => &mut self.ignored,
-            Verdict::Disallowed => &mut self.disallowed,
         }
     }
 }
