@@ -11,7 +11,7 @@ use espalier_mutation::{
     schema::{
         Annotated, Annotation, ColumnKind, DroppedColumn, IndexKind, IndexMetadata,
         KeyspaceMetadata, Schema, TableBuilder, TableId, TableLayout, TableMetadata, TableOptions,
-        Unreadable, UnreadableTable,
+        UnreadableTable,
     },
 };
 use espalier_types::{CqlType, UserType};
@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::{
     SCHEMA_KEYSPACE, SCHEMA_TABLES, SchemaError,
     column_rows::{NamedConstraints, NamedMask, read_constraints, read_mask},
-    keyspaces,
+    definitions, keyspaces,
     row::Fields,
     table,
     view_rows::{check_columns, read_condition, read_definition},
@@ -75,13 +75,9 @@ pub fn read_keyspaces(
         let fields = Fields::new(&definition, row);
         let replication = fields.map("replication").unwrap_or_default();
         let keyspace = KeyspaceMetadata {
-            name: name.clone(),
             replication: text_map(replication),
             durable_writes: fields.boolean("durable_writes").unwrap_or(true),
-            tables: BTreeMap::new(),
-            types: BTreeMap::new(),
-            annotations: Default::default(),
-            unreadable: Unreadable::default(),
+            ..definitions::keyspace(name, &[], &[])
         };
         found.insert(name.clone(), keyspace);
     }

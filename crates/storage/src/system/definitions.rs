@@ -184,7 +184,12 @@ pub fn table(keyspace: &str, name: &str) -> Arc<TableMetadata> {
         .unwrap_or_else(|| panic!("{keyspace}.{name} is not a system table"))
 }
 
-fn keyspace(name: &str, replication: &[(&str, &str)], tables: &[(&str, &str)]) -> KeyspaceMetadata {
+/// Returns a keyspace with these tables.
+pub(super) fn keyspace(
+    name: &str,
+    replication: &[(&str, &str)],
+    tables: &[(&str, &str)],
+) -> KeyspaceMetadata {
     KeyspaceMetadata {
         name: name.to_string(),
         replication: replication.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),

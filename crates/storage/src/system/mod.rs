@@ -32,8 +32,8 @@ use espalier_mutation::schema::TableMetadata;
 
 pub use decode::{SchemaRows, read_keyspaces, read_schema};
 pub use definitions::{keyspaces, table};
-pub(crate) use encode::column_row;
 pub use encode::schema_mutation;
+pub(crate) use encode::with_column;
 pub(crate) use index_info::index_info_update;
 pub use local::{
     DATA_CENTER, LocalNode, RACK, RELEASE_VERSION, TOKEN, generation_of, is_described_by,

@@ -2,16 +2,11 @@
 //! `system_schema.view_conditions`, which hold the conditions in serialised form.
 
 use bytes::Bytes;
-use espalier_mutation::{
-    Row,
-    schema::{TableId, TableMetadata, ViewCondition, ViewDefinition, ViewOperator},
+use espalier_mutation::schema::{
+    TableId, TableMetadata, ViewCondition, ViewDefinition, ViewOperator,
 };
 
-use super::{
-    SCHEMA_KEYSPACE,
-    row::{Fields, RowWriter},
-    table,
-};
+use super::row::{Fields, RowWriter};
 
 /// Adds the definition of a view to its row in `system_schema.views`.
 pub(super) fn with_definition<'t>(row: RowWriter<'t>, view: &ViewDefinition) -> RowWriter<'t> {
@@ -21,17 +16,11 @@ pub(super) fn with_definition<'t>(row: RowWriter<'t>, view: &ViewDefinition) -> 
         .text("where_clause", &view.where_clause)
 }
 
-/// Returns the rows of a view's conditions.
-pub(super) fn condition_rows(name: &str, view: &ViewDefinition, timestamp: i64) -> Vec<Row> {
-    let table = table(SCHEMA_KEYSPACE, "view_conditions");
-    let rows = view.conditions.iter().enumerate().map(|(place, condition)| {
-        RowWriter::new(&table, &[name, &format!("{place:04}")], timestamp)
-            .list("columns", &condition.columns)
-            .text("operator", condition.operator.symbol())
-            .list("operands", condition.operands.iter().flatten().map(hex))
-            .finish()
-    });
-    rows.collect()
+/// Fills the row of a condition in `system_schema.view_conditions`.
+pub(super) fn with_condition<'t>(row: RowWriter<'t>, condition: &ViewCondition) -> RowWriter<'t> {
+    row.list("columns", &condition.columns)
+        .text("operator", condition.operator.symbol())
+        .list("operands", condition.operands.iter().flatten().map(hex))
 }
 
 /// Reads a condition from a row of `system_schema.view_conditions`.

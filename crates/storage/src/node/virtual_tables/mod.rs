@@ -16,7 +16,7 @@ use std::{rc::Rc, sync::Arc};
 use bytes::Bytes;
 use espalier_memtable::{Memtable, MemtableBudget, MemtableKind};
 use espalier_mutation::{
-    Clustering, DecoratedKey, KeyRange, PartitionUpdate, Row, build_composite, pack_row,
+    Clustering, DecoratedKey, KeyRange, PartitionUpdate, build_composite, pack_row,
     schema::TableMetadata,
 };
 use espalier_runtime::{ShardContext, maybe_yield, time, trace, trace_event};
@@ -91,17 +91,6 @@ impl<'a> VirtualRows<'a> {
         clustering: impl IntoIterator<Item = Bytes>,
         fill: impl FnOnce(RowWriter<'a>) -> RowWriter<'a>,
     ) {
-        self.put_row(key, |table, timestamp_us| {
-            fill(RowWriter::at(table, Clustering::new(clustering), timestamp_us)).finish()
-        });
-    }
-
-    /// Adds a row that `make` makes for this table at a timestamp in µs.
-    fn put_row(
-        &mut self,
-        key: &[impl AsRef<[u8]>],
-        make: impl FnOnce(&'a TableMetadata, i64) -> Row,
-    ) {
         let key = DecoratedKey::new(match key {
             [only] => Bytes::copy_from_slice(only.as_ref()),
             several => build_composite(several),
@@ -109,7 +98,8 @@ impl<'a> VirtualRows<'a> {
         if self.only.is_some_and(|only| *only != key) {
             return;
         }
-        let rows = vec![make(self.table, self.timestamp_us)];
+        let row = RowWriter::at(self.table, Clustering::new(clustering), self.timestamp_us);
+        let rows = vec![fill(row).finish()];
         self.updates.push(PartitionUpdate { rows, ..PartitionUpdate::new(self.table.id, key) });
     }
 

@@ -3,7 +3,7 @@
 use super::{VirtualRows, text};
 use crate::{
     node::Node,
-    system::{column_row, is_virtual},
+    system::{is_virtual, with_column},
 };
 
 impl VirtualRows<'_> {
@@ -20,9 +20,8 @@ impl VirtualRows<'_> {
                         row.text("comment", &table.options.comment)
                     }),
                     "columns" => table.columns().iter().for_each(|column| {
-                        self.put_row(&key, |columns, timestamp_us| {
-                            column_row(columns, table, column, timestamp_us)
-                        });
+                        let names = [text(&table.name), text(&column.name)];
+                        self.put(&key, names, |row| with_column(row, column));
                     }),
                     _ => {}
                 }
