@@ -37,9 +37,7 @@ impl<'n> Views<'n> {
     pub(in crate::node) fn of(node: &'n Node) -> Self {
         Self { node }
     }
-}
 
-impl<'n> Views<'n> {
     pub(super) fn view_plans(self, base: TableId) -> Rc<[Rc<ViewPlan>]> {
         if let Some(plans) = self.node.inner.views.plans.borrow().get(&base) {
             return plans.clone();
@@ -57,23 +55,21 @@ impl<'n> Views<'n> {
         self,
         mutation: &'n Mutation,
     ) -> LocalBoxFuture<'n, Result<(), StorageError>> {
-        Box::pin(self.apply_in_turn(mutation))
-    }
-
-    async fn apply_in_turn(self, mutation: &Mutation) -> Result<(), StorageError> {
-        loop {
-            if let Some(rows) = self.turn_rows(mutation)? {
-                let turn = self.node.store().turns.take(rows).await;
-                let written = self.write_with_views(mutation, turn, LogCheck::None).await?;
-                return Ok(written.wait().await?);
+        Box::pin(async move {
+            loop {
+                if let Some(rows) = self.turn_rows(mutation)? {
+                    let turn = self.node.store().turns.take(rows).await;
+                    let written = self.write_with_views(mutation, turn, LogCheck::None).await?;
+                    return Ok(written.wait().await?);
+                }
+                // The views were dropped since. New views may come while the write waits for room.
+                let store = self.node.store();
+                let written = store.write_if(mutation, Completeness::Base, LogCheck::None).await?;
+                if let Some(ticket) = written {
+                    return Ok(ticket.wait().await?);
+                }
             }
-            // The views were dropped since. New views may come while the write waits for room.
-            let store = self.node.store();
-            let written = store.write_if(mutation, Completeness::Base, LogCheck::None).await?;
-            if let Some(ticket) = written {
-                return Ok(ticket.wait().await?);
-            }
-        }
+        })
     }
 
     /// Returns the rows of tables with views that a mutation may change; `None` if there are none.
@@ -101,41 +97,34 @@ impl<'n> Views<'n> {
         turn: Turn,
         check: LogCheck,
     ) -> LocalBoxFuture<'n, Result<CommitTicket, StorageError>> {
-        Box::pin(self.write_whole(mutation, turn, check))
-    }
-
-    async fn write_whole(
-        self,
-        mutation: &Mutation,
-        turn: Turn,
-        check: LogCheck,
-    ) -> Result<CommitTicket, StorageError> {
-        let mut whole = self.with_view_writes(mutation).await?;
-        let store = self.node.store();
-        if !store.routing.owns_all(&store.tables.schema.borrow(), &whole) {
-            if check == LogCheck::Intact
-                && let Some(update) = mutation.updates.first()
-            {
-                // The entry of the batch may be in the log of another shard, which can be durable
-                // before the rows that the statement has read.
-                let table = store.tables.get(update.table)?.metadata();
-                store.barrier(&table)?.wait().await?;
-            }
-            let base_count = mutation.updates.len();
-            return self.write_on_several_shards(whole, base_count, turn).await;
-        }
-        loop {
-            match self.node.store().write_when_room(&whole, check).await {
-                // A view was dropped since.
-                Err(StorageError::UnknownTable(id)) if !is_of(mutation, id) => {
-                    whole.updates.retain(|update| update.table != id);
+        Box::pin(async move {
+            let mut whole = self.with_view_writes(mutation).await?;
+            let store = self.node.store();
+            if !store.routing.owns_all(&store.tables.schema.borrow(), &whole) {
+                if check == LogCheck::Intact
+                    && let Some(update) = mutation.updates.first()
+                {
+                    // The entry of the batch may be in the log of another shard, which can be
+                    // durable before the rows that the statement has read.
+                    let table = store.tables.get(update.table)?.metadata();
+                    store.barrier(&table)?.wait().await?;
                 }
-                written => {
-                    drop(turn);
-                    return written;
+                let base_count = mutation.updates.len();
+                return self.write_on_several_shards(whole, base_count, turn).await;
+            }
+            loop {
+                match self.node.store().write_when_room(&whole, check).await {
+                    // A view was dropped since.
+                    Err(StorageError::UnknownTable(id)) if !is_of(mutation, id) => {
+                        whole.updates.retain(|update| update.table != id);
+                    }
+                    written => {
+                        drop(turn);
+                        return written;
+                    }
                 }
             }
-        }
+        })
     }
 
     /// Returns a mutation with its own updates first and its view updates behind them. The caller
@@ -147,44 +136,42 @@ impl<'n> Views<'n> {
         self,
         mutation: &'n Mutation,
     ) -> LocalBoxFuture<'n, Result<Mutation, StorageError>> {
-        Box::pin(self.complete(mutation))
-    }
-
-    async fn complete(self, mutation: &Mutation) -> Result<Mutation, StorageError> {
-        let mut whole = mutation.clone();
-        // The places of the views' partitions in `whole`.
-        let mut places: HashMap<(TableId, Bytes), usize> = HashMap::new();
-        let schema = self.node.store().schema();
-        for update in &mutation.updates {
-            let Some(table) = schema.table_by_id(update.table) else { continue };
-            if !table.has_views() {
-                continue;
-            }
-            let updates = match self.node.store().routing.other_owner(table, update.key.token) {
-                None => self.view_updates(update).await?,
-                Some(shard) => {
-                    let update = update.clone();
-                    let there = move |node: Node| async move {
-                        Box::pin(Views::of(&node).view_updates(&update)).await
-                    };
-                    self.node.on_shard(shard, there).await?
+        Box::pin(async move {
+            let mut whole = mutation.clone();
+            // The places of the views' partitions in `whole`.
+            let mut places: HashMap<(TableId, Bytes), usize> = HashMap::new();
+            let schema = self.node.store().schema();
+            for update in &mutation.updates {
+                let Some(table) = schema.table_by_id(update.table) else { continue };
+                if !table.has_views() {
+                    continue;
                 }
-            };
-            for update in updates {
-                match places.entry((update.table, update.key.key.clone())) {
-                    Entry::Vacant(place) => {
-                        place.insert(whole.updates.len());
-                        whole.updates.push(update);
+                let updates = match self.node.store().routing.other_owner(table, update.key.token) {
+                    None => self.view_updates(update).await?,
+                    Some(shard) => {
+                        let update = update.clone();
+                        let there = move |node: Node| async move {
+                            Box::pin(Views::of(&node).view_updates(&update)).await
+                        };
+                        self.node.on_shard(shard, there).await?
                     }
-                    Entry::Occupied(place) => {
-                        if let Some(other) = whole.updates.get_mut(*place.get()) {
-                            other.rows.extend(update.rows);
+                };
+                for update in updates {
+                    match places.entry((update.table, update.key.key.clone())) {
+                        Entry::Vacant(place) => {
+                            place.insert(whole.updates.len());
+                            whole.updates.push(update);
+                        }
+                        Entry::Occupied(place) => {
+                            if let Some(other) = whole.updates.get_mut(*place.get()) {
+                                other.rows.extend(update.rows);
+                            }
                         }
                     }
                 }
             }
-        }
-        Ok(whole)
+            Ok(whole)
+        })
     }
 
     /// Returns the writes to views that follow from a write to a partition of this shard.
