@@ -2,7 +2,14 @@
 
 use std::{rc::Rc, sync::Arc};
 
-use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata};
+use bytes::Bytes;
+use espalier_mutation::{
+    Clustering, ColumnData, DecoratedKey, Mutation, PartitionUpdate, Row,
+    schema::{
+        CLASS_OPTION, IndexKind, IndexMetadata, KeyspaceMetadata, SASI, Schema, TARGET_OPTION,
+        TableMetadata,
+    },
+};
 use espalier_runtime::{ShardContext, file::FileSystem, random::uuid_v4};
 
 use crate::{Node, SharedStorage, StorageConfiguration, table::Table};
@@ -11,9 +18,36 @@ use crate::{Node, SharedStorage, StorageConfiguration, table::Table};
 pub(crate) async fn open(file_system: FileSystem) -> Node {
     let mut configuration = StorageConfiguration::new("node");
     configuration.autocompaction = false;
-    let context = ShardContext { index: 0, count: 1 };
-    let shared = SharedStorage::new();
-    Node::open(context, file_system, Arc::new(configuration), shared).await.unwrap()
+    open_with(configuration, file_system).await
+}
+
+/// Opens a node on one shard with these settings.
+pub(crate) async fn open_with(configuration: StorageConfiguration, files: FileSystem) -> Node {
+    let (context, shared) = (ShardContext { index: 0, count: 1 }, SharedStorage::new());
+    Node::open(context, files, Arc::new(configuration), shared).await.unwrap()
+}
+
+/// Makes an index of the values of a column, or of the elements that `target` names.
+pub(crate) fn index_of(name: &str, target: &str) -> IndexMetadata {
+    let options = [(TARGET_OPTION.into(), target.into())].into();
+    IndexMetadata::from_options(name, IndexKind::Composites, options).unwrap()
+}
+
+/// Makes an index `by_v` of the terms of the texts in column `v`.
+pub(crate) fn index_of_terms() -> IndexMetadata {
+    let class = "org.apache.cassandra.index.sasi.analyzer.StandardAnalyzer";
+    let options = [(TARGET_OPTION, "v"), (CLASS_OPTION, SASI), ("analyzer_class", class)];
+    let options = options.into_iter().map(|(name, value)| (name.into(), value.into()));
+    IndexMetadata::from_options("by_v", IndexKind::Custom, options.collect()).unwrap()
+}
+
+/// Makes a write of a row with this data in column `v`, in a table without clustering columns.
+pub(crate) fn write_of(metadata: &TableMetadata, key: Bytes, data: ColumnData) -> Mutation {
+    let mut row = Row::empty(Clustering::empty());
+    row.columns.push((metadata.column("v").unwrap().id, data));
+    let mut update = PartitionUpdate::new(metadata.id, DecoratedKey::new(key));
+    update.rows.push(row);
+    Mutation { updates: vec![update] }
 }
 
 /// Adds a table to the keyspace `ks` and returns its metadata as installed.

@@ -2,14 +2,14 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, Clustering, ColumnData, DecoratedKey, Mutation, PartitionUpdate, Row,
+    Cell, ColumnData,
     schema::{TableBuilder, TableId},
 };
 use espalier_runtime::{block_on, file::FileSystem, time};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
-use crate::test_database::{create, open, table};
+use crate::test_database::{create, open, table, write_of};
 
 /// The compaction turns the expired cell into a tombstone, whose deletion time is the second in
 /// which the cell was written. The header must have a minimum that is not above this time, as
@@ -27,14 +27,9 @@ fn the_header_covers_tombstones_of_expired_cells() {
         let metadata = create(&node, metadata).await;
         let now_s = u32::try_from(time::now_seconds()).unwrap();
         for name in ["a", "b"] {
-            let mut row = Row::empty(Clustering::new([]));
             let cell = Cell::expiring(1, TTL, now_s - 1, Bytes::from_static(b"1"));
-            let column = metadata.column("v").unwrap().id;
-            row.column_or_insert(column, || ColumnData::Simple(cell));
-            let key = DecoratedKey::new(Bytes::from_static(name.as_bytes()));
-            let mut update = PartitionUpdate::new(metadata.id, key);
-            update.rows.push(row);
-            node.apply(Mutation { updates: vec![update] }).await.unwrap();
+            let key = Bytes::from_static(name.as_bytes());
+            node.apply(write_of(&metadata, key, ColumnData::Simple(cell))).await.unwrap();
             node.flush("ks", Some("t")).await.unwrap();
         }
         node.compactions().compact("ks", Some("t"), false).await.unwrap();

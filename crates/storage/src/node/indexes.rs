@@ -132,14 +132,12 @@ mod tests {
         time::Duration,
     };
 
-    use espalier_mutation::schema::{
-        IndexKind, IndexMetadata, TARGET_OPTION, TableBuilder, TableId,
-    };
+    use espalier_mutation::schema::{TableBuilder, TableId};
     use espalier_runtime::{block_on, file::FileSystem, time::timeout, yield_now};
     use espalier_types::CqlType;
 
     use super::*;
-    use crate::test_database::{create, open, table};
+    use crate::test_database::{create, index_of, open, table};
 
     #[test]
     fn an_index_that_is_created_again_is_not_recorded_for_the_old_one() {
@@ -147,9 +145,7 @@ mod tests {
             let node = open(FileSystem::simulated(1)).await;
             let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
             let builder = builder.partition_key("k", CqlType::Int).regular("v", CqlType::Int);
-            let options = [(TARGET_OPTION.into(), "v".into())].into();
-            let index = IndexMetadata::from_options("by_v", IndexKind::Composites, options);
-            let builder = builder.indexes(vec![index.unwrap()]);
+            let builder = builder.indexes(vec![index_of("by_v", "v")]);
             let metadata = create(&node, builder.build()).await;
             let table = table(&node, &metadata);
             let create_again = || {

@@ -142,13 +142,11 @@ mod tests {
 
     use bytes::Bytes;
     use espalier_mutation::{
-        Cell, Clustering, ColumnData, DecoratedKey,
-        schema::{
-            CLASS_OPTION, IndexKind, IndexMetadata, SASI, TARGET_OPTION, TableBuilder, TableId,
-        },
+        Cell, ColumnData,
+        schema::{TableBuilder, TableId},
     };
     use espalier_runtime::{
-        ShardContext, block_on,
+        block_on,
         file::FileSystem,
         preempt::force_every_yield,
         spawn_local,
@@ -160,30 +158,21 @@ mod tests {
 
     use super::{super::replay::apply_replayed, *};
     use crate::{
-        Node, SharedStorage, StorageConfiguration,
-        test_database::{create, table},
+        Node, StorageConfiguration,
+        test_database::{create, index_of, index_of_terms, open_with, table, write_of},
     };
 
     const WORDS: usize = 3000;
     const KEY_BYTES: usize = 1000;
 
-    fn index() -> IndexMetadata {
-        let class = "org.apache.cassandra.index.sasi.analyzer.StandardAnalyzer";
-        let options = [(TARGET_OPTION, "v"), (CLASS_OPTION, SASI), ("analyzer_class", class)];
-        let options = options.into_iter().map(|(name, value)| (name.into(), value.into()));
-        IndexMetadata::from_options("by_v", IndexKind::Custom, options.collect()).unwrap()
-    }
-
     /// Opens a node whose writes may have 2 MiB of entries.
     async fn opened() -> (Node, Arc<TableMetadata>) {
         let mut configuration = StorageConfiguration::new("node");
         configuration.commit_log.segment_bytes = 1 << 20;
-        let (context, shared) = (ShardContext { index: 0, count: 1 }, SharedStorage::new());
-        let files = FileSystem::simulated(1);
-        let node = Node::open(context, files, Arc::new(configuration), shared).await.unwrap();
+        let node = open_with(configuration, FileSystem::simulated(1)).await;
         let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
         let builder = builder.partition_key("k", CqlType::Blob).regular("v", CqlType::Text);
-        let metadata = create(&node, builder.indexes(vec![index()]).build()).await;
+        let metadata = create(&node, builder.indexes(vec![index_of_terms()]).build()).await;
         (node, metadata)
     }
 
@@ -191,12 +180,7 @@ mod tests {
     fn write(metadata: &TableMetadata, different: usize) -> Mutation {
         let words = (0..WORDS).map(|number| format!("word{} ", number % different));
         let text = ColumnData::Simple(Cell::live(1, words.collect::<String>().into()));
-        let mut row = Row::empty(Clustering::empty());
-        row.columns.push((metadata.column("v").unwrap().id, text));
-        let key = DecoratedKey::new(Bytes::from(vec![1; KEY_BYTES]));
-        let mut update = PartitionUpdate::new(metadata.id, key);
-        update.rows.push(row);
-        Mutation { updates: vec![update] }
+        write_of(metadata, Bytes::from(vec![1; KEY_BYTES]), text)
     }
 
     #[test]
@@ -230,15 +214,13 @@ mod tests {
             let (node, metadata) = opened().await;
             let (table, store) = (table(&node, &metadata), node.store().clone());
             // The index that remains has one element in the row.
-            let options = [(TARGET_OPTION.into(), "k".into())].into();
-            let other = IndexMetadata::from_options("of_k", IndexKind::Composites, options);
+            let other = index_of("of_k", "k");
             let alter = |indexes| {
                 let changed = metadata.rebuild().indexes(indexes).build();
                 let mapping = (**table.borrow_mapping()).clone();
                 table.alter(Arc::new(changed), mapping).unwrap();
             };
-            let other = other.unwrap();
-            alter(vec![index(), other.clone()]);
+            alter(vec![index_of_terms(), other.clone()]);
             let mutation = write(&metadata, 40);
             force_every_yield(true);
             let write = spawn_local(async move { store.apply(&mutation).await });

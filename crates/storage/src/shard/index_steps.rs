@@ -137,13 +137,10 @@ mod tests {
     use bytes::Bytes;
     use espalier_mutation::{
         Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, Row,
-        schema::{
-            CLASS_OPTION, IndexKind, IndexMetadata, SASI, TARGET_OPTION, TableBuilder, TableId,
-            TableMetadata,
-        },
+        schema::{IndexMetadata, TableBuilder, TableId, TableMetadata},
     };
     use espalier_runtime::{
-        ShardContext, block_on,
+        block_on,
         file::FileSystem,
         preempt::force_every_yield,
         spawn_local,
@@ -155,8 +152,8 @@ mod tests {
 
     use super::{super::replay::apply_replayed, *};
     use crate::{
-        Node, SharedStorage, StorageConfiguration,
-        test_database::{create, open, table},
+        Node, StorageConfiguration,
+        test_database::{create, index_of, index_of_terms, open, open_with, table, write_of},
     };
 
     const ELEMENTS: i32 = 1500;
@@ -174,17 +171,10 @@ mod tests {
 
     impl Large {
         fn index(self) -> IndexMetadata {
-            let (kind, options) = match self {
-                Self::Set => (IndexKind::Composites, vec![(TARGET_OPTION, "values(v)")]),
-                Self::Text => {
-                    let class = "org.apache.cassandra.index.sasi.analyzer.StandardAnalyzer";
-                    let options =
-                        [(TARGET_OPTION, "v"), (CLASS_OPTION, SASI), ("analyzer_class", class)];
-                    (IndexKind::Custom, options.to_vec())
-                }
-            };
-            let options = options.into_iter().map(|(name, value)| (name.into(), value.into()));
-            IndexMetadata::from_options("by_v", kind, options.collect()).unwrap()
+            match self {
+                Self::Set => index_of("by_v", "values(v)"),
+                Self::Text => index_of_terms(),
+            }
         }
 
         fn value(self) -> ColumnData {
@@ -211,11 +201,8 @@ mod tests {
         let mut metadata = builder.partition_key("k", CqlType::Int).regular("v", of_value).build();
         metadata.indexes.push(large.index());
         let metadata = create(&node, metadata).await;
-        let mut row = Row::empty(Clustering::empty());
-        row.columns.push((metadata.column("v").unwrap().id, large.value()));
-        let mut update = PartitionUpdate::new(metadata.id, DecoratedKey::new(bytes(1)));
-        update.rows.push(row);
-        (node, metadata, Mutation { updates: vec![update] })
+        let mutation = write_of(&metadata, bytes(1), large.value());
+        (node, metadata, mutation)
     }
 
     fn has_entries(memtable: &Memtable) -> bool {
@@ -295,9 +282,7 @@ mod tests {
             let builder = builder.clustering("c", CqlType::Int, false);
             let set = CqlType::Set { element: CqlType::Int.into(), frozen: false };
             let builder = builder.static_column("s", CqlType::Int).regular("v", set);
-            let options = [(TARGET_OPTION.into(), "c".into())].into();
-            let by_c = IndexMetadata::from_options("by_c", IndexKind::Composites, options);
-            let indexes = vec![by_c.unwrap(), Large::Set.index()];
+            let indexes = vec![index_of("by_c", "c"), Large::Set.index()];
             let metadata = create(&node, builder.indexes(indexes).build()).await;
             let column = |name| metadata.column(name).unwrap().id;
             let mut update = PartitionUpdate::new(metadata.id, DecoratedKey::new(bytes(1)));
@@ -351,9 +336,7 @@ mod tests {
             let mut configuration = StorageConfiguration::new("node");
             configuration.memtables.bytes = 8 << 20;
             configuration.timeouts.write = Duration::from_secs(60);
-            let (context, shared) = (ShardContext { index: 0, count: 1 }, SharedStorage::new());
-            let files = FileSystem::simulated(1);
-            let node = Node::open(context, files, Arc::new(configuration), shared).await.unwrap();
+            let node = open_with(configuration, FileSystem::simulated(1)).await;
             let set = CqlType::Set { element: CqlType::Int.into(), frozen: false };
             let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
             let mut metadata = builder.partition_key("k", CqlType::Blob).regular("v", set).build();
@@ -363,12 +346,9 @@ mod tests {
             force_every_yield(true);
             let mut writes = Vec::new();
             for number in 0..WRITES {
-                let key = DecoratedKey::new(Bytes::from(vec![number as u8; 1000]));
-                let mut row = Row::empty(Clustering::empty());
-                row.columns.push((metadata.column("v").unwrap().id, Large::Set.value()));
-                let mut update = PartitionUpdate::new(metadata.id, key);
-                update.rows.push(row);
-                let (store, mutation) = (node.store().clone(), Mutation { updates: vec![update] });
+                let key = Bytes::from(vec![number as u8; 1000]);
+                let mutation = write_of(&metadata, key, Large::Set.value());
+                let store = node.store().clone();
                 writes.push(spawn_local(async move { store.apply(&mutation).await }));
             }
             let budget = &node.store().memtables.budget;

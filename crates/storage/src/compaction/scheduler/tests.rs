@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use espalier_compaction::strategy::{PickedCompaction, Split};
 use espalier_mutation::{
-    Cell, Clustering, ColumnData, DecoratedKey, Liveness, Mutation, PartitionUpdate, Row,
+    Cell, ColumnData, Liveness,
     schema::{TableBuilder, TableId, TableMetadata, TableOptions},
 };
 use espalier_runtime::{block_on, file::FileSystem};
@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::{CONCURRENT, CONCURRENT_WITH_SHORT, Room, max_bytes_of_next, next_job, within};
 use crate::{
     Node,
-    test_database::{create, open},
+    test_database::{create, open, write_of},
 };
 
 const DAY_US: i64 = 86_400_000_000;
@@ -33,14 +33,11 @@ fn metadata(name: &str, id: u128, class: &str) -> TableMetadata {
 /// Writes two partitions with this timestamp to a file of their own.
 async fn write_file(node: &Node, table: &TableMetadata, timestamp: i64) {
     for name in ["a", "b"] {
-        let mut row = Row::empty(Clustering::new([]));
-        row.liveness = Liveness::live(timestamp);
         let cell = Cell::live(timestamp, Bytes::from_static(b"1"));
-        row.column_or_insert(table.column("v").unwrap().id, || ColumnData::Simple(cell));
-        let key = DecoratedKey::new(Bytes::copy_from_slice(name.as_bytes()));
-        let mut update = PartitionUpdate::new(table.id, key);
-        update.rows.push(row);
-        node.apply(Mutation { updates: vec![update] }).await.unwrap();
+        let key = Bytes::from_static(name.as_bytes());
+        let mut mutation = write_of(table, key, ColumnData::Simple(cell));
+        mutation.updates[0].rows[0].liveness = Liveness::live(timestamp);
+        node.apply(mutation).await.unwrap();
     }
     node.flush("ks", Some(&table.name)).await.unwrap();
 }

@@ -129,7 +129,7 @@ fn is_damage(error: &StorageError) -> bool {
 mod tests {
     use bytes::Bytes;
     use espalier_mutation::{
-        Cell, Clustering, DecoratedKey, Liveness, Mutation, PartitionUpdate, Row,
+        Cell, ColumnData, DecoratedKey, Mutation,
         schema::{TableBuilder, TableId},
     };
     use espalier_runtime::{block_on, file::FileSystem, random};
@@ -139,7 +139,7 @@ mod tests {
     use super::*;
     use crate::{
         node::batch_rows::{encode, entry},
-        test_database::{create, open},
+        test_database::{create, open, write_of},
     };
 
     #[test]
@@ -149,20 +149,14 @@ mod tests {
             let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
             let builder = builder.partition_key("k", CqlType::Blob).regular("v", CqlType::Blob);
             let metadata = create(&node, builder.build()).await;
-            let column = metadata.column("v").unwrap().id;
             let schema = node.store().schema();
             let table = schema.table(TABLE.0, TABLE.1).unwrap();
             let maximum = node.store().configuration.commit_log.maximum_record_bytes();
             // Each batch fills a page.
             let value = Bytes::from(vec![0_u8; PAGE_BYTES]);
             for name in ["a", "b", "c"] {
-                let mut row = Row::empty(Clustering::empty());
-                row.liveness = Liveness::live(1);
-                row.set_cell(column, Cell::live(1, value.clone()));
-                let key = DecoratedKey::new(Bytes::from_static(name.as_bytes()));
-                let mut update = PartitionUpdate::new(metadata.id, key);
-                update.rows.push(row);
-                let batch = Mutation { updates: vec![update] };
+                let data = ColumnData::Simple(Cell::live(1, value.clone()));
+                let batch = write_of(&metadata, Bytes::from_static(name.as_bytes()), data);
                 let stored = encode(&batch, &schema, maximum).unwrap();
                 let id = random::timeuuid_now();
                 let key = DecoratedKey::new(Bytes::copy_from_slice(id.as_bytes()));
