@@ -109,10 +109,7 @@ pub(super) const DISTRIBUTED: &[(&str, &str)] = &[
 pub(super) fn comment_of_counterpart(keyspace: &str, name: &str) -> &'static str {
     match (keyspace, name) {
         (SYSTEM_KEYSPACE, "IndexInfo") => "built column indexes",
-        (SYSTEM_KEYSPACE, "available_ranges") => {
-            "available keyspace/ranges during bootstrap/replace that are ready to be served"
-        }
-        (SYSTEM_KEYSPACE, "available_ranges_v2") => {
+        (SYSTEM_KEYSPACE, "available_ranges" | "available_ranges_v2") => {
             "available keyspace/ranges during bootstrap/replace that are ready to be served"
         }
         (SYSTEM_KEYSPACE, "batches") => "batches awaiting replay",
@@ -121,23 +118,19 @@ pub(super) fn comment_of_counterpart(keyspace: &str, name: &str) -> &'static str
         (SYSTEM_KEYSPACE, "local") => "information about the local node",
         (SYSTEM_KEYSPACE, "paxos") => "in-progress paxos proposals",
         (SYSTEM_KEYSPACE, "paxos_repair_history") => "paxos repair history",
-        (SYSTEM_KEYSPACE, "peer_events") => "events related to peers",
-        (SYSTEM_KEYSPACE, "peer_events_v2") => "events related to peers",
-        (SYSTEM_KEYSPACE, "peers") => "information about known peers in the cluster",
-        (SYSTEM_KEYSPACE, "peers_v2") => "information about known peers in the cluster",
+        (SYSTEM_KEYSPACE, "peer_events" | "peer_events_v2") => "events related to peers",
+        (SYSTEM_KEYSPACE, "peers" | "peers_v2") => "information about known peers in the cluster",
         (SYSTEM_KEYSPACE, "prepared_statements") => "prepared statements",
         (SYSTEM_KEYSPACE, "repairs") => "repairs",
         (SYSTEM_KEYSPACE, "size_estimates") => {
             "per-table primary range size estimates, table is deprecated in favor of table_estimates"
         }
-        (SYSTEM_KEYSPACE, "sstable_activity") => "historic sstable read rates",
-        (SYSTEM_KEYSPACE, "sstable_activity_v2") => "historic sstable read rates",
+        (SYSTEM_KEYSPACE, "sstable_activity" | "sstable_activity_v2") => {
+            "historic sstable read rates"
+        }
         (SYSTEM_KEYSPACE, "table_estimates") => "per-table range size estimates",
         (SYSTEM_KEYSPACE, "top_partitions") => "Stores the top partitions",
-        (SYSTEM_KEYSPACE, "transferred_ranges") => {
-            "record of transferred ranges for streaming operation"
-        }
-        (SYSTEM_KEYSPACE, "transferred_ranges_v2") => {
+        (SYSTEM_KEYSPACE, "transferred_ranges" | "transferred_ranges_v2") => {
             "record of transferred ranges for streaming operation"
         }
         (SYSTEM_KEYSPACE, "view_builds_in_progress") => "views builds current progress",
@@ -151,11 +144,10 @@ pub(super) fn comment_of_counterpart(keyspace: &str, name: &str) -> &'static str
         (AUTH_KEYSPACE, "role_members") => "role memberships lookup table",
         (AUTH_KEYSPACE, "role_permissions") => "permissions granted to db roles",
         (AUTH_KEYSPACE, "roles") => "role definitions",
-        (DISTRIBUTED_KEYSPACE, "parent_repair_history") => "Repair history",
         (DISTRIBUTED_KEYSPACE, "partition_denylist") => {
             "Partition keys which have been denied access"
         }
-        (DISTRIBUTED_KEYSPACE, "repair_history") => "Repair history",
+        (DISTRIBUTED_KEYSPACE, "repair_history" | "parent_repair_history") => "Repair history",
         (DISTRIBUTED_KEYSPACE, "view_build_status") => "Materialized View build status",
         _ => "",
     }
