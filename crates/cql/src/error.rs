@@ -118,6 +118,13 @@ impl Error {
         Self::invalid(format!("{} (line {place})", message.as_ref()))
     }
 
+    /// Creates an error 0x2200: neither the statement nor the session names a keyspace.
+    pub fn no_keyspace() -> Self {
+        Self::invalid(
+            "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename",
+        )
+    }
+
     /// Sets the kind of write in a write failure, for the error of a conditional statement or of a
     /// transaction. Leaves other errors unchanged.
     #[must_use]

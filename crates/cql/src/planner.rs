@@ -295,18 +295,6 @@ fn plan_timeout(
     timeout.map(|timeout| prepare_term(preparation, timeout, &receiver)).transpose()
 }
 
-/// Returns the keyspace of a name: its own, or else that of the session.
-///
-/// # Errors
-/// Error 0x2200 if there is none.
-pub fn keyspace_of<'n>(name: &'n QualifiedName<'_>, session: Option<&'n str>) -> Result<&'n str> {
-    name.keyspace_or(session).ok_or_else(|| {
-        Error::invalid(
-            "No keyspace has been specified. USE a keyspace, or explicitly specify keyspace.tablename",
-        )
-    })
-}
-
 /// Finds the table that a name means. The errors have Cassandra's text without a place, because
 /// clients compare the whole text.
 ///
@@ -317,7 +305,7 @@ fn find_table(
     schema: &Schema,
     name: &QualifiedName<'_>,
 ) -> Result<Arc<TableMetadata>> {
-    let owner = keyspace_of(name, keyspace)?;
+    let owner = name.keyspace_or(keyspace).ok_or_else(Error::no_keyspace)?;
     let Some(found) = schema.keyspace(owner) else {
         return Err(Error::invalid(format!("keyspace {owner} does not exist")));
     };

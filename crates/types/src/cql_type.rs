@@ -205,18 +205,9 @@ impl CqlType {
 
     /// Returns whether neither this type nor one nested in it is stored cell by cell.
     pub(crate) fn is_deeply_frozen(&self) -> bool {
-        !self.is_multi_cell()
-            && match self {
-                Self::List { element, .. }
-                | Self::Set { element, .. }
-                | Self::Vector { element, .. } => element.is_deeply_frozen(),
-                Self::Map { key, value, .. } => key.is_deeply_frozen() && value.is_deeply_frozen(),
-                Self::Tuple(types) => types.iter().all(Self::is_deeply_frozen),
-                Self::UserDefined { definition, .. } => {
-                    definition.field_types().all(Self::is_deeply_frozen)
-                }
-                _ => true,
-            }
+        // `freeze` leaves composites as they are.
+        let is_composite = matches!(self, Self::Composite(_));
+        !self.is_multi_cell() && (is_composite || self.parts().all(Self::is_deeply_frozen))
     }
 
     /// Returns whether this is the type of counters.

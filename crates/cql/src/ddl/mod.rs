@@ -50,7 +50,6 @@ use crate::{
         ast::{Name, Position, QualifiedName, Statement},
     },
     guard::Guard,
-    planner::keyspace_of,
 };
 
 pub use espalier_storage::system::{SYSTEM_KEYSPACES, is_system_keyspace};
@@ -207,7 +206,7 @@ impl Context<'_> {
     }
 
     fn keyspace_name<'n>(&'n self, name: &'n QualifiedName<'_>) -> Result<&'n str> {
-        keyspace_of(name, self.keyspace)
+        name.keyspace_or(self.keyspace).ok_or_else(Error::no_keyspace)
     }
 
     /// Returns the keyspace of a name, if users may change it.

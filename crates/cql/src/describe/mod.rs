@@ -282,7 +282,7 @@ impl Describer<'_> {
     ) -> Result<Vec<Element>> {
         let mut found = Vec::new();
         match self.keyspace {
-            Some(_) => add(self.find_keyspace(self.keyspace)?, &mut found),
+            name @ Some(_) => add(self.find_keyspace(name)?, &mut found),
             None => self.schema.keyspaces.values().for_each(|keyspace| add(keyspace, &mut found)),
         }
         Ok(found)

@@ -72,20 +72,11 @@ fn has_numbers(ty: &CqlType) -> bool {
     has(ty, |ty| matches!(ty, CqlType::Varint | CqlType::Decimal))
 }
 
-/// Returns whether a type, or a type that it contains, is one that `is_it` accepts.
+/// Returns whether a type, or a type that it contains, is one that `is_it` accepts. Leaves out the
+/// parts of composites, as [`check_parts`] does.
 fn has(ty: &CqlType, is_it: fn(&CqlType) -> bool) -> bool {
-    match ty {
-        ty if is_it(ty) => true,
-        CqlType::List { element, .. }
-        | CqlType::Set { element, .. }
-        | CqlType::Vector { element, .. } => has(element, is_it),
-        CqlType::Map { key, value, .. } => has(key, is_it) || has(value, is_it),
-        CqlType::Tuple(types) => types.iter().any(|ty| has(ty, is_it)),
-        CqlType::UserDefined { definition, .. } => {
-            definition.fields.iter().any(|(_, ty)| has(ty, is_it))
-        }
-        _ => false,
-    }
+    let is_composite = matches!(ty, CqlType::Composite(_));
+    is_it(ty) || (!is_composite && ty.parts().any(|part| has(part, is_it)))
 }
 
 /// Adds the work for `value` to `work`. A malformed part has no numbers, because it prints as a

@@ -11,7 +11,6 @@ use super::super::settings::Authorizer;
 use super::super::store::{self, Change};
 use super::Run;
 use crate::grammar::ast::{self, Grant};
-use crate::planner::keyspace_of;
 use crate::{Error, QueryResult, Result};
 
 /// Permissions that can be granted on a system keyspace.
@@ -127,7 +126,7 @@ impl Run<'_> {
             ast::Resource::Keyspace(name) => Resource::Keyspace(owned(name)),
             ast::Resource::AllTables(name) => Resource::AllTables(owned(name)),
             ast::Resource::Table(name) => {
-                let keyspace = keyspace_of(name, self.keyspace)?;
+                let keyspace = name.keyspace_or(self.keyspace).ok_or_else(Error::no_keyspace)?;
                 Resource::Table(keyspace.to_owned(), owned(&name.name))
             }
             ast::Resource::AllRoles => Resource::AllRoles,

@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::Parser;
 use super::name::unquote;
+use super::{Parser, Result};
 use crate::grammar::ast::Literal;
 use crate::grammar::keyword::Keyword;
 use crate::grammar::token::TokenKind;
@@ -56,6 +56,11 @@ impl<'a> Parser<'a> {
             Some(Literal::String(string)) => Some(string),
             _ => None,
         }
+    }
+
+    /// Parses a string.
+    pub(super) fn text_literal(&mut self) -> Result<Cow<'a, str>> {
+        self.string().ok_or_else(|| self.expected("string"))
     }
 }
 

@@ -193,14 +193,6 @@ impl<'a> Parser<'a> {
             None => self.name("role name"),
         }
     }
-
-    /// Parses a string.
-    pub(super) fn text_literal(&mut self) -> Result<Cow<'a, str>> {
-        match self.string() {
-            Some(text) => Ok(text),
-            None => Err(self.expected("string")),
-        }
-    }
 }
 
 /// Sets an option. Returns the name of the option if it was set already. The three kinds of

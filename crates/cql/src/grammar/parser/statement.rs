@@ -58,6 +58,12 @@ impl<'a> Parser<'a> {
         Ok(keyword)
     }
 
+    /// Creates the failure of a keyword that `object_kind` has consumed, and that names no kind of
+    /// object in this statement.
+    fn no_object_kind(&self) -> Failure {
+        Failure::expected(self.at - 1, OBJECT_KINDS)
+    }
+
     /// Parses a statement that begins with `CREATE`.
     fn create(&mut self, position: Position) -> Result<Statement<'a>> {
         Ok(match self.object_kind()? {
@@ -83,7 +89,7 @@ impl<'a> Parser<'a> {
                 self.expect(TokenKind::Keyword(Keyword::AGGREGATE), "FUNCTION or AGGREGATE")?;
                 Statement::Unsupported(self.create_aggregate(position)?)
             }
-            _ => return Err(Failure::expected(self.at - 1, OBJECT_KINDS)),
+            _ => return Err(self.no_object_kind()),
         })
     }
 
@@ -98,7 +104,7 @@ impl<'a> Parser<'a> {
             Keyword::MATERIALIZED => Statement::AlterView(self.alter_view(position)?),
             Keyword::ROLE => role(self.alter_role()?),
             Keyword::USER => role(self.alter_user()?),
-            _ => return Err(Failure::expected(self.at - 1, OBJECT_KINDS)),
+            _ => return Err(self.no_object_kind()),
         })
     }
 
@@ -119,7 +125,7 @@ impl<'a> Parser<'a> {
             Keyword::ROLE => role(self.drop_role()?),
             Keyword::USER => role(self.drop_user()?),
             Keyword::IDENTITY => role(self.drop_identity()?),
-            _ => return Err(Failure::expected(self.at - 1, OBJECT_KINDS)),
+            _ => return Err(self.no_object_kind()),
         })
     }
 }
