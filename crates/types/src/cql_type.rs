@@ -88,8 +88,8 @@ impl CqlType {
         }
     }
 
-    /// Returns the types directly inside this type: elements, keys and values, and the fields of
-    /// tuples and user types.
+    /// Returns the types directly inside this type: elements, keys and values, and the parts of
+    /// tuples, composites and user types.
     pub fn parts(&self) -> impl Iterator<Item = &CqlType> {
         let (first, second) = match self {
             Self::List { element, .. } | Self::Set { element, .. } => (Some(element), None),

@@ -179,8 +179,8 @@ fn fields(definition: &UserType) -> impl Iterator<Item = (&str, String)> {
     definition.fields.iter().map(|(name, field_type)| (name.as_str(), field_type.cql_name()))
 }
 
-/// Adds the names of the user types in a type, except those in a composite: its name in CQL, a Java
-/// class, contains their definitions.
+/// Adds the names of the user types in a type, except those in a composite. The CQL name of a
+/// composite, a Java class, contains the definitions of its user types.
 fn add_types(column_type: &CqlType, used: &mut BTreeSet<String>) {
     if let CqlType::UserDefined { definition, .. } = column_type {
         used.insert(definition.name.clone());

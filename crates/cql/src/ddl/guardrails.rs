@@ -203,6 +203,7 @@ pub(super) fn check_vectors(
             guard.require_as(Feature::VectorType, what)?;
             guard.check(Limit::VectorDimensions, *dimension, what)?;
         }
+        // Fields of user types were checked when the types were made. Composites are not checked.
         CqlType::UserDefined { .. } | CqlType::Composite(_) => return Ok(()),
         _ => {}
     }

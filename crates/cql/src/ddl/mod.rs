@@ -233,10 +233,10 @@ impl Context<'_> {
     }
 }
 
-/// Returns the outcome of a statement whose object exists already, or does not exist: no change if
-/// the statement has IF [NOT] EXISTS, otherwise the error.
-fn unchanged_if(is_allowed: bool, error: Error) -> Outcome {
-    if is_allowed { Ok(None) } else { Err(error) }
+/// Returns no change if the statement has the IF EXISTS or IF NOT EXISTS that applies, otherwise
+/// `error`.
+fn unchanged_if(has_condition: bool, error: Error) -> Outcome {
+    if has_condition { Ok(None) } else { Err(error) }
 }
 
 /// Returns the error of a statement on a table or type whose definition the node could not read at

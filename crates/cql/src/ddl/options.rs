@@ -16,8 +16,8 @@ use crate::{
     grammar::ast::{Property, PropertyValue},
 };
 
-/// Sets the properties in `options`, and warns the client of those that have no effect. Skips `id`,
-/// which the caller handles.
+/// Sets the properties in `options`, and warns the client of ScyllaDB's properties, which have no
+/// effect. Skips `id`, which the caller handles.
 ///
 /// # Errors
 /// A property is unknown or has an invalid value, `max_index_interval` is below

@@ -132,8 +132,9 @@ fn check_definition(definition: &UserType) -> std::result::Result<(), TypeLimitE
     definition.field_types().try_for_each(|field| field.check_limits_inside(1, &mut parts))
 }
 
-/// Checks the parts of collections and tuples, however deep. Fields of user types were checked when
-/// the types were made.
+/// Checks the parts of collections, vectors, tuples and composites, however deep. The fields of a
+/// type of the keyspace were checked when the type was made. The fields of a user type inside a
+/// composite are not checked.
 ///
 /// # Errors
 /// A part is a counter, is a collection or UDT that has to be frozen, or is a duration in a set or
@@ -196,7 +197,7 @@ fn with_frozen_parts(collection: &CqlType) -> String {
 }
 
 /// Returns whether a type is or contains a duration where Cassandra looks for one: in lists, maps,
-/// tuples and user types, but not in sets and vectors.
+/// tuples and user types, but not in sets and vectors. Looks also in composites, unlike Cassandra.
 pub(crate) fn contains_duration(column_type: &CqlType) -> bool {
     match column_type {
         CqlType::Duration => true,

@@ -47,8 +47,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// Consumes the first two words of a statement, and returns the second one, which names the
-    /// kind of the statement's object.
+    /// Consumes the first word of the statement and the keyword after it, and returns the keyword.
     fn object_kind(&mut self) -> Result<Keyword> {
         self.advance();
         let TokenKind::Keyword(keyword) = self.kind(0) else {

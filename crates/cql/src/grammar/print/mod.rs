@@ -132,13 +132,13 @@ impl<W: Write> Printer<'_, W> {
         })
     }
 
-    /// Prints `words` and the name behind them.
+    /// Prints `words`, then the name.
     fn with_name(&mut self, words: &str, name: &Name<'_>) -> fmt::Result {
         self.text(words)?;
         self.name(name)
     }
 
-    /// Prints `words` and the name behind them.
+    /// Prints `words`, then the name with its keyspace, if written.
     fn with_qualified_name(&mut self, words: &str, name: &QualifiedName<'_>) -> fmt::Result {
         self.text(words)?;
         self.qualified_name(name)
