@@ -6,7 +6,7 @@
 //! is run by hand runs a tenth from seed 0, so the run can be repeated. Settings by environment:
 //!
 //! - `NIGHTLY`: any value but the empty one runs all cases.
-//! - `TEST_CASES=N`: each test runs N cases; [`sample`] ignores it.
+//! - `TEST_CASES=N`: each test runs N cases; [`run_seeds`] may run more, and [`sample`] ignores it.
 //! - `TEST_SEED=N`: the first seed.
 
 use std::{
@@ -66,6 +66,25 @@ pub fn at_least(all: u64) -> u64 {
         None if runs_all() => all,
         None => all / (4 * GATE_PART),
     }
+}
+
+/// The number of seeds that [`run_seeds`] may add (arbitrary).
+const MORE_SEEDS: u64 = 10;
+
+/// Calls `run` with each of the [`seeds`] of `all`, and then with up to ten more until it returns
+/// true. Returns the last result of `run`.
+///
+/// It is for a test whose `run` returns whether a rare event has happened often enough, because few
+/// seeds may meet the event too seldom. A full run adds seeds too, so its minimum may be met only
+/// by the added seeds. They run only if the seeds of `all` do not meet it.
+pub fn run_seeds(all: u64, mut run: impl FnMut(u64) -> bool) -> bool {
+    let seeds = seeds(all);
+    let mut more = seeds.end..seeds.end.saturating_add(MORE_SEEDS);
+    let mut is_enough = false;
+    for seed in seeds {
+        is_enough = run(seed);
+    }
+    is_enough || more.any(run)
 }
 
 /// The ports of [`free_addresses`]. The kernel gives higher ones to connections, so no connection
@@ -155,6 +174,21 @@ mod tests {
         assert_eq!(part_of(0, true, None), 1);
         assert_eq!(part_of(1000, true, Some(7)), 7);
         assert_eq!(part_of(1000, true, Some(0)), 1);
+    }
+
+    #[test]
+    fn ten_more_seeds_run_at_most() {
+        let (first, count) = (first_seed(), cases(30));
+        let most = count + MORE_SEEDS;
+        for (enough, expected) in [(1, count), (count + 3, count + 3), (most + 1, most)] {
+            let mut ran = Vec::new();
+            let is_enough = run_seeds(30, |seed| {
+                ran.push(seed);
+                ran.len() as u64 >= enough
+            });
+            assert_eq!(is_enough, enough == expected || enough == 1);
+            assert_eq!(ran, (first..first + expected).collect::<Vec<_>>());
+        }
     }
 
     #[test]

@@ -591,21 +591,15 @@ fn crash_of(
 
 #[test]
 fn a_view_equals_its_select_on_the_base_table() {
-    let (mut checks, mut rows) = (0, 0);
+    let (mut checks, mut rows) = (0u64, 0u64);
     // The test would say nothing if the views were not built, or were empty. The views of few
-    // histories may have few rows, so up to ten more histories follow.
-    let is_enough = |checks: u64, rows: u64| {
-        let least_rows = if espalier_testing::runs_all() { checks } else { checks / 10 };
-        checks > espalier_testing::at_least(2000) && rows >= least_rows.max(1)
-    };
-    let seeds = espalier_testing::seeds(20);
-    for seed in seeds.start..seeds.end.saturating_add(10) {
-        if seed >= seeds.end && is_enough(checks, rows) {
-            break;
-        }
+    // histories may have few rows.
+    let is_enough = espalier_testing::run_seeds(20, |seed| {
         let (of_seed, rows_of_seed) = run(seed, 150);
         checks += of_seed;
         rows += rows_of_seed;
-    }
-    assert!(is_enough(checks, rows), "{checks} checks of {rows} rows");
+        let least_rows = if espalier_testing::runs_all() { checks } else { checks / 10 };
+        checks > espalier_testing::at_least(2000) && rows >= least_rows.max(1)
+    });
+    assert!(is_enough, "{checks} checks of {rows} rows");
 }
