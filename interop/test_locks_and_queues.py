@@ -150,7 +150,9 @@ def killer(peer, seconds):
 
 class Holds:
     """The times at which locks were certainly held: (lock, from, to, owner, token or None), in
-    seconds of the monotonic clock."""
+    seconds of the monotonic clock.
+
+    The workers end after `until`, but at most a minute later if a lock was held too rarely."""
 
     def __init__(self, locks, until):
         self.locks, self.until, self.held, self.abandoned = locks, until, [], set()
@@ -160,7 +162,7 @@ class Holds:
 
         The first hold of each lock is abandoned, so that each lock expires in a short run, too."""
         name, began = draw.randrange(self.locks), time.monotonic()
-        if began > self.until:
+        if began > self.until and (self.is_enough() or began > self.until + 60):
             return True
         if not client.is_applied("acquire", name, owner):
             time.sleep(draw.uniform(0.01, 0.1))
@@ -178,6 +180,12 @@ class Holds:
         finally:
             self.held.append(tuple(hold))
         return False
+
+    def is_enough(self):
+        """Returns whether each lock was held often, and abandoned at least once."""
+        tokens = collections.Counter(hold[0] for hold in list(self.held) if hold[4] is not None)
+        names = range(self.locks)
+        return self.abandoned == set(names) and all(tokens[name] > SECONDS // 3 for name in names)
 
     def take_token(self, client, hold):
         """Returns the next token, None if the lock may have expired meanwhile."""
@@ -217,8 +225,7 @@ def test_a_lock_has_one_owner_at_a_time(peer):
             assert before[2] <= after[1], f"two owners at one time: {before}, {after}"
         tokens = [hold[4] for hold in held if hold[4] is not None]
         assert tokens == sorted(set(tokens)), f"tokens of lock {name}: {held}"
-        assert len(tokens) > SECONDS // 3, f"the lock was rarely acquired: {held}"
-    assert holds.abandoned == set(range(locks)), "each lock must have expired"
+    assert holds.is_enough(), f"a lock was rarely held, or never abandoned: {holds.held}"
 
 
 class Jobs:
