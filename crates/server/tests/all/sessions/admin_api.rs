@@ -6,6 +6,7 @@ use bytes::BytesMut;
 use cassandra_protocol::frame::Opcode;
 use espalier_runtime::{net::TcpStream, time::sleep};
 
+use super::bounds::wait_for;
 use super::client::MODES;
 use super::node::with_node;
 
@@ -186,13 +187,8 @@ fn caches_are_dropped_on_demand() {
             assert_eq!(dropped, (200, String::new()));
             assert_eq!(held("espalier_page_cache_bytes").await, 0);
             // The cache releases the memory of rows in steps.
-            for waited in 0.. {
-                if held("scylla_cache_rows").await == 0 {
-                    break;
-                }
-                assert!(waited < 12_000, "a minute has passed");
-                sleep(Duration::from_millis(5)).await;
-            }
+            let are_gone = async || held("scylla_cache_rows").await == 0;
+            assert!(wait_for(are_gone).await, "rows stay in the cache");
             let misses = held("scylla_cache_reads_with_misses").await;
             read().await;
             assert_eq!(held("scylla_cache_reads_with_misses").await, misses + 20);
