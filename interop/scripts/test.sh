@@ -186,7 +186,8 @@ instructions() {
 # Tests the debug binary that the unit tests have built. This binary checks assertions and
 # arithmetic, which the shipped one does not, and another build would take half as long as these
 # tests. (`cargo build` would be another build, because it chooses other features of the
-# dependencies than the tests.)
+# dependencies than the tests.) The step ends after 20 failures (arbitrary): if a fault made all
+# tests wait for their limits, mostly a minute, the step would otherwise take more than an hour.
 interop() {
   begin "interop tests"
   export ESPALIER_BINARY=${ESPALIER_BINARY:-$PWD/target/debug/espalier}
@@ -198,7 +199,7 @@ interop() {
     # shellcheck disable=SC2086
     count_tests "interop tests" '[0-9]+ (passed|failed|errors?|skipped).* in [0-9.]+s' \
       .deps/venv/bin/python -m pytest interop --numprocesses "$processes" \
-      --dist loadgroup --no-loadscope-reorder ${PYTEST_ARGUMENTS:-}
+      --dist loadgroup --no-loadscope-reorder --maxfail 20 ${PYTEST_ARGUMENTS:-}
     [ -n "${NIGHTLY:-}" ] ||
       leave_out "five sixths of the flights, three of four protocols at each stage, three of four" \
         "versions of files, and three quarters of the kills (make nightly runs them)"
