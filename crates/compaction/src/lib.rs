@@ -24,9 +24,9 @@
 //! something that the deletion covers.
 //!
 //! Memory: for each input that spans the current position at most 1 MiB of Data.db, a chunk and a
-//! row. The output takes as much memory as a flush needs, 64 MiB for each index on vectors, and for
-//! all other secondary indexes together at most 128 MiB and 8 MiB for each (see `index_entries`).
-//! The reads of a compaction bypass the page cache.
+//! row. The output takes as much memory as a flush needs, 128 MiB for each index on vectors, and
+//! for all other secondary indexes together at most 128 MiB and 8 MiB for each (see
+//! `index_entries`). The reads of a compaction bypass the page cache.
 //!
 //! Lineage: the strategies and the transaction log are Cassandra's
 //! (docs/decisions/0021-compaction.md).
