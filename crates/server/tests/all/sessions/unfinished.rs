@@ -24,7 +24,8 @@ fn unfinished_requests_count_as_in_flight() {
         1,
         |config| config.max_request_data_in_flight_per_ip = LIMIT,
         |node| async move {
-            // Each mode takes 5 s or more, so `make test` runs only the second mode.
+            // Each mode takes 10 to 20 s, because the node refuses one request after the other,
+            // each after 5 s. So `make test` runs only the second mode.
             let left_out = usize::from(!espalier_testing::runs_all());
             for mode in [MODES[0], MODES[3]].into_iter().skip(left_out) {
                 let mut rounds = 1;
@@ -41,7 +42,8 @@ fn unfinished_requests_count_as_in_flight() {
 /// the node may have closed a connection because its request did not continue.
 async fn refuses_the_fifth_request(node: &TestNode, mode: Mode) -> bool {
     // Parts of four requests fit into three quarters of the limit. Then 150 KB are left, which is
-    // more than a segment. One whole request fits beside two parts, but not beside three.
+    // more than a segment. A whole request fits beside two parts at most, so the node refuses at
+    // least one of the four.
     const LENGTH: usize = LIMIT / 2;
     const PART: usize = 1_087_500;
     let in_flight = || metric(node.admin, "espalier_transport_in_flight_bytes{shard=\"0\"}");
