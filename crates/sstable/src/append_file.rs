@@ -1,6 +1,6 @@
 //! A file that is written from front to back. Bytes are gathered and written in large pieces; the
-//! buffer is reused. If a long step appends many pieces, each gets a buffer of its own: a buffer
-//! that grew by megabytes would be copied, and hold the core.
+//! buffer is reused. A step that appends more than 256 KiB fills several buffers, because the
+//! growth of one buffer by megabytes would copy it and hold the core.
 //!
 //! The bytes go through the kernel's page cache. A durable file is synced in parts while it is
 //! written, because the index of a large SSTable can have hundreds of megabytes, and one sync of
