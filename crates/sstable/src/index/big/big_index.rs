@@ -232,13 +232,14 @@ impl<F: IndexFile + Clone> BigIndex<F> {
             EntryCursor::new(file, start, self.data_length)
         };
         let mut page = FlatPageBuilder::new(start);
-        let has_no_room = |cursor: &EntryCursor<&F>, entry: &SteppedOver| {
+        // Adds an entry; returns a value, which ends the walk, if the page cannot hold the entry.
+        let add = |cursor: &EntryCursor<&F>, entry: &SteppedOver| {
             let flat = entry.to_flat();
             // The sample at the end begins the next page.
             (flat.position < end && !page.add(cursor.key(entry), &flat)).then_some(())
         };
-        let is_full = self.walk(cursor, summary, interval, has_no_room).await?.is_some();
-        Ok(if is_full { Bytes::new() } else { page.finish() })
+        let has_no_flat_form = self.walk(cursor, summary, interval, add).await?.is_some();
+        Ok(if has_no_flat_form { Bytes::new() } else { page.finish() })
     }
 
     /// Returns the first entry to the right of a bound. `file` is one reader's handle of the file.
