@@ -198,7 +198,8 @@ fn range_parts(command: &ReadCommand, range: &DataRange) -> Result<Vec<Part>, Re
     Ok(parts)
 }
 
-/// Returns the bound at a position: before the key, if it is one, or after it.
+/// Returns the bound at a position. At a key, the bound is before the key if `is_before_key` is
+/// set, otherwise after the key. A token says itself on which side its bound is.
 fn bound_at(
     table: &TableMetadata,
     position: &Position,

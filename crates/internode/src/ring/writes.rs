@@ -24,8 +24,8 @@ use crate::{
 };
 
 impl RingMember {
-    /// Stores the write of a message. Also forwards it to the replicas that the header names,
-    /// whether this node can store it or not.
+    /// Stores the write of a message. Forwards each write that it can decode to the replicas that
+    /// the header names, even if it cannot store the write.
     pub(super) async fn write(
         self: &Rc<Self>,
         to: SocketAddr,
