@@ -56,30 +56,6 @@ pub(super) async fn answer(
     }
 }
 
-impl From<StorageError> for HttpResponse {
-    fn from(error: StorageError) -> Self {
-        Self::error(status_of(&error), &error.to_string())
-    }
-}
-
-/// Returns the status code of an answer with this error.
-pub(super) fn status_of(error: &StorageError) -> u16 {
-    match error {
-        StorageError::UnknownTableName { .. }
-        | StorageError::UnknownKeyspace(_)
-        | StorageError::UnknownOrphan(_)
-        | StorageError::UnknownSSTable(_)
-        | StorageError::AmbiguousSSTable(_)
-        | StorageError::NotImportable(_)
-        | StorageError::NothingToImport(_)
-        | StorageError::IncompleteSSTable(_)
-        | StorageError::NeededForStart { .. }
-        | StorageError::Snapshot(_) => 400,
-        StorageError::BusySSTable(_) | StorageError::CompactionStopped(_) => 409,
-        _ => 500,
-    }
-}
-
 /// Answers a request without a result: an empty body, as in ScyllaDB.
 pub(super) fn outcome(result: Result<(), StorageError>) -> Answer {
     result?;

@@ -8,6 +8,7 @@
 
 use std::borrow::Cow;
 
+use espalier_storage::StorageError;
 use httparse::Status;
 use percent_encoding::percent_decode_str;
 use serde::Serialize;
@@ -178,6 +179,30 @@ impl From<String> for HttpResponse {
 impl From<&str> for HttpResponse {
     fn from(reason: &str) -> Self {
         Self::error(400, reason)
+    }
+}
+
+impl From<StorageError> for HttpResponse {
+    fn from(error: StorageError) -> Self {
+        Self::error(status_of(&error), &error.to_string())
+    }
+}
+
+/// Returns the status code of an answer with this error.
+pub(super) fn status_of(error: &StorageError) -> u16 {
+    match error {
+        StorageError::UnknownTableName { .. }
+        | StorageError::UnknownKeyspace(_)
+        | StorageError::UnknownOrphan(_)
+        | StorageError::UnknownSSTable(_)
+        | StorageError::AmbiguousSSTable(_)
+        | StorageError::NotImportable(_)
+        | StorageError::NothingToImport(_)
+        | StorageError::IncompleteSSTable(_)
+        | StorageError::NeededForStart { .. }
+        | StorageError::Snapshot(_) => 400,
+        StorageError::BusySSTable(_) | StorageError::CompactionStopped(_) => 409,
+        _ => 500,
     }
 }
 

@@ -12,8 +12,8 @@ use espalier_storage::{
 };
 use serde::Serialize;
 
-use super::compaction::{flag, names, outcome, status_of};
-use super::http::{Answer, HttpRequest, HttpResponse};
+use super::compaction::{flag, names, outcome};
+use super::http::{Answer, HttpRequest, HttpResponse, status_of};
 use super::json::Pair;
 use crate::events::broadcast_schema_change;
 use crate::shard::ShardServer;
