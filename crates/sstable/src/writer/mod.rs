@@ -13,9 +13,9 @@
 mod copy;
 mod finish;
 mod index;
-mod only_row;
 mod options;
 mod partition;
+mod row;
 mod row_index;
 mod sstable_writer;
 mod uniform;
