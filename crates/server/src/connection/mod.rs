@@ -83,7 +83,7 @@ pub(crate) struct Connection {
     /// The client's session state; replaced as a whole when it changes.
     pub client: RefCell<Rc<ClientState>>,
     pub registered: Cell<EventTypes>,
-    pub account: AddressAccount,
+    pub request_account: AddressAccount,
     pub acknowledgements: AcknowledgementQueue,
     pub peer: SocketAddr,
     /// True if the client has to log in before it may send requests.
@@ -139,7 +139,7 @@ impl Connection {
         server.metrics.connections_open.increment();
         let answer_account = server.answers.account(peer.ip());
         Rc::new(Self {
-            account: server.admission.account(peer.ip()),
+            request_account: server.admission.account(peer.ip()),
             acknowledgements: AcknowledgementQueue::default(),
             server,
             send: RefCell::default(),

@@ -249,7 +249,7 @@ where
         let connection = &self.connection;
         let admission = &connection.server.admission;
         let unfinished = self.unfinished.get_or_insert_with(|| Unfinished {
-            in_flight: admission.begin(&connection.account),
+            in_flight: admission.begin(&connection.request_account),
             next_step: 0,
             time_left: STEP_TIME,
         });
@@ -291,7 +291,7 @@ where
                     }
                     let admission = &connection.server.admission;
                     let mut admitted = match unfinished {
-                        None => admission.admit(&connection.account, length),
+                        None => admission.admit(&connection.request_account, length),
                         Some(Unfinished { mut in_flight, .. }) => {
                             admission.finish(&mut in_flight, length).map(|()| in_flight)
                         }
