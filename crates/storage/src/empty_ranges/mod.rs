@@ -108,11 +108,17 @@ pub(crate) struct EmptyRangeAccess {
     ranges: Rc<EmptyRanges>,
     changes: u64,
     memtables: u64,
-    /// A read that only records stops after this many dead fragments.
-    pub(crate) max_walked: Option<u64>,
-    /// The place at which a read that only records stopped, if that is no row but the bound of a
-    /// range deletion.
-    stopped_at: RefCell<Option<Place>>,
+    /// The bounds of a step of the prefetcher; `None` for other reads.
+    pub(crate) step: Option<Box<Step>>,
+}
+
+/// The bounds of a step of the prefetcher: a read that only records.
+#[derive(Clone)]
+pub(crate) struct Step {
+    /// The step ends after this many dead fragments.
+    pub(crate) max_walked: u64,
+    /// The bound of a range deletion at which the step ended.
+    pub(crate) stopped_at: RefCell<Option<Place>>,
 }
 
 impl EmptyRangeAccess {
@@ -123,7 +129,8 @@ impl EmptyRangeAccess {
         table: &TableMetadata,
         next: Option<&ReadPosition>,
     ) -> Option<Place> {
-        self.stopped_at.take().or_else(|| next.map(|next| Place::behind(table, next)))
+        let stopped_at = self.step.as_ref().and_then(|step| step.stopped_at.take());
+        stopped_at.or_else(|| next.map(|next| Place::behind(table, next)))
     }
 
     /// Returns whether the read's view shows all present writes: no data came in another way, and
@@ -181,8 +188,7 @@ impl EmptyRanges {
     /// Returns the access for a read that takes its view at the same moment.
     pub(crate) fn access(self: &Rc<Self>) -> EmptyRangeAccess {
         let (changes, memtables) = (self.changes.get(), self.memtables.get());
-        let (max_walked, stopped_at) = (None, RefCell::default());
-        EmptyRangeAccess { ranges: self.clone(), changes, memtables, max_walked, stopped_at }
+        EmptyRangeAccess { ranges: self.clone(), changes, memtables, step: None }
     }
 
     /// Records that a new memtable takes writes.

@@ -9,7 +9,7 @@ use espalier_mutation::{
     reconcile::KnownEmpty,
 };
 
-use super::{EmptyRangeAccess, Place, place::path_of};
+use super::{EmptyRangeAccess, Place, Step, place::path_of};
 use crate::ReadCommand;
 
 /// A recorder of runs of dead rows during a read. The read goes forward over partitions, or in
@@ -124,21 +124,24 @@ impl<'a> EmptyRangeRecorder<'a> {
 
     /// Returns whether the read only records: it is a step of the prefetcher.
     pub(crate) fn is_step(&self) -> bool {
-        self.access.is_some_and(|access| access.max_walked.is_some())
+        self.step().is_some()
+    }
+
+    /// Returns the bounds of the step, if the read is one.
+    fn step(&self) -> Option<&'a Step> {
+        self.access?.step.as_deref()
     }
 
     /// Returns whether a read that only records should stop: it dropped as many fragments as one
     /// step may (ranges passed do not count), or its view allows no more recording.
     pub(crate) fn has_walked_enough(&self) -> bool {
-        let max_walked = self.access.and_then(|access| access.max_walked);
-        max_walked.is_some_and(|most| self.is_over || self.walked >= most)
+        self.step().is_some_and(|step| self.is_over || self.walked >= step.max_walked)
     }
 
     /// Returns the number of fragments that the read may still drop before it stops; see
     /// [`Self::has_walked_enough`].
     pub(crate) fn left_to_walk(&self) -> u64 {
-        let max_walked = self.access.and_then(|access| access.max_walked);
-        max_walked.map_or(u64::MAX, |most| most.saturating_sub(self.walked))
+        self.step().map_or(u64::MAX, |step| step.max_walked.saturating_sub(self.walked))
     }
 
     /// Takes the known ranges of a partition. Returns the number of live writes so far, if the
@@ -269,16 +272,16 @@ impl<'a> EmptyRangeRecorder<'a> {
         }
     }
 
-    /// Ends the run at a bound in a partition, because the read ends there.
+    /// Ends the run at a bound in a partition, because the step of the prefetcher ends there.
     pub(crate) fn stop_at(&mut self, key: &DecoratedKey, bound: &ClusteringBound) {
-        let Some(access) = self.access else { return };
+        let Some(step) = self.step() else { return };
         let mut rest = Vec::new();
         path::put_bound(self.command.table.comparator(), bound, &mut rest);
         let place = Place::within(&path_of(key.borrowed()), &rest);
         if self.dropped > 0 && !self.is_over {
             self.end_run(&place);
         }
-        *access.stopped_at.borrow_mut() = Some(place);
+        *step.stopped_at.borrow_mut() = Some(place);
     }
 
     #[inline]

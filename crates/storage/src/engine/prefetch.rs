@@ -1,7 +1,12 @@
 //! The prefetcher: extends empty ranges in the background when the row behind them is deleted, and
 //! starts ranges where many rows are deleted, so that the next read need not walk.
 
-use std::{cell::Cell, rc::Rc, sync::Arc, time::Duration};
+use std::{
+    cell::{Cell, RefCell},
+    rc::Rc,
+    sync::Arc,
+    time::Duration,
+};
 
 use espalier_memtable::MemtableError;
 use espalier_mutation::{
@@ -12,7 +17,7 @@ use espalier_runtime::{SchedulingGroup, scheduling::STATEMENT_SHARES, time};
 
 use crate::{
     ReadCommand, ReadLimits, ReadResult, ReadTarget, ShardStore, StorageError,
-    empty_ranges::{EmptyRangeAccess, Place},
+    empty_ranges::{EmptyRangeAccess, Place, Step},
     read::{TableAccess, read_on_shard},
     table::Table,
 };
@@ -144,7 +149,7 @@ async fn read(
 ) -> Result<(ReadResult, EmptyRangeAccess), StorageError> {
     let view = table.view();
     let mut empty = table.empty_ranges().access();
-    empty.max_walked = Some(max_walked);
+    empty.step = Some(Box::new(Step { max_walked, stopped_at: RefCell::default() }));
     let access = TableAccess { view: &view, cache: None, empty: Some(&empty) };
     let own = store.routing.own_range(&command.table);
     let result = read_on_shard(access, command, &own).await?;
