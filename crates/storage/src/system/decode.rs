@@ -40,6 +40,7 @@ impl SchemaRows {
 
     /// Returns the rows of a schema table.
     fn list(&self, schema_table: &str) -> &[(String, Row)] {
+        debug_assert!(SCHEMA_TABLES.contains(&schema_table), "{schema_table}");
         self.0.get(schema_table).map(Vec::as_slice).unwrap_or_default()
     }
 }
