@@ -132,6 +132,7 @@ impl<'t> RowWriter<'t> {
         deletion: DeletionTime,
         cells: impl IntoIterator<Item = (Bytes, Bytes)>,
     ) -> Self {
+        debug_assert!(self.table.column(column).is_some(), "{}.{column}", self.table.name);
         let cell = |value| Cell { value, ..self.cell.clone() };
         let cells: Vec<_> = cells.into_iter().map(|(path, value)| (path, cell(value))).collect();
         let is_empty = cells.is_empty() && deletion.is_live();
