@@ -154,7 +154,8 @@ impl ReadLimits {
 pub struct ReadPosition {
     /// Key of the partition that the read reached.
     pub key: DecoratedKey,
-    /// The last row that was returned or dropped; `None` resumes behind the partition.
+    /// The last row that was returned or dropped; `None` resumes behind the partition. Empty after
+    /// a step of the prefetcher that stopped at a range deletion.
     pub clustering: Option<Clustering>,
     /// Number of rows of this partition that were returned so far.
     pub rows_of_partition: usize,

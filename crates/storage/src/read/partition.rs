@@ -322,7 +322,8 @@ impl<'a> RowWalk<'a> {
                     StoppedAt::Row(clustering) => self.stop_at(clustering),
                     StoppedAt::Marker(bound) => {
                         recorder.stop_at(key, &bound);
-                        // Only the prefetcher reads so. It continues at the recorder's place.
+                        // Only a step of the prefetcher stops at markers. It continues at the place
+                        // in its `EmptyRangeAccess`; this position names the partition only.
                         self.stop_at(Clustering::empty())
                     }
                 }));
