@@ -4,7 +4,8 @@ use std::fmt::Display;
 
 use super::OFF;
 
-/// The effect of a threshold: a warning or a refusal. Its number is its place in an array of both.
+/// The effect of a threshold: a warning or a refusal. `level as usize` is the index in
+/// `Thresholds`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum Level {

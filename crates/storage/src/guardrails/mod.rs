@@ -59,6 +59,8 @@ pub struct Guardrails {
 /// The thresholds of one limit by [`Level`], in its unit; [`OFF`] if there is none.
 type Thresholds = [AtomicI64; 2];
 
+const _: () = assert!(Level::Warn as usize == 0 && Level::Fail as usize == 1);
+
 /// The switches of one feature.
 #[derive(Debug)]
 struct Switches {
@@ -68,6 +70,8 @@ struct Switches {
 
 /// The values of one set guardrail by [`Verdict`], in the order in which they were given.
 type NameSets = [Vec<String>; Verdict::ALL.len()];
+
+const _: () = assert!(Verdict::Warned as usize == 0 && Verdict::Ignored as usize == 1);
 
 /// The refusal of a request by a guardrail, with Cassandra's text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
