@@ -88,7 +88,8 @@ struct DroppedId {
 /// Collects the parts of a table.
 #[derive(Clone, Debug)]
 pub struct TableBuilder {
-    /// The parts so far. [`Self::build`] sorts them, and derives the rest.
+    /// The parts so far. [`Self::build`] sorts them, and derives the rest. The table's `derived` is
+    /// stale until then; call no accessor that reads it.
     pub(super) table: TableMetadata,
 }
 
@@ -390,12 +391,15 @@ impl TableMetadata {
     /// A writer with this table keeps the cells of these columns from after the drop, because a
     /// column may be added again. Counters cannot be added again.
     pub fn with_dropped(&self, keep: impl Fn(ColumnId, &DroppedColumn) -> bool) -> Option<Self> {
+        if self.dropped_ids.is_empty() || self.derived.is_counter {
+            return None;
+        }
         let mut builder = self.rebuild();
         builder.table.version = self.version;
         let mut has_some = false;
         for (name, former) in &self.dropped_ids {
             let Some(dropped) = self.dropped_columns.get(name) else { continue };
-            if self.derived.is_counter || !keep(former.id, dropped) {
+            if !keep(former.id, dropped) {
                 continue;
             }
             has_some = true;
