@@ -57,7 +57,8 @@ fn an_interval_skips_the_ticks_that_it_missed() {
 fn timers_fire_in_order() {
     block_on(async {
         let order = Rc::new(RefCell::new(Vec::new()));
-        // Other processes may have the core for less than a second until all timers are set.
+        // All timers are set within this second, even if other processes have the core for most of
+        // it.
         let begin = Instant::now() + SECOND;
         let sleepers: Vec<_> = [7u64, 1, 5, 3]
             .into_iter()

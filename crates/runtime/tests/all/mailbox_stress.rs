@@ -99,7 +99,8 @@ fn calls_beyond_the_bound_wait_and_keep_their_order() {
                 let now = under_way.fetch_add(1, Ordering::Relaxed) + 1;
                 most.fetch_max(now, Ordering::Relaxed);
                 yield_now().await;
-                // On a busy machine, the first calls would end before half of the calls begin.
+                // On a busy machine, the first calls would end before MAX_IN_FLIGHT / 2 calls are
+                // under way.
                 let began = Instant::now();
                 while most.load(Ordering::Relaxed) < MAX_IN_FLIGHT / 2 && began.elapsed() < LOST / 2
                 {
