@@ -1,5 +1,5 @@
-//! Writes and reads the parts of the commit log's record bodies. Memtables store clustering values
-//! in the same form.
+//! Writes and reads the parts of the commit log's record bodies. Memtables store clustering values,
+//! and the numbers, bytes and deletions of packed rows, in the same form.
 //!
 //! A number is a vint of 7 bits a byte, the lowest first. The reader checks every length against
 //! the remaining bytes before it uses it.

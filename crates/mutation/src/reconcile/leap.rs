@@ -141,6 +141,7 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         covered
     }
 
+    /// Returns the end of the run of tombstones that a source's stream reports at its dead head.
     fn dead_until(&self, source: &Source<S>) -> Option<ClusteringBound> {
         let is_dead = match source.head.as_ref()? {
             _ if self.wanted == Wanted::Everything => false,

@@ -36,10 +36,10 @@ pub struct MergedPartition<S> {
     pub(super) known_empty: Option<Box<dyn KnownEmpty>>,
     /// The number of steps that returned nothing, and of heads that a leap dropped.
     pub(super) dropped: u64,
-    /// Once `dropped` reaches this, the merge ends at the next row that it drops, and keeps it in
-    /// `stopped_at`.
+    /// Once `dropped` reaches this, the merge ends at the next place at which it may end, and keeps
+    /// the place in `stopped_at`.
     max_dropped: u64,
-    /// True if the merge ends so at a marker, too.
+    /// True if the merge may end at a dropped marker, too.
     stops_at_markers: bool,
     stopped_at: Option<StoppedAt>,
     /// The strongest range deletion that the merge has open; live if the partition deletion covers
