@@ -144,75 +144,7 @@ impl<S: UnfilteredStream> MergedPartition<S> {
             open: DeletionTime::LIVE,
         }))
     }
-}
 
-/// Merges the headers of a partition's streams; returns `None` if there is none.
-pub fn merge_headers<'a>(
-    table: &TableMetadata,
-    headers: impl Iterator<Item = &'a PartitionHeader> + Clone,
-) -> Option<PartitionHeader> {
-    let key = headers.clone().next()?.key.clone();
-    let deletions = headers.clone().map(|header| header.deletion);
-    let deletion = deletions.fold(DeletionTime::LIVE, DeletionTime::max);
-    let mut static_row: Option<Row> = None;
-    for mut row in headers.filter_map(|header| header.static_row.clone()) {
-        remove_deleted_counters(table, &mut row, deletion);
-        static_row = Some(match static_row {
-            Some(merged) => merge_rows(table, merged, row),
-            None => row,
-        });
-    }
-    let static_row =
-        static_row.and_then(|mut row| apply_deletion(&mut row, deletion).then_some(row));
-    Some(PartitionHeader { key, deletion, static_row })
-}
-
-impl<S: UnfilteredStream> UnfilteredStream for MergedPartition<S> {
-    type Error = S::Error;
-
-    fn header(&self) -> &PartitionHeader {
-        &self.header
-    }
-
-    async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
-        let mut dropped = 0;
-        while let Some(least) = self.least_source() {
-            let may_stop = self.dropped >= self.max_dropped;
-            let place = may_stop.then(|| self.stop_ahead(least)).flatten();
-            if let Some(merged) = self.step(least).await? {
-                return Ok(Some(merged));
-            }
-            dropped += 1;
-            self.dropped += 1;
-            if place.is_some() {
-                self.stopped_at = place;
-                return Ok(None);
-            }
-            if dropped == DROPS_BEFORE_LEAP {
-                dropped = 0;
-                // A leap is rare and its future large; the box keeps the future of each step small.
-                Box::pin(self.leap()).await?;
-            }
-        }
-        Ok(None)
-    }
-
-    /// Makes the sources that are before a position skip to it. Their heads are returned
-    /// nevertheless.
-    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), S::Error> {
-        for index in 0..self.sources.len() {
-            let head = self.sources[index].head.as_ref();
-            let is_before =
-                head.is_some_and(|head| self.order(head.position(), position.position()).is_lt());
-            if is_before {
-                self.sources[index].stream.skip_to(position).await?;
-            }
-        }
-        Ok(())
-    }
-}
-
-impl<S: UnfilteredStream> MergedPartition<S> {
     /// Returns the place of a source's head, if the merge may end there.
     fn stop_ahead(&self, source: usize) -> Option<StoppedAt> {
         match self.sources[source].head.as_ref()? {
@@ -316,5 +248,71 @@ impl<S: UnfilteredStream> MergedPartition<S> {
         } else {
             DeletionTime::LIVE
         };
+    }
+}
+
+/// Merges the headers of a partition's streams; returns `None` if there is none.
+pub fn merge_headers<'a>(
+    table: &TableMetadata,
+    headers: impl Iterator<Item = &'a PartitionHeader> + Clone,
+) -> Option<PartitionHeader> {
+    let key = headers.clone().next()?.key.clone();
+    let deletions = headers.clone().map(|header| header.deletion);
+    let deletion = deletions.fold(DeletionTime::LIVE, DeletionTime::max);
+    let mut static_row: Option<Row> = None;
+    for mut row in headers.filter_map(|header| header.static_row.clone()) {
+        remove_deleted_counters(table, &mut row, deletion);
+        static_row = Some(match static_row {
+            Some(merged) => merge_rows(table, merged, row),
+            None => row,
+        });
+    }
+    let static_row =
+        static_row.and_then(|mut row| apply_deletion(&mut row, deletion).then_some(row));
+    Some(PartitionHeader { key, deletion, static_row })
+}
+
+impl<S: UnfilteredStream> UnfilteredStream for MergedPartition<S> {
+    type Error = S::Error;
+
+    fn header(&self) -> &PartitionHeader {
+        &self.header
+    }
+
+    async fn next(&mut self) -> Result<Option<Unfiltered>, S::Error> {
+        let mut dropped = 0;
+        while let Some(least) = self.least_source() {
+            let may_stop = self.dropped >= self.max_dropped;
+            let place = may_stop.then(|| self.stop_ahead(least)).flatten();
+            if let Some(merged) = self.step(least).await? {
+                return Ok(Some(merged));
+            }
+            dropped += 1;
+            self.dropped += 1;
+            if place.is_some() {
+                self.stopped_at = place;
+                return Ok(None);
+            }
+            if dropped == DROPS_BEFORE_LEAP {
+                dropped = 0;
+                // A leap is rare and its future large; the box keeps the future of each step small.
+                Box::pin(self.leap()).await?;
+            }
+        }
+        Ok(None)
+    }
+
+    /// Makes the sources that are before a position skip to it. Their heads are returned
+    /// nevertheless.
+    async fn skip_to(&mut self, position: &ClusteringBound) -> Result<(), S::Error> {
+        for index in 0..self.sources.len() {
+            let head = self.sources[index].head.as_ref();
+            let is_before =
+                head.is_some_and(|head| self.order(head.position(), position.position()).is_lt());
+            if is_before {
+                self.sources[index].stream.skip_to(position).await?;
+            }
+        }
+        Ok(())
     }
 }
