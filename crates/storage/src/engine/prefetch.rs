@@ -160,7 +160,8 @@ async fn read(
 mod tests {
     use bytes::Bytes;
     use espalier_mutation::{
-        Clustering, DecoratedKey, DeletionTime, Mutation, PartitionUpdate, RangeTombstone, Row,
+        Clustering, DecoratedKey, DeletionTime, Direction, Mutation, PartitionUpdate,
+        RangeTombstone, Row,
         schema::{TableBuilder, TableMetadata},
     };
     use espalier_runtime::{block_on, file::FileSystem};
@@ -182,6 +183,17 @@ mod tests {
         u32::try_from(time::now_seconds()).unwrap()
     }
 
+    /// Makes a table with these clustering columns of ints: the name of each, and true if its order
+    /// is descending.
+    fn table_of(clustering: &[(&str, bool)]) -> TableMetadata {
+        let table = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(7)));
+        let mut table = table.partition_key("k", CqlType::Int);
+        for (name, is_descending) in clustering {
+            table = table.clustering(name, CqlType::Int, *is_descending);
+        }
+        table.regular("v", CqlType::Int).build()
+    }
+
     /// Deletes the rows of a partition and flushes. These are too few deletions to queue a place.
     /// A memtable would let reads skip the rows.
     async fn delete_rows(node: &Node, table: &TableMetadata) {
@@ -198,29 +210,59 @@ mod tests {
         node.flush("ks", Some("t")).await.unwrap();
     }
 
-    /// Deletes ranges of a partition that has no rows, and flushes.
-    async fn delete_ranges(node: &Node, table: &TableMetadata) {
-        let bound = |kind, number: i32| {
-            let value = Bytes::copy_from_slice(&number.to_be_bytes());
-            ClusteringBound { kind, values: [Some(value)].into() }
-        };
+    /// Returns a bound at a value of the first clustering column.
+    fn bound(kind: BoundKind, number: i32) -> ClusteringBound {
+        let value = Bytes::copy_from_slice(&number.to_be_bytes());
+        ClusteringBound { kind, values: [Some(value)].into() }
+    }
+
+    /// Deletes ranges between these bounds in a partition that has no rows, and flushes.
+    async fn delete_between(
+        node: &Node,
+        table: &TableMetadata,
+        ranges: impl Iterator<Item = (ClusteringBound, ClusteringBound)>,
+    ) {
         let mut update = PartitionUpdate::new(table.id, key());
-        for number in 0..ROWS {
-            // The ranges do not touch each other, so each has two bounds.
-            update.range_tombstones.push(RangeTombstone {
-                start: bound(BoundKind::InclusiveStart, 2 * number),
-                end: bound(BoundKind::ExclusiveEnd, 2 * number + 1),
-                deletion: DeletionTime::new(1, now_s()),
-            });
+        let deletion = DeletionTime::new(1, now_s());
+        for (start, end) in ranges {
+            update.range_tombstones.push(RangeTombstone { start, end, deletion });
         }
         node.apply(Mutation { updates: vec![update] }).await.unwrap();
         node.flush("ks", Some("t")).await.unwrap();
     }
 
-    /// Prefetches in short steps from a place. Returns the number of steps.
-    async fn steps_from(store: &ShardStore, table: &Table, mut place: Place) -> u32 {
+    /// Deletes [`ROWS`] ranges of the clustering column.
+    async fn delete_ranges(node: &Node, table: &TableMetadata) {
+        // The ranges do not touch each other, so each has two bounds.
+        let ranges = (0..ROWS).map(|number| {
+            let end = bound(BoundKind::ExclusiveEnd, 2 * number + 1);
+            (bound(BoundKind::InclusiveStart, 2 * number), end)
+        });
+        delete_between(node, table, ranges).await;
+    }
+
+    /// Deletes [`ROWS`] values of the first clustering column, whose order is descending, and then
+    /// the rest of the partition. Two files have the same deletions.
+    async fn delete_prefixes(node: &Node, table: &TableMetadata) {
+        for _ in 0..2 {
+            let prefixes = (0..ROWS).rev().map(|number| {
+                let end = bound(BoundKind::InclusiveEnd, number);
+                (bound(BoundKind::InclusiveStart, number), end)
+            });
+            let rest = (bound(BoundKind::InclusiveStart, -1), ClusteringBound::top());
+            delete_between(node, table, prefixes.chain([rest])).await;
+        }
+    }
+
+    /// Prefetches from a place in steps of `max_walked` fragments. Returns the number of steps.
+    async fn steps_from(
+        store: &ShardStore,
+        table: &Table,
+        mut place: Place,
+        max_walked: u64,
+    ) -> u32 {
         for steps in 1..100 {
-            prefetch(store, table, place, STEP).await.unwrap();
+            prefetch(store, table, place, max_walked).await.unwrap();
             match table.empty_ranges().next_queued() {
                 Some(next) => place = next,
                 None => return steps,
@@ -229,25 +271,28 @@ mod tests {
         panic!("the prefetcher does not advance");
     }
 
-    /// Checks that steps end within a partition in which `delete` deletes, and that the next read
-    /// skips what the steps have walked.
-    fn check_steps(delete: impl AsyncFnOnce(&Node, &TableMetadata)) {
+    /// Checks that steps end within a partition in which `delete` leaves this number of dead
+    /// fragments, and that the next read skips what the steps have walked.
+    fn check_steps(
+        table: TableMetadata,
+        fragments: u64,
+        delete: impl AsyncFnOnce(&Node, &TableMetadata),
+    ) {
         block_on(async {
             let node = test_database::open(FileSystem::simulated(1)).await;
-            let table = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(7)))
-                .partition_key("k", CqlType::Int)
-                .clustering("c", CqlType::Int, false)
-                .regular("v", CqlType::Int);
-            let metadata = test_database::create(&node, table.build()).await;
+            let metadata = test_database::create(&node, table).await;
             let table = test_database::table(&node, &metadata);
             delete(&node, metadata.as_ref()).await;
             let mut partition = Vec::new();
             path::put_partition(key().borrowed(), &mut partition);
             let starts =
                 [Place::start(&KeyBound::Unbounded), Place::within(&partition, &[path::BOTTOM])];
-            for start in starts {
-                let steps = steps_from(node.store(), &table, start.clone()).await;
-                assert!(steps >= 4, "{steps} steps from {start:?}");
+            // The first of the two long steps ends at the last fragment.
+            let lengths = [(STEP, 4), (fragments - 1, 2)];
+            let checks = starts.iter().flat_map(|start| lengths.map(|length| (start, length)));
+            for (start, (max_walked, min_steps)) in checks {
+                let steps = steps_from(node.store(), &table, start.clone(), max_walked).await;
+                assert!(steps >= min_steps, "{steps} steps of {max_walked} from {start:?}");
                 let target = ReadTarget::Range(KeyRange::full());
                 let command = ReadCommand::of_all(metadata.clone(), target, now_s());
                 let (read, _) = read(node.store(), &table, &command, u64::MAX).await.unwrap();
@@ -260,11 +305,45 @@ mod tests {
 
     #[test]
     fn a_step_ends_within_a_long_partition_of_dead_rows() {
-        check_steps(delete_rows);
+        check_steps(table_of(&[("c", false)]), ROWS as u64, delete_rows);
     }
 
     #[test]
     fn a_step_ends_among_many_range_deletions() {
-        check_steps(delete_ranges);
+        check_steps(table_of(&[("c", false)]), 2 * ROWS as u64, delete_ranges);
+    }
+
+    #[test]
+    fn a_step_ends_among_deletions_of_prefixes_in_two_files() {
+        let table = table_of(&[("c1", true), ("c2", false)]);
+        check_steps(table, 2 * (ROWS as u64 + 1), delete_prefixes);
+    }
+
+    /// The next page of a statement begins behind a row, so only the prefetcher stops at a range
+    /// deletion.
+    #[test]
+    fn a_page_of_a_statement_does_not_end_at_a_range_deletion() {
+        block_on(async {
+            let node = test_database::open(FileSystem::simulated(1)).await;
+            let metadata = test_database::create(&node, table_of(&[("c", false)])).await;
+            let table = test_database::table(&node, &metadata);
+            delete_ranges(&node, &metadata).await;
+            for direction in [Direction::Forward, Direction::Reverse] {
+                let target = ReadTarget::Partition(key());
+                let command = ReadCommand {
+                    direction,
+                    limits: ReadLimits { tombstones: 100, ..ReadLimits::NONE },
+                    ..ReadCommand::of_all(metadata.clone(), target, now_s())
+                };
+                let (view, empty) = (table.view(), table.empty_ranges().access());
+                let access = TableAccess { view: &view, cache: None, empty: Some(&empty) };
+                let page = read_on_shard(access, &command, &KeyRange::full()).await.unwrap();
+                assert!(page.dropped > 100, "{} dropped {direction:?}", page.dropped);
+                assert!(page.partitions.is_empty());
+                assert_eq!(page.next, None, "{direction:?}");
+                // The second read must not skip what the first one has recorded.
+                table.empty_ranges().forget();
+            }
+        });
     }
 }
