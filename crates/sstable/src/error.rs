@@ -138,8 +138,8 @@ impl SSTableError {
     pub(crate) fn index(file: &FileName, error: IndexError<SSTableError>) -> Self {
         match error {
             IndexError::Source(error) => error,
-            IndexError::Node { node, .. } => Self::corrupt(file, node.position, node.to_string()),
-            IndexError::Malformed(MalformedIndex { position, reason, .. }) => {
+            IndexError::Node(node) => Self::corrupt(file, node.position, node.to_string()),
+            IndexError::Malformed(MalformedIndex { position, reason }) => {
                 Self::corrupt(file, position, reason)
             }
         }

@@ -147,11 +147,6 @@ impl EntryCursor {
     }
 
     fn trie_error(&self, error: ReadError<SSTableError>) -> SSTableError {
-        match error {
-            ReadError::Source(error) => error,
-            ReadError::Corrupt(node) => {
-                SSTableError::corrupt(self.walker.source().name(), node.position, node.to_string())
-            }
-        }
+        SSTableError::index(self.walker.source().name(), error.into())
     }
 }

@@ -5,11 +5,9 @@ use thiserror::Error;
 
 /// An error for bytes of an index that violate the format.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-#[error("malformed {component} at position {position}: {reason}")]
+#[error("malformed index at position {position}: {reason}")]
 pub struct MalformedIndex {
-    /// The component: `Partitions.db` or `Rows.db`.
-    pub component: &'static str,
-    /// Position in that file.
+    /// Position in the file.
     pub position: u64,
     /// The fault at that position.
     pub reason: &'static str,
@@ -22,23 +20,18 @@ pub enum IndexError<E> {
     #[error("{0}")]
     Source(E),
     /// A node of a trie is corrupt.
-    #[error("{component}: {node}")]
-    Node {
-        /// The component: `Partitions.db` or `Rows.db`.
-        component: &'static str,
-        /// The node and its fault.
-        node: CorruptNode,
-    },
+    #[error(transparent)]
+    Node(CorruptNode),
     /// Something else in the file is malformed.
     #[error(transparent)]
     Malformed(#[from] MalformedIndex),
 }
 
-impl<E> IndexError<E> {
-    pub(super) fn of(component: &'static str) -> impl Fn(ReadError<E>) -> IndexError<E> {
-        move |error| match error {
-            ReadError::Source(error) => IndexError::Source(error),
-            ReadError::Corrupt(node) => IndexError::Node { component, node },
+impl<E> From<ReadError<E>> for IndexError<E> {
+    fn from(error: ReadError<E>) -> Self {
+        match error {
+            ReadError::Source(error) => Self::Source(error),
+            ReadError::Corrupt(node) => Self::Node(node),
         }
     }
 }

@@ -5,8 +5,6 @@ use espalier_trie::page::Node;
 
 use super::super::error::{IndexWriteError, MalformedIndex};
 
-pub(super) const COMPONENT: &str = "Partitions.db";
-
 /// Length of the footer's fixed part in bytes: position of the first key, number of keys, position
 /// of the root.
 pub(super) const FOOTER_SIZE: usize = 3 * 8;
@@ -104,7 +102,6 @@ pub(in crate::index::bti) fn decode_payload(node: &Node<'_>) -> Result<Candidate
         (None, node.payload().get(..usize::from(bits)))
     };
     let position = position.filter(|position| !position.is_empty()).ok_or(MalformedIndex {
-        component: COMPONENT,
         position: node.position(),
         reason: "a payload does not fit in its page",
     })?;
@@ -151,7 +148,7 @@ impl FixedFooter {
         let footer =
             FixedFooter { first_key_position: field(0), key_count: field(1), root: field(2) };
         let position = file_size.saturating_sub(FOOTER_SIZE as u64);
-        let malformed = |reason| MalformedIndex { component: COMPONENT, position, reason };
+        let malformed = |reason| MalformedIndex { position, reason };
         let keys_size = position
             .checked_sub(footer.first_key_position)
             .ok_or(malformed("the footer places the first key after itself"))?;
@@ -169,11 +166,7 @@ impl FixedFooter {
 
     /// Adds the first and the last key, which must fill the space between the trie and the footer.
     pub fn with_keys(self, keys: &[u8]) -> Result<Footer, MalformedIndex> {
-        let malformed = |reason| MalformedIndex {
-            component: COMPONENT,
-            position: self.first_key_position,
-            reason,
-        };
+        let malformed = |reason| MalformedIndex { position: self.first_key_position, reason };
         let mut rest = keys;
         let mut key = || {
             let (length, behind) = rest.split_first_chunk::<2>()?;

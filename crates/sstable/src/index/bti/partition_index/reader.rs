@@ -3,9 +3,7 @@
 use espalier_trie::page::{Cursor, Descent, Node, PageSource, PrefixSearch, Walker, read_bytes};
 
 use super::super::error::{IndexError, MalformedIndex};
-use super::layout::{
-    COMPONENT, Candidate, FOOTER_SIZE, FixedFooter, Footer, IndexPosition, decode_payload,
-};
+use super::layout::{Candidate, FOOTER_SIZE, FixedFooter, Footer, IndexPosition, decode_payload};
 
 /// An open partition index. It holds the footer and no pages.
 #[derive(Clone, Debug)]
@@ -23,22 +21,16 @@ impl<S: PageSource> PartitionIndexReader<S> {
     /// # Errors
     /// Returns [`IndexError`] if the footer is malformed, or if a page cannot be read.
     pub async fn open(source: S, file_size: u64) -> Result<PartitionIndexReader<S>, S> {
-        let short = |position| MalformedIndex {
-            component: COMPONENT,
-            position,
-            reason: "the file ends before its footer does",
-        };
+        let short =
+            |position| MalformedIndex { position, reason: "the file ends before its footer does" };
         let position = file_size.checked_sub(FOOTER_SIZE as u64).ok_or(short(0))?;
         let mut bytes = Vec::new();
-        let wrap = IndexError::of(COMPONENT);
-        read_bytes(&source, position, FOOTER_SIZE, &mut bytes).await.map_err(&wrap)?;
+        read_bytes(&source, position, FOOTER_SIZE, &mut bytes).await?;
         let fixed = bytes.as_slice().try_into().map_err(|_| short(position))?;
         let fixed = FixedFooter::decode(fixed, file_size)?;
         bytes.clear();
         let keys_size = (position - fixed.first_key_position) as usize;
-        read_bytes(&source, fixed.first_key_position, keys_size, &mut bytes)
-            .await
-            .map_err(&wrap)?;
+        read_bytes(&source, fixed.first_key_position, keys_size, &mut bytes).await?;
         let footer = fixed.with_keys(&bytes)?;
         Ok(PartitionIndexReader { source, footer })
     }
@@ -67,11 +59,10 @@ impl<S: PageSource> PartitionIndexReader<S> {
         byte_comparable: &[u8],
         hash_byte: u8,
     ) -> Result<Option<IndexPosition>, T> {
-        let wrap = IndexError::of(COMPONENT);
         let mut walker = Walker::new(source);
-        let found = walker.prefix(self.footer.root, byte_comparable).await.map_err(&wrap)?;
+        let found = walker.prefix(self.footer.root, byte_comparable).await?;
         let Some(position) = found else { return Ok(None) };
-        let candidate = decode_payload(&walker.node(position).await.map_err(&wrap)?)?;
+        let candidate = decode_payload(&walker.node(position).await?)?;
         Ok(candidate.position_if(hash_byte))
     }
 
@@ -142,7 +133,7 @@ impl<S: PageSource> PartitionCursor<S> {
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn first(&mut self) -> Result<Option<Candidate>, S> {
         self.steps = 0;
-        self.cursor.first().await.map_err(IndexError::of(COMPONENT))?;
+        self.cursor.first().await?;
         self.current().await
     }
 
@@ -152,7 +143,7 @@ impl<S: PageSource> PartitionCursor<S> {
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn last(&mut self) -> Result<Option<Candidate>, S> {
         self.steps = 0;
-        self.cursor.last().await.map_err(IndexError::of(COMPONENT))?;
+        self.cursor.last().await?;
         self.current().await
     }
 
@@ -165,8 +156,7 @@ impl<S: PageSource> PartitionCursor<S> {
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn seek_ceiling(&mut self, byte_comparable: &[u8]) -> Result<Option<Candidate>, S> {
         self.steps = 0;
-        let moved = self.cursor.seek_prefix_or_ceiling(byte_comparable).await;
-        moved.map_err(IndexError::of(COMPONENT))?;
+        self.cursor.seek_prefix_or_ceiling(byte_comparable).await?;
         self.current().await
     }
 
@@ -178,8 +168,7 @@ impl<S: PageSource> PartitionCursor<S> {
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn seek_floor(&mut self, byte_comparable: &[u8]) -> Result<Option<Candidate>, S> {
         self.steps = 0;
-        let moved = self.cursor.seek_floor(byte_comparable).await;
-        moved.map_err(IndexError::of(COMPONENT))?;
+        self.cursor.seek_floor(byte_comparable).await?;
         self.current().await
     }
 
@@ -188,7 +177,7 @@ impl<S: PageSource> PartitionCursor<S> {
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn next(&mut self) -> Result<Option<Candidate>, S> {
-        self.cursor.next().await.map_err(IndexError::of(COMPONENT))?;
+        self.cursor.next().await?;
         self.count(1)?;
         self.current().await
     }
@@ -198,7 +187,7 @@ impl<S: PageSource> PartitionCursor<S> {
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn previous(&mut self) -> Result<Option<Candidate>, S> {
-        self.cursor.previous().await.map_err(IndexError::of(COMPONENT))?;
+        self.cursor.previous().await?;
         self.count(-1)?;
         self.current().await
     }
@@ -208,7 +197,7 @@ impl<S: PageSource> PartitionCursor<S> {
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn current(&mut self) -> Result<Option<Candidate>, S> {
-        match self.cursor.node().await.map_err(IndexError::of(COMPONENT))? {
+        match self.cursor.node().await? {
             Some(node) => Ok(Some(decode_payload(&node)?)),
             None => Ok(None),
         }
@@ -231,7 +220,6 @@ impl<S: PageSource> PartitionCursor<S> {
         self.steps += step;
         match self.cursor.position() {
             Some(position) if self.steps.unsigned_abs() >= self.key_count => Err(MalformedIndex {
-                component: COMPONENT,
                 position,
                 reason: "the trie has more keys than the footer counts",
             }),

@@ -8,8 +8,6 @@ use espalier_types::vint;
 use super::super::error::{IndexWriteError, MalformedIndex};
 use super::deletion_time;
 
-pub(super) const COMPONENT: &str = "Rows.db";
-
 /// The payload bit that is set if a deletion is open. The other three bits are the length of the
 /// offset.
 const OPEN_DELETION_FLAG: u8 = 8;
@@ -75,8 +73,7 @@ pub(in crate::index::bti) fn block_payload_size(bits: u8) -> usize {
 }
 
 pub(in crate::index::bti) fn decode_block(node: &Node<'_>) -> Result<BlockStart, MalformedIndex> {
-    let malformed =
-        |reason| MalformedIndex { component: COMPONENT, position: node.position(), reason };
+    let malformed = |reason| MalformedIndex { position: node.position(), reason };
     let bits = node.payload_bits();
     let size = usize::from(bits & !OPEN_DELETION_FLAG);
     let (offset, rest) = node
@@ -141,7 +138,7 @@ impl RowIndexEntry {
         bytes: &[u8],
         position: u64,
     ) -> Result<(&[u8], RowIndexEntry), MalformedIndex> {
-        let malformed = |reason| MalformedIndex { component: COMPONENT, position, reason };
+        let malformed = |reason| MalformedIndex { position, reason };
         let cut = malformed("an entry is cut off");
         let (length, rest) = bytes.split_first_chunk::<2>().ok_or(cut.clone())?;
         let length = usize::from(u16::from_be_bytes(*length));

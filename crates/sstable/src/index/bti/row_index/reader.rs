@@ -10,7 +10,7 @@ use espalier_trie::page::{
 };
 
 use super::super::error::{IndexError, MalformedIndex};
-use super::layout::{BlockStart, COMPONENT, MAX_ENTRY_TAIL_SIZE, RowIndexEntry, decode_block};
+use super::layout::{BlockStart, MAX_ENTRY_TAIL_SIZE, RowIndexEntry, decode_block};
 
 type Result<T, S> = std::result::Result<T, IndexError<<S as PageSource>::Error>>;
 
@@ -96,13 +96,12 @@ impl<S: PageSource> RowIndexReader<S> {
     /// # Errors
     /// Returns [`IndexError`] if the entry is malformed, or if a page cannot be read.
     pub async fn open(source: S, position: u64) -> Result<RowIndexReader<S>, S> {
-        let wrap = IndexError::of(COMPONENT);
         let mut bytes = Vec::new();
-        read_bytes(&source, position, 2, &mut bytes).await.map_err(&wrap)?;
+        read_bytes(&source, position, 2, &mut bytes).await?;
         if let [high, low] = bytes[..] {
             let length = usize::from(u16::from_be_bytes([high, low])) + MAX_ENTRY_TAIL_SIZE;
             let rest = position.saturating_add(2);
-            read_bytes(&source, rest, length, &mut bytes).await.map_err(&wrap)?;
+            read_bytes(&source, rest, length, &mut bytes).await?;
         }
         let entry = RowIndexEntry::decode(&bytes, position)?;
         Ok(RowIndexReader { source, entry })
@@ -125,11 +124,10 @@ impl<S: PageSource> RowIndexReader<S> {
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn floor_block(&self, position: &[u8]) -> Result<BlockStart, S> {
-        let wrap = IndexError::of(COMPONENT);
         let mut walker = Walker::new(&self.source);
-        let found = walker.floor(self.entry.root, position).await.map_err(&wrap)?;
+        let found = walker.floor(self.entry.root, position).await?;
         let node = found.ok_or(self.malformed("no separator is below a position"))?;
-        Ok(decode_block(&walker.node(node).await.map_err(&wrap)?)?)
+        Ok(decode_block(&walker.node(node).await?)?)
     }
 
     /// Returns the offset after the block in which `position` would be. All rows from this offset
@@ -138,13 +136,12 @@ impl<S: PageSource> RowIndexReader<S> {
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn end_offset(&self, position: &[u8]) -> Result<u64, S> {
-        let wrap = IndexError::of(COMPONENT);
         let mut walker = Walker::new(&self.source);
-        let node = match walker.higher(self.entry.root, position).await.map_err(&wrap)? {
+        let node = match walker.higher(self.entry.root, position).await? {
             Some(node) => node,
-            None => walker.maximum(self.entry.root).await.map_err(&wrap)?,
+            None => walker.maximum(self.entry.root).await?,
         };
-        Ok(decode_block(&walker.node(node).await.map_err(&wrap)?)?.offset)
+        Ok(decode_block(&walker.node(node).await?)?.offset)
     }
 
     /// Returns the blocks in order, beginning with the block in which `from` would be, or with the
@@ -155,16 +152,14 @@ impl<S: PageSource> RowIndexReader<S> {
     pub async fn forward(&self, from: Option<&[u8]>) -> Result<ForwardBlocks<'_, S>, S> {
         let mut cursor = self.cursor();
         match from {
-            Some(position) => cursor.seek_floor(position).await,
-            None => cursor.first().await,
-        }
-        .map_err(IndexError::of(COMPONENT))?;
-        let mut blocks = ForwardBlocks { cursor, bounds: self.bounds(), start: None };
-        blocks.start = blocks.current().await?;
-        if blocks.start.is_none() {
+            Some(position) => cursor.seek_floor(position).await?,
+            None => cursor.first().await?,
+        };
+        let start = block_at(&mut cursor).await?;
+        if start.is_none() {
             return Err(self.malformed("no separator is below a position").into());
         }
-        Ok(blocks)
+        Ok(ForwardBlocks { cursor, bounds: self.bounds(), start })
     }
 
     /// Returns the blocks in reverse order, beginning with the block in which `to` would be, or
@@ -173,19 +168,17 @@ impl<S: PageSource> RowIndexReader<S> {
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn backward(&self, to: Option<&[u8]>) -> Result<BackwardBlocks<'_, S>, S> {
-        let wrap = IndexError::of(COMPONENT);
         let mut cursor = self.cursor();
         let found = match to {
-            Some(position) => cursor.seek_higher(position).await.map_err(&wrap)?,
+            Some(position) => cursor.seek_higher(position).await?,
             None => false,
         };
         if !found {
-            cursor.last().await.map_err(&wrap)?;
+            cursor.last().await?;
         }
-        let mut blocks = BackwardBlocks { cursor, bounds: self.bounds(), end: 0 };
-        let end = blocks.current().await?;
-        blocks.end = end.ok_or(self.malformed("the trie has no separator"))?.offset;
-        Ok(blocks)
+        let end = block_at(&mut cursor).await?;
+        let end = end.ok_or(self.malformed("the trie has no separator"))?.offset;
+        Ok(BackwardBlocks { cursor, bounds: self.bounds(), end })
     }
 
     fn cursor(&self) -> Cursor<&S> {
@@ -197,7 +190,7 @@ impl<S: PageSource> RowIndexReader<S> {
     }
 
     fn malformed(&self, reason: &'static str) -> MalformedIndex {
-        MalformedIndex { component: COMPONENT, position: self.entry.root, reason }
+        MalformedIndex { position: self.entry.root, reason }
     }
 }
 
@@ -218,7 +211,7 @@ impl Bounds {
                 return Ok(block);
             }
         };
-        Err(MalformedIndex { component: COMPONENT, position: self.root, reason })
+        Err(MalformedIndex { position: self.root, reason })
     }
 }
 
@@ -240,17 +233,12 @@ impl<S: PageSource> ForwardBlocks<'_, S> {
         let Some(BlockStart { offset: start, open_deletion }) = self.start.take() else {
             return Ok(None);
         };
-        self.cursor.next().await.map_err(IndexError::of(COMPONENT))?;
+        self.cursor.next().await?;
         // The last separator begins no block.
-        let Some(next) = self.current().await? else { return Ok(None) };
+        let Some(next) = block_at(&mut self.cursor).await? else { return Ok(None) };
         self.start = Some(next);
         let block = Block { start, end: next.offset, open_deletion };
         Ok(Some(self.bounds.check(block)?))
-    }
-
-    async fn current(&mut self) -> Result<Option<BlockStart>, S> {
-        let node = self.cursor.node().await.map_err(IndexError::of(COMPONENT))?;
-        Ok(node.map(|node| decode_block(&node)).transpose()?)
     }
 }
 
@@ -268,16 +256,16 @@ impl<S: PageSource> BackwardBlocks<'_, S> {
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn next(&mut self) -> Result<Option<Block>, S> {
-        self.cursor.previous().await.map_err(IndexError::of(COMPONENT))?;
-        let Some(BlockStart { offset: start, open_deletion }) = self.current().await? else {
-            return Ok(None);
-        };
+        self.cursor.previous().await?;
+        let Some(block) = block_at(&mut self.cursor).await? else { return Ok(None) };
+        let BlockStart { offset: start, open_deletion } = block;
         let end = std::mem::replace(&mut self.end, start);
         Ok(Some(self.bounds.check(Block { start, end, open_deletion })?))
     }
+}
 
-    async fn current(&mut self) -> Result<Option<BlockStart>, S> {
-        let node = self.cursor.node().await.map_err(IndexError::of(COMPONENT))?;
-        Ok(node.map(|node| decode_block(&node)).transpose()?)
-    }
+/// Returns the block of the separator at which the cursor stands.
+async fn block_at<S: PageSource>(cursor: &mut Cursor<S>) -> Result<Option<BlockStart>, S> {
+    let node = cursor.node().await?;
+    Ok(node.map(|node| decode_block(&node)).transpose()?)
 }
