@@ -27,7 +27,7 @@ async fn walk_partitions(file: &[u8], key: &[u8]) -> Vec<u64> {
         return entries;
     };
     let mut keys = vec![key.to_vec()];
-    let mut cursor = index.cursor();
+    let mut cursor = index.cursor(index.source());
     let mut next = cursor.first().await;
     let mut steps = 0;
     while let (Ok(Some(candidate)), true) = (&next, steps < MAX_STEPS) {
@@ -42,19 +42,11 @@ async fn walk_partitions(file: &[u8], key: &[u8]) -> Vec<u64> {
         next = cursor.next().await;
         steps += 1;
     }
-    let mut previous = cursor.last().await;
-    let mut steps = 0;
-    while let (Ok(Some(_)), true) = (&previous, steps < MAX_STEPS) {
-        previous = cursor.previous().await;
-        steps += 1;
-    }
     for key in &keys {
         let hash = key.last().copied().unwrap_or_default();
         let _ = index.exact_candidate(index.source(), key, hash).await;
         let _ = cursor.seek_ceiling(key).await;
         let _ = cursor.next().await;
-        let _ = cursor.seek_floor(key).await;
-        let _ = cursor.previous().await;
     }
     entries
 }

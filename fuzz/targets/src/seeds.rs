@@ -88,7 +88,7 @@ fn entries(partitions: &[u8]) -> Vec<u64> {
         let Ok(index) = PartitionIndexReader::open(pages, partitions.len() as u64).await else {
             return entries;
         };
-        let mut cursor = index.cursor();
+        let mut cursor = index.cursor(index.source());
         let mut next = cursor.first().await;
         while let Ok(Some(candidate)) = next {
             if let IndexPosition::RowIndex(position) = candidate.position {

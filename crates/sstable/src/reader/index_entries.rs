@@ -32,7 +32,7 @@ impl SSTableReader {
         match &self.0.index {
             Index::Trie(trie) => {
                 let pages = trie.partitions.source().for_one_read(caching);
-                let cursor = trie.partitions.with_source(pages).into_cursor();
+                let cursor = trie.partitions.cursor(pages);
                 IndexEntries::Trie { reader: self, trie, cursor, has_begun: false }
             }
             Index::Big(index) => IndexEntries::Big(index.entries()),

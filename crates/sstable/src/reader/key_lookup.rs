@@ -245,8 +245,7 @@ impl SSTableReader {
             KeyBound::BeforeKey(key) | KeyBound::AfterKey(key) => trie.keys.encode(key, &mut bytes),
         }
         let file = trie.partitions.source().for_one_read(caching);
-        let partitions = trie.partitions.with_source(file);
-        let mut cursor = partitions.cursor();
+        let mut cursor = trie.partitions.cursor(file);
         let mut candidate =
             cursor.seek_ceiling(&bytes).await.map_err(|error| self.partitions_error(error))?;
         // The trie compares prefixes only: the first entry may lie before the bound.

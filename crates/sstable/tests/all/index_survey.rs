@@ -16,7 +16,7 @@ async fn pages_of_look_ups(file: &[u8]) -> Vec<u64> {
     let pages = MemoryPages(file);
     let index = PartitionIndexReader::open(pages, file.len() as u64).await.unwrap();
     let mut counts = Vec::new();
-    let mut cursor = index.cursor();
+    let mut cursor = index.cursor(index.source());
     let mut found = cursor.first().await.unwrap();
     while found.is_some() {
         let mut walker = Walker::new(pages);

@@ -217,7 +217,7 @@ pub fn row_payload_size(bits: u8) -> usize {
 pub fn row_entry_positions(partitions: &[u8]) -> Vec<u64> {
     let reader = PartitionIndexReader::open(MemoryPages(partitions), partitions.len() as u64);
     let index = block_on(reader).unwrap();
-    let mut cursor = index.cursor();
+    let mut cursor = index.cursor(index.source());
     let mut positions = Vec::new();
     let mut next = block_on(cursor.first()).unwrap();
     while let Some(candidate) = next {

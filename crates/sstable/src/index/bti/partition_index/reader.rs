@@ -66,11 +66,6 @@ impl<S: PageSource> PartitionIndexReader<S> {
         Ok(candidate.position_if(hash_byte))
     }
 
-    /// Creates a reader of the same index that reads pages from another source.
-    pub fn with_source<T>(&self, source: T) -> PartitionIndexReader<T> {
-        PartitionIndexReader { source, footer: self.footer.clone() }
-    }
-
     /// Works like [`exact_candidate`](Self::exact_candidate), and uses only cached pages. `page`
     /// returns a page by its number, or `None` if it is not cached. The result is `None` if a page
     /// is missing or the index is malformed; `search` remains where it stopped.
@@ -94,36 +89,26 @@ impl<S: PageSource> PartitionIndexReader<S> {
         }
     }
 
-    /// Turns the reader into a cursor that owns the source of the pages.
-    pub fn into_cursor(self) -> PartitionCursor<S> {
+    /// Creates a cursor without a position. `source` is one reader's handle of the pages.
+    pub fn cursor<T: PageSource>(&self, source: T) -> PartitionCursor<T> {
         PartitionCursor {
-            cursor: Cursor::new(self.source, self.footer.root),
-            key_count: self.footer.key_count,
-            steps: 0,
-        }
-    }
-
-    /// Creates a cursor without a position.
-    pub fn cursor(&self) -> PartitionCursor<&S> {
-        PartitionCursor {
-            cursor: Cursor::new(&self.source, self.footer.root),
+            cursor: Cursor::new(source, self.footer.root),
             key_count: self.footer.key_count,
             steps: 0,
         }
     }
 }
 
-/// A cursor over the partitions in order, in either direction. It holds one page and the path to
-/// the current key.
+/// A cursor over the partitions in order. It holds one page and the path to the current key.
 ///
 /// Each move returns the partition at the new position, or `None` if there is none. A cursor
-/// without a position can only be moved by `first`, `last` and the seeks. Each move returns
-/// [`IndexError`] if the index is malformed, or if a page cannot be read.
+/// without a position can only be moved by `first` and the seek. Each move returns [`IndexError`]
+/// if the index is malformed, or if a page cannot be read.
 pub struct PartitionCursor<S: PageSource> {
     cursor: Cursor<S>,
     key_count: u64,
-    /// Number of forward steps since the last seek, less the number of backward steps.
-    steps: i64,
+    /// Number of steps since the first key or the last seek.
+    steps: u64,
 }
 
 impl<S: PageSource> PartitionCursor<S> {
@@ -134,16 +119,6 @@ impl<S: PageSource> PartitionCursor<S> {
     pub async fn first(&mut self) -> Result<Option<Candidate>, S> {
         self.steps = 0;
         self.cursor.first().await?;
-        self.current().await
-    }
-
-    /// Moves to the last partition.
-    ///
-    /// # Errors
-    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
-    pub async fn last(&mut self) -> Result<Option<Candidate>, S> {
-        self.steps = 0;
-        self.cursor.last().await?;
         self.current().await
     }
 
@@ -160,35 +135,13 @@ impl<S: PageSource> PartitionCursor<S> {
         self.current().await
     }
 
-    /// Moves to the last partition at or below a bound, or to the partition after it. The caller
-    /// must compare the real key. If this key is above the bound, `previous` moves to the wanted
-    /// partition.
-    ///
-    /// # Errors
-    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
-    pub async fn seek_floor(&mut self, byte_comparable: &[u8]) -> Result<Option<Candidate>, S> {
-        self.steps = 0;
-        self.cursor.seek_floor(byte_comparable).await?;
-        self.current().await
-    }
-
     /// Moves to the next partition.
     ///
     /// # Errors
     /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
     pub async fn next(&mut self) -> Result<Option<Candidate>, S> {
         self.cursor.next().await?;
-        self.count(1)?;
-        self.current().await
-    }
-
-    /// Moves to the previous partition.
-    ///
-    /// # Errors
-    /// Returns [`IndexError`] if the index is malformed, or if a page cannot be read.
-    pub async fn previous(&mut self) -> Result<Option<Candidate>, S> {
-        self.cursor.previous().await?;
-        self.count(-1)?;
+        self.count_step()?;
         self.current().await
     }
 
@@ -209,17 +162,12 @@ impl<S: PageSource> PartitionCursor<S> {
         self.cursor.key()
     }
 
-    /// Returns the number of pages requested so far.
-    pub fn pages_touched(&self) -> u64 {
-        self.cursor.pages_touched()
-    }
-
     /// Counts a step and checks it against the footer. In a hostile trie, branches share nodes and
     /// can encode more keys than a walk could ever finish.
-    fn count(&mut self, step: i64) -> std::result::Result<(), MalformedIndex> {
-        self.steps += step;
+    fn count_step(&mut self) -> std::result::Result<(), MalformedIndex> {
+        self.steps += 1;
         match self.cursor.position() {
-            Some(position) if self.steps.unsigned_abs() >= self.key_count => Err(MalformedIndex {
+            Some(position) if self.steps >= self.key_count => Err(MalformedIndex {
                 position,
                 reason: "the trie has more keys than the footer counts",
             }),
