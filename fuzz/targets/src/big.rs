@@ -138,10 +138,5 @@ async fn ask_blocks(index: &PromotedIndexReader<MemoryFile>) {
             let _ = index.end_block(position.position()).await;
         }
     }
-    let mut blocks = index.blocks();
-    let mut steps = 0;
-    while let (Ok(Some(_)), true) = (blocks.next().await, steps < MAX_STEPS) {
-        steps += 1;
-    }
     let _ = index.last_block().await;
 }

@@ -91,10 +91,6 @@ fn ask_blocks(
             answers += usize::from(block_on(reader.end_block(position.position())).is_ok());
         }
     }
-    let mut blocks = reader.blocks();
-    while let Ok(Some(_)) = block_on(blocks.next()) {
-        answers += 1;
-    }
     answers + usize::from(block_on(reader.last_block()).is_ok())
 }
 

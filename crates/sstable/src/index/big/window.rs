@@ -8,7 +8,7 @@ use bytes::{Bytes, BytesMut};
 use espalier_runtime::file::PAGE_BYTES;
 
 use super::file::IndexFile;
-use crate::error::{Result, SSTableError};
+use crate::error::Result;
 
 /// Number of bytes that a sequential reader reads at once.
 pub(super) const PIECE_BYTES: u64 = 128 * 1024;
@@ -60,20 +60,6 @@ impl<F: IndexFile> Window<F> {
     /// Returns the position after the last byte.
     pub(super) fn end(&self) -> u64 {
         self.start + self.bytes.len() as u64
-    }
-
-    /// Returns the bytes at `position`, which must lie in the file. The result shares the window's
-    /// memory.
-    pub(super) async fn take(&mut self, position: u64, length: usize) -> Result<Bytes> {
-        self.fill(position, length).await?;
-        let start = self.offset_of(position);
-        match start.checked_add(length).filter(|end| *end <= self.bytes.len()) {
-            Some(end) => Ok(self.bytes.slice(start..end)),
-            None => {
-                let reason = format!("{length} bytes expected, but the file ends before");
-                Err(SSTableError::corrupt(self.file.name(), position, reason))
-            }
-        }
     }
 
     /// Moves the window so that it contains `wanted` bytes at `position`, or all bytes to the end

@@ -22,4 +22,4 @@ mod reader;
 pub use builder::PromotedIndexBuilder;
 pub use layout::{LastBlockLength, PromotedBlock};
 pub use position::{BlockPosition, BlockPositionRef, PositionFormat, PositionKind};
-pub use reader::{Block, PromotedBlocks, PromotedIndexReader};
+pub use reader::{Block, PromotedIndexReader};

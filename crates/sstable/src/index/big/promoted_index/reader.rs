@@ -1,4 +1,4 @@
-//! This module reads a promoted index: one block by binary search, or all blocks in order.
+//! This module reads a promoted index: a block by its number, or by binary search.
 //!
 //! The reader holds the head of the index and the positions of the other parts, but no blocks. Each
 //! look-up reads the places and blocks that it needs, and checks them: a place lies inside the
@@ -6,19 +6,17 @@
 
 use std::sync::Arc;
 
-use bytes::Bytes;
 use espalier_mutation::{DeletionTime, PositionRef};
 
 use super::{
     super::{
         file::{IndexFile, read_span},
         partition_index::PromotedLocation,
-        window::{Access, Window},
     },
     layout::{
         BlockSpans, MAX_HEAD_BYTES, MIN_BLOCK_BYTES, PLACE_BYTES, PromotedBlock, decode_head,
     },
-    position::{BlockPosition, PositionFormat},
+    position::PositionFormat,
 };
 use crate::{
     error::{Result, SSTableError},
@@ -183,18 +181,6 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         Ok(self.read(number).await?.to_block())
     }
 
-    /// Returns all blocks in order with all checks, for verification. They are read in large
-    /// pieces.
-    pub fn blocks(&self) -> PromotedBlocks<'_, F> {
-        PromotedBlocks {
-            places: Window::new(&self.file, Access::Pieces),
-            blocks: Window::new(&self.file, Access::Pieces),
-            reader: self,
-            number: 0,
-            before: None,
-        }
-    }
-
     /// Finds the first block for which `is_before` is false, by binary search. Returns it and the
     /// block before it, if they exist; the search has read both.
     async fn partition_point(&self, is_before: impl Fn(&BlockSpans) -> bool) -> Result<Found> {
@@ -247,23 +233,10 @@ impl<F: IndexFile> PromotedIndexReader<F> {
                 self.corrupt(format!("there are {} blocks, not {number}", self.block_count))
             );
         }
-        let (position, length) = self.place_position(number);
-        let places = read_span(&self.file, position, length).await?;
-        let (position, length) = self.place(number, &places)?;
-        let bytes = read_span(&self.file, position, length).await?;
-        self.decode(bytes, position)
-    }
-
-    /// Returns the position of a block's place, and the number of bytes to read there: the place
-    /// and, if there is another block, the next place.
-    fn place_position(&self, number: u64) -> (u64, usize) {
+        // The place of the block and, if there is another block, the next place.
         let count = if number + 1 == self.block_count { 1 } else { 2 };
-        (self.places_start + number * PLACE_BYTES, PLACE_BYTES as usize * count)
-    }
-
-    /// Returns the position and the length of a block. `places` are its place and, if there is one,
-    /// the next place.
-    fn place(&self, number: u64, places: &[u8]) -> Result<(u64, usize)> {
+        let position = self.places_start + number * PLACE_BYTES;
+        let places = read_span(&self.file, position, PLACE_BYTES as usize * count).await?;
         let blocks_length = self.places_start - self.blocks_start;
         let place = |index: usize| {
             let bytes = places.get(index * 4..).and_then(|bytes| bytes.first_chunk::<4>());
@@ -272,69 +245,19 @@ impl<F: IndexFile> PromotedIndexReader<F> {
         let (start, end) = (place(0), place(1));
         let is_first_right = number > 0 || start == 0;
         let length = end.checked_sub(start).and_then(|length| usize::try_from(length).ok());
-        match length.filter(|length| *length > 0 && end <= blocks_length && is_first_right) {
-            Some(length) => Ok((self.blocks_start + start, length)),
-            None => {
-                let (position, _) = self.place_position(number);
-                let reason =
-                    "offsets of blocks do not start at 0, do not increase, or are too large";
-                Err(SSTableError::corrupt(self.file.name(), position, reason))
-            }
-        }
-    }
-
-    fn decode(&self, bytes: Bytes, position: u64) -> Result<BlockSpans> {
+        let length = length.filter(|length| *length > 0 && end <= blocks_length && is_first_right);
+        let Some(length) = length else {
+            let reason = "offsets of blocks do not start at 0, do not increase, or are too large";
+            return Err(SSTableError::corrupt(self.file.name(), position, reason));
+        };
+        let position = self.blocks_start + start;
+        let bytes = read_span(&self.file, position, length).await?;
         BlockSpans::decode(bytes, &self.format, self.form)
             .map_err(|wrong| SSTableError::corrupt(self.file.name(), position, wrong.reason()))
     }
 
     fn corrupt(&self, reason: String) -> SSTableError {
         SSTableError::corrupt(self.file.name(), self.location.start, reason)
-    }
-}
-
-/// An iterator over the blocks in order. It checks that they follow one another, and that their
-/// positions increase.
-#[derive(Debug)]
-pub struct PromotedBlocks<'index, F> {
-    reader: &'index PromotedIndexReader<F>,
-    places: Window<&'index F>,
-    blocks: Window<&'index F>,
-    number: u64,
-    before: Option<(BlockSpans, BlockPosition)>,
-}
-
-impl<F: IndexFile> PromotedBlocks<'_, F> {
-    /// Returns the next block, both as the row reader uses it and as the index stores it. Returns
-    /// `None` after the last one.
-    ///
-    /// # Errors
-    /// Fails if a block is corrupt, or if the file cannot be read.
-    pub async fn next(&mut self) -> Result<Option<(Block, PromotedBlock)>> {
-        let reader = self.reader;
-        let number = self.number;
-        if number >= reader.block_count {
-            return Ok(None);
-        }
-        let (position, length) = reader.place_position(number);
-        let places = self.places.take(position, length).await?;
-        let (position, length) = reader.place(number, &places)?;
-        let spans = reader.decode(self.blocks.take(position, length).await?, position)?;
-        let before = self.before.as_ref();
-        let block = reader.follow(number, before.map(|(spans, _)| spans), &spans)?;
-        let promoted = spans.to_block();
-        let comparator = reader.format.comparator();
-        let (first, last) = (promoted.first.position(), promoted.last.position());
-        let is_behind =
-            before.is_none_or(|(_, last)| comparator.compare(last.position(), first).is_lt());
-        if !is_behind || comparator.compare(first, last).is_gt() {
-            let reason = "positions of blocks do not increase";
-            return Err(SSTableError::corrupt(reader.file.name(), position, reason));
-        }
-        self.before = Some((spans, promoted.last.clone()));
-        self.number += 1;
-        espalier_runtime::maybe_yield().await;
-        Ok(Some((block, promoted)))
     }
 }
 
