@@ -17,9 +17,6 @@ pub(super) const COMPONENT_CHECKSUMS: u32 = 12;
 
 /// All feature bits: the file has none of the mistakes of ScyllaDB's earlier versions.
 pub const ALL_FEATURES: u64 = 0x7F;
-/// The bit of [`ScyllaMetadata::features`] for the length of the last block: the last block of a
-/// promoted index does not include the end-of-partition byte.
-pub const RIGHT_LAST_BLOCK_LENGTH: u64 = 1 << 6;
 
 /// The content of Scylla.db. Other parts of the file are not kept.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -13,12 +13,11 @@ mod layout;
 mod reader;
 mod writer;
 
-pub use layout::{ScyllaColumn, ScyllaColumnKind, ScyllaMetadata, ScyllaSchema};
+pub use layout::{ALL_FEATURES, ScyllaColumn, ScyllaColumnKind, ScyllaMetadata, ScyllaSchema};
 
 /// Maximum length in bytes of a Scylla.db that the reader accepts (arbitrary). Real files have some
 /// KiB.
 pub const MAX_LENGTH: u64 = 64 * 1024 * 1024;
-pub use layout::{ALL_FEATURES, RIGHT_LAST_BLOCK_LENGTH};
 
 #[cfg(test)]
 mod tests {

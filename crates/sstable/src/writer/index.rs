@@ -16,9 +16,7 @@ use crate::{
     index::{
         big::{
             partition_index::PartitionIndexWriter as BigIndexWriter,
-            promoted_index::{
-                BlockPositionRef, LastBlockLength, PositionKind, PromotedIndexBuilder,
-            },
+            promoted_index::{BlockPositionRef, PositionKind, PromotedIndexBuilder},
             summary::SummaryBuilder,
         },
         bti::partition_index::{IndexPosition, PartitionIndexWriter},
@@ -89,12 +87,11 @@ impl IndexWriter {
             IndexKind::Big => Self::Big {
                 file: create(Component::Index).await?,
                 index: BigIndexWriter::new(),
-                // Readers assume Cassandra's rule, because the writer gives an SSTable with this
-                // index no Scylla.db, which could announce ScyllaDB's rule.
+                // Readers expect the last block as Cassandra writes it, because the writer gives an
+                // SSTable with this index no Scylla.db, which could announce ScyllaDB's rule.
                 blocks: PromotedIndexBuilder::new(
                     features.deletion_time,
                     options.column_index_size,
-                    LastBlockLength::WithEndOfPartition,
                 ),
                 summary: match options.summary_ratio.filter(|ratio| *ratio > 0.0) {
                     Some(ratio) => SummaryBuilder::with_ratio(options.min_index_interval, ratio),

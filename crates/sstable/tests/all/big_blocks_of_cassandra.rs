@@ -6,7 +6,7 @@ use crate::big_support;
 use big_support::{data_walk::walk_partition, *};
 use espalier_sstable::index::big::{
     partition_index::{IndexEntry, PartitionIndexWriter},
-    promoted_index::{LastBlockLength, PromotedIndexBuilder},
+    promoted_index::PromotedIndexBuilder,
 };
 
 /// Makes an Index.db from the keys and positions of `entries`, with blocks cut from Data.db.
@@ -17,8 +17,7 @@ fn make(
     column_index_size: u32,
 ) -> Vec<u8> {
     let types = &fixture.types;
-    let last_length = LastBlockLength::WithEndOfPartition;
-    let mut builder = PromotedIndexBuilder::new(fixture.form(), column_index_size, last_length);
+    let mut builder = PromotedIndexBuilder::new(fixture.form(), column_index_size);
     let mut writer = PartitionIndexWriter::new();
     let (mut file, mut promoted) = (Vec::new(), Vec::new());
     for entry in entries {

@@ -10,7 +10,7 @@ use espalier_sstable::{
     FileName, SSTableError,
     index::big::{
         partition_index::PartitionIndexWriter,
-        promoted_index::{LastBlockLength, PromotedIndexBuilder},
+        promoted_index::PromotedIndexBuilder,
         summary::{Summary, SummaryBuilder},
     },
 };
@@ -65,9 +65,8 @@ fn an_index_is_written_as_it_was() {
         let name = &fixture.name;
         let index = fixture.open().unwrap();
         let mut writer = PartitionIndexWriter::new();
-        // The blocks come from the file, so `LastBlockLength` makes no difference here.
-        let mut builder =
-            PromotedIndexBuilder::new(fixture.form(), 1, LastBlockLength::WithEndOfPartition);
+        // Each item fills a block.
+        let mut builder = PromotedIndexBuilder::new(fixture.form(), 1);
         let (mut file, mut promoted) = (Vec::new(), Vec::new());
         for entry in entries(&index).unwrap() {
             let format = fixture.format();
@@ -77,7 +76,9 @@ fn an_index_is_written_as_it_was() {
             if let Some(reader) = block_on(reader).unwrap() {
                 for number in 0..reader.block_count() {
                     let block = block_on(reader.promoted_block(number)).unwrap();
-                    builder.add_block(&fixture.types, &block).unwrap();
+                    let (types, end) = (&fixture.types, block.offset + block.length);
+                    builder.begin(types, block.first.as_ref(), block.offset).unwrap();
+                    builder.end(types, block.last.as_ref(), end, block.open_at_end).unwrap();
                     blocks += 1;
                 }
                 let deletion = reader.partition_deletion();

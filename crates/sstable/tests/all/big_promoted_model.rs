@@ -12,8 +12,8 @@ use espalier_sstable::{
         BigIndexWriteError, MemoryFile,
         partition_index::PromotedLocation,
         promoted_index::{
-            Block, BlockPosition, LastBlockLength, PositionFormat, PositionKind,
-            PromotedIndexBuilder, PromotedIndexReader,
+            Block, BlockPosition, PositionFormat, PositionKind, PromotedIndexBuilder,
+            PromotedIndexReader,
         },
     },
     versions::DeletionTimeForm,
@@ -79,7 +79,6 @@ fn cut(
     header_length: u64,
     size: u64,
     form: DeletionTimeForm,
-    last_length: LastBlockLength,
 ) -> Vec<Expected> {
     let mut blocks: Vec<Expected> = Vec::new();
     let (mut open, mut offset) = (DeletionTime::LIVE, header_length);
@@ -102,7 +101,7 @@ fn cut(
     }
     let (_, _, last) = blocks.last_mut().unwrap();
     last.is_last = true;
-    if !is_new && last_length == LastBlockLength::WithEndOfPartition {
+    if !is_new {
         last.end += 1;
     }
     blocks
@@ -129,15 +128,11 @@ proptest! {
         others in vec(position(), 20),
         size in prop_oneof![Just(1_u32), 100_u32..2_000, Just(65_536)],
         form in prop_oneof![Just(DeletionTimeForm::Legacy), Just(DeletionTimeForm::Unsigned)],
-        last_length in prop_oneof![
-            Just(LastBlockLength::WithEndOfPartition),
-            Just(LastBlockLength::RowsOnly),
-        ],
         header_length in 10_u64..3_000,
         deletion in prop_oneof![Just(DeletionTime::LIVE), Just(DeletionTime::new(5, 6))],
     ) {
         let types = types();
-        let mut builder = PromotedIndexBuilder::new(form, size, last_length);
+        let mut builder = PromotedIndexBuilder::new(form, size);
         let mut index = Vec::new();
         // The index is written twice, because no state of a partition may remain for the next.
         for _ in 0..2 {
@@ -150,7 +145,7 @@ proptest! {
             let last = unfiltereds.last().map(|(position, ..)| position.as_ref());
             builder.finish(&types, last, deletion, offset, &mut index).unwrap();
         }
-        let expected = cut(&unfiltereds, header_length, u64::from(size), form, last_length);
+        let expected = cut(&unfiltereds, header_length, u64::from(size), form);
         if expected.len() < 2 {
             prop_assert!(index.is_empty());
             return Ok(());
@@ -190,8 +185,7 @@ proptest! {
 #[test]
 fn a_block_that_overlaps_is_refused() {
     let types = types();
-    let last_length = LastBlockLength::RowsOnly;
-    let mut builder = PromotedIndexBuilder::new(DeletionTimeForm::Legacy, 10, last_length);
+    let mut builder = PromotedIndexBuilder::new(DeletionTimeForm::Legacy, 10);
     let position = BlockPosition {
         kind: PositionKind::Row,
         values: Box::new([Some(Bytes::from_static(&[0, 0, 0, 1])), Some(Bytes::new())]),
@@ -200,7 +194,7 @@ fn a_block_that_overlaps_is_refused() {
     builder.end(&types, position.as_ref(), 50, DeletionTime::LIVE).unwrap();
     let error = builder.begin(&types, position.as_ref(), 49).unwrap_err();
     assert_eq!(error, BigIndexWriteError::OutOfOrder { position: 49, previous: 50 });
-    builder.abandon();
+    let mut builder = PromotedIndexBuilder::new(DeletionTimeForm::Legacy, 10);
     let short = BlockPosition {
         kind: PositionKind::Row,
         values: Box::new([Some(Bytes::from_static(&[1])), None]),

@@ -13,7 +13,7 @@ use espalier_types::CqlType;
 
 use super::{
     super::error::BigIndexWriteError,
-    layout::{LastBlockLength, MAX_BLOCKS_BYTES, PromotedBlock, encode_block_tail, encode_head},
+    layout::{MAX_BLOCKS_BYTES, encode_block_tail, encode_head},
     position::BlockPositionRef,
 };
 use crate::versions::DeletionTimeForm;
@@ -25,7 +25,6 @@ use crate::versions::DeletionTimeForm;
 pub struct PromotedIndexBuilder {
     form: DeletionTimeForm,
     column_index_size: u64,
-    last_block_length: LastBlockLength,
     /// The encoded blocks. The last one is open if it has only its first position yet.
     blocks: Vec<u8>,
     /// Offset in `blocks` at which each block begins.
@@ -39,26 +38,16 @@ pub struct PromotedIndexBuilder {
 impl PromotedIndexBuilder {
     /// Creates a builder for a file with this form of full deletion times. `column_index_size` is
     /// in bytes.
-    pub fn new(
-        form: DeletionTimeForm,
-        column_index_size: u32,
-        last_block_length: LastBlockLength,
-    ) -> Self {
+    pub fn new(form: DeletionTimeForm, column_index_size: u32) -> Self {
         Self {
             form,
             column_index_size: u64::from(column_index_size.max(1)),
-            last_block_length,
             blocks: Vec::new(),
             places: Vec::new(),
             open: None,
             first_offset: 0,
             last_end: 0,
         }
-    }
-
-    /// Returns the number of bytes that the builder has allocated.
-    pub fn memory_bytes(&self) -> usize {
-        self.blocks.capacity() + self.places.capacity() * size_of::<u32>()
     }
 
     /// Begins a row or marker at `offset` bytes of the partition.
@@ -112,22 +101,6 @@ impl PromotedIndexBuilder {
         offset.saturating_sub(start) >= self.column_index_size
     }
 
-    /// Adds a whole block. Callers that have rows instead of blocks use [`Self::begin`] and
-    /// [`Self::end`].
-    ///
-    /// # Errors
-    /// Returns [`BigIndexWriteError`] if the block overlaps the one before it, or if the format
-    /// cannot hold it.
-    pub fn add_block(
-        &mut self,
-        types: &[(CqlType, bool)],
-        block: &PromotedBlock,
-    ) -> Result<(), BigIndexWriteError> {
-        self.open_block(types, block.first.as_ref(), block.offset)?;
-        let end = block.offset.saturating_add(block.length);
-        self.close_block(types, block.last.as_ref(), end, block.open_at_end)
-    }
-
     /// Ends the partition. `end_offset` is the offset of the byte that ends it, and `last` its last
     /// row or marker, if it has any. Replaces the content of `out` with the index, or clears it if
     /// the partition has none. The builder is then ready for another partition.
@@ -146,10 +119,7 @@ impl PromotedIndexBuilder {
         if let (Some(_), Some(last)) = (self.open, last)
             && self.places.len() > 1
         {
-            let end = match self.last_block_length {
-                LastBlockLength::WithEndOfPartition => end_offset.saturating_add(1),
-                LastBlockLength::RowsOnly => end_offset,
-            };
+            let end = end_offset.saturating_add(1);
             self.close_block(types, last, end, DeletionTime::LIVE)?;
         }
         if self.places.len() > 1 {
@@ -159,15 +129,10 @@ impl PromotedIndexBuilder {
             out.extend_from_slice(&self.blocks);
             out.extend(self.places.iter().flat_map(|place| place.to_be_bytes()));
         }
-        self.abandon();
-        Ok(())
-    }
-
-    /// Discards the partition.
-    pub fn abandon(&mut self) {
         self.blocks.clear();
         self.places.clear();
         self.open = None;
+        Ok(())
     }
 
     /// Returns whether a block can end inside this deletion. [`DeletionTimeForm::Unsigned`] cannot

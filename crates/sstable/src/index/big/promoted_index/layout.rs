@@ -30,15 +30,6 @@ pub(super) const PLACE_BYTES: u64 = 4;
 /// Maximum length of the blocks in bytes. Places are signed in Cassandra.
 pub(super) const MAX_BLOCKS_BYTES: usize = i32::MAX as usize;
 
-/// The rule for the length of the last block: with or without the byte that ends the partition.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum LastBlockLength {
-    /// Cassandra's rule: the length includes the byte, unless the last row filled the block.
-    WithEndOfPartition,
-    /// ScyllaDB's rule in files with bit 6 in their features: the length does not include the byte.
-    RowsOnly,
-}
-
 /// A block of rows and markers, as the index stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PromotedBlock {
@@ -48,7 +39,8 @@ pub struct PromotedBlock {
     pub last: BlockPosition,
     /// Offset of its first byte from the start of the partition.
     pub offset: u64,
-    /// Length in bytes. For the last block see [`LastBlockLength`].
+    /// Length in bytes. Cassandra's last block includes the byte that ends the partition, unless
+    /// its last row filled it. ScyllaDB's does not, in files with bit 6 in their features.
     pub length: u64,
     /// The range deletion that is open at the end of the block, or [`DeletionTime::LIVE`].
     pub open_at_end: DeletionTime,

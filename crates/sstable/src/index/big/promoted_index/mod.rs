@@ -20,6 +20,6 @@ mod position;
 mod reader;
 
 pub use builder::PromotedIndexBuilder;
-pub use layout::{LastBlockLength, PromotedBlock};
+pub use layout::PromotedBlock;
 pub use position::{BlockPosition, BlockPositionRef, PositionFormat, PositionKind};
 pub use reader::{Block, PromotedIndexReader};

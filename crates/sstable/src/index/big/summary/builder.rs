@@ -87,12 +87,6 @@ impl SummaryBuilder {
         self.entries
     }
 
-    /// Returns the number of bytes that the builder has allocated.
-    pub fn memory_bytes(&self) -> usize {
-        let keys = self.first_key.capacity() + self.last_key.capacity();
-        keys + self.samples.capacity() + self.places.capacity() * PLACE_BYTES
-    }
-
     /// Returns the bytes of Summary.db.
     pub fn finish(self) -> Vec<u8> {
         let places_length = self.places.len() * PLACE_BYTES;

@@ -24,7 +24,6 @@ const SAMPLES_AT_ONCE: usize = 256;
 #[derive(Clone, Debug)]
 pub struct Summary {
     min_index_interval: u32,
-    sampling_level: u32,
     /// Places and samples, as in the file.
     samples: Bytes,
     tokens: Box<[Token]>,
@@ -64,7 +63,6 @@ impl Summary {
         }
         let mut summary = Self {
             min_index_interval: head.min_index_interval,
-            sampling_level: head.sampling_level,
             samples,
             tokens: vec![Token::MIN; count].into_boxed_slice(),
             first_key,
@@ -195,11 +193,6 @@ impl Summary {
     /// a number here too, but does not sample by it.
     pub fn min_index_interval(&self) -> u32 {
         self.min_index_interval
-    }
-
-    /// Returns the sampling level, which is 128 if no sample was removed.
-    pub fn sampling_level(&self) -> u32 {
-        self.sampling_level
     }
 
     /// Returns the number of bytes of memory that the summary holds.

@@ -45,12 +45,6 @@ impl PartitionIndexWriter {
         self.key_count
     }
 
-    /// Returns the number of bytes that the writer has allocated.
-    pub fn memory_bytes(&self) -> usize {
-        let keys = self.pending.capacity() + self.first_key.capacity() + self.last_key.capacity();
-        keys + self.trie.memory_bytes()
-    }
-
     /// Adds a partition. `byte_comparable` is the whole byte-comparable form of the decorated key,
     /// which must be above the last one. `key` is the serialized key, and `hash_byte` the low byte
     /// of the second half of its Murmur3 hash.

@@ -52,12 +52,6 @@ impl RowIndexWriter {
         self.block_count
     }
 
-    /// Returns the number of bytes that the writer has allocated.
-    pub fn memory_bytes(&self) -> usize {
-        let own = self.last.capacity() + self.separator.capacity() + self.scratch.capacity();
-        own + self.key.capacity() + self.trie.memory_bytes()
-    }
-
     /// Adds a block. `first` and `last` are the byte-comparable positions of its first and last row
     /// or marker (equal if it has only one), above the positions of the block before.
     /// `start.offset` counts bytes from the start of the partition. For the first block of a
