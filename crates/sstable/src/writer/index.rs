@@ -11,7 +11,7 @@ use super::{options::WriterOptions, row_index::BlockBuilder};
 use crate::{
     append_file::{AppendFile, WrittenFile},
     components::Component,
-    data::decode::UniformPlace,
+    data::{clustering_values::borrowed, decode::UniformPlace},
     error::{Result, SSTableError},
     index::{
         big::{
@@ -121,7 +121,9 @@ impl IndexWriter {
         open: DeletionTime,
     ) -> Result<()> {
         match self {
-            Self::Trie { blocks, .. } => blocks.begin(types, position.position(), offset, open),
+            Self::Trie { blocks, .. } => {
+                blocks.begin(types, values_and_weight(position), offset, open)
+            }
             Self::Big { blocks, file, .. } => {
                 blocks.begin(types, position, offset).map_err(|error| rejected(file, error))
             }
@@ -139,7 +141,9 @@ impl IndexWriter {
         open: DeletionTime,
     ) -> Result<()> {
         match self {
-            Self::Trie { blocks, .. } => blocks.end(types, position.position(), offset, open),
+            Self::Trie { blocks, .. } => {
+                blocks.end(types, values_and_weight(position), offset, open)
+            }
             Self::Big { blocks, file, .. } => {
                 blocks.end(types, position, offset, open).map_err(|error| rejected(file, error))
             }
@@ -174,11 +178,13 @@ impl IndexWriter {
         offset: u64,
     ) -> Result<()> {
         match self {
-            Self::Trie { blocks, .. } => blocks.begin_row(types, row.values(), offset),
-            Self::Big { blocks, file, .. } => {
+            Self::Trie { blocks, .. } => {
+                blocks.begin(types, (row.values(), 0), offset, DeletionTime::LIVE)
+            }
+            Self::Big { .. } => {
                 let values: Vec<_> = row.shared_values().collect();
                 let place = BlockPositionRef { kind: PositionKind::Row, values: &values };
-                blocks.begin(types, place, offset).map_err(|error| rejected(file, error))
+                self.begin(types, place, offset, DeletionTime::LIVE)
             }
         }
     }
@@ -192,13 +198,13 @@ impl IndexWriter {
         offset: u64,
     ) -> Result<()> {
         match self {
-            Self::Trie { blocks, .. } => blocks.end_row(types, row.values()),
-            Self::Big { blocks, file, .. } => {
+            Self::Trie { blocks, .. } => {
+                blocks.end(types, (row.values(), 0), offset, DeletionTime::LIVE)
+            }
+            Self::Big { .. } => {
                 let values: Vec<_> = row.shared_values().collect();
                 let place = BlockPositionRef { kind: PositionKind::Row, values: &values };
-                blocks
-                    .end(types, place, offset, DeletionTime::LIVE)
-                    .map_err(|error| rejected(file, error))
+                self.end(types, place, offset, DeletionTime::LIVE)
             }
         }
     }
@@ -276,6 +282,15 @@ impl IndexWriter {
             }),
         }
     }
+}
+
+/// Returns the parts of a position that a builder of blocks takes.
+#[inline]
+fn values_and_weight(
+    position: BlockPositionRef<'_>,
+) -> (impl Iterator<Item = Option<&[u8]>> + Clone, i8) {
+    let position = position.position();
+    (borrowed(position.values), position.weight)
 }
 
 fn rejected(file: &AppendFile, error: impl std::fmt::Display) -> SSTableError {

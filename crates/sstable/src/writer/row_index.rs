@@ -17,14 +17,13 @@
 use espalier_mutation::{DeletionTime, PositionRef};
 use espalier_types::{
     CqlType,
-    byte_comparable::{
-        GT_NEXT, LT_NEXT, TERMINATOR, encode_clustering, encode_component,
-        encode_ordered_clustering,
-    },
+    byte_comparable::{GT_NEXT, LT_NEXT, TERMINATOR, encode_component, encode_ordered_clustering},
 };
+use smallvec::SmallVec;
 
 use crate::{
     append_file::{AppendFile, WrittenFile},
+    data::clustering_values::borrowed,
     error::{Result, SSTableError},
     index::bti::row_index::{BlockStart, NegativeDeletions, RowIndexWriter},
     versions::VersionFeatures,
@@ -69,37 +68,32 @@ impl BlockBuilder {
         }
     }
 
-    /// Begins the row or marker of `position`, at `offset` bytes of the partition. `open` is the
-    /// range deletion in force.
+    /// Begins the row or marker at the position of these values and this weight, at `offset` bytes
+    /// of the partition. `open` is the range deletion in force.
     #[inline]
-    pub(super) fn begin(
+    pub(super) fn begin<'a>(
         &mut self,
         types: &[(CqlType, bool)],
-        position: PositionRef<'_>,
+        (values, weight): (impl Iterator<Item = Option<&'a [u8]>> + Clone, i8),
         offset: u64,
         open: DeletionTime,
     ) -> Result<()> {
+        let start = BlockStart { offset, open_deletion: open };
         if self.block.is_none() {
-            self.block = Some(BlockStart { offset, open_deletion: open });
-            if self.needs_first() {
-                encode_position(types, position, &mut self.first);
+            self.block = Some(start);
+            // A separator lies between two blocks, so the index does not need the beginning of the
+            // first one.
+            if self.index.block_count() > 0 {
+                encode_position(types, (values, weight), &mut self.first);
             }
         } else if self.is_ending {
-            encode_position(types, position, &mut self.next);
-            let is_displaced = is_displaced(types, position, &self.next);
-            self.begin_behind(BlockStart { offset, open_deletion: open }, is_displaced)?;
-        }
-        Ok(())
-    }
-
-    /// Ends the open block and begins one at the position in `next`, unless that position is
-    /// displaced.
-    fn begin_behind(&mut self, start: BlockStart, is_displaced: bool) -> Result<()> {
-        self.is_ending = false;
-        if !is_displaced {
-            self.add_block()?;
-            self.block = Some(start);
-            std::mem::swap(&mut self.first, &mut self.next);
+            self.is_ending = false;
+            encode_position(types, (values.clone(), weight), &mut self.next);
+            if !is_displaced(types, values, &self.next) {
+                self.add_block()?;
+                self.block = Some(start);
+                std::mem::swap(&mut self.first, &mut self.next);
+            }
         }
         Ok(())
     }
@@ -107,10 +101,10 @@ impl BlockBuilder {
     /// Ends the row or marker at `offset` bytes of the partition. `open` is the range deletion in
     /// force after it. The caller must call [`flush_if_large`](Self::flush_if_large) next.
     #[inline]
-    pub(super) fn end(
+    pub(super) fn end<'a>(
         &mut self,
         types: &[(CqlType, bool)],
-        position: PositionRef<'_>,
+        (values, weight): (impl Iterator<Item = Option<&'a [u8]>> + Clone, i8),
         offset: u64,
         open: DeletionTime,
     ) -> Result<()> {
@@ -120,16 +114,9 @@ impl BlockBuilder {
         if !is_full || !can_begin_anew {
             return Ok(());
         }
-        encode_position(types, position, &mut self.last);
-        let is_displaced = is_displaced(types, position, &self.last);
-        self.end_block(types, is_displaced)
-    }
-
-    /// Ends the open block at the position in `last`. In tables that can have displaced positions,
-    /// only marks the block as ending, unless that position is displaced.
-    fn end_block(&mut self, types: &[(CqlType, bool)], is_displaced: bool) -> Result<()> {
+        encode_position(types, (values.clone(), weight), &mut self.last);
         if may_be_displaced(types) {
-            self.is_ending = !is_displaced;
+            self.is_ending = !is_displaced(types, values, &self.last);
             return Ok(());
         }
         self.add_block()
@@ -140,8 +127,8 @@ impl BlockBuilder {
             return Ok(());
         }
         self.is_ending = false;
-        encode_position(types, last, &mut self.last);
-        if is_displaced(types, last, &self.last) {
+        encode_position(types, (borrowed(last.values), last.weight), &mut self.last);
+        if is_displaced(types, borrowed(last.values), &self.last) {
             // This byte lies after all positions, and so does the separator made from it.
             self.last.clear();
             self.last.push(GT_NEXT);
@@ -164,45 +151,6 @@ impl BlockBuilder {
             && self
                 .block
                 .is_some_and(|block| offset.saturating_sub(block.offset) >= self.column_index_size)
-    }
-
-    /// Begins a row with these values, which begins a block at `offset` bytes of the partition. No
-    /// range deletion may be open.
-    pub(super) fn begin_row<'a>(
-        &mut self,
-        types: &[(CqlType, bool)],
-        values: impl Iterator<Item = Option<&'a [u8]>> + Clone,
-        offset: u64,
-    ) -> Result<()> {
-        let start = BlockStart { offset, open_deletion: DeletionTime::LIVE };
-        if self.is_ending {
-            encode_row_position(types, values.clone(), &mut self.next);
-            let is_displaced = is_row_displaced(types, values, &self.next);
-            return self.begin_behind(start, is_displaced);
-        }
-        self.block = Some(start);
-        if self.needs_first() {
-            encode_row_position(types, values, &mut self.first);
-        }
-        Ok(())
-    }
-
-    /// Returns whether the index needs the position at which the open block begins. A separator
-    /// lies between two blocks, so the index does not need the beginning of the first one.
-    #[inline]
-    fn needs_first(&self) -> bool {
-        self.index.block_count() > 0
-    }
-
-    /// Ends a row with these values, which fills the block. No range deletion may be open.
-    pub(super) fn end_row<'a>(
-        &mut self,
-        types: &[(CqlType, bool)],
-        values: impl Iterator<Item = Option<&'a [u8]>> + Clone,
-    ) -> Result<()> {
-        encode_row_position(types, values.clone(), &mut self.last);
-        let is_displaced = is_row_displaced(types, values, &self.last);
-        self.end_block(types, is_displaced)
     }
 
     /// Returns whether [`flush_if_large`](Self::flush_if_large) would write something.
@@ -253,17 +201,21 @@ impl BlockBuilder {
     }
 }
 
-/// Encodes a row's position in byte-comparable form. Replaces the content of `out`.
-fn encode_row_position<'a>(
+/// Encodes a position in byte-comparable form. Replaces the content of `out`.
+fn encode_position<'a>(
     types: &[(CqlType, bool)],
-    values: impl Iterator<Item = Option<&'a [u8]>>,
+    (values, weight): (impl Iterator<Item = Option<&'a [u8]>>, i8),
     out: &mut Vec<u8>,
 ) {
     out.clear();
     for ((column_type, reversed), value) in types.iter().zip(values) {
         encode_component(column_type, *reversed, value, out);
     }
-    out.push(TERMINATOR);
+    out.push(match weight {
+        0 => TERMINATOR,
+        ..0 => LT_NEXT,
+        1.. => GT_NEXT,
+    });
 }
 
 /// Returns whether the byte-comparable form orders some positions differently from the comparator.
@@ -272,41 +224,21 @@ fn may_be_displaced(types: &[(CqlType, bool)]) -> bool {
     types.iter().any(|(column_type, _)| column_type.has_displaced_values())
 }
 
-/// Returns whether this position is displaced. `encoded` is its byte-comparable form.
+/// Returns whether the position with these values is displaced. `encoded` is its byte-comparable
+/// form.
 #[inline]
-fn is_displaced(types: &[(CqlType, bool)], position: PositionRef<'_>, encoded: &[u8]) -> bool {
-    may_be_displaced(types) && differs(types, position.values, encoded)
-}
-
-/// Works like [`is_displaced`] for the position of a row.
-#[inline]
-fn is_row_displaced<'a>(
+fn is_displaced<'a>(
     types: &[(CqlType, bool)],
     values: impl Iterator<Item = Option<&'a [u8]>>,
     encoded: &[u8],
 ) -> bool {
-    may_be_displaced(types) && differs(types, &values.collect::<Vec<_>>(), encoded)
+    may_be_displaced(types) && differs(types, &values.collect::<SmallVec<[_; 4]>>(), encoded)
 }
 
 #[cold]
-fn differs<V: AsRef<[u8]>>(
-    types: &[(CqlType, bool)],
-    values: &[Option<V>],
-    encoded: &[u8],
-) -> bool {
+fn differs(types: &[(CqlType, bool)], values: &[Option<&[u8]>], encoded: &[u8]) -> bool {
     let terminator = encoded.last().copied().unwrap_or(TERMINATOR);
     let mut ordered = Vec::with_capacity(encoded.len());
     encode_ordered_clustering(types, values, terminator, &mut ordered);
     ordered != encoded
-}
-
-/// Encodes a position in byte-comparable form. Replaces the content of `out`.
-fn encode_position(types: &[(CqlType, bool)], position: PositionRef<'_>, out: &mut Vec<u8>) {
-    let terminator = match position.weight {
-        0 => TERMINATOR,
-        ..0 => LT_NEXT,
-        1.. => GT_NEXT,
-    };
-    out.clear();
-    encode_clustering(types, position.values, terminator, out);
 }
