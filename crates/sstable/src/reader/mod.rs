@@ -55,4 +55,4 @@ pub(crate) use row_source::RowSource;
 pub use scan::Scan;
 pub use scanned_partition::ScannedPartition;
 pub use sstable_reader::{Presence, SSTableReader};
-pub(crate) use uniform::{UniformAhead, UniformRows};
+pub(crate) use uniform::UniformRows;

@@ -18,29 +18,17 @@ pub(crate) struct UniformRows<'scan> {
     now: usize,
 }
 
-/// The kind of the next item.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum UniformAhead {
-    Row,
-    End,
-    /// Another kind of item, or one that is not wholly in memory.
-    Other,
-}
-
 impl<'scan> UniformRows<'scan> {
     pub(super) fn new(rows: &'scan mut ForwardRows) -> Self {
         let at = rows.source().stream.offset();
         Self { rows, at, seen: [UniformRow::default(); 2], now: 0 }
     }
 
-    /// Looks at the next item and returns its kind.
+    /// Looks at the next item and returns its kind; `None` if it is of another kind or not wholly
+    /// in memory.
     #[inline]
-    pub(crate) fn look(&mut self) -> UniformAhead {
-        match self.rows.source().look_uniform(self.at, &mut self.seen[self.now & 1]) {
-            Some(UniformStep::Row) => UniformAhead::Row,
-            Some(UniformStep::End) => UniformAhead::End,
-            None => UniformAhead::Other,
-        }
+    pub(crate) fn look(&mut self) -> Option<UniformStep> {
+        self.rows.source().look_uniform(self.at, &mut self.seen[self.now & 1])
     }
 
     /// Returns the row that was looked at.

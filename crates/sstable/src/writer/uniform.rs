@@ -8,12 +8,12 @@ use smallvec::SmallVec;
 use super::{index::IndexWriter, partition::OpenPartition, sstable_writer::SSTableWriter};
 use crate::{
     data::{
-        decode::{UniformOrder, UniformRow},
+        decode::{UniformOrder, UniformRow, UniformStep},
         encode::RowEncoder,
     },
     error::Result,
     index::big::promoted_index::BlockPosition,
-    reader::{Scan, UniformAhead, UniformRows},
+    reader::{Scan, UniformRows},
     statistics::collector::UniformCounts,
 };
 
@@ -117,9 +117,9 @@ impl SSTableWriter {
         taken: &mut Taken,
     ) -> Result<UniformEnd> {
         match source.look() {
-            UniformAhead::Row => self.before_rows(source)?,
-            UniformAhead::End => return Ok(UniformEnd::Partition),
-            UniformAhead::Other => return Ok(UniformEnd::Other),
+            Some(UniformStep::Row) => self.before_rows(source)?,
+            Some(UniformStep::End) => return Ok(UniformEnd::Partition),
+            None => return Ok(UniformEnd::Other),
         }
         let Some(mut run) = Run::new(self) else { return Ok(UniformEnd::Other) };
         for _ in 0..most {
@@ -134,9 +134,9 @@ impl SSTableWriter {
             taken.counts.add(source.row().timestamp, source.row().cells);
             source.take();
             match source.look() {
-                UniformAhead::Row => {}
-                UniformAhead::End => return Ok(UniformEnd::Partition),
-                UniformAhead::Other => return Ok(UniformEnd::Other),
+                Some(UniformStep::Row) => {}
+                Some(UniformStep::End) => return Ok(UniformEnd::Partition),
+                None => return Ok(UniformEnd::Other),
             }
         }
         Ok(UniformEnd::Full)
@@ -152,9 +152,9 @@ impl SSTableWriter {
         let mut ahead = 0u64;
         for (index, source) in sources.iter_mut().enumerate() {
             match source.look() {
-                UniformAhead::Row => ahead |= 1 << index,
-                UniformAhead::End => {}
-                UniformAhead::Other => return Ok(UniformEnd::Other),
+                Some(UniformStep::Row) => ahead |= 1 << index,
+                Some(UniformStep::End) => {}
+                None => return Ok(UniformEnd::Other),
             }
         }
         if ahead == 0 {
@@ -191,9 +191,9 @@ impl SSTableWriter {
                     source.pass()
                 }
                 match source.look() {
-                    UniformAhead::Row => {}
-                    UniformAhead::End => ahead &= !(1 << index),
-                    UniformAhead::Other => is_other = true,
+                    Some(UniformStep::Row) => {}
+                    Some(UniformStep::End) => ahead &= !(1 << index),
+                    None => is_other = true,
                 }
             }
             if is_other {
