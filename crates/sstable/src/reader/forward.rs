@@ -23,7 +23,7 @@ const SKIPS_AT_ONCE: u32 = 64;
 /// range deletion in force there.
 #[derive(Debug)]
 pub(super) struct ForwardRows {
-    source: RowSource,
+    pub(super) source: RowSource,
     slices: Arc<ClusteringSlices>,
     slice: usize,
     is_inside: bool,
@@ -386,10 +386,6 @@ impl ForwardRows {
 
     pub(super) fn position(&self) -> u64 {
         self.source.stream.position()
-    }
-
-    pub(super) fn into_source(self) -> RowSource {
-        self.source
     }
 }
 

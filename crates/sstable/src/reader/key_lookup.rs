@@ -44,16 +44,7 @@ impl SSTableReader {
     /// prefix of the key, so the look-up compares the key in Rows.db or Data.db. `known` is a
     /// position in Data.db where the caller has seen this key, so that the look-up does not read
     /// the key there again.
-    pub(crate) async fn find_partition_at(
-        &self,
-        key: &DecoratedKey,
-        known: Option<u64>,
-    ) -> Result<Option<FoundPartition>> {
-        self.find_partition_by(key, known, Caching::Shared).await
-    }
-
-    /// Works like [`Self::find_partition_at`], with the given use of the page cache.
-    pub(crate) async fn find_partition_by(
+    pub(crate) async fn find_partition(
         &self,
         key: &DecoratedKey,
         known: Option<u64>,

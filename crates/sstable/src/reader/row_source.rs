@@ -128,7 +128,7 @@ impl RowSource {
     /// refers to the window.
     #[inline]
     pub(crate) async fn look(&mut self, view: &mut RowRef) -> Result<(Ahead, usize)> {
-        match self.view(view) {
+        match self.view_columns(view, usize::MAX) {
             Some(end) => Ok((Ahead::Raw, end)),
             // Boxed, because this case is rare and the future of all other steps then stays small.
             None => Box::pin(self.look_closely(view)).await,
@@ -141,12 +141,8 @@ impl RowSource {
             return Ok((Ahead::Other, 0));
         }
         self.with_body(head).await?;
-        Ok(self.view(view).map_or((Ahead::Other, 0), |end| (Ahead::Raw, end)))
-    }
-
-    #[inline]
-    fn view(&self, view: &mut RowRef) -> Option<usize> {
-        self.view_columns(view, usize::MAX)
+        let end = self.view_columns(view, usize::MAX);
+        Ok(end.map_or((Ahead::Other, 0), |end| (Ahead::Raw, end)))
     }
 
     /// Reads the raw row here, if it is in memory; see [`RowRef::read_columns`].

@@ -232,7 +232,7 @@ impl Scan {
             State::Inside(current) => {
                 let (header, _, rows) = *current;
                 self.last_key = Some(header.key);
-                rows.into_source()
+                rows.source
             }
         };
         source.stream.seek(position);
@@ -324,7 +324,7 @@ impl Scan {
     #[inline]
     pub fn raw_row(&self) -> Option<RawRow<'_>> {
         match &self.state {
-            State::Inside(current) if self.view_end > 0 => Some(current.2.plain(&self.view)),
+            State::Inside(current) if self.view_end > 0 => Some(current.2.source.plain(&self.view)),
             _ => None,
         }
     }
@@ -345,7 +345,7 @@ impl Scan {
     pub fn is_short(&self) -> bool {
         match &self.state {
             State::Inside(current) if self.may_draw_near => {
-                current.2.source().stream.is_short(SHORT_BYTES)
+                current.2.source.stream.is_short(SHORT_BYTES)
             }
             _ => false,
         }
@@ -359,7 +359,7 @@ impl Scan {
         self.view_end = 0;
         if let State::Inside(current) = &mut self.state {
             // Boxed, because this case is rare and the future of all other steps then stays small.
-            self.may_draw_near = Box::pin(current.2.lengthen()).await.is_ok();
+            self.may_draw_near = Box::pin(current.2.source.stream.lengthen()).await.is_ok();
         }
     }
 
@@ -378,7 +378,7 @@ impl Scan {
         let is_uniform = match is_uniform {
             Some((known, is_uniform)) if *known == writer => *is_uniform,
             other => {
-                let layout = rows.source().layout();
+                let layout = rows.source.layout();
                 let fits = may_have_uniform_rows(layout) && encoder.has_form_of(layout);
                 other.insert((writer, fits)).1
             }
@@ -422,7 +422,7 @@ impl Scan {
         mut rows: ForwardRows,
     ) -> Result<Option<RowSource>> {
         let is_skipped = rows.skip_rest(skip_bytes(self.caching)).await?;
-        let mut source = rows.into_source();
+        let mut source = rows.source;
         if is_skipped {
             return Ok(Some(source));
         }

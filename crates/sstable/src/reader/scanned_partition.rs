@@ -53,8 +53,8 @@ impl ScannedPartition<'_> {
         }
         let wanted = if reads_all_cells { usize::MAX } else { self.wanted_columns };
         for _ in 0..most {
-            let end = self.rows.view(view, wanted)?;
-            let flow = take(&self.rows.plain(view));
+            let end = self.rows.source.view_columns(view, wanted)?;
+            let flow = take(&self.rows.source.plain(view));
             self.rows.pass(end);
             if flow.is_break() {
                 return Some(flow);
@@ -112,7 +112,7 @@ impl UnfilteredStream for ScannedPartition<'_> {
         if self.rows.wants_index(skip_bytes(self.caching)).await? {
             let key = &self.header.key;
             if let Some(found) =
-                self.reader.find_partition_by(key, Some(self.start), self.caching).await?
+                self.reader.find_partition(key, Some(self.start), self.caching).await?
                 && found.position == self.start
                 && let Some(index) = found.index
             {

@@ -278,7 +278,7 @@ impl SSTableReader {
         bypass_cache: bool,
     ) -> Result<Option<PartitionStream>> {
         let caching = if bypass_cache { Caching::Private } else { Caching::Shared };
-        let Some(found) = self.find_partition_by(key, None, caching).await? else {
+        let Some(found) = self.find_partition(key, None, caching).await? else {
             return Ok(None);
         };
         let FoundPartition { position, deletion, index, data } = found;

@@ -20,7 +20,7 @@ pub(crate) struct UniformRows<'scan> {
 
 impl<'scan> UniformRows<'scan> {
     pub(super) fn new(rows: &'scan mut ForwardRows) -> Self {
-        let at = rows.source().stream.offset();
+        let at = rows.source.stream.offset();
         Self { rows, at, seen: [UniformRow::default(); 2], now: 0 }
     }
 
@@ -28,7 +28,7 @@ impl<'scan> UniformRows<'scan> {
     /// in memory.
     #[inline]
     pub(crate) fn look(&mut self) -> Option<UniformStep> {
-        self.rows.source().look_uniform(self.at, &mut self.seen[self.now & 1])
+        self.rows.source.look_uniform(self.at, &mut self.seen[self.now & 1])
     }
 
     /// Returns the row that was looked at.
@@ -46,7 +46,7 @@ impl<'scan> UniformRows<'scan> {
     /// Returns the window of Data.db that holds these rows.
     #[inline]
     pub(crate) fn bytes(&self) -> &Bytes {
-        self.rows.source().stream.window()
+        self.rows.source.stream.window()
     }
 
     /// Steps over the row that was looked at.

@@ -16,6 +16,7 @@ use super::{
 };
 use crate::{
     error::{FileName, Result},
+    page_cache::Caching,
     reader::{FoundPartition, RowIndex, RowSource, SSTableReader},
     statistics::StatisticsCollector,
 };
@@ -50,7 +51,7 @@ pub(super) async fn check_partition(
         tally.collector.add_static_row(row);
         tally.report.static_rows += 1;
     }
-    let found = reader.find_partition_at(&key, Some(start)).await?;
+    let found = reader.find_partition(&key, Some(start), Caching::Shared).await?;
     let index = check_index_entry(found.as_ref(), start, header.deletion, tally);
     let mut blocks = match index {
         Some(index) => Some(BlockChecker::new(index).await?),

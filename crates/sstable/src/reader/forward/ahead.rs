@@ -4,37 +4,18 @@
 use espalier_mutation::DecoratedKey;
 
 use super::ForwardRows;
-use crate::{
-    data::decode::RowRef,
-    error::Result,
-    reader::{
-        RowSource,
-        raw_row::{Ahead, RawRow},
-    },
-};
+use crate::{data::decode::RowRef, error::Result, reader::raw_row::Ahead};
 
 impl ForwardRows {
-    /// Looks at the next item for a caller that takes raw rows; see [`RowSource::look`]. The slices
-    /// must cover the rest of the partition.
+    /// Looks at the next item for a caller that takes raw rows; see
+    /// [`RowSource::look`](crate::reader::RowSource::look). The slices must cover the rest of the
+    /// partition.
     #[inline]
     pub(in crate::reader) async fn look(&mut self, view: &mut RowRef) -> Result<(Ahead, usize)> {
         if !self.is_free() {
             return Ok((Ahead::Other, 0));
         }
         self.source.look(view).await
-    }
-
-    /// Reads the next raw row, if it is in memory, with the first `wanted` columns of the file; see
-    /// [`RowRef::read_columns`]. Returns the offset after the row.
-    #[inline]
-    pub(in crate::reader) fn view(&self, view: &mut RowRef, wanted: usize) -> Option<usize> {
-        self.source.view_columns(view, wanted)
-    }
-
-    /// Returns the row that [`Self::look`] or [`Self::view`] has read into `view`.
-    #[inline]
-    pub(in crate::reader) fn plain<'a>(&'a self, view: &'a RowRef) -> RawRow<'a> {
-        self.source.plain(view)
     }
 
     /// Steps forward to this offset of the window.
@@ -75,15 +56,5 @@ impl ForwardRows {
     /// deletion is open, no skip is under way, and the walk has not finished.
     pub(in crate::reader) fn is_free(&self) -> bool {
         self.open.is_live() && self.skip.is_none() && !self.is_finished
-    }
-
-    /// Reads more of Data.db into the window.
-    pub(in crate::reader) async fn lengthen(&mut self) -> Result<()> {
-        self.source.stream.lengthen().await
-    }
-
-    #[inline]
-    pub(in crate::reader) fn source(&self) -> &RowSource {
-        &self.source
     }
 }
