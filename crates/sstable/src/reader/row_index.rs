@@ -137,8 +137,7 @@ impl RowIndex {
     ) -> Result<BlockStart> {
         match self {
             Self::Trie(index) => {
-                let mut bytes = Vec::new();
-                encode_position(comparator, position, &mut bytes);
+                let bytes = encode_position(comparator, position);
                 index.floor_block(&bytes).await.map_err(|error| self.wrong(error))
             }
             Self::Promoted(index) => {
@@ -159,8 +158,7 @@ impl RowIndex {
     ) -> Result<u64> {
         match self {
             Self::Trie(index) => {
-                let mut bytes = Vec::new();
-                encode_position(comparator, position, &mut bytes);
+                let bytes = encode_position(comparator, position);
                 index.end_offset(&bytes).await.map_err(|error| self.wrong(error))
             }
             Self::Promoted(index) => Ok(index.end_block(position).await?.end),
@@ -176,12 +174,9 @@ impl RowIndex {
     ) -> Result<Option<Block>> {
         match self {
             Self::Trie(index) => {
-                let mut bytes = Vec::new();
-                if let Some(position) = position {
-                    encode_position(comparator, position, &mut bytes);
-                }
-                let to = position.map(|_| bytes.as_slice());
-                let mut blocks = index.backward(to).await.map_err(|error| self.wrong(error))?;
+                let to = position.map(|position| encode_position(comparator, position));
+                let blocks = index.backward(to.as_deref()).await;
+                let mut blocks = blocks.map_err(|error| self.wrong(error))?;
                 Ok(blocks.next().await.map_err(|error| self.wrong(error))?.map(Block::from))
             }
             Self::Promoted(index) => Ok(Some(Block::from(match position {
@@ -202,8 +197,7 @@ impl RowIndex {
         let wrong = || self.corrupt("a block's first row leads to another block");
         match self {
             Self::Trie(index) => {
-                let mut bytes = Vec::new();
-                encode_position(comparator, first, &mut bytes);
+                let bytes = encode_position(comparator, first);
                 let mut blocks =
                     index.backward(Some(&bytes)).await.map_err(|error| self.wrong(error))?;
                 let current = blocks.next().await.map_err(|error| self.wrong(error))?;
@@ -238,15 +232,13 @@ impl RowIndex {
 /// position whose ordered form differs from Cassandra's, so separators agree with the comparator.
 /// Cassandra's writer ends blocks at such positions, too. Then neither Espalier nor Cassandra finds
 /// the rows at these positions.
-fn encode_position(
-    comparator: &ClusteringComparator,
-    position: PositionRef<'_>,
-    out: &mut Vec<u8>,
-) {
+fn encode_position(comparator: &ClusteringComparator, position: PositionRef<'_>) -> Vec<u8> {
     let terminator = match position.weight {
         0 => TERMINATOR,
         ..0 => LT_NEXT,
         1.. => GT_NEXT,
     };
-    encode_ordered_clustering(&comparator.types, position.values, terminator, out);
+    let mut encoded = Vec::new();
+    encode_ordered_clustering(&comparator.types, position.values, terminator, &mut encoded);
+    encoded
 }

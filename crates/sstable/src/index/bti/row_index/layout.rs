@@ -92,11 +92,11 @@ pub(in crate::index::bti) fn decode_block(node: &Node<'_>) -> Result<BlockStart,
     Ok(BlockStart { offset, open_deletion })
 }
 
-/// An entry of Rows.db for one partition.
+/// An entry of Rows.db for one partition. The key is owned or borrowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct RowIndexEntry {
+pub struct RowIndexEntry<K = Vec<u8>> {
     /// The serialized partition key.
-    pub key: Vec<u8>,
+    pub key: K,
     /// Position of the partition in Data.db, in uncompressed bytes.
     pub data_position: u64,
     /// Position of the trie's root in Rows.db.
@@ -107,7 +107,7 @@ pub struct RowIndexEntry {
     pub partition_deletion: DeletionTime,
 }
 
-impl RowIndexEntry {
+impl<'a> RowIndexEntry<&'a [u8]> {
     /// Appends the entry, which begins at `position` and comes after its root. The key must have at
     /// most 65,535 bytes.
     pub(super) fn encode(
@@ -117,7 +117,7 @@ impl RowIndexEntry {
         output: &mut Vec<u8>,
     ) -> Result<(), IndexWriteError> {
         output.extend_from_slice(&(self.key.len() as u16).to_be_bytes());
-        output.extend_from_slice(&self.key);
+        output.extend_from_slice(self.key);
         let base = position + 2 + self.key.len() as u64;
         vint::write_unsigned(self.data_position, output);
         vint::write_signed(self.root.wrapping_sub(base) as i64, output);
@@ -127,17 +127,7 @@ impl RowIndexEntry {
 
     /// Decodes the entry at `position`. `bytes` begin with the entry. If they end before the entry
     /// does, the result is an error.
-    pub(super) fn decode(bytes: &[u8], position: u64) -> Result<RowIndexEntry, MalformedIndex> {
-        let (key, entry) = RowIndexEntry::decode_parts(bytes, position)?;
-        Ok(RowIndexEntry { key: key.to_vec(), ..entry })
-    }
-
-    /// Decodes like [`decode`](Self::decode), and returns the key separately; the entry's key is
-    /// empty.
-    pub(super) fn decode_parts(
-        bytes: &[u8],
-        position: u64,
-    ) -> Result<(&[u8], RowIndexEntry), MalformedIndex> {
+    pub(super) fn decode(bytes: &'a [u8], position: u64) -> Result<Self, MalformedIndex> {
         let malformed = |reason| MalformedIndex { position, reason };
         let cut = malformed("an entry is cut off");
         let (length, rest) = bytes.split_first_chunk::<2>().ok_or(cut.clone())?;
@@ -153,9 +143,12 @@ impl RowIndexEntry {
             .checked_add_signed(root_offset)
             .filter(|&root| root < position)
             .ok_or(malformed("an entry's root does not lie before it"))?;
-        let key_beside = Vec::new();
-        let entry =
-            RowIndexEntry { key: key_beside, data_position, root, block_count, partition_deletion };
-        Ok((key, entry))
+        Ok(Self { key, data_position, root, block_count, partition_deletion })
+    }
+
+    /// Copies the key.
+    pub(super) fn into_owned(self) -> RowIndexEntry {
+        let Self { key, data_position, root, block_count, partition_deletion } = self;
+        RowIndexEntry { key: key.to_vec(), data_position, root, block_count, partition_deletion }
     }
 }

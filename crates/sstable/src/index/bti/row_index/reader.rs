@@ -64,8 +64,8 @@ pub fn cached_block<'p>(
             break;
         }
     }
-    let (found, entry) = RowIndexEntry::decode_parts(buffer, entry).ok()?;
-    if found != key {
+    let entry = RowIndexEntry::decode(buffer, entry).ok()?;
+    if entry.key != key {
         return Some(None);
     }
     let mut search = FloorSearch::new(entry.root, position);
@@ -103,7 +103,7 @@ impl<S: PageSource> RowIndexReader<S> {
             let rest = position.saturating_add(2);
             read_bytes(&source, rest, length, &mut bytes).await?;
         }
-        let entry = RowIndexEntry::decode(&bytes, position)?;
+        let entry = RowIndexEntry::decode(&bytes, position)?.into_owned();
         Ok(RowIndexReader { source, entry })
     }
 

@@ -1,6 +1,6 @@
 //! This module writes Rows.db.
 //!
-//! Memory: a position, two separators, a key and the memory of the trie's writer.
+//! Memory: a position, two separators, an entry and the memory of the trie's writer.
 
 use espalier_mutation::DeletionTime;
 use espalier_trie::page::{PageTrieWriter, Sink, layout::MAX_DEPTH};
@@ -24,8 +24,6 @@ pub struct RowIndexWriter {
     last: Vec<u8>,
     separator: Vec<u8>,
     scratch: Vec<u8>,
-    /// Memory for a partition's key, which is reused.
-    key: Vec<u8>,
 }
 
 impl RowIndexWriter {
@@ -38,7 +36,6 @@ impl RowIndexWriter {
             last: Vec::new(),
             separator: Vec::new(),
             scratch: Vec::new(),
-            key: Vec::new(),
         }
     }
 
@@ -124,14 +121,9 @@ impl RowIndexWriter {
         self.add_separator(sink, end)?;
         let root = self.trie.complete(sink)?;
         let position = self.trie.position();
-        let mut owned_key = std::mem::take(&mut self.key);
-        owned_key.clear();
-        owned_key.extend_from_slice(key);
-        let entry =
-            RowIndexEntry { key: owned_key, data_position, root, block_count, partition_deletion };
+        let entry = RowIndexEntry { key, data_position, root, block_count, partition_deletion };
         self.scratch.clear();
         entry.encode(position, self.negative, &mut self.scratch)?;
-        self.key = entry.key;
         sink.append(&self.scratch);
         self.trie.skip(self.scratch.len() as u64);
         Ok(Some(position))
