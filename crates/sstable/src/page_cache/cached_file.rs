@@ -12,7 +12,7 @@ use espalier_trie::page::PageSource;
 
 use super::{CachedPage, PageCache, PageKey, Part};
 use crate::{
-    checksums::{FileChecksums, check_page},
+    checksums::FileChecksums,
     error::{FileName, Result, SSTableError},
 };
 
@@ -172,11 +172,7 @@ impl CachedFile {
         };
         let start = first * page_bytes;
         let buffer = self.read_exact(start, (page_end - start) as usize).await?;
-        for (page, number) in buffer.chunks(PAGE_BYTES).zip(first..) {
-            if let Some(expected) = checksums.pages.get(number as usize) {
-                check_page(&self.inner.name, number, page, *expected)?;
-            }
-        }
+        checksums.check_pages(&self.inner.name, first, &buffer)?;
         Ok(buffer.slice(within..within + length).into_bytes())
     }
 
@@ -184,14 +180,11 @@ impl CachedFile {
     /// whole when it is opened.
     pub(crate) async fn check_all_pages(&self) -> Result<()> {
         let Some(checksums) = &self.inner.checksums else { return Ok(()) };
-        for (index, expected) in checksums.pages.chunks(PAGES_AT_ONCE).enumerate() {
-            let first = (index * PAGES_AT_ONCE) as u64;
-            let offset = first * PAGE_BYTES as u64;
+        for first in (0..checksums.pages.len()).step_by(PAGES_AT_ONCE) {
+            let offset = (first * PAGE_BYTES) as u64;
             let length = (self.inner.length - offset).min((PAGES_AT_ONCE * PAGE_BYTES) as u64);
             let bytes = self.read_exact(offset, length as usize).await?;
-            for (number, (page, expected)) in bytes.chunks(PAGE_BYTES).zip(expected).enumerate() {
-                check_page(&self.inner.name, first + number as u64, page, *expected)?;
-            }
+            checksums.check_pages(&self.inner.name, first as u64, &bytes)?;
         }
         Ok(())
     }
@@ -276,9 +269,8 @@ impl CachedFile {
         }
         let length = (self.inner.length - offset).min(PAGE_BYTES as u64) as usize;
         let buffer = self.read_exact(offset, length).await?;
-        let checksums = self.inner.checksums.as_ref();
-        if let Some(expected) = checksums.and_then(|file| file.pages.get(number as usize)) {
-            check_page(&self.inner.name, number, &buffer, *expected)?;
+        if let Some(checksums) = &self.inner.checksums {
+            checksums.check_pages(&self.inner.name, number, &buffer)?;
         }
         let charge = buffer.memory_bytes();
         Ok(CachedPage { bytes: buffer.into_bytes(), charge })
