@@ -9,7 +9,11 @@ use std::{cell::RefCell, fmt, rc::Rc};
 use bytes::Bytes;
 use zstd::zstd_safe::{DCtx, DDict, get_error_name};
 
-use super::{CompressionInfo, Compressor, lz4};
+use super::{
+    CompressionInfo, Compressor,
+    compressor::{check_announced, check_written},
+    lz4,
+};
 use crate::error::{FileName, Result, SSTableError};
 
 /// A decoder of the chunks of a file. Clones share the dictionary.
@@ -43,15 +47,12 @@ impl ChunkDecoder {
 
     /// Decompresses a chunk into `plain`, which must have the chunk's length before compression.
     pub(crate) fn decompress_into(&self, stored: &[u8], plain: &mut [u8]) -> Result<(), String> {
-        let length = plain.len();
+        let expected = plain.len();
         let written = match self {
             Self::Alone(compressor) => return compressor.decompress_into(stored, plain),
             Self::Lz4 { dictionary } => {
                 let (head, block) = stored.split_first_chunk::<4>().ok_or("has no length")?;
-                let said = u32::from_le_bytes(*head) as usize;
-                if said != length {
-                    return Err(format!("says that it has {said} bytes, expected {length}"));
-                }
+                check_announced(u32::from_le_bytes(*head) as usize, expected)?;
                 lz4::decompress_with_dictionary(block, plain, dictionary)?
             }
             Self::Zstd { dictionary } => ZSTD_CONTEXT.with_borrow_mut(|context| {
@@ -61,11 +62,7 @@ impl ChunkDecoder {
                     .map_err(|code| get_error_name(code).to_owned())
             })?,
         };
-        if written == length {
-            Ok(())
-        } else {
-            Err(format!("holds {written} bytes, expected {length}"))
-        }
+        check_written(written, expected)
     }
 }
 

@@ -165,21 +165,15 @@ impl Compressor {
     /// length.
     pub fn decompress_into(self, stored: &[u8], plain: &mut [u8]) -> Result<(), String> {
         let length = plain.len();
-        let expect_said = |said: usize| {
-            if said == length {
-                Ok(())
-            } else {
-                Err(format!("says that it has {said} bytes, expected {length}"))
-            }
-        };
         let written = match self {
             Self::Lz4 => {
                 let (head, block) = stored.split_first_chunk().ok_or("has no length")?;
-                expect_said(u32::from_le_bytes(*head) as usize)?;
+                check_announced(u32::from_le_bytes(*head) as usize, length)?;
                 lz4::decompress(block, plain)?
             }
             Self::Snappy => {
-                expect_said(snap::raw::decompress_len(stored).map_err(|error| error.to_string())?)?;
+                let announced = snap::raw::decompress_len(stored);
+                check_announced(announced.map_err(|error| error.to_string())?, length)?;
                 snap::raw::Decoder::new()
                     .decompress(stored, plain)
                     .map_err(|error| error.to_string())?
@@ -204,11 +198,25 @@ impl Compressor {
                 stored.len()
             }
         };
-        if written == length {
-            Ok(())
-        } else {
-            Err(format!("holds {written} bytes, expected {length}"))
-        }
+        check_written(written, length)
+    }
+}
+
+/// Checks the length before compression that a chunk announces.
+pub(super) fn check_announced(announced: usize, expected: usize) -> Result<(), String> {
+    if announced == expected {
+        Ok(())
+    } else {
+        Err(format!("says that it has {announced} bytes, expected {expected}"))
+    }
+}
+
+/// Checks the number of bytes to which a chunk was decompressed.
+pub(super) fn check_written(written: usize, expected: usize) -> Result<(), String> {
+    if written == expected {
+        Ok(())
+    } else {
+        Err(format!("holds {written} bytes, expected {expected}"))
     }
 }
 

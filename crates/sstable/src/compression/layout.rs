@@ -147,12 +147,6 @@ impl CompressionInfo {
         }
         (f64::from(chunk_length) / min_compress_ratio).ceil().min(f64::from(i32::MAX)) as u32
     }
-
-    /// Returns the length of chunk `index` before compression in bytes.
-    pub fn plain_length(&self, index: u64) -> usize {
-        let start = index * u64::from(self.chunk_length);
-        self.data_length.saturating_sub(start).min(u64::from(self.chunk_length)) as usize
-    }
 }
 
 fn put_short_text(text: &str, bytes: &mut BytesMut) {

@@ -2,12 +2,10 @@
 
 use std::fmt;
 
-use bytes::Bytes;
 use espalier_mutation::murmur3;
 use espalier_trie::prefetch::prefetch_range;
 
 use super::FilterSize;
-use crate::versions::FilterWords;
 
 /// Number of bits of a key that are prefetched. Half of all bits are set, so a look-up of an absent
 /// key reads two bits on average.
@@ -115,11 +113,6 @@ impl BloomFilter {
     /// Returns the length of the bit set in bytes.
     pub fn memory_size(&self) -> usize {
         self.bits.len()
-    }
-
-    /// Returns the filter as the bytes of Filter.db.
-    pub fn to_bytes(&self, words: FilterWords) -> Bytes {
-        super::file::write(self, words)
     }
 }
 

@@ -121,22 +121,19 @@ fn read_head(input: &mut Input<'_>, length: u64) -> Result<u32> {
     Ok(hash_count)
 }
 
-pub(super) fn write(filter: &BloomFilter, words: FilterWords) -> Bytes {
-    let mut bytes = BytesMut::with_capacity(8 + filter.bits().len());
-    bytes.put_u32(filter.hash_count());
-    bytes.put_u32((filter.bits().len() / 8) as u32);
-    match words {
-        FilterWords::LittleEndian => bytes.put_slice(filter.bits()),
-        FilterWords::BigEndian => {
-            let start = bytes.len();
-            bytes.put_slice(filter.bits());
-            reverse_words(&mut bytes[start..]);
-        }
-    }
-    bytes.freeze()
-}
-
 impl BloomFilter {
+    /// Returns the filter as the bytes of Filter.db.
+    pub fn to_bytes(&self, words: FilterWords) -> Bytes {
+        let mut bytes = BytesMut::with_capacity(HEAD_BYTES as usize + self.bits().len());
+        bytes.put_u32(self.hash_count());
+        bytes.put_u32((self.bits().len() / 8) as u32);
+        bytes.put_slice(self.bits());
+        if words == FilterWords::BigEndian {
+            reverse_words(&mut bytes[HEAD_BYTES as usize..]);
+        }
+        bytes.freeze()
+    }
+
     /// Reads the filter from the bytes of Filter.db.
     ///
     /// # Errors
@@ -145,14 +142,10 @@ impl BloomFilter {
     pub fn read(file: &FileName, bytes: &[u8], features: &VersionFeatures) -> Result<Self> {
         let mut input = Input::new(file, bytes, 0);
         let hash_count = read_head(&mut input, bytes.len() as u64)?;
-        let bits = match features.filter_words {
-            FilterWords::LittleEndian => input.rest().to_vec(),
-            FilterWords::BigEndian => {
-                let mut bits = input.rest().to_vec();
-                reverse_words(&mut bits);
-                bits
-            }
-        };
+        let mut bits = input.rest().to_vec();
+        if features.filter_words == FilterWords::BigEndian {
+            reverse_words(&mut bits);
+        }
         Ok(BloomFilter::from_parts(hash_count, bits))
     }
 }
