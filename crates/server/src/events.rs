@@ -8,7 +8,7 @@ use espalier_runtime::{current_shard, spawn_local, submit_to};
 
 use crate::connection::Connection;
 use crate::convert::schema_change;
-use crate::protocol::Event;
+use crate::protocol::{EventType, SchemaChange};
 use crate::shard::ShardServer;
 
 /// The connections of one shard that registered for events.
@@ -31,13 +31,13 @@ impl EventRegistry {
         connections.push(Rc::downgrade(connection));
     }
 
-    /// Sends `event` to the connections of this shard that registered for it, and removes closed
-    /// connections from the registry.
-    fn send(&self, event: &Event) {
+    /// Sends the event of a change to the connections of this shard that registered for such
+    /// events, and removes closed connections from the registry.
+    fn send(&self, change: &SchemaChange) {
         self.connections.borrow_mut().retain(|connection| {
             let Some(connection) = connection.upgrade() else { return false };
-            if connection.registered.get().contains(event.event_type()) {
-                connection.notify(event);
+            if connection.registered.get().contains(EventType::SchemaChange) {
+                connection.notify(change);
             }
             true
         });
@@ -47,20 +47,20 @@ impl EventRegistry {
 /// Sends the events of a change of the schema to all connections of the node that registered for
 /// them. Drivers would otherwise not know of the change.
 pub(crate) fn broadcast_schema_change(change: cql::SchemaChange) {
-    for event in change.into_events() {
-        broadcast(Event::Schema(schema_change(&event)));
+    for change in change.into_events() {
+        broadcast(schema_change(&change));
     }
 }
 
-/// Sends `event` to all connections of the node that registered for it. The caller is on a shard;
-/// the call does not wait.
-fn broadcast(event: Event) {
+/// Sends the event of a change to all connections of the node that registered for such events. The
+/// caller is on a shard; the call does not wait.
+fn broadcast(change: SchemaChange) {
     let Some(context) = current_shard() else { return };
     for shard in 0..context.count {
-        let event = event.clone();
+        let change = change.clone();
         let call = submit_to(shard, move || async move {
             if let Some(server) = ShardServer::current() {
-                server.events.send(&event);
+                server.events.send(&change);
             }
         });
         spawn_local(call).detach();

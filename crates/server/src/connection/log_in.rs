@@ -108,7 +108,7 @@ impl Connection {
                 log_login(self, Ok(login.name())).await;
                 self.set_login(login);
                 let extras = ResponseExtras::default();
-                self.respond(stream, &extras, &Response::AuthSuccess(None));
+                self.respond(stream, &extras, &Response::AuthSuccess);
             }
             Err(error) => {
                 self.server.metrics.logins_failed.increment();

@@ -41,7 +41,7 @@ use crate::answers::Reservation;
 use crate::dispatch;
 use crate::dispatch::acknowledge::AcknowledgementQueue;
 use crate::protocol::response::ErrorResponse;
-use crate::protocol::{Event, EventTypes, Response, ResponseExtras, SendBuffer, StreamId};
+use crate::protocol::{EventTypes, Response, ResponseExtras, SchemaChange, SendBuffer, StreamId};
 use crate::shard::ShardServer;
 
 use reader::{Next, Reader};
@@ -285,10 +285,10 @@ impl Connection {
         self.send.borrow().len() + self.written_bytes.get() > allowed && !self.closed.is_set()
     }
 
-    /// Sends an event. Closes the connection instead if too many bytes of events are unsent,
-    /// because its client does not read. Unsent answers do not count: the client may still be
-    /// reading them.
-    pub fn notify(self: &Rc<Self>, event: &Event) {
+    /// Sends the event of a change of the schema. Closes the connection instead if too many bytes
+    /// of events are unsent, because its client does not read. Unsent answers do not count: the
+    /// client may still be reading them.
+    pub fn notify(self: &Rc<Self>, change: &SchemaChange) {
         if self.event_bytes.get() > MAX_UNSENT {
             if let Some(left_out) = self.server.log_limit.due("events are not read") {
                 tracing::warn!(
@@ -300,7 +300,7 @@ impl Connection {
             return self.close();
         }
         let before = self.send.borrow().len();
-        self.send.borrow_mut().write_event(event);
+        self.send.borrow_mut().write_event(change);
         let bytes = self.send.borrow().len() - before;
         self.event_bytes.set(self.event_bytes.get() + bytes);
         self.record_unsent();

@@ -1,13 +1,10 @@
 //! Events, which the server sends without a request (stream -1) to the connections that registered
 //! for them. A schema change is also the result of the statement that made it.
 
-use std::net::SocketAddr;
-
 use super::error::DecodeError;
-use super::version::ProtocolVersion;
 use super::writer::WireWrite;
 
-/// A kind of event that a client can register for.
+/// A kind of event that a client can register for. The node sends only changes of the schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 #[allow(missing_docs)]
@@ -61,23 +58,6 @@ impl EventTypes {
     }
 }
 
-/// A change of the set of nodes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum TopologyChange {
-    NewNode,
-    RemovedNode,
-    MovedNode,
-}
-
-/// A change of a node's status.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
-pub enum StatusChange {
-    Up,
-    Down,
-}
-
 /// The kind of a schema change.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[allow(missing_docs)]
@@ -96,10 +76,6 @@ pub enum SchemaTarget {
     Table(String),
     /// A user-defined type, by name.
     Type(String),
-    /// A function: its name and the CQL types of its arguments.
-    Function(String, Vec<String>),
-    /// An aggregate: its name and the CQL types of its arguments.
-    Aggregate(String, Vec<String>),
 }
 
 /// A change of the schema.
@@ -115,72 +91,22 @@ pub struct SchemaChange {
 
 impl SchemaChange {
     /// Appends the change. It follows the kind in the body of RESULT, and the type in the body of
-    /// EVENT. Version 3 has neither functions nor aggregates; in their place it reports a change of
-    /// their keyspace.
-    pub(super) fn encode(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
-        let is_function =
-            matches!(self.target, SchemaTarget::Function(..) | SchemaTarget::Aggregate(..));
-        if is_function && version < ProtocolVersion::V4 {
-            out.put_string("UPDATED");
-            out.put_string("KEYSPACE");
-            return out.put_string(&self.keyspace);
-        }
+    /// EVENT.
+    pub(super) fn encode(&self, out: &mut Vec<u8>) {
         out.put_string(match self.kind {
             SchemaChangeKind::Created => "CREATED",
             SchemaChangeKind::Updated => "UPDATED",
             SchemaChangeKind::Dropped => "DROPPED",
         });
-        let (target, name, arguments) = match &self.target {
-            SchemaTarget::Keyspace => ("KEYSPACE", None, None),
-            SchemaTarget::Table(name) => ("TABLE", Some(name), None),
-            SchemaTarget::Type(name) => ("TYPE", Some(name), None),
-            SchemaTarget::Function(name, arguments) => ("FUNCTION", Some(name), Some(arguments)),
-            SchemaTarget::Aggregate(name, arguments) => ("AGGREGATE", Some(name), Some(arguments)),
+        let (target, name) = match &self.target {
+            SchemaTarget::Keyspace => ("KEYSPACE", None),
+            SchemaTarget::Table(name) => ("TABLE", Some(name)),
+            SchemaTarget::Type(name) => ("TYPE", Some(name)),
         };
         out.put_string(target);
         out.put_string(&self.keyspace);
         if let Some(name) = name {
             out.put_string(name);
         }
-        if let Some(arguments) = arguments {
-            out.put_string_list(arguments);
-        }
-    }
-}
-
-/// An event for clients.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Event {
-    /// The set of nodes changed; the address is where the node's clients connect.
-    Topology(TopologyChange, SocketAddr),
-    /// A node went up or down.
-    Status(StatusChange, SocketAddr),
-    /// The schema changed.
-    Schema(SchemaChange),
-}
-
-impl Event {
-    /// Returns the type of the event. Clients register for types.
-    pub fn event_type(&self) -> EventType {
-        match self {
-            Self::Topology(..) => EventType::TopologyChange,
-            Self::Status(..) => EventType::StatusChange,
-            Self::Schema(_) => EventType::SchemaChange,
-        }
-    }
-
-    pub(super) fn encode(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
-        out.put_string(self.event_type().name());
-        let (change, address) = match self {
-            Self::Topology(TopologyChange::NewNode, address) => ("NEW_NODE", address),
-            Self::Topology(TopologyChange::RemovedNode, address) => ("REMOVED_NODE", address),
-            Self::Topology(TopologyChange::MovedNode, address) => ("MOVED_NODE", address),
-            Self::Status(StatusChange::Up, address) => ("UP", address),
-            Self::Status(StatusChange::Down, address) => ("DOWN", address),
-            Self::Schema(change) => return change.encode(version, out),
-        };
-        out.put_string(change);
-        out.put_address(address.ip());
-        out.put_i32(address.port().into());
     }
 }

@@ -18,7 +18,7 @@
 //!
 //! Sources: `native_protocol_v4.spec` and `native_protocol_v5.spec` of Apache Cassandra. Where a
 //! specification leaves something open (8-byte headers of versions 1 and 2, the seed of the CRC32,
-//! the order of warnings and payload) the node does the same as Cassandra 5.0 on the wire.
+//! the order of tracing id and warnings) the node does the same as Cassandra 5.0 on the wire.
 
 mod checksum;
 mod compression;
@@ -41,10 +41,7 @@ pub use compression::Compression;
 pub use consistency::Consistency;
 pub use decoder::{Decoder, Envelope};
 pub use error::{DecodeError, DecodeFailure};
-pub use event::{
-    Event, EventType, EventTypes, SchemaChange, SchemaChangeKind, SchemaTarget, StatusChange,
-    TopologyChange,
-};
+pub use event::{EventType, EventTypes, SchemaChange, SchemaChangeKind, SchemaTarget};
 pub use header::{Flags, HEADER_LENGTH, Header, StreamId};
 pub use large_response::{LARGE_CONTENT, LargeResponse, MAX_PIECE};
 pub use opcode::Opcode;

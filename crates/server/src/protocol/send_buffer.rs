@@ -8,7 +8,6 @@
 //! by an error. Once they are sent, the buffer keeps at most [`MAX_RECYCLED`] bytes for the next
 //! responses and as many for their compression and segments.
 
-use bytes::Bytes;
 use uuid::Uuid;
 
 use super::compression::Compression;
@@ -36,8 +35,6 @@ pub struct ResponseExtras<'a> {
     pub tracing_id: Option<Uuid>,
     /// Warnings for the application's log.
     pub warnings: &'a [String],
-    /// The answer of a custom query handler.
-    pub custom_payload: &'a [(String, Option<Bytes>)],
 }
 
 #[derive(Debug)]
@@ -137,9 +134,9 @@ impl SendBuffer {
         self.large.push(LargeResponse::new(head, content, framing));
     }
 
-    /// Adds an event.
-    pub fn write_event(&mut self, event: &super::event::Event) {
-        self.write(EVENT_STREAM, &ResponseExtras::default(), &Response::Event(event));
+    /// Adds the event of a change of the schema.
+    pub fn write_event(&mut self, change: &super::event::SchemaChange) {
+        self.write(EVENT_STREAM, &ResponseExtras::default(), &Response::Event(change));
     }
 
     /// Adds the answer to bytes that could not be decoded. If the failure is fatal, the caller
@@ -253,36 +250,22 @@ fn encode_envelope(
     response: &Response<'_>,
     out: &mut Vec<u8>,
 ) -> usize {
-    // Version 3 has neither warnings nor payloads: like Cassandra, drop them.
-    let extras = if version < ProtocolVersion::V4 {
-        &ResponseExtras { tracing_id: extras.tracing_id, ..ResponseExtras::default() }
-    } else {
-        extras
-    };
+    // Version 3 has no warnings: like Cassandra, drop them.
+    let warnings: &[String] = if version < ProtocolVersion::V4 { &[] } else { extras.warnings };
     let mut flags = 0;
     if extras.tracing_id.is_some() {
         flags |= Flags::TRACING;
     }
-    if !extras.warnings.is_empty() {
+    if !warnings.is_empty() {
         flags |= Flags::WARNING;
-    }
-    if !extras.custom_payload.is_empty() {
-        flags |= Flags::CUSTOM_PAYLOAD;
     }
     header::begin(out, version, Flags(flags), stream, response.opcode());
     let body_start = out.len();
     if let Some(id) = extras.tracing_id {
         out.extend_from_slice(id.as_bytes());
     }
-    if !extras.warnings.is_empty() {
-        out.put_string_list(extras.warnings);
-    }
-    if !extras.custom_payload.is_empty() {
-        out.put_u16(extras.custom_payload.len() as u16);
-        for (name, value) in extras.custom_payload {
-            out.put_string(name);
-            out.put_bytes(value.as_deref());
-        }
+    if !warnings.is_empty() {
+        out.put_string_list(warnings);
     }
     response.encode(version, out);
     body_start

@@ -14,13 +14,8 @@ use super::super::writer::WireWrite;
 #[allow(missing_docs)]
 pub enum WriteType {
     Simple,
-    Batch,
-    UnloggedBatch,
     Counter,
-    BatchLog,
     Cas,
-    View,
-    Cdc,
 }
 
 impl WriteType {
@@ -28,13 +23,8 @@ impl WriteType {
     pub fn name(self) -> &'static str {
         match self {
             Self::Simple => "SIMPLE",
-            Self::Batch => "BATCH",
-            Self::UnloggedBatch => "UNLOGGED_BATCH",
             Self::Counter => "COUNTER",
-            Self::BatchLog => "BATCH_LOG",
             Self::Cas => "CAS",
-            Self::View => "VIEW",
-            Self::Cdc => "CDC",
         }
     }
 }
@@ -49,8 +39,6 @@ pub enum ErrorDetail {
     Protocol,
     /// 0x0100
     Authentication,
-    /// 0x1000: too few replicas are alive to try.
-    Unavailable { consistency: Consistency, required: i32, alive: i32 },
     /// 0x1001: too much work at once; the client may try later or elsewhere.
     Overloaded,
     /// 0x1002
@@ -85,8 +73,6 @@ pub enum ErrorDetail {
         failures: Vec<(IpAddr, u16)>,
         write_type: WriteType,
     },
-    /// 0x1700, version 5; older versions get a write timeout of type CAS.
-    CasWriteUnknown { consistency: Consistency, received: i32, block_for: i32 },
     /// 0x2000: the statement does not parse.
     Syntax,
     /// 0x2100
@@ -108,7 +94,6 @@ impl ErrorDetail {
             Self::Server => 0x0000,
             Self::Protocol => 0x000A,
             Self::Authentication => 0x0100,
-            Self::Unavailable { .. } => 0x1000,
             Self::Overloaded => 0x1001,
             Self::IsBootstrapping => 0x1002,
             Self::Truncate => 0x1003,
@@ -121,8 +106,6 @@ impl ErrorDetail {
             Self::FunctionFailure { .. } => 0x1400,
             Self::WriteFailure { .. } if version < ProtocolVersion::V4 => 0x1100,
             Self::WriteFailure { .. } => 0x1500,
-            Self::CasWriteUnknown { .. } if version >= ProtocolVersion::V5 => 0x1700,
-            Self::CasWriteUnknown { .. } => 0x1100,
             Self::Syntax => 0x2000,
             Self::Unauthorized => 0x2100,
             Self::Invalid => 0x2200,
@@ -135,9 +118,6 @@ impl ErrorDetail {
     /// Appends the fields that follow the message.
     fn put_fields(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
         match self {
-            Self::Unavailable { consistency, required, alive } => {
-                put_counts(out, *consistency, *required, *alive);
-            }
             Self::WriteTimeout { consistency, received, block_for, write_type, contentions } => {
                 put_counts(out, *consistency, *received, *block_for);
                 out.put_string(write_type.name());
@@ -163,12 +143,6 @@ impl ErrorDetail {
                 put_counts(out, *consistency, *received, *block_for);
                 put_failures(out, version, failures);
                 out.put_string(write_type.name());
-            }
-            Self::CasWriteUnknown { consistency, received, block_for } => {
-                put_counts(out, *consistency, *received, *block_for);
-                if version < ProtocolVersion::V5 {
-                    out.put_string(WriteType::Cas.name());
-                }
             }
             Self::AlreadyExists { keyspace, table } => {
                 out.put_string(keyspace);
@@ -226,11 +200,11 @@ impl ErrorResponse {
     }
 }
 
-/// Appends the consistency and two counts of replicas, with which the fields of six errors begin.
-fn put_counts(out: &mut Vec<u8>, consistency: Consistency, a: i32, b: i32) {
+/// Appends the consistency and two counts of replicas, with which the fields of four errors begin.
+fn put_counts(out: &mut Vec<u8>, consistency: Consistency, received: i32, block_for: i32) {
     out.put_u16(consistency.code());
-    out.put_i32(a);
-    out.put_i32(b);
+    out.put_i32(received);
+    out.put_i32(block_for);
 }
 
 /// Appends the failed replicas. Version 4 counts them; version 5 names each ([inetaddr]) with its

@@ -6,7 +6,7 @@ mod error;
 mod result;
 mod type_option;
 
-use super::event::{Event, SchemaChange};
+use super::event::{EventType, SchemaChange};
 use super::opcode::Opcode;
 use super::version::ProtocolVersion;
 use super::writer::WireWrite;
@@ -24,10 +24,8 @@ pub enum Response<'a> {
     Ready,
     /// STARTUP succeeded, and the client must authenticate with the protocol of this class.
     Authenticate(&'a str),
-    /// The authentication continues with this token.
-    AuthChallenge(Option<&'a [u8]>),
     /// The authentication succeeded.
-    AuthSuccess(Option<&'a [u8]>),
+    AuthSuccess,
     /// The options that STARTUP accepts, and further information for drivers.
     Supported(&'a [(String, Vec<String>)]),
     /// A result without content.
@@ -40,8 +38,8 @@ pub enum Response<'a> {
     Prepared(Prepared<'a>),
     /// The statement changed the schema.
     SchemaChange(&'a SchemaChange),
-    /// An event for which the connection registered.
-    Event(&'a Event),
+    /// The event of a change of the schema, for which the connection registered.
+    Event(&'a SchemaChange),
 }
 
 impl Response<'_> {
@@ -51,8 +49,7 @@ impl Response<'_> {
             Self::Error(_) => Opcode::Error,
             Self::Ready => Opcode::Ready,
             Self::Authenticate(_) => Opcode::Authenticate,
-            Self::AuthChallenge(_) => Opcode::AuthChallenge,
-            Self::AuthSuccess(_) => Opcode::AuthSuccess,
+            Self::AuthSuccess => Opcode::AuthSuccess,
             Self::Supported(_) => Opcode::Supported,
             Self::Void
             | Self::Rows(_)
@@ -69,7 +66,8 @@ impl Response<'_> {
             Self::Error(error) => error.encode(version, out),
             Self::Ready => {}
             Self::Authenticate(class) => out.put_string(class),
-            Self::AuthChallenge(token) | Self::AuthSuccess(token) => out.put_bytes(*token),
+            // The server has no further token for the client.
+            Self::AuthSuccess => out.put_bytes(None),
             Self::Supported(options) => {
                 out.put_u16(options.len() as u16);
                 for (name, values) in *options {
@@ -92,9 +90,12 @@ impl Response<'_> {
             }
             Self::SchemaChange(change) => {
                 out.put_i32(result::SCHEMA_CHANGE);
-                change.encode(version, out);
+                change.encode(out);
             }
-            Self::Event(event) => event.encode(version, out),
+            Self::Event(change) => {
+                out.put_string(EventType::SchemaChange.name());
+                change.encode(out);
+            }
         }
     }
 }

@@ -2,14 +2,10 @@
 
 use std::net::{IpAddr, Ipv4Addr};
 
-use bytes::Bytes;
 use espalier_server::protocol::response::{
     ColumnSpec, EncodedColumns, ErrorDetail, ErrorResponse, Prepared, WriteType,
 };
-use espalier_server::protocol::{
-    Consistency, Event, ProtocolVersion, Response, ResponseExtras, SchemaChange, SchemaChangeKind,
-    SchemaTarget,
-};
+use espalier_server::protocol::{Consistency, ProtocolVersion, Response, ResponseExtras};
 use espalier_types::CqlType;
 
 use super::driver::V3;
@@ -46,8 +42,6 @@ fn version_3_encodes_failures_as_timeouts() {
     let write =
         ErrorDetail::WriteFailure { consistency, received, block_for, failures, write_type };
     assert_eq!(error(write), [&b"\0\0\x11\0"[..], counts, b"\0\x06SIMPLE"].concat());
-    let unknown = ErrorDetail::CasWriteUnknown { consistency, received, block_for };
-    assert_eq!(error(unknown), [&b"\0\0\x11\0"[..], counts, b"\0\x03CAS"].concat());
 }
 
 #[test]
@@ -92,21 +86,7 @@ fn prepared_statements_have_no_partition_key() {
 }
 
 #[test]
-fn warnings_and_payloads_are_left_out() {
-    let warnings = ["careful".to_owned()];
-    let payload = [("key".to_owned(), Some(Bytes::from_static(b"value")))];
-    let extras = ResponseExtras { warnings: &warnings, custom_payload: &payload, tracing_id: None };
+fn warnings_are_left_out() {
+    let extras = ResponseExtras { warnings: &["careful".to_owned()], tracing_id: None };
     assert_eq!(body(&extras, &Response::Void), [0, 0, 0, 1]);
-}
-
-#[test]
-fn a_change_of_a_function_is_one_of_its_keyspace() {
-    let target = SchemaTarget::Function("f".into(), vec!["int".into()]);
-    let change = SchemaChange { kind: SchemaChangeKind::Created, keyspace: "ks".into(), target };
-    let expected = b"\0\x07UPDATED\0\x08KEYSPACE\0\x02ks";
-    let extras = ResponseExtras::default();
-    let result = body(&extras, &Response::SchemaChange(&change));
-    assert_eq!(result, [&b"\0\0\0\x05"[..], expected].concat());
-    let event = body(&extras, &Response::Event(&Event::Schema(change)));
-    assert_eq!(event, [&b"\0\x0dSCHEMA_CHANGE"[..], expected].concat());
 }
