@@ -11,7 +11,7 @@ use crate::protocol::request::{ParametersTail, QueryParameters, Value, Values};
 use crate::protocol::response::{
     ColumnSpec, EncodedColumns, ErrorDetail, ErrorResponse, WriteType,
 };
-use crate::protocol::{Consistency, ProtocolVersion, SchemaChange, SchemaChangeKind, SchemaTarget};
+use crate::protocol::{Consistency, ProtocolVersion};
 
 /// The protocol's code of a read that fails on a replica because of too many tombstones.
 const READ_TOO_MANY_TOMBSTONES: u16 = 0x0001;
@@ -189,23 +189,6 @@ pub(crate) fn error_response(error: cql::Error, levels: Levels) -> ErrorResponse
         },
     };
     ErrorResponse::new(detail, error.message)
-}
-
-/// Converts a schema change to its form in the protocol.
-pub(crate) fn schema_change(change: &cql::SchemaChange) -> SchemaChange {
-    SchemaChange {
-        kind: match change.change {
-            cql::ChangeKind::Created => SchemaChangeKind::Created,
-            cql::ChangeKind::Updated => SchemaChangeKind::Updated,
-            cql::ChangeKind::Dropped => SchemaChangeKind::Dropped,
-        },
-        keyspace: change.keyspace.clone(),
-        target: match change.target {
-            cql::ChangeTarget::Keyspace => SchemaTarget::Keyspace,
-            cql::ChangeTarget::Table => SchemaTarget::Table(change.name.clone()),
-            cql::ChangeTarget::Type => SchemaTarget::Type(change.name.clone()),
-        },
-    }
 }
 
 #[cfg(test)]

@@ -3,12 +3,11 @@
 use std::cell::RefCell;
 use std::rc::{Rc, Weak};
 
-use espalier_cql as cql;
+use espalier_cql::SchemaChange;
 use espalier_runtime::{current_shard, spawn_local, submit_to};
 
 use crate::connection::Connection;
-use crate::convert::schema_change;
-use crate::protocol::{EventType, SchemaChange};
+use crate::protocol::EventType;
 use crate::shard::ShardServer;
 
 /// The connections of one shard that registered for events.
@@ -46,9 +45,9 @@ impl EventRegistry {
 
 /// Sends the events of a change of the schema to all connections of the node that registered for
 /// them. Drivers would otherwise not know of the change.
-pub(crate) fn broadcast_schema_change(change: cql::SchemaChange) {
+pub(crate) fn broadcast_schema_change(change: SchemaChange) {
     for change in change.into_events() {
-        broadcast(schema_change(&change));
+        broadcast(change);
     }
 }
 

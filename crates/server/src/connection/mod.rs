@@ -30,7 +30,7 @@ use std::pin::pin;
 use std::rc::Rc;
 
 use bytes::Bytes;
-use espalier_cql::ClientState;
+use espalier_cql::{ClientState, SchemaChange};
 use espalier_runtime::net::{Shutdown, TcpStream};
 use espalier_runtime::sync::{self, GatePass, Notify, Semaphore};
 use espalier_runtime::{TaskGroup, maybe_yield, spawn_local, trace, trace_event, yield_now};
@@ -41,7 +41,7 @@ use crate::answers::Reservation;
 use crate::dispatch;
 use crate::dispatch::acknowledge::AcknowledgementQueue;
 use crate::protocol::response::ErrorResponse;
-use crate::protocol::{EventTypes, Response, ResponseExtras, SchemaChange, SendBuffer, StreamId};
+use crate::protocol::{EventTypes, Response, ResponseExtras, SendBuffer, StreamId};
 use crate::shard::ShardServer;
 
 use reader::{Next, Reader};

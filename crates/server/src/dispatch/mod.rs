@@ -16,14 +16,13 @@ mod ring;
 use std::rc::Rc;
 
 use espalier_cql as cql;
-use espalier_cql::grammar::ast;
 use espalier_runtime::{trace, trace_event};
 
 use crate::admission::InFlight;
 use crate::audit::AuditedRequest;
 use crate::connection::Connection;
 use crate::convert::{BoundValues, Levels, batch_options, error_response, query_options};
-use crate::protocol::request::{Batch, BatchKind, Prepare, Query, StatementRef};
+use crate::protocol::request::{Batch, Prepare, Query, StatementRef};
 use crate::protocol::response::{EncodedColumns, ErrorDetail, ErrorResponse, Prepared};
 use crate::protocol::{
     Consistency, Envelope, EventTypes, Header, Request, Response, ResponseExtras,
@@ -175,11 +174,6 @@ async fn serve_batch(
         };
         statements.push(cql::BatchStatement { statement, values: values.borrow() });
     }
-    let kind = match batch.kind {
-        BatchKind::Logged => ast::BatchKind::Logged,
-        BatchKind::Unlogged => ast::BatchKind::Unlogged,
-        BatchKind::Counter => ast::BatchKind::Counter,
-    };
     trace_event!("Executing a batch of {} statements", statements.len());
     let warnings = cql::Warnings::default();
     let options = cql::QueryOptions {
@@ -187,7 +181,8 @@ async fn serve_batch(
         ..batch_options(batch.consistency, &batch.tail)
     };
     let processor = &connection.server.processor;
-    let result = processor.batch(cql::Batch { kind, statements }, &client, &options).await;
+    let statements = cql::Batch { kind: batch.kind, statements };
+    let result = processor.batch(statements, &client, &options).await;
     let columns = Columns::Unprepared { skip: false };
     let levels = Levels::new(batch.consistency, &batch.tail);
     finish(connection, header, levels, columns, result, &warnings)

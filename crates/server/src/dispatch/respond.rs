@@ -8,7 +8,7 @@ use espalier_cql as cql;
 use espalier_runtime::trace_event;
 
 use crate::connection::Connection;
-use crate::convert::{Levels, encode_columns, error_response, schema_change};
+use crate::convert::{Levels, encode_columns, error_response};
 use crate::events::broadcast_schema_change;
 use crate::protocol::response::{ErrorResponse, Rows, RowsMetadata};
 use crate::protocol::{Header, ProtocolVersion, Response, ResponseExtras};
@@ -64,7 +64,7 @@ pub(super) fn finish(
             connection.set_keyspace(keyspace);
         }
         cql::QueryResult::SchemaChange(change) => {
-            respond(&Response::SchemaChange(&schema_change(&change)));
+            respond(&Response::SchemaChange(&change));
             broadcast_schema_change(change);
         }
     }

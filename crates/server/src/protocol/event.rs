@@ -1,6 +1,8 @@
 //! Events, which the server sends without a request (stream -1) to the connections that registered
 //! for them. A schema change is also the result of the statement that made it.
 
+use espalier_cql::{ChangeKind, ChangeTarget, SchemaChange};
+
 use super::error::DecodeError;
 use super::writer::WireWrite;
 
@@ -58,55 +60,21 @@ impl EventTypes {
     }
 }
 
-/// The kind of a schema change.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-#[allow(missing_docs)]
-pub enum SchemaChangeKind {
-    Created,
-    Updated,
-    Dropped,
-}
-
-/// The part of the schema that changed.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum SchemaTarget {
-    /// The keyspace itself.
-    Keyspace,
-    /// A table or view, by name.
-    Table(String),
-    /// A user-defined type, by name.
-    Type(String),
-}
-
-/// A change of the schema.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct SchemaChange {
-    /// The kind of the change.
-    pub kind: SchemaChangeKind,
-    /// The keyspace of the changed part.
-    pub keyspace: String,
-    /// The part of the schema that changed.
-    pub target: SchemaTarget,
-}
-
-impl SchemaChange {
-    /// Appends the change. It follows the kind in the body of RESULT, and the type in the body of
-    /// EVENT.
-    pub(super) fn encode(&self, out: &mut Vec<u8>) {
-        out.put_string(match self.kind {
-            SchemaChangeKind::Created => "CREATED",
-            SchemaChangeKind::Updated => "UPDATED",
-            SchemaChangeKind::Dropped => "DROPPED",
-        });
-        let (target, name) = match &self.target {
-            SchemaTarget::Keyspace => ("KEYSPACE", None),
-            SchemaTarget::Table(name) => ("TABLE", Some(name)),
-            SchemaTarget::Type(name) => ("TYPE", Some(name)),
-        };
-        out.put_string(target);
-        out.put_string(&self.keyspace);
-        if let Some(name) = name {
-            out.put_string(name);
-        }
+/// Appends a change of the schema. It follows the kind in the body of RESULT, and the type in the
+/// body of EVENT.
+pub(super) fn put_change(change: &SchemaChange, out: &mut Vec<u8>) {
+    out.put_string(match change.change {
+        ChangeKind::Created => "CREATED",
+        ChangeKind::Updated => "UPDATED",
+        ChangeKind::Dropped => "DROPPED",
+    });
+    out.put_string(match change.target {
+        ChangeTarget::Keyspace => "KEYSPACE",
+        ChangeTarget::Table => "TABLE",
+        ChangeTarget::Type => "TYPE",
+    });
+    out.put_string(&change.keyspace);
+    if change.target != ChangeTarget::Keyspace {
+        out.put_string(&change.name);
     }
 }

@@ -41,7 +41,7 @@ pub use compression::Compression;
 pub use consistency::Consistency;
 pub use decoder::{Decoder, Envelope};
 pub use error::{DecodeError, DecodeFailure};
-pub use event::{EventType, EventTypes, SchemaChange, SchemaChangeKind, SchemaTarget};
+pub use event::{EventType, EventTypes};
 pub use header::{Flags, HEADER_LENGTH, Header, StreamId};
 pub use large_response::{LARGE_CONTENT, LargeResponse, MAX_PIECE};
 pub use opcode::Opcode;

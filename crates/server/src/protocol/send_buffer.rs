@@ -8,6 +8,7 @@
 //! by an error. Once they are sent, the buffer keeps at most [`MAX_RECYCLED`] bytes for the next
 //! responses and as many for their compression and segments.
 
+use espalier_cql::SchemaChange;
 use uuid::Uuid;
 
 use super::compression::Compression;
@@ -135,7 +136,7 @@ impl SendBuffer {
     }
 
     /// Adds the event of a change of the schema.
-    pub fn write_event(&mut self, change: &super::event::SchemaChange) {
+    pub fn write_event(&mut self, change: &SchemaChange) {
         self.write(EVENT_STREAM, &ResponseExtras::default(), &Response::Event(change));
     }
 

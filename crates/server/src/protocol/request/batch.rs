@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use bytes::Bytes;
+use espalier_cql::grammar::ast::BatchKind;
 
 use super::super::consistency::Consistency;
 use super::super::error::DecodeError;
@@ -11,17 +12,6 @@ use super::super::reader::BodyReader;
 use super::super::version::ProtocolVersion;
 use super::parameters::{NAMED_VALUES, ParametersTail, decode_flags};
 use super::values::{ValuePositions, Values, decode_value};
-
-/// The kind of a batch: how its statements are applied together.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum BatchKind {
-    /// All statements are applied, or none.
-    Logged,
-    /// Each partition is applied on its own.
-    Unlogged,
-    /// The statements update counters.
-    Counter,
-}
 
 /// A statement of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,7 +33,7 @@ pub struct BatchStatement<'a> {
 /// A request to execute several statements as one.
 #[derive(Clone, Debug)]
 pub struct Batch<'a> {
-    /// The kind of the batch.
+    /// The kind of the batch: how its statements are applied together.
     pub kind: BatchKind,
     /// The statements in their order.
     pub statements: Vec<BatchStatement<'a>>,

@@ -15,7 +15,7 @@ use super::opcode::Opcode;
 use super::reader::BodyReader;
 use super::version::ProtocolVersion;
 
-pub use batch::{Batch, BatchKind, BatchStatement, StatementRef};
+pub use batch::{Batch, BatchStatement, StatementRef};
 pub use parameters::{ParametersTail, QueryParameters};
 pub use statement::{Execute, Prepare, Query};
 pub use values::{Value, Values};

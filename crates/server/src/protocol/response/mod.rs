@@ -6,7 +6,9 @@ mod error;
 mod result;
 mod type_option;
 
-use super::event::{EventType, SchemaChange};
+use espalier_cql::SchemaChange;
+
+use super::event::{EventType, put_change};
 use super::opcode::Opcode;
 use super::version::ProtocolVersion;
 use super::writer::WireWrite;
@@ -90,11 +92,11 @@ impl Response<'_> {
             }
             Self::SchemaChange(change) => {
                 out.put_i32(result::SCHEMA_CHANGE);
-                change.encode(out);
+                put_change(change, out);
             }
             Self::Event(change) => {
                 out.put_string(EventType::SchemaChange.name());
-                change.encode(out);
+                put_change(change, out);
             }
         }
     }

@@ -16,9 +16,8 @@ use cassandra_protocol::frame::message_startup::BodyReqStartup;
 use cassandra_protocol::query::{QueryParams, QueryValues};
 use cassandra_protocol::types::value::Value as OracleValue;
 use cassandra_protocol::types::{CBytes, CBytesShort};
-use espalier_server::protocol::request::{
-    Batch, BatchKind, QueryParameters, StatementRef, Value, Values,
-};
+use espalier_cql::grammar::ast::BatchKind;
+use espalier_server::protocol::request::{Batch, QueryParameters, StatementRef, Value, Values};
 use espalier_server::protocol::{Consistency, EventType, Request};
 
 pub fn consistency(level: Consistency) -> OracleConsistency {

@@ -14,13 +14,11 @@ use cassandra_protocol::frame::message_result::{
     RowsMetadata as OracleRowsMetadata, RowsMetadataFlags,
 };
 use cassandra_protocol::types::{CBytes, CBytesShort};
+use espalier_cql::{ChangeKind, ChangeTarget, SchemaChange};
 use espalier_server::protocol::response::{
     ColumnSpec, EncodedColumns, ErrorDetail, ErrorResponse, Prepared, Rows, RowsMetadata, WriteType,
 };
-use espalier_server::protocol::{
-    Consistency, ProtocolVersion, Response, ResponseExtras, SchemaChange, SchemaChangeKind,
-    SchemaTarget,
-};
+use espalier_server::protocol::{Consistency, ProtocolVersion, Response, ResponseExtras};
 use proptest::collection::vec;
 use proptest::option;
 use proptest::prelude::*;
@@ -241,21 +239,26 @@ fn small_responses_are_understood_by_the_oracle() {
 #[test]
 fn events_and_schema_changes() {
     let changes = [
-        (SchemaTarget::Keyspace, SchemaChangeTarget::Keyspace),
-        (SchemaTarget::Table("t".into()), SchemaChangeTarget::Table),
-        (SchemaTarget::Type("t".into()), SchemaChangeTarget::Type),
+        (ChangeTarget::Keyspace, SchemaChangeTarget::Keyspace),
+        (ChangeTarget::Table, SchemaChangeTarget::Table),
+        (ChangeTarget::Type, SchemaChangeTarget::Type),
     ];
     let kinds = [
-        (SchemaChangeKind::Created, SchemaChangeType::Created),
-        (SchemaChangeKind::Updated, SchemaChangeType::Updated),
-        (SchemaChangeKind::Dropped, SchemaChangeType::Dropped),
+        (ChangeKind::Created, SchemaChangeType::Created),
+        (ChangeKind::Updated, SchemaChangeType::Updated),
+        (ChangeKind::Dropped, SchemaChangeType::Dropped),
     ];
     for mode in MODES {
         for ((target, oracle_target), (kind, change_type)) in
             changes.iter().flat_map(|change| kinds.iter().map(move |kind| (change, kind)))
         {
-            let change =
-                SchemaChange { kind: *kind, keyspace: "ks".into(), target: target.clone() };
+            let change = SchemaChange {
+                change: *kind,
+                target: *target,
+                keyspace: "ks".into(),
+                name: "t".into(),
+                further: Vec::new(),
+            };
             let options = match oracle_target {
                 SchemaChangeTarget::Keyspace => SchemaChangeOptions::Keyspace("ks".into()),
                 _ => SchemaChangeOptions::TableType("ks".into(), "t".into()),
