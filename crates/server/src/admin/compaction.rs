@@ -1,6 +1,6 @@
 //! Answers the requests about compactions, under ScyllaDB's paths.
 
-use std::{path::PathBuf, rc::Rc};
+use std::path::PathBuf;
 
 use espalier_storage::{
     CompactionProgress, FirstFailure, Node, PastCompaction, StorageError, TokenRange,
@@ -9,45 +9,26 @@ use serde::Serialize;
 
 use super::http::{Answer, HttpRequest, HttpResponse};
 use super::json::{Pair, long_list};
-use crate::shard::ShardServer;
 
-/// Answers a request with one of these paths.
-pub(super) async fn answer(
-    server: &Rc<ShardServer>,
-    request: &HttpRequest,
-    path: &[&str],
-) -> Answer {
-    let database = server.processor.database();
+/// Answers a request whose path begins with `compaction_manager`.
+pub(super) async fn answer(database: &Node, request: &HttpRequest, path: &[&str]) -> Answer {
     match (request.method.as_str(), path) {
-        ("POST", ["storage_service", "keyspace_compaction", keyspace]) => {
-            compact(database, keyspace, request).await
-        }
-        ("GET" | "POST", ["storage_service", "keyspace_upgrade_sstables", keyspace]) => {
-            upgrade(database, keyspace, request).await
-        }
-        ("GET" | "POST", ["storage_service", "keyspace_scrub", keyspace]) => {
-            super::scrub::scrub(database, keyspace, request).await
-        }
-        ("POST", ["compaction_manager", "force_user_defined_compaction"]) => {
-            compact_files(database, request).await
-        }
-        ("POST", ["compaction_manager", "stop_compaction"]) => {
-            super::stop::stop(database, request).await
-        }
-        ("POST", ["compaction_manager", "stop_keyspace_compaction", keyspace]) => {
+        ("POST", [_, "force_user_defined_compaction"]) => compact_files(database, request).await,
+        ("POST", [_, "stop_compaction"]) => super::stop::stop(database, request).await,
+        ("POST", [_, "stop_keyspace_compaction", keyspace]) => {
             super::stop::stop_in(database, keyspace, request).await
         }
-        ("GET", ["compaction_manager", "compactions" | "compaction_info"]) => {
+        ("GET", [_, "compactions" | "compaction_info"]) => {
             let running = database.compactions().running().await;
             Ok(HttpResponse::json(&running.iter().map(Running::from).collect::<Vec<_>>()))
         }
-        ("GET", ["compaction_manager", "compaction_history"]) => history(database).await,
-        ("GET", ["compaction_manager", "metrics", "pending_tasks"]) => {
+        ("GET", [_, "compaction_history"]) => history(database).await,
+        ("GET", [_, "metrics", "pending_tasks"]) => {
             let pending = database.compactions().pending().await;
             let count: usize = pending.iter().map(|(_, _, count)| count).sum();
             Ok(HttpResponse::json(&count))
         }
-        ("GET", ["compaction_manager", "metrics", "pending_tasks_by_table"]) => {
+        ("GET", [_, "metrics", "pending_tasks_by_table"]) => {
             let pending = database.compactions().pending().await.into_iter();
             let tasks = pending.map(|(ks, cf, task)| Pending { ks, cf, task });
             Ok(HttpResponse::json(&tasks.collect::<Vec<_>>()))
@@ -112,7 +93,8 @@ fn check_tables(
     }
 }
 
-async fn compact(database: &Node, keyspace: &str, request: &HttpRequest) -> Answer {
+/// Answers `POST /storage_service/keyspace_compaction/KEYSPACE`.
+pub(super) async fn compact(database: &Node, keyspace: &str, request: &HttpRequest) -> Answer {
     check_tables(database, keyspace, request)?;
     let with_memtables = flag(request, "flush_memtables", true);
     let range = range(request)?;
@@ -148,7 +130,8 @@ async fn compact_files(database: &Node, request: &HttpRequest) -> Answer {
     outcome(database.compactions().compact_data_files(files).await)
 }
 
-async fn upgrade(database: &Node, keyspace: &str, request: &HttpRequest) -> Answer {
+/// Answers `GET` and `POST /storage_service/keyspace_upgrade_sstables/KEYSPACE`.
+pub(super) async fn upgrade(database: &Node, keyspace: &str, request: &HttpRequest) -> Answer {
     check_tables(database, keyspace, request)?;
     let only_others = flag(request, "exclude_current_version", false);
     let upgraded = for_tables_of(request, async |table| {

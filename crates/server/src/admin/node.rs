@@ -29,7 +29,7 @@ async fn view_build_status(database: &Node, address: &str, keyspace: &str, view:
     }
 }
 
-/// Answers a GET of one of these paths.
+/// Answers a GET of one of these paths, or of an unknown path.
 pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> Answer {
     let database = server.processor.database();
     // The address that clients read in `system.local`.
@@ -38,6 +38,17 @@ pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> Answer {
         ["storage_service", "load"] => HttpResponse::json(&load(database).await),
         ["storage_service", "load_map"] => pair(&address, load(database).await),
         ["storage_service", "host_id"] => pair(&address, database.store().host_id().to_string()),
+        ["storage_service", "hostid", "local"] => {
+            HttpResponse::json(&database.store().host_id().to_string())
+        }
+        ["storage_service", "native_transport" | "rpc_server"] => HttpResponse::json(&true),
+        ["storage_service", "is_starting"] => HttpResponse::json(&false),
+        ["storage_service", "operation_mode"] => HttpResponse::json("NORMAL"),
+        ["storage_service", "release_version"] => HttpResponse::json(env!("CARGO_PKG_VERSION")),
+        ["storage_service", "schema_version"] => {
+            HttpResponse::json(&database.store().schema().version.to_string())
+        }
+        ["storage_service", "keyspaces"] => super::routes::keyspaces(server),
         ["storage_service", "tokens"] => HttpResponse::json(&[TOKEN]),
         ["storage_service", "tokens_endpoint"] => pair(TOKEN, &address),
         ["storage_service", "ownership", keyspace]

@@ -27,15 +27,9 @@ async fn route(server: &Rc<ShardServer>, request: &HttpRequest) -> Answer {
         (_, path @ ["storage_service", ..]) => storage_service(server, request, path).await,
         (_, path @ ["column_family", ..]) => column_family(server, request, path).await,
         (_, path @ ["compaction_manager", ..]) => {
-            super::compaction::answer(server, request, path).await
+            super::compaction::answer(database, request, path).await
         }
         ("GET", ["metrics"]) => Ok(metrics().await),
-        (
-            "GET",
-            path @ (["gossiper" | "snitch", ..]
-            | ["system", "uptime_ms"]
-            | ["cache_service", "metrics", ..]),
-        ) => super::node::answer(server, path).await,
         // ScyllaDB empties its caches under this path, which its tests use.
         ("POST", ["lsa", "compact"]) => {
             database.forget_cached_rows().await;
@@ -48,6 +42,7 @@ async fn route(server: &Rc<ShardServer>, request: &HttpRequest) -> Answer {
         ("GET", ["cache_service", "row_cache", "explain", keyspace]) => {
             super::cache::explain(server, keyspace, request).await
         }
+        ("GET", path) => super::node::answer(server, path).await,
         (method, path) => unanswered(method, path),
     }
 }
@@ -58,10 +53,15 @@ async fn storage_service(server: &Rc<ShardServer>, request: &HttpRequest, path: 
         ("POST" | "GET" | "DELETE", [_, "snapshots" | "restore" | "orphans"]) => {
             super::snapshots::answer(server, request, path).await
         }
-        (
-            "POST" | "GET",
-            [_, "keyspace_compaction" | "keyspace_upgrade_sstables" | "keyspace_scrub", _],
-        ) => super::compaction::answer(server, request, path).await,
+        ("POST", [_, "keyspace_compaction", keyspace]) => {
+            super::compaction::compact(database, keyspace, request).await
+        }
+        ("GET" | "POST", [_, "keyspace_upgrade_sstables", keyspace]) => {
+            super::compaction::upgrade(database, keyspace, request).await
+        }
+        ("GET" | "POST", [_, "keyspace_scrub", keyspace]) => {
+            super::scrub::scrub(database, keyspace, request).await
+        }
         (_, [_, "auto_compaction", keyspace]) => {
             super::auto_compaction::of_keyspace(database, request, keyspace).await
         }
@@ -80,24 +80,7 @@ async fn storage_service(server: &Rc<ShardServer>, request: &HttpRequest, path: 
         ("POST", [_, "compaction_throughput"]) => {
             super::throughput::set(database, request.parameter("value")).await
         }
-        (
-            "GET",
-            [
-                _,
-                "load"
-                | "load_map"
-                | "host_id"
-                | "tokens"
-                | "tokens_endpoint"
-                | "ownership"
-                | "generation_number"
-                | "nodes"
-                | "view_build_statuses",
-                ..,
-            ],
-        ) => super::node::answer(server, path).await,
-        ("GET", [_, what]) => node_state(server, what),
-        ("GET", [_, "hostid", "local"]) => Ok(host_id(server)),
+        ("GET", path) => super::node::answer(server, path).await,
         ("POST", [_, "keyspace_flush", keyspace]) => {
             flush(server, keyspace, &names(request, "cf")).await
         }
@@ -164,20 +147,6 @@ async fn metrics() -> HttpResponse {
         ShardServer::current().map(|server| server.samples()).unwrap_or_default()
     });
     HttpResponse::text(render(samples.await.concat()))
-}
-
-fn node_state(server: &ShardServer, what: &str) -> Answer {
-    Ok(match what {
-        "native_transport" | "rpc_server" => HttpResponse::json(&true),
-        "is_starting" => HttpResponse::json(&false),
-        "operation_mode" => HttpResponse::json("NORMAL"),
-        "release_version" => HttpResponse::json(env!("CARGO_PKG_VERSION")),
-        "schema_version" => {
-            HttpResponse::json(&server.processor.database().store().schema().version.to_string())
-        }
-        "keyspaces" => keyspaces(server),
-        _ => return unanswered("GET", &["storage_service", what]),
-    })
 }
 
 /// Sets, on all shards, the share of requests that are traced by chance.
@@ -251,12 +220,7 @@ fn not_found() -> HttpResponse {
     HttpResponse::error(404, MESSAGE)
 }
 
-fn host_id(server: &ShardServer) -> HttpResponse {
-    let id = server.processor.database().store().host_id();
-    HttpResponse::json(&id.to_string())
-}
-
-fn keyspaces(server: &ShardServer) -> HttpResponse {
+pub(super) fn keyspaces(server: &ShardServer) -> HttpResponse {
     let schema = server.processor.database().store().schema();
     let names: Vec<_> = schema.keyspaces.keys().filter(|name| !is_virtual(name)).collect();
     HttpResponse::json(&names)
