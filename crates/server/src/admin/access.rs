@@ -102,8 +102,7 @@ mod tests {
     use super::*;
 
     fn status(access: &AdminAccess, headers: &str) -> u16 {
-        let text = format!("GET /metrics HTTP/1.1\r\n{headers}\r\n");
-        let Parsed::Request(request) = parse(text.as_bytes()) else { panic!("{text}") };
+        let request = HttpRequest::of(&format!("GET /metrics HTTP/1.1\r\n{headers}\r\n"));
         access.refusal(&request).map_or(200, |response| response.status)
     }
 

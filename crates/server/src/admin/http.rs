@@ -54,6 +54,15 @@ pub struct Source {
 }
 
 impl HttpRequest {
+    /// Parses a request, for tests.
+    #[cfg(test)]
+    pub fn of(text: &str) -> Self {
+        match parse(text.as_bytes()) {
+            Parsed::Request(request) => request,
+            other => panic!("{other:?}"),
+        }
+    }
+
     /// Returns the first value of a query parameter.
     pub fn parameter(&self, name: &str) -> Option<&str> {
         self.query.iter().find(|(key, _)| key == name).map(|(_, value)| value.as_str())
@@ -114,24 +123,19 @@ pub fn parse(bytes: &[u8]) -> Parsed {
         return Parsed::Incomplete;
     }
     let (method, target) = (head.method.unwrap_or_default(), head.path.unwrap_or_default());
-    Parsed::Request(HttpRequest { source, ..request(method, target, keep_alive, length) })
-}
-
-/// Builds the request from the words of its first line.
-fn request(method: &str, target: &str, keep_alive: bool, length: usize) -> HttpRequest {
     let (path, query) = target.split_once('?').unwrap_or((target, ""));
     let pairs = query.split('&').filter(|pair| !pair.is_empty()).map(|pair| {
         let (key, value) = pair.split_once('=').unwrap_or((pair, ""));
         (decode(&key.replace('+', " ")), decode(&value.replace('+', " ")))
     });
-    HttpRequest {
+    Parsed::Request(HttpRequest {
         method: method.to_owned(),
         path: path.split('/').filter(|part| !part.is_empty()).map(decode).collect(),
         query: pairs.collect(),
-        source: Source::default(),
+        source,
         keep_alive,
         length,
-    }
+    })
 }
 
 impl Source {
@@ -286,17 +290,10 @@ impl HttpResponse {
 mod tests {
     use super::*;
 
-    fn request(text: &str) -> HttpRequest {
-        match parse(text.as_bytes()) {
-            Parsed::Request(request) => request,
-            other => panic!("{other:?}"),
-        }
-    }
-
     #[test]
     fn a_path_with_a_query() {
         let text = "POST /storage_service/keyspace_flush/my%20ks?cf=a%2Cb&x=1+2&flag HTTP/1.1\r\nHost: x\r\n\r\n";
-        let request = request(text);
+        let request = HttpRequest::of(text);
         assert_eq!(request.method, "POST");
         assert_eq!(request.path, ["storage_service", "keyspace_flush", "my ks"]);
         assert_eq!(request.parameter("cf"), Some("a,b"));
@@ -311,7 +308,7 @@ mod tests {
     fn a_body_is_part_of_the_length() {
         let text = "POST / HTTP/1.1\r\nContent-Length: 3\r\nConnection: close\r\n\r\nabc";
         assert_eq!(parse(&text.as_bytes()[..text.len() - 1]), Parsed::Incomplete);
-        let request = request(&format!("{text}GET"));
+        let request = HttpRequest::of(&format!("{text}GET"));
         assert_eq!(request.length, text.len());
         assert!(!request.keep_alive);
     }

@@ -146,11 +146,7 @@ mod tests {
     use super::*;
 
     fn request(method: &str, target: &str) -> HttpRequest {
-        let text = format!("{method} {target} HTTP/1.1\r\n\r\n");
-        match super::super::http::parse(text.as_bytes()) {
-            super::super::http::Parsed::Request(request) => request,
-            other => panic!("{other:?}"),
-        }
+        HttpRequest::of(&format!("{method} {target} HTTP/1.1\r\n\r\n"))
     }
 
     #[test]

@@ -83,11 +83,7 @@ mod tests {
     use super::*;
 
     fn request(query: &str) -> HttpRequest {
-        let text = format!("GET /storage_service/keyspace_scrub/ks?{query} HTTP/1.1\r\n\r\n");
-        match super::super::http::parse(text.as_bytes()) {
-            super::super::http::Parsed::Request(request) => request,
-            other => panic!("{other:?}"),
-        }
+        HttpRequest::of(&format!("GET /keyspace_scrub/ks?{query} HTTP/1.1\r\n\r\n"))
     }
 
     #[test]
