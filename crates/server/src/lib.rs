@@ -26,7 +26,6 @@ mod places;
 mod planning;
 pub mod protocol;
 mod shard;
-mod started;
 mod traces;
 
 pub use admin::{AdminAccess, AdminToken};

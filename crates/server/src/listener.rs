@@ -84,12 +84,12 @@ fn place(server: &Rc<ShardServer>, stream: TcpStream, peer: SocketAddr, port: Po
         }
     };
     let target = slot.shard();
+    let client = Client { peer, slot, handshake: port.handshake };
     if target == server.shard.index {
-        return begin(Rc::clone(server), stream, Client { peer, slot, handshake: port.handshake });
+        return begin(Rc::clone(server), stream, client);
     }
     match stream.detach() {
         Ok(stream) => {
-            let client = Client { peer, slot, handshake: port.handshake };
             let arrive = move || async move {
                 if let Err(error) = arrive(stream, client) {
                     let server = ShardServer::current();

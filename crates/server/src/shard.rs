@@ -13,7 +13,8 @@ use espalier_runtime::log_limit::LogLimit;
 use espalier_runtime::net::{ListenOptions, TcpListener};
 use espalier_runtime::shard::loop_report;
 use espalier_runtime::sync::{Gate, Semaphore};
-use espalier_runtime::{JoinHandle, ShardContext, preempt, spawn_local, time};
+use espalier_runtime::time::{self, Instant};
+use espalier_runtime::{JoinHandle, ShardContext, preempt, spawn_local};
 use espalier_storage::ConnectedClient;
 use futures_util::FutureExt;
 
@@ -30,7 +31,6 @@ use crate::listener::{Placement, Port, accept_all};
 use crate::metrics::{Sample, ShardSamples, TransportMetrics, scheduling_samples, storage_samples};
 use crate::options::ShardInfo;
 use crate::planning::PlanMemory;
-use crate::started::Started;
 use crate::traces::Traces;
 
 /// Limit of concurrent requests of one shard that read pages of rows, because each holds up to a
@@ -59,6 +59,15 @@ thread_local! {
     static CURRENT: RefCell<Weak<ShardServer>> = const { RefCell::new(Weak::new()) };
 }
 
+/// The moment of the node's start.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Started {
+    /// The moment by the monotonic clock, for the uptime.
+    pub at: Instant,
+    /// The second since 1970, which distinguishes this start from earlier ones, as in Cassandra.
+    pub second: i64,
+}
+
 /// State that the servers of all shards share.
 #[derive(Clone, Debug)]
 pub struct SharedState {
@@ -73,7 +82,8 @@ impl SharedState {
     pub fn new(config: ServerConfig, shards: usize) -> Self {
         let connections = ConnectionCounter::new(config.connection_limits, shards);
         let audit = AuditLog::new(config.audit.clone());
-        Self { config: Arc::new(config), connections, audit, started: Started::now() }
+        let started = Started { at: Instant::now(), second: time::now_seconds() };
+        Self { config: Arc::new(config), connections, audit, started }
     }
 }
 

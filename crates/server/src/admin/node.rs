@@ -62,15 +62,13 @@ pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> Answer {
         ["storage_service", "view_build_statuses", keyspace, view] => {
             view_build_status(database, &address, keyspace, view).await?
         }
-        ["storage_service", "generation_number"] => {
-            HttpResponse::json(&server.started.generation())
-        }
+        ["storage_service", "generation_number"] => HttpResponse::json(&server.started.second),
         ["storage_service", "nodes", "joining" | "leaving" | "moving"]
         | ["gossiper", "endpoint", "down"] => HttpResponse::json(&NO_NODES),
         ["gossiper", "endpoint", "live"] => HttpResponse::json(&[address]),
         ["snitch", "datacenter"] => HttpResponse::json(DATA_CENTER),
         ["snitch", "rack"] => HttpResponse::json(RACK),
-        ["system", "uptime_ms"] => HttpResponse::json(&server.started.uptime().as_millis()),
+        ["system", "uptime_ms"] => HttpResponse::json(&server.started.at.elapsed().as_millis()),
         ["cache_service", "metrics", "row", what] => match of_row_cache(what, &row_cache().await) {
             Some(number) => HttpResponse::json(&number),
             None => return super::routes::unanswered("GET", path),
