@@ -85,11 +85,7 @@ pub use views::ViewBuilds;
 pub use virtual_tables::{ClientEncryption, ClientSession, ConnectedClient};
 
 use crate::{ShardStore, StorageError, shard::FoundTables};
-use import::Imports;
-use open::Start;
 use peers::NodePeers;
-use schema_change::SchemaChanges;
-use truncate::Truncation;
 use turn_calls::MAX_TURN_CALLS;
 use views::{ViewWork, Views};
 

@@ -3,7 +3,7 @@
 use espalier_commitlog::FoundSegment;
 use espalier_mutation::{Mutation, schema::Schema};
 
-use super::Start;
+use super::Node;
 use crate::{
     StorageError,
     recovery::{Recovered, ReplaySummary},
@@ -13,52 +13,53 @@ use crate::{
 /// Mutations of other shards that are sent as one batch when the number of shards has changed.
 const BATCH: usize = 256;
 
-impl Start<'_> {
-    /// Replays segments on this shard. Writes that another shard owns are sent there. That happens
-    /// only if the number of shards has changed. Then the SSTables of the replayed writes do not
-    /// name the old segments, which the start removes after a flush.
-    pub(super) async fn replay_here(
-        self,
-        segments: Vec<FoundSegment>,
-        schema: &Schema,
-        recovered: &Recovered,
-        is_resharded: bool,
-    ) -> Result<ReplaySummary, StorageError> {
-        let store = self.node.store();
-        let mut others: Vec<Vec<Mutation>> = vec![Vec::new(); store.shard().count];
-        let apply = async |mutation, position| {
-            if !is_resharded {
-                return apply_replayed(store, &mutation, Some(position)).await;
+/// Replays segments on this shard. Writes that another shard owns are sent there. That happens
+/// only if the number of shards has changed. Then the SSTables of the replayed writes do not
+/// name the old segments, which the start removes after a flush.
+pub(super) async fn replay_here(
+    node: &Node,
+    segments: Vec<FoundSegment>,
+    schema: &Schema,
+    recovered: &Recovered,
+    is_resharded: bool,
+) -> Result<ReplaySummary, StorageError> {
+    let store = node.store();
+    let mut others: Vec<Vec<Mutation>> = vec![Vec::new(); store.shard().count];
+    let apply = async |mutation, position| {
+        if !is_resharded {
+            return apply_replayed(store, &mutation, Some(position)).await;
+        }
+        for (shard, part) in node.split_by_shard(mutation) {
+            if shard == store.shard().index {
+                apply_replayed(store, &part, None).await?;
+                continue;
             }
-            for (shard, part) in self.node.split_by_shard(mutation) {
-                if shard == store.shard().index {
-                    apply_replayed(store, &part, None).await?;
-                    continue;
-                }
-                others[shard].push(part);
-                if others[shard].len() >= BATCH {
-                    self.send_replayed(shard, std::mem::take(&mut others[shard])).await?;
-                }
-            }
-            Ok(())
-        };
-        let summary = replay(store, segments, schema, recovered, apply).await?;
-        for (shard, rest) in others.into_iter().enumerate() {
-            if !rest.is_empty() {
-                self.send_replayed(shard, rest).await?;
+            others[shard].push(part);
+            if others[shard].len() >= BATCH {
+                send_replayed(node, shard, std::mem::take(&mut others[shard])).await?;
             }
         }
-        Ok(summary)
+        Ok(())
+    };
+    let summary = replay(store, segments, schema, recovered, apply).await?;
+    for (shard, rest) in others.into_iter().enumerate() {
+        if !rest.is_empty() {
+            send_replayed(node, shard, rest).await?;
+        }
     }
+    Ok(summary)
+}
 
-    async fn send_replayed(self, shard: usize, batch: Vec<Mutation>) -> Result<(), StorageError> {
-        self.node
-            .on_shard(shard, move |node| async move {
-                for mutation in &batch {
-                    apply_replayed(node.store(), mutation, None).await?;
-                }
-                Ok(())
-            })
-            .await
-    }
+async fn send_replayed(
+    node: &Node,
+    shard: usize,
+    batch: Vec<Mutation>,
+) -> Result<(), StorageError> {
+    node.on_shard(shard, move |node| async move {
+        for mutation in &batch {
+            apply_replayed(node.store(), mutation, None).await?;
+        }
+        Ok(())
+    })
+    .await
 }

@@ -10,9 +10,10 @@ use espalier_sstable::{Component, Descriptor};
 use futures_util::future::LocalBoxFuture;
 
 use super::{
-    Imported, Imports, Snapshots, Truncation, Views,
-    import::{Becoming, find},
+    Imported, Snapshots, Views,
+    import::{Becoming, add_files, check_files, check_imports, find, take_files},
     snapshots::{MANIFEST, SCHEMA},
+    truncate::truncate_locked,
 };
 use crate::{StorageError, compaction::device_of};
 
@@ -53,7 +54,7 @@ impl<'n> Snapshots<'n> {
         };
         let source = self.snapshot_directory(&keyspace, &name, tag).await?;
         let found = self.files_of_snapshot(&source).await?;
-        let partitions = Imports::of(self.node).check_imports(&metadata, &found).await?;
+        let partitions = check_imports(self.node, &metadata, &found).await?;
         let table = self.node.store().tables.get(metadata.id)?;
         table.home.make(&self.node.store().file_system).await?;
         if self.node.store().file_system().metadata(&source).await?.device
@@ -74,12 +75,11 @@ impl<'n> Snapshots<'n> {
         if metadata.has_views() {
             Views::of(self.node).truncate_with_views(&metadata, None).await?;
         } else {
-            Truncation::of(self.node).truncate_locked(metadata.id, None).await?;
+            truncate_locked(self.node, metadata.id, None).await?;
         }
-        let imports = Imports::of(self.node);
         let added = async {
-            let linked = imports.take_files(&table, &found, Becoming::Links).await?;
-            imports.add(metadata.id, linked).await
+            let linked = take_files(self.node, &table, &found, Becoming::Links).await?;
+            add_files(self.node, metadata.id, linked).await
         };
         let added = added.await;
         // A build that began before the files were there does not count.
@@ -105,7 +105,7 @@ impl<'n> Snapshots<'n> {
     ) -> Result<String, StorageError> {
         let source = self.snapshot_directory(keyspace, table, tag).await?;
         for descriptor in self.files_of_snapshot(&source).await? {
-            Imports::of(self.node).check_files(&descriptor).await?;
+            check_files(self.node, &descriptor).await?;
         }
         self.text_of(&source.join(SCHEMA)).await
     }

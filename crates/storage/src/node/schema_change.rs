@@ -13,24 +13,16 @@ use espalier_mutation::{
 use espalier_runtime::time;
 use futures_util::stream::{self, StreamExt};
 
-use super::{Node, indexes::forget_dropped_indexes};
+use super::{
+    Node,
+    drop_table::{drop_table, prepare_new_table},
+    indexes::forget_dropped_indexes,
+};
 use crate::{StorageError, system};
 
 /// Maximum number of tables whose files a DROP KEYSPACE removes at once. The removal of a small
 /// table mostly waits for syncs of directories; the disk makes several in about the time of one.
 const DROPS_AT_ONCE: usize = 32;
-
-/// Changes of the schema, which shard 0 leads.
-#[derive(Clone, Copy)]
-pub(super) struct SchemaChanges<'n> {
-    pub(in crate::node) node: &'n Node,
-}
-
-impl<'n> SchemaChanges<'n> {
-    pub(super) fn of(node: &'n Node) -> Self {
-        Self { node }
-    }
-}
 
 impl Node {
     /// Changes the schema. `change` gets the current schema and returns the new one, `None` for no
@@ -54,9 +46,8 @@ impl Node {
             Ok(None) => Ok(Ok(false)),
             Ok(Some(new)) => {
                 let new = Arc::new(new);
-                let lead = self.on_shard(0, |node| async move {
-                    SchemaChanges::of(&node).lead_change(old, new).await
-                });
+                let lead =
+                    self.on_shard(0, |node| async move { lead_change(&node, old, new).await });
                 lead.await.map(|()| Ok(true))
             }
         };
@@ -65,118 +56,113 @@ impl Node {
     }
 }
 
-impl SchemaChanges<'_> {
-    /// Returns a timestamp greater than those of all earlier changes, even if the clock was set
-    /// back: later changes must win.
-    pub(super) fn next_schema_timestamp_us(self) -> i64 {
-        let tables = self.node.store().tables.all();
-        let newest = tables.iter().filter(|table| table.is_schema());
-        let newest = newest.filter_map(|table| table.maximum_timestamp()).max();
-        let now = time::next_timestamp_micros();
-        newest.map_or(now, |newest| now.max(newest.saturating_add(1)))
-    }
+/// Returns a timestamp greater than those of all earlier changes, even if the clock was set
+/// back: later changes must win.
+pub(super) fn next_schema_timestamp_us(node: &Node) -> i64 {
+    let tables = node.store().tables.all();
+    let newest = tables.iter().filter(|table| table.is_schema());
+    let newest = newest.filter_map(|table| table.maximum_timestamp()).max();
+    let now = time::next_timestamp_micros();
+    newest.map_or(now, |newest| now.max(newest.saturating_add(1)))
+}
 
-    async fn lead_change(self, old: Arc<Schema>, new: Arc<Schema>) -> Result<(), StorageError> {
-        if self.node.store().is_closing() {
-            return Err(StorageError::ShuttingDown);
-        }
-        let timestamp_us = self.next_schema_timestamp_us();
-        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-        for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
-            self.prepare_new_table(table).await?;
-        }
-        self.node.view_builds().forget_before_views(&old, &new).await?;
-        let mutation = system::schema_mutation(&old, &new, timestamp_us, now_s);
-        if !mutation.updates.is_empty()
-            && let Err(error) = self.node.store().apply(&mutation).await
-        {
-            // The memtables may have the change even so, and a flush would make it durable.
-            let undo = system::schema_mutation(&new, &old, timestamp_us.saturating_add(1), now_s);
-            if let Err(error) = self.node.store().apply(&undo).await {
-                tracing::error!(
-                    %error,
-                    "failed schema change may take effect at the next start: it could not be undone"
-                );
-            }
-            return Err(error);
-        }
-        self.install_change(&old, new, timestamp_us).await
+async fn lead_change(node: &Node, old: Arc<Schema>, new: Arc<Schema>) -> Result<(), StorageError> {
+    if node.store().is_closing() {
+        return Err(StorageError::ShuttingDown);
     }
-
-    /// Installs a schema that the schema tables already hold.
-    pub(super) async fn install_change(
-        self,
-        old: &Schema,
-        new: Arc<Schema>,
-        timestamp_us: i64,
-    ) -> Result<(), StorageError> {
-        self.node.store().shared.set_schema(new.clone());
-        let dropped: Vec<TableId> = old
-            .tables()
-            .map(|table| table.id)
-            .filter(|id| new.table_by_id(*id).is_none())
-            .collect();
-        let installed = new.clone();
-        let outcomes = self.node.on_all_shards(move |node| async move {
-            node.install_schema(&installed, &Arc::default()).await
-        });
-        outcomes.await.into_iter().collect::<Result<Vec<()>, _>>()?;
-        self.flush_newly_logged_views(old, &new).await;
-        for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
-            self.show_directory_of(table).await;
-        }
-        let drops = dropped.into_iter().map(|id| self.drop_table(old, id));
-        stream::iter(drops).buffer_unordered(DROPS_AT_ONCE).collect::<()>().await;
-        forget_dropped_indexes(self.node, old, &new).await;
-        self.node.view_builds().forget_dropped_views(old, &new).await;
-        self.node.view_builds().build_views();
-        // Drivers wait until all nodes show the same version.
-        let version = system::schema_version_update(new.version, timestamp_us);
-        if let Err(error) = self.node.apply(Mutation { updates: vec![version] }).await {
-            tracing::warn!(
+    let timestamp_us = next_schema_timestamp_us(node);
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
+        prepare_new_table(node, table).await?;
+    }
+    node.view_builds().forget_before_views(&old, &new).await?;
+    let mutation = system::schema_mutation(&old, &new, timestamp_us, now_s);
+    if !mutation.updates.is_empty()
+        && let Err(error) = node.store().apply(&mutation).await
+    {
+        // The memtables may have the change even so, and a flush would make it durable.
+        let undo = system::schema_mutation(&new, &old, timestamp_us.saturating_add(1), now_s);
+        if let Err(error) = node.store().apply(&undo).await {
+            tracing::error!(
                 %error,
-                "system.local does not show the new schema version: drivers may wait for it"
+                "failed schema change may take effect at the next start: it could not be undone"
             );
         }
-        Ok(())
+        return Err(error);
     }
+    install_change(node, &old, new, timestamp_us).await
+}
 
-    /// Flushes the views of keyspaces that begin to use the commit log, and their base tables.
-    /// Otherwise a crash could lose unlogged writes of a view and keep those of its base table,
-    /// and the next start checks only the views of keyspaces without the log. A crash before the
-    /// end of the flush can still lose them.
-    async fn flush_newly_logged_views(self, old: &Schema, new: &Schema) {
-        let is_newly_logged = |keyspace: &str| {
-            let is_logged =
-                |schema: &Schema| schema.keyspace(keyspace).is_none_or(|it| it.durable_writes);
-            is_logged(new) && !is_logged(old)
-        };
-        let tables = new.tables().filter(|table| table.is_view() || table.has_views());
-        let flushed = tables.filter(|table| is_newly_logged(&table.keyspace));
-        let ids: Vec<TableId> = flushed.map(|table| table.id).collect();
-        if !ids.is_empty()
-            && let Err(error) = self.node.flush_tables(ids).await
-        {
-            tracing::warn!(
-                %error,
-                "a materialized view may lack rows after a crash: it could not be flushed when \
-                 its keyspace got durable_writes; flush the keyspace"
-            );
-        }
+/// Installs a schema that the schema tables already hold.
+pub(super) async fn install_change(
+    node: &Node,
+    old: &Schema,
+    new: Arc<Schema>,
+    timestamp_us: i64,
+) -> Result<(), StorageError> {
+    node.store().shared.set_schema(new.clone());
+    let dropped: Vec<TableId> =
+        old.tables().map(|table| table.id).filter(|id| new.table_by_id(*id).is_none()).collect();
+    let installed = new.clone();
+    let outcomes = node.on_all_shards(move |node| async move {
+        node.install_schema(&installed, &Arc::default()).await
+    });
+    outcomes.await.into_iter().collect::<Result<Vec<()>, _>>()?;
+    flush_newly_logged_views(node, old, &new).await;
+    for table in new.tables().filter(|table| old.table_by_id(table.id).is_none()) {
+        show_directory_of(node, table).await;
     }
+    let drops = dropped.into_iter().map(|id| drop_table(node, old, id));
+    stream::iter(drops).buffer_unordered(DROPS_AT_ONCE).collect::<()>().await;
+    forget_dropped_indexes(node, old, &new).await;
+    node.view_builds().forget_dropped_views(old, &new).await;
+    node.view_builds().build_views();
+    // Drivers wait until all nodes show the same version.
+    let version = system::schema_version_update(new.version, timestamp_us);
+    if let Err(error) = node.apply(Mutation { updates: vec![version] }).await {
+        tracing::warn!(
+            %error,
+            "system.local does not show the new schema version: drivers may wait for it"
+        );
+    }
+    Ok(())
+}
 
-    /// Creates the directory of a new table, as Cassandra does, so that operators see where files
-    /// for `upload` go. A failure is only logged: the directory is not needed before the first
-    /// flush, which creates it if necessary and makes its name durable.
-    async fn show_directory_of(self, metadata: &TableMetadata) {
-        let directory = self.node.store().configuration.directory_of(metadata);
-        if let Err(error) = self.node.store().file_system.create_dir_all(&directory).await {
-            tracing::warn!(
-                %error,
-                table = metadata.name,
-                "directory of a new table could not be created: its first flush retries"
-            );
-        }
+/// Flushes the views of keyspaces that begin to use the commit log, and their base tables.
+/// Otherwise a crash could lose unlogged writes of a view and keep those of its base table,
+/// and the next start checks only the views of keyspaces without the log. A crash before the
+/// end of the flush can still lose them.
+async fn flush_newly_logged_views(node: &Node, old: &Schema, new: &Schema) {
+    let is_newly_logged = |keyspace: &str| {
+        let is_logged =
+            |schema: &Schema| schema.keyspace(keyspace).is_none_or(|it| it.durable_writes);
+        is_logged(new) && !is_logged(old)
+    };
+    let tables = new.tables().filter(|table| table.is_view() || table.has_views());
+    let flushed = tables.filter(|table| is_newly_logged(&table.keyspace));
+    let ids: Vec<TableId> = flushed.map(|table| table.id).collect();
+    if !ids.is_empty()
+        && let Err(error) = node.flush_tables(ids).await
+    {
+        tracing::warn!(
+            %error,
+            "a materialized view may lack rows after a crash: it could not be flushed when \
+             its keyspace got durable_writes; flush the keyspace"
+        );
+    }
+}
+
+/// Creates the directory of a new table, as Cassandra does, so that operators see where files
+/// for `upload` go. A failure is only logged: the directory is not needed before the first
+/// flush, which creates it if necessary and makes its name durable.
+async fn show_directory_of(node: &Node, metadata: &TableMetadata) {
+    let directory = node.store().configuration.directory_of(metadata);
+    if let Err(error) = node.store().file_system.create_dir_all(&directory).await {
+        tracing::warn!(
+            %error,
+            table = metadata.name,
+            "directory of a new table could not be created: its first flush retries"
+        );
     }
 }
 

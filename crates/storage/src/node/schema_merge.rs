@@ -24,7 +24,12 @@ use espalier_mutation::{
 };
 use espalier_runtime::{maybe_yield, time};
 
-use super::{Node, SchemaChanges, Start, schema_change::SchemaLock};
+use super::{
+    Node,
+    drop_table::prepare_new_table,
+    open::read_schema,
+    schema_change::{SchemaLock, install_change, next_schema_timestamp_us},
+};
 use crate::{
     StorageError,
     first_failure::FirstFailure,
@@ -64,7 +69,7 @@ impl Node {
         let lock = SchemaLock::acquire(self).await;
         let lead = self.on_shard(0, |node| async move {
             // The future of a merge is large.
-            Box::pin(SchemaChanges::of(&node).lead_merge(rows)).await
+            Box::pin(lead_merge(&node, rows)).await
         });
         let outcome = lead.await;
         lock.release().await;
@@ -72,80 +77,77 @@ impl Node {
     }
 }
 
-impl SchemaChanges<'_> {
-    async fn lead_merge(self, rows: Vec<PartitionUpdate>) -> Result<SchemaMerge, StorageError> {
-        if self.node.store().is_closing() {
-            return Err(StorageError::ShuttingDown);
-        }
-        let old = self.node.store().shared.schema();
-        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-        let rows = of_users(rows);
-        let others = rows.iter().map(|(name, update)| (*name, update));
-        let others = keyspaces_of(others, now_s)?;
-        let tables = || others.values().flat_map(|keyspace| keyspace.tables.values());
-        let mut unused = Vec::new();
-        for table in tables().filter(|table| is_unknown(&old, table)) {
-            let directory = self.node.store().configuration.directory_of(table);
-            if !self.node.store().file_system.exists(&directory).await? {
-                unused.push((table.id, directory));
-            }
-            self.prepare_new_table(table).await?;
-        }
-        let mut failure = FirstFailure::none();
-        for mutation in by_keyspace(rows) {
-            failure.keep(self.write_rows(mutation).await)?;
-        }
-        let read = Start::of(self.node).read_schema(&old).await?;
-        let is_equal = |other: &KeyspaceMetadata| {
-            read.keyspace(&other.name).is_some_and(|own| **own == *other)
-        };
-        let are_equal = others.values().all(is_equal);
-        let unreadable = others.values().map(|keyspace| &keyspace.unreadable);
-        let unreadable: usize = unreadable.map(|it| it.tables.len() + it.types.len()).sum();
-        let unopened = tables().filter(|table| old.is_unreadable(table.id)).count();
-        let new = Arc::new(settled(&read, &old, &others));
-        if new.keyspaces != old.keyspaces {
-            self.node.view_builds().forget_before_views(&old, &new).await?;
-            let timestamp_us = self.next_schema_timestamp_us();
-            self.install_change(&old, new.clone(), timestamp_us).await?;
-        }
-        // Some of the new tables are not in the schema: the ring has dropped them, which the other
-        // node does not know yet, or the rows of their keyspace were not written.
-        unused.retain(|(id, _)| new.table_by_id(*id).is_none());
-        for (_, directory) in unused {
-            if self.node.store().file_system.exists(&directory).await? {
-                remove_dropped_directory(&self.node.store().file_system, &directory).await?;
-            }
-        }
-        // A keyspace that failed does not stop the rest: all other changes are in use now.
-        failure.into_result()?;
-        Ok(match unreadable + unopened {
-            0 if are_equal => SchemaMerge::Equal,
-            0 => SchemaMerge::Newer,
-            count => SchemaMerge::Unreadable(count),
-        })
+async fn lead_merge(node: &Node, rows: Vec<PartitionUpdate>) -> Result<SchemaMerge, StorageError> {
+    if node.store().is_closing() {
+        return Err(StorageError::ShuttingDown);
     }
+    let old = node.store().shared.schema();
+    let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
+    let rows = of_users(rows);
+    let others = rows.iter().map(|(name, update)| (*name, update));
+    let others = keyspaces_of(others, now_s)?;
+    let tables = || others.values().flat_map(|keyspace| keyspace.tables.values());
+    let mut unused = Vec::new();
+    for table in tables().filter(|table| is_unknown(&old, table)) {
+        let directory = node.store().configuration.directory_of(table);
+        if !node.store().file_system.exists(&directory).await? {
+            unused.push((table.id, directory));
+        }
+        prepare_new_table(node, table).await?;
+    }
+    let mut failure = FirstFailure::none();
+    for mutation in by_keyspace(rows) {
+        failure.keep(write_rows(node, mutation).await)?;
+    }
+    let read = read_schema(node, &old).await?;
+    let is_equal =
+        |other: &KeyspaceMetadata| read.keyspace(&other.name).is_some_and(|own| **own == *other);
+    let are_equal = others.values().all(is_equal);
+    let unreadable = others.values().map(|keyspace| &keyspace.unreadable);
+    let unreadable: usize = unreadable.map(|it| it.tables.len() + it.types.len()).sum();
+    let unopened = tables().filter(|table| old.is_unreadable(table.id)).count();
+    let new = Arc::new(settled(&read, &old, &others));
+    if new.keyspaces != old.keyspaces {
+        node.view_builds().forget_before_views(&old, &new).await?;
+        let timestamp_us = next_schema_timestamp_us(node);
+        install_change(node, &old, new.clone(), timestamp_us).await?;
+    }
+    // Some of the new tables are not in the schema: the ring has dropped them, which the other
+    // node does not know yet, or the rows of their keyspace were not written.
+    unused.retain(|(id, _)| new.table_by_id(*id).is_none());
+    for (_, directory) in unused {
+        if node.store().file_system.exists(&directory).await? {
+            remove_dropped_directory(&node.store().file_system, &directory).await?;
+        }
+    }
+    // A keyspace that failed does not stop the rest: all other changes are in use now.
+    failure.into_result()?;
+    Ok(match unreadable + unopened {
+        0 if are_equal => SchemaMerge::Equal,
+        0 => SchemaMerge::Newer,
+        count => SchemaMerge::Unreadable(count),
+    })
+}
 
-    /// Writes the rows of a keyspace in one record, or divides them until each part fits into one.
-    async fn write_rows(self, mutation: Mutation) -> Result<(), StorageError> {
-        let store = self.node.store();
-        let mut waiting = vec![mutation];
-        while let Some(mutation) = waiting.pop() {
-            maybe_yield().await;
-            let checked = store.check_write(&mutation, 0).await;
-            let is_too_large = |error: &StorageError| {
-                matches!(error, StorageError::CommitLog(CommitLogError::MutationTooLarge { .. }))
-            };
-            if checked.as_ref().is_err_and(is_too_large) {
-                let Some((first, second)) = divided(mutation) else { return checked };
-                waiting.extend([second, first]);
-                continue;
-            }
-            checked?;
-            store.apply(&mutation).await?;
+/// Writes the rows of a keyspace in one record, or divides them until each part fits into one.
+async fn write_rows(node: &Node, mutation: Mutation) -> Result<(), StorageError> {
+    let store = node.store();
+    let mut waiting = vec![mutation];
+    while let Some(mutation) = waiting.pop() {
+        maybe_yield().await;
+        let checked = store.check_write(&mutation, 0).await;
+        let is_too_large = |error: &StorageError| {
+            matches!(error, StorageError::CommitLog(CommitLogError::MutationTooLarge { .. }))
+        };
+        if checked.as_ref().is_err_and(is_too_large) {
+            let Some((first, second)) = divided(mutation) else { return checked };
+            waiting.extend([second, first]);
+            continue;
         }
-        Ok(())
+        checked?;
+        store.apply(&mutation).await?;
     }
+    Ok(())
 }
 
 /// Divides the rows of a keyspace into two parts. If only some rows are of user-defined types, the

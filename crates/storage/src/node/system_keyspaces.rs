@@ -8,7 +8,7 @@ use espalier_runtime::time;
 use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
-use super::{Node, SchemaChanges, Start};
+use super::{Node, open::schema_contents, schema_change::next_schema_timestamp_us};
 use crate::{StorageError, recovery::described_system_keyspaces, system};
 
 impl Node {
@@ -27,7 +27,7 @@ impl Node {
 
 async fn describe_here(node: &Node) -> Result<(), StorageError> {
     let schema = node.store().schema();
-    let before = described_system_keyspaces(Start::of(node).schema_contents(&schema).await?);
+    let before = described_system_keyspaces(schema_contents(node, &schema).await?);
     // Virtual keyspaces are described in tables of their own, which drivers read too.
     let keyspaces = system::keyspaces().into_iter();
     let keyspaces = keyspaces.filter(|keyspace| !system::is_virtual(&keyspace.name));
@@ -35,7 +35,7 @@ async fn describe_here(node: &Node) -> Result<(), StorageError> {
         keyspaces.map(|keyspace| (keyspace.name.clone(), Arc::new(keyspace))).collect();
     let now = Schema::new(keyspaces, Uuid::nil());
     let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-    let timestamp_us = SchemaChanges::of(node).next_schema_timestamp_us();
+    let timestamp_us = next_schema_timestamp_us(node);
     let mutation = system::schema_mutation(&before, &now, timestamp_us, now_s);
     if mutation.updates.is_empty() {
         return Ok(());

@@ -28,18 +28,6 @@ use crate::{
     table::TruncationRecord,
 };
 
-/// Truncations of tables.
-#[derive(Clone, Copy)]
-pub(super) struct Truncation<'n> {
-    pub(in crate::node) node: &'n Node,
-}
-
-impl<'n> Truncation<'n> {
-    pub(super) fn of(node: &'n Node) -> Self {
-        Self { node }
-    }
-}
-
 /// Time in which a truncation must begin: Cassandra's default of `truncate_request_timeout`.
 const MAX_WAIT: Duration = Duration::from_secs(60);
 
@@ -68,8 +56,7 @@ impl Node {
         wait: Duration,
     ) -> LocalBoxFuture<'_, Result<(), StorageError>> {
         Box::pin(async move {
-            let lead =
-                move |node: Node| async move { Truncation::of(&node).lead(table, wait).await };
+            let lead = move |node: Node| async move { lead_truncation(&node, table, wait).await };
             self.on_shard(0, lead).await
         })
     }
@@ -89,205 +76,199 @@ impl Node {
     }
 }
 
-impl Truncation<'_> {
-    async fn lead(self, id: TableId, wait: Duration) -> Result<(), StorageError> {
-        // Two truncations at the same time could wait for each other for ever, and the table must
-        // not be dropped or get a view meanwhile.
-        let deadline = Instant::now() + wait;
-        let lock = time::timeout_at(deadline, self.node.inner.schema_lock.acquire(1)).await;
-        let lock = lock.map_err(|_| StorageError::TruncationTimedOut(wait))?;
-        let node = self.node.clone();
-        // The truncation has a task of its own, so that it ends even if the caller drops this call:
-        // one that stopped half-way would leave the table without its data, and block its flushes
-        // and compactions. The task begins under the lock, so that at most one runs at a time.
-        let truncated = run_to_completion(async move {
-            let _lock = lock;
-            Truncation::of(&node).truncate_any(id, (deadline, wait)).await
-        });
-        truncated.await.unwrap_or(Err(StorageError::ShuttingDown))
-    }
+async fn lead_truncation(node: &Node, id: TableId, wait: Duration) -> Result<(), StorageError> {
+    // Two truncations at the same time could wait for each other for ever, and the table must
+    // not be dropped or get a view meanwhile.
+    let deadline = Instant::now() + wait;
+    let lock = time::timeout_at(deadline, node.inner.schema_lock.acquire(1)).await;
+    let lock = lock.map_err(|_| StorageError::TruncationTimedOut(wait))?;
+    let node = node.clone();
+    // The truncation has a task of its own, so that it ends even if the caller drops this call:
+    // one that stopped half-way would leave the table without its data, and block its flushes
+    // and compactions. The task begins under the lock, so that at most one runs at a time.
+    let truncated = run_to_completion(async move {
+        let _lock = lock;
+        truncate_any(&node, id, (deadline, wait)).await
+    });
+    truncated.await.unwrap_or(Err(StorageError::ShuttingDown))
+}
 
-    /// Truncates a table and, if it has views, its views. The caller holds `schema_lock`.
-    async fn truncate_any(
-        self,
-        id: TableId,
-        limit: (Instant, Duration),
-    ) -> Result<(), StorageError> {
-        let metadata = self.node.store().tables.get(id)?.metadata();
-        if must_not_be_empty(&metadata) {
-            StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
-        }
-        if metadata.has_views() {
-            return Views::of(self.node).truncate_with_views(&metadata, Some(limit)).await;
-        }
-        self.truncate_locked(id, Some(limit)).await
+/// Truncates a table and, if it has views, its views. The caller holds `schema_lock`.
+async fn truncate_any(
+    node: &Node,
+    id: TableId,
+    limit: (Instant, Duration),
+) -> Result<(), StorageError> {
+    let metadata = node.store().tables.get(id)?.metadata();
+    if must_not_be_empty(&metadata) {
+        StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
     }
-
-    /// Truncates a table without its views. The caller holds `schema_lock`, and polls this to its
-    /// end. `limit` is the time by which the truncation has to begin, and the wait until then.
-    pub(super) async fn truncate_locked(
-        self,
-        id: TableId,
-        limit: Option<(Instant, Duration)>,
-    ) -> Result<(), StorageError> {
-        let table = self.node.store().tables.get(id)?;
-        let directory = table.home.directory.clone();
-        let held = self
-            .node
-            .on_all_shards(move |node| async move { Truncation::of(&node).hold(id).await });
-        held.await;
-        // The shards may have waited for long flushes.
-        if let Some((_, wait)) = limit.filter(|(deadline, _)| Instant::now() > *deadline) {
-            let released = self.node.on_all_shards(move |node| async move {
-                Truncation::of(&node).end_truncation(id, false).await
-            });
-            released.await;
-            return Err(StorageError::TruncationTimedOut(wait));
-        }
-        let recorded = self.record_truncation(id, &directory).await;
-        let is_done = recorded.is_ok();
-        let ended = self.node.on_all_shards(move |node| async move {
-            Truncation::of(&node).end_truncation(id, is_done).await
-        });
-        let are_all_removed = ended.await.into_iter().all(|removed| removed);
-        let record = recorded?;
-        if !are_all_removed {
-            return Ok(()); // The next start retries, and needs the numbers.
-        }
-        // Files that no shard reads are removed as well. An unfinished compaction or import may
-        // have left them, and the next start would open them.
-        let file_system = &self.node.store().file_system;
-        let mut unread = list_directory(file_system, &directory).await?.sealed;
-        unread.retain(|descriptor| record.is_dead(descriptor));
-        remove_sstables(file_system, &unread).await?;
-        record.without_files().save(file_system, &directory).await
+    if metadata.has_views() {
+        return Views::of(node).truncate_with_views(&metadata, Some(limit)).await;
     }
+    truncate_locked(node, id, Some(limit)).await
+}
 
-    /// Sets the table's data aside on all shards, and makes the truncation record durable. The
-    /// shards hold the table.
-    async fn record_truncation(
-        self,
-        id: TableId,
-        directory: &Path,
-    ) -> Result<TruncationRecord, StorageError> {
-        // No flush or compaction is under way on any shard. So all existing SSTables have lower
-        // numbers than `generations` (or no number), and all later SSTables have greater numbers.
-        let names = self.name_sstables(id, directory).await?;
-        let generations = self.node.store().shared.next_generation(id);
-        let begun = self
-            .node
-            .on_all_shards(move |node| async move { Truncation::of(&node).begin_truncation(id) });
-        let positions = begun.await;
-        let at_us = time::now_micros();
-        let record = TruncationRecord { at_us, generations, given: 0, positions, names };
-        self.replace_record(&record, directory).await?;
-        Ok(record)
+/// Truncates a table without its views. The caller holds `schema_lock`, and polls this to its
+/// end. `limit` is the time by which the truncation has to begin, and the wait until then.
+pub(super) async fn truncate_locked(
+    node: &Node,
+    id: TableId,
+    limit: Option<(Instant, Duration)>,
+) -> Result<(), StorageError> {
+    let table = node.store().tables.get(id)?;
+    let directory = table.home.directory.clone();
+    let held = node.on_all_shards(move |node| async move { hold(&node, id).await });
+    held.await;
+    // The shards may have waited for long flushes.
+    if let Some((_, wait)) = limit.filter(|(deadline, _)| Instant::now() > *deadline) {
+        let released =
+            node.on_all_shards(move |node| async move { end_truncation(&node, id, false).await });
+        released.await;
+        return Err(StorageError::TruncationTimedOut(wait));
     }
-
-    /// Makes a record durable, or else restores the earlier one. A record that may or may not
-    /// survive a crash could truncate the table in part.
-    async fn replace_record(
-        self,
-        record: &TruncationRecord,
-        directory: &Path,
-    ) -> Result<(), StorageError> {
-        let file_system = &self.node.store().file_system;
-        let before = TruncationRecord::load(file_system, directory).await?;
-        let Err(error) = record.save(file_system, directory).await else { return Ok(()) };
-        let restored = match before {
-            Some(before) => before.save(file_system, directory).await,
-            None => TruncationRecord::remove(file_system, directory).await,
-        };
-        if let Err(error) = restored {
-            tracing::error!(
-                %error,
-                "failed truncation may take effect at the next start: its record could not be \
-                 removed"
-            );
-        }
-        Err(error)
+    let recorded = record_truncation(node, id, &directory).await;
+    let is_done = recorded.is_ok();
+    let ended =
+        node.on_all_shards(move |node| async move { end_truncation(&node, id, is_done).await });
+    let are_all_removed = ended.await.into_iter().all(|removed| removed);
+    let record = recorded?;
+    if !are_all_removed {
+        return Ok(()); // The next start retries, and needs the numbers.
     }
+    // Files that no shard reads are removed as well. An unfinished compaction or import may
+    // have left them, and the next start would open them.
+    let file_system = &node.store().file_system;
+    let mut unread = list_directory(file_system, &directory).await?.sealed;
+    unread.retain(|descriptor| record.is_dead(descriptor));
+    remove_sstables(file_system, &unread).await?;
+    record.without_files().save(file_system, &directory).await
+}
 
-    async fn hold(self, id: TableId) {
-        if let Ok(table) = self.node.store().tables.get(id) {
-            let pause = table.compactions.pause().await;
-            let _awaiting = self.node.store().memtables.await_flush();
-            let flush_permit = table.flushes.lock.acquire(1).await;
-            table.hold(flush_permit, pause);
-        }
+/// Sets the table's data aside on all shards, and makes the truncation record durable. The
+/// shards hold the table.
+async fn record_truncation(
+    node: &Node,
+    id: TableId,
+    directory: &Path,
+) -> Result<TruncationRecord, StorageError> {
+    // No flush or compaction is under way on any shard. So all existing SSTables have lower
+    // numbers than `generations` (or no number), and all later SSTables have greater numbers.
+    let names = name_sstables(node, id, directory).await?;
+    let generations = node.store().shared.next_generation(id);
+    let begun = node.on_all_shards(move |node| async move { begin_truncation(&node, id) });
+    let positions = begun.await;
+    let at_us = time::now_micros();
+    let record = TruncationRecord { at_us, generations, given: 0, positions, names };
+    replace_record(node, &record, directory).await?;
+    Ok(record)
+}
+
+/// Makes a record durable, or else restores the earlier one. A record that may or may not
+/// survive a crash could truncate the table in part.
+async fn replace_record(
+    node: &Node,
+    record: &TruncationRecord,
+    directory: &Path,
+) -> Result<(), StorageError> {
+    let file_system = &node.store().file_system;
+    let before = TruncationRecord::load(file_system, directory).await?;
+    let Err(error) = record.save(file_system, directory).await else { return Ok(()) };
+    let restored = match before {
+        Some(before) => before.save(file_system, directory).await,
+        None => TruncationRecord::remove(file_system, directory).await,
+    };
+    if let Err(error) = restored {
+        tracing::error!(
+            %error,
+            "failed truncation may take effect at the next start: its record could not be \
+             removed"
+        );
     }
+    Err(error)
+}
 
-    /// Returns the names of the table's SSTables whose ids are UUIDs, because such ids have no
-    /// order. Makes later numbers greater than those of the other SSTables. Lists the directory,
-    /// because an unfinished import may have left SSTables that no shard reads.
-    async fn name_sstables(
-        self,
-        id: TableId,
-        directory: &Path,
-    ) -> Result<Vec<String>, StorageError> {
-        let (file_system, mut names) = (&self.node.store().file_system, Vec::new());
-        if !file_system.exists(directory).await? {
-            return Ok(names);
-        }
-        for descriptor in list_directory(file_system, directory).await?.sealed {
-            match descriptor.id {
-                SSTableId::Uuid(_) => names.push(descriptor.to_string()),
-                SSTableId::Generation(generation) => {
-                    self.node.store().shared.record_generation(id, generation.get());
-                }
+async fn hold(node: &Node, id: TableId) {
+    if let Ok(table) = node.store().tables.get(id) {
+        let pause = table.compactions.pause().await;
+        let _awaiting = node.store().memtables.await_flush();
+        let flush_permit = table.flushes.lock.acquire(1).await;
+        table.hold(flush_permit, pause);
+    }
+}
+
+/// Returns the names of the table's SSTables whose ids are UUIDs, because such ids have no
+/// order. Makes later numbers greater than those of the other SSTables. Lists the directory,
+/// because an unfinished import may have left SSTables that no shard reads.
+async fn name_sstables(
+    node: &Node,
+    id: TableId,
+    directory: &Path,
+) -> Result<Vec<String>, StorageError> {
+    let (file_system, mut names) = (&node.store().file_system, Vec::new());
+    if !file_system.exists(directory).await? {
+        return Ok(names);
+    }
+    for descriptor in list_directory(file_system, directory).await?.sealed {
+        match descriptor.id {
+            SSTableId::Uuid(_) => names.push(descriptor.to_string()),
+            SSTableId::Generation(generation) => {
+                node.store().shared.record_generation(id, generation.get());
             }
         }
-        Ok(names)
     }
+    Ok(names)
+}
 
-    /// Sets the table's data aside. Returns the shard's position in the commit log.
-    fn begin_truncation(self, id: TableId) -> LogPosition {
-        let Ok(table) = self.node.store().tables.get(id) else { return LogPosition::NONE };
-        table.begin_truncation();
-        let log = self.node.store().logs.of_table(&table);
-        log.map_or(LogPosition::NONE, |log| log.truncation_position())
+/// Sets the table's data aside. Returns the shard's position in the commit log.
+fn begin_truncation(node: &Node, id: TableId) -> LogPosition {
+    let Ok(table) = node.store().tables.get(id) else { return LogPosition::NONE };
+    table.begin_truncation();
+    let log = node.store().logs.of_table(&table);
+    log.map_or(LogPosition::NONE, |log| log.truncation_position())
+}
+
+/// Ends a truncation. If it succeeded, removes the files. Returns false if a file could not be
+/// removed.
+async fn end_truncation(node: &Node, id: TableId, is_done: bool) -> bool {
+    let Ok(table) = node.store().tables.get(id) else { return true };
+    let files = table.end_truncation(is_done);
+    let removed = remove_sstables(&node.store().file_system, &files).await;
+    if let Err(error) = &removed {
+        tracing::warn!(
+            %error,
+            "files of a truncated table could not be removed: the next start retries"
+        );
     }
+    node.store().logs.reclaim(&node.store().tables);
+    removed.is_ok()
+}
 
-    /// Ends a truncation. If it succeeded, removes the files. Returns false if a file could not be
-    /// removed.
-    async fn end_truncation(self, id: TableId, is_done: bool) -> bool {
-        let Ok(table) = self.node.store().tables.get(id) else { return true };
-        let files = table.end_truncation(is_done);
-        let removed = remove_sstables(&self.node.store().file_system, &files).await;
-        if let Err(error) = &removed {
-            tracing::warn!(
-                %error,
-                "files of a truncated table could not be removed: the next start retries"
-            );
+/// At start, removes the numbers and names of SSTables from the records of completed
+/// truncations.
+pub(super) async fn finish_truncations(
+    node: &Node,
+    found: &FoundTables,
+) -> Result<(), StorageError> {
+    for FoundTable { directory, .. } in found.iter() {
+        if node
+            .store()
+            .tables
+            .get(directory.id)
+            .is_ok_and(|table| table.home.directory == directory.path)
+        {
+            forget_removed(node, &directory.path).await?;
         }
-        self.node.store().logs.reclaim(&self.node.store().tables);
-        removed.is_ok()
     }
+    Ok(())
+}
 
-    /// At start, removes the numbers and names of SSTables from the records of completed
-    /// truncations.
-    pub(super) async fn finish_truncations(self, found: &FoundTables) -> Result<(), StorageError> {
-        for FoundTable { directory, .. } in found.iter() {
-            if self
-                .node
-                .store()
-                .tables
-                .get(directory.id)
-                .is_ok_and(|table| table.home.directory == directory.path)
-            {
-                self.forget_removed(&directory.path).await?;
-            }
+async fn forget_removed(node: &Node, directory: &Path) -> Result<(), StorageError> {
+    let file_system = &node.store().file_system;
+    match TruncationRecord::load(file_system, directory).await? {
+        Some(record) if record.names_files() => {
+            record.without_files().save(file_system, directory).await
         }
-        Ok(())
-    }
-
-    async fn forget_removed(self, directory: &Path) -> Result<(), StorageError> {
-        let file_system = &self.node.store().file_system;
-        match TruncationRecord::load(file_system, directory).await? {
-            Some(record) if record.names_files() => {
-                record.without_files().save(file_system, directory).await
-            }
-            _ => Ok(()),
-        }
+        _ => Ok(()),
     }
 }

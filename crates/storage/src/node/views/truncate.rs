@@ -13,7 +13,7 @@ use futures_util::future::LocalBoxFuture;
 
 use crate::{
     Node, StorageError,
-    node::{Truncation, Views},
+    node::{Views, truncate::truncate_locked},
     turns::TurnRows,
 };
 
@@ -51,7 +51,7 @@ impl Views<'_> {
                     // writes wait for its turns, so it removes none of them.
                     let mut limit = limit;
                     for id in ids {
-                        Box::pin(Truncation::of(&node).truncate_locked(id, limit.take())).await?;
+                        Box::pin(truncate_locked(&node, id, limit.take())).await?;
                     }
                     Ok(())
                 };
