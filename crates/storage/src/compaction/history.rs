@@ -3,7 +3,7 @@
 
 use bytes::Bytes;
 use espalier_compaction::CompactionOutcome;
-use espalier_mutation::{DecoratedKey, Mutation, PartitionUpdate};
+use espalier_mutation::{DecoratedKey, Mutation};
 use espalier_runtime::time;
 
 use crate::system::{RowWriter, SYSTEM_KEYSPACE, table};
@@ -24,7 +24,8 @@ pub(crate) fn history_update(outcome: &CompactionOutcome) -> Option<Mutation> {
         let files = Bytes::copy_from_slice(&files.to_be_bytes());
         (files, Bytes::copy_from_slice(&partitions.to_be_bytes()))
     });
-    let row = RowWriter::new(&table, &[], time::next_timestamp_micros())
+    let key = DecoratedKey::new(Bytes::copy_from_slice(outcome.id.as_bytes()));
+    let update = RowWriter::new(&table, &[], time::next_timestamp_micros())
         .expiring(TTL_S, now_s)
         .bigint("bytes_in", outcome.bytes_in)
         .bigint("bytes_out", outcome.bytes_out)
@@ -33,8 +34,6 @@ pub(crate) fn history_update(outcome: &CompactionOutcome) -> Option<Mutation> {
         .map("compaction_properties", properties)
         .text("keyspace_name", &outcome.keyspace)
         .map_cells("rows_merged", merged)
-        .finish();
-    let key = DecoratedKey::new(Bytes::copy_from_slice(outcome.id.as_bytes()));
-    let update = PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, key) };
+        .update(key);
     Some(Mutation { updates: vec![update] })
 }

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use espalier_mutation::{ColumnData, KeyRange, Row, schema::TableMetadata};
+use espalier_mutation::{KeyRange, schema::TableMetadata};
 use espalier_runtime::{maybe_yield, time};
 use uuid::Uuid;
 
@@ -92,17 +92,15 @@ fn entries(
             compacted_at_ms: number("compacted_at"),
             bytes_in: number("bytes_in"),
             bytes_out: number("bytes_out"),
-            rows_merged: rows_merged(table, row),
+            rows_merged: rows_merged(&fields),
             properties: properties.map(|(name, value)| (name, lossy(value))).collect(),
         }
     })
 }
 
 /// Decodes the cells of a map of ints to bigints.
-fn rows_merged(table: &TableMetadata, row: &Row) -> Vec<(i32, i64)> {
-    let column = table.column("rows_merged").and_then(|column| row.column(column.id));
-    let Some(ColumnData::Complex(column)) = column else { return Vec::new() };
-    let entries = column.cells.iter().filter_map(|(path, cell)| {
+fn rows_merged(fields: &Fields<'_>) -> Vec<(i32, i64)> {
+    let entries = fields.cells("rows_merged").iter().filter_map(|(path, cell)| {
         let files = i32::from_be_bytes(path.as_ref().try_into().ok()?);
         Some((files, i64::from_be_bytes(cell.value.as_ref().try_into().ok()?)))
     });

@@ -5,17 +5,15 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use bytes::Bytes;
 use espalier_mutation::{
-    BoundKind, ClusteringBound, DecoratedKey, DeletionTime, Mutation, PartitionUpdate,
-    RangeTombstone,
+    DeletionTime, Mutation, PartitionUpdate,
     schema::{ColumnDefinition, ColumnKind, KeyspaceMetadata, MaskArgument, Schema, TableMetadata},
 };
 use espalier_types::UserType;
 
 use super::{
     SCHEMA_KEYSPACE, SCHEMA_TABLES, definitions, mask_value,
-    row::RowWriter,
+    row::{RowWriter, deletion_below, text_key},
     table,
     view_rows::{with_condition, with_definition},
 };
@@ -62,7 +60,7 @@ struct Writer {
 impl Writer {
     fn update(&mut self, schema_table: &str, keyspace: &str) -> &mut PartitionUpdate {
         let id = table(SCHEMA_KEYSPACE, schema_table).id;
-        let key = DecoratedKey::new(Bytes::copy_from_slice(keyspace.as_bytes()));
+        let key = text_key(keyspace);
         let found = self.updates.iter().position(|update| update.table == id && update.key == key);
         let index = found.unwrap_or_else(|| {
             self.updates.push(PartitionUpdate::new(id, key));
@@ -73,13 +71,8 @@ impl Writer {
 
     /// Deletes all rows below a prefix, at `timestamp` µs.
     fn delete_below(&mut self, schema_table: &str, keyspace: &str, prefix: &str, timestamp: i64) {
-        let values: Box<[Option<Bytes>]> = [Some(Bytes::copy_from_slice(prefix.as_bytes()))].into();
-        let deletion = DeletionTime::new(timestamp, self.now_s);
-        self.update(schema_table, keyspace).range_tombstones.push(RangeTombstone {
-            start: ClusteringBound { kind: BoundKind::InclusiveStart, values: values.clone() },
-            end: ClusteringBound { kind: BoundKind::InclusiveEnd, values },
-            deletion,
-        });
+        let deletion = deletion_below(prefix, DeletionTime::new(timestamp, self.now_s));
+        self.update(schema_table, keyspace).range_tombstones.push(deletion);
     }
 
     /// Adds a row that `fill` fills to a schema table.

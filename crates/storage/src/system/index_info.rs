@@ -1,9 +1,12 @@
 //! `system."IndexInfo"`: the indexes that are built.
 
-use bytes::Bytes;
-use espalier_mutation::{DecoratedKey, DeletionTime, PartitionUpdate, Row};
+use espalier_mutation::PartitionUpdate;
 
-use super::{SYSTEM_KEYSPACE, row::RowWriter, table};
+use super::{
+    SYSTEM_KEYSPACE,
+    row::{RowWriter, text_key},
+    table,
+};
 
 /// Returns the write that records an index as built or, with `removed_s`, as dropped in that
 /// second.
@@ -14,11 +17,10 @@ pub fn index_info_update(
     removed_s: Option<u32>,
 ) -> PartitionUpdate {
     let table = table(SYSTEM_KEYSPACE, "IndexInfo");
-    let key = DecoratedKey::new(Bytes::copy_from_slice(keyspace.as_bytes()));
-    let mut row = RowWriter::new(&table, &[index], timestamp).finish();
-    if let Some(now_s) = removed_s {
-        row = Row::empty(row.clustering);
-        row.deletion = DeletionTime::new(timestamp, now_s);
-    }
-    PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, key) }
+    let row = RowWriter::new(&table, &[index], timestamp);
+    let row = match removed_s {
+        None => row,
+        Some(now_s) => row.deleting(now_s),
+    };
+    row.update(text_key(keyspace))
 }

@@ -6,7 +6,7 @@ use std::{
 };
 
 use bytes::Bytes;
-use espalier_mutation::{Cell, ColumnData, DecoratedKey, PartitionUpdate, Row};
+use espalier_mutation::{Cell, DecoratedKey, PartitionUpdate, Row};
 use uuid::Uuid;
 
 use super::{
@@ -65,9 +65,8 @@ pub fn generation_of(row: &Row) -> Option<u32> {
 /// Returns the tokens in a row of `system.local`.
 pub fn tokens_of(row: &Row) -> Vec<String> {
     let table = table(SYSTEM_KEYSPACE, "local");
-    let column = table.column("tokens").and_then(|column| row.column(column.id));
-    let Some(ColumnData::Complex(tokens)) = column else { return Vec::new() };
-    let live = tokens.cells.iter().filter(|(_, cell)| !cell.is_tombstone());
+    let tokens = Fields::new(&table, row).cells("tokens");
+    let live = tokens.iter().filter(|(_, cell)| !cell.is_tombstone());
     live.map(|(token, _)| String::from_utf8_lossy(token).into_owned()).collect()
 }
 
@@ -76,9 +75,8 @@ pub fn tokens_of(row: &Row) -> Vec<String> {
 /// for each table. The time here is the last µs of that ms.
 pub(crate) fn truncations_of(row: &Row) -> BTreeMap<Uuid, i64> {
     let table = table(SYSTEM_KEYSPACE, "local");
-    let column = table.column("truncated_at").and_then(|column| row.column(column.id));
-    let Some(ColumnData::Complex(entries)) = column else { return BTreeMap::new() };
-    let live = entries.cells.iter().filter(|(_, cell)| !cell.is_tombstone());
+    let entries = Fields::new(&table, row).cells("truncated_at");
+    let live = entries.iter().filter(|(_, cell)| !cell.is_tombstone());
     let entry = |(id, cell): &(Bytes, Cell)| {
         let at_ms = i64::from_be_bytes(cell.value.get(12..)?.try_into().ok()?);
         let at_us = at_ms.checked_mul(1000)?.checked_add(999)?;
@@ -100,7 +98,7 @@ pub fn local_update(node: &LocalNode, timestamp: i64, now_s: u32) -> PartitionUp
     let table = table(SYSTEM_KEYSPACE, "local");
     // A set is in the order of its elements as text.
     let tokens: BTreeSet<_> = node.tokens.iter().collect();
-    let row = RowWriter::new(&table, &[], timestamp)
+    RowWriter::new(&table, &[], timestamp)
         .text("bootstrapped", "COMPLETED")
         .bytes("broadcast_address", address(node.rpc_address))
         .int("broadcast_port", i32::from(node.rpc_port))
@@ -119,23 +117,20 @@ pub fn local_update(node: &LocalNode, timestamp: i64, now_s: u32) -> PartitionUp
         .int("rpc_port", i32::from(node.rpc_port))
         .uuid("schema_version", node.schema_version)
         .set_cells("tokens", tokens, now_s)
-        .finish();
-    PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, local_key()) }
+        .update(local_key())
 }
 
 /// Returns the write of the tokens alone.
 pub fn tokens_update(tokens: &[String], timestamp: i64, now_s: u32) -> PartitionUpdate {
     let table = table(SYSTEM_KEYSPACE, "local");
     let tokens: BTreeSet<_> = tokens.iter().collect();
-    let row = RowWriter::new(&table, &[], timestamp).set_cells("tokens", tokens, now_s).finish();
-    PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, local_key()) }
+    RowWriter::new(&table, &[], timestamp).set_cells("tokens", tokens, now_s).update(local_key())
 }
 
 /// Returns the write of a new schema version. Drivers wait until all nodes show the same version.
 pub fn schema_version_update(version: Uuid, timestamp: i64) -> PartitionUpdate {
     let table = table(SYSTEM_KEYSPACE, "local");
-    let row = RowWriter::new(&table, &[], timestamp).uuid("schema_version", version).finish();
-    PartitionUpdate { rows: vec![row], ..PartitionUpdate::new(table.id, local_key()) }
+    RowWriter::new(&table, &[], timestamp).uuid("schema_version", version).update(local_key())
 }
 
 /// Returns whether a live row of `system.local` already describes the node, so that it need not be

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, Clustering, ColumnData, ComplexColumn, DeletionTime, Liveness, Row, schema::TableMetadata,
+    Cell, Clustering, ClusteringSlice, ColumnData, ComplexColumn, DecoratedKey, DeletionTime,
+    Liveness, PartitionUpdate, RangeTombstone, Row, schema::TableMetadata,
 };
 use espalier_types::collection;
 use uuid::Uuid;
@@ -40,6 +41,13 @@ impl<'t> RowWriter<'t> {
     /// Deletes the previous content of the row, just before this write.
     pub fn replacing(mut self, now_s: u32) -> Self {
         self.row.deletion = DeletionTime::new(self.cell.timestamp - 1, now_s);
+        self
+    }
+
+    /// Deletes the row, instead of writing it.
+    pub fn deleting(mut self, now_s: u32) -> Self {
+        let deletion = DeletionTime::new(self.cell.timestamp, now_s);
+        self.row = Row { deletion, ..Row::empty(self.row.clustering) };
         self
     }
 
@@ -148,6 +156,23 @@ impl<'t> RowWriter<'t> {
     pub fn finish(self) -> Row {
         self.row
     }
+
+    /// Returns the write of the row to a partition.
+    pub fn update(self, key: DecoratedKey) -> PartitionUpdate {
+        PartitionUpdate { rows: vec![self.row], ..PartitionUpdate::new(self.table.id, key) }
+    }
+}
+
+/// Returns the key of a partition whose key is one text column.
+pub(crate) fn text_key(text: &str) -> DecoratedKey {
+    DecoratedKey::new(Bytes::copy_from_slice(text.as_bytes()))
+}
+
+/// Returns the deletion of all rows whose clustering begins with a text.
+pub(crate) fn deletion_below(text: &str, deletion: DeletionTime) -> RangeTombstone {
+    let values = [Some(Bytes::copy_from_slice(text.as_bytes()))];
+    let ClusteringSlice { start, end } = ClusteringSlice::prefix(values.into());
+    RangeTombstone { start, end, deletion }
 }
 
 /// Reads columns of a row by name.
@@ -173,6 +198,15 @@ impl<'r> Fields<'r> {
         match self.row.column(self.table.column(column)?.id)? {
             ColumnData::Simple(cell) => Some(&cell.value),
             ColumnData::Complex(_) => None,
+        }
+    }
+
+    /// Returns the cells of a multi-cell column, tombstones included.
+    pub fn cells(&self, column: &str) -> &'r [(Bytes, Cell)] {
+        let column = self.table.column(column).and_then(|column| self.row.column(column.id));
+        match column {
+            Some(ColumnData::Complex(column)) => &column.cells,
+            _ => &[],
         }
     }
 

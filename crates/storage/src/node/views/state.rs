@@ -15,8 +15,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::{
-    BoundKind, Clustering, ClusteringBound, DecoratedKey, DeletionTime, Mutation, PartitionUpdate,
-    RangeTombstone, Row, build_composite,
+    Clustering, DecoratedKey, DeletionTime, Mutation, PartitionUpdate, Row, build_composite,
     schema::{Schema, TableId, TableMetadata},
 };
 use espalier_runtime::time;
@@ -25,7 +24,7 @@ use super::super::logged_batch::micros_of;
 use crate::{
     ReadCommand, ReadTarget, StorageError,
     node::{ViewBuilds, record_times::next_record_timestamp_us},
-    system::{Fields, RowWriter, table},
+    system::{Fields, RowWriter, deletion_below, table, text_key},
 };
 
 pub(super) const STARTED: &str = "STARTED";
@@ -110,12 +109,10 @@ impl ViewBuilds<'_> {
         let definition = table("system", "view_builds_in_progress");
         let (first, last) = (progress.tokens.0.to_string(), progress.tokens.1.to_string());
         let now = self.next_record_timestamp_us(view);
-        let row = RowWriter::new(&definition, &[&view.name, &first, &last], now)
+        let update = RowWriter::new(&definition, &[&view.name, &first, &last], now)
             .bigint("keys_built", progress.keys)
             .text("last_token", &progress.last.to_string())
-            .finish();
-        let mut update = PartitionUpdate::new(definition.id, text_key(&view.keyspace));
-        update.rows.push(row);
+            .update(text_key(&view.keyspace));
         self.node.apply(Mutation { updates: vec![update] }).await
     }
 
@@ -133,20 +130,10 @@ impl ViewBuilds<'_> {
         let host =
             Clustering::new([Bytes::copy_from_slice(self.node.store().host_id().as_bytes())]);
         let key = status_key(&view.keyspace, &view.name);
-        let mut of_status = PartitionUpdate::new(definition.id, key);
-        of_status.rows.push(RowWriter::at(&definition, host, now).text("status", status).finish());
-        let definition = table("system", "built_views");
-        let mut of_built = PartitionUpdate::new(definition.id, text_key(&view.keyspace));
-        let mut row = RowWriter::new(&definition, &[&view.name], now)
-            .boolean("status_replicated", true)
-            .finish();
-        if status != SUCCESS {
-            row = Row { deletion: self.deletion(now), ..Row::empty(row.clustering) };
-        }
-        of_built.rows.push(row);
-        let mut updates = vec![of_status, of_built];
+        let of_status = RowWriter::at(&definition, host, now).text("status", status).update(key);
+        let mut updates = vec![of_status, built(view, status == SUCCESS, now)];
         if status != STARTED {
-            updates.push(self.without_progress(view, now));
+            updates.push(without_progress(view, now));
         }
         self.node.batches().apply(Mutation { updates }).await
     }
@@ -184,33 +171,12 @@ impl ViewBuilds<'_> {
 
     async fn forget_builds(self, view: &TableMetadata) -> Result<(), StorageError> {
         let now = self.next_record_timestamp_us(view);
-        let deletion = self.deletion(now);
+        let deletion = DeletionTime::new(now, now_s());
         let status = table("system_distributed", "view_build_status").id;
         let key = status_key(&view.keyspace, &view.name);
         let status = PartitionUpdate { deletion, ..PartitionUpdate::new(status, key) };
-        let definition = table("system", "built_views");
-        let mut built = PartitionUpdate::new(definition.id, text_key(&view.keyspace));
-        let row = RowWriter::new(&definition, &[&view.name], now).finish();
-        built.rows.push(Row { deletion, ..Row::empty(row.clustering) });
-        let updates = vec![status, built, self.without_progress(view, now)];
+        let updates = vec![status, built(view, false, now), without_progress(view, now)];
         self.node.batches().apply(Mutation { updates }).await
-    }
-
-    fn without_progress(self, view: &TableMetadata, now: i64) -> PartitionUpdate {
-        let definition = table("system", "view_builds_in_progress");
-        let mut update = PartitionUpdate::new(definition.id, text_key(&view.keyspace));
-        let values: Box<[Option<Bytes>]> =
-            [Some(Bytes::copy_from_slice(view.name.as_bytes()))].into();
-        update.range_tombstones.push(RangeTombstone {
-            start: ClusteringBound { kind: BoundKind::InclusiveStart, values: values.clone() },
-            end: ClusteringBound { kind: BoundKind::InclusiveEnd, values },
-            deletion: self.deletion(now),
-        });
-        update
-    }
-
-    fn deletion(self, now: i64) -> DeletionTime {
-        DeletionTime::new(now, u32::try_from(time::now_seconds()).unwrap_or(0))
     }
 
     async fn rows_of(
@@ -219,8 +185,8 @@ impl ViewBuilds<'_> {
         name: &str,
         key: DecoratedKey,
     ) -> Result<Vec<Row>, StorageError> {
-        let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
-        let command = ReadCommand::of_all(table(keyspace, name), ReadTarget::Partition(key), now_s);
+        let target = ReadTarget::Partition(key);
+        let command = ReadCommand::of_all(table(keyspace, name), target, now_s());
         let found = self.node.read(command).await?;
         Ok(found.partitions.into_iter().flat_map(|partition| partition.rows).collect())
     }
@@ -240,8 +206,23 @@ fn is_older(row: &Row, view: TableId) -> bool {
     micros_of(&view.0).is_some_and(|created_us| row.liveness.timestamp < created_us)
 }
 
-fn text_key(text: &str) -> DecoratedKey {
-    DecoratedKey::new(Bytes::copy_from_slice(text.as_bytes()))
+/// Returns the write that adds a view to `system.built_views`, or removes it.
+fn built(view: &TableMetadata, is_built: bool, now: i64) -> PartitionUpdate {
+    let definition = table("system", "built_views");
+    let row = RowWriter::new(&definition, &[&view.name], now);
+    let row = if is_built { row.boolean("status_replicated", true) } else { row.deleting(now_s()) };
+    row.update(text_key(&view.keyspace))
+}
+
+/// Returns the write that removes the recorded progress of a view's build.
+fn without_progress(view: &TableMetadata, now: i64) -> PartitionUpdate {
+    let id = table("system", "view_builds_in_progress").id;
+    let range_tombstones = vec![deletion_below(&view.name, DeletionTime::new(now, now_s()))];
+    PartitionUpdate { range_tombstones, ..PartitionUpdate::new(id, text_key(&view.keyspace)) }
+}
+
+fn now_s() -> u32 {
+    u32::try_from(time::now_seconds()).unwrap_or(0)
 }
 
 fn status_key(keyspace: &str, view: &str) -> DecoratedKey {

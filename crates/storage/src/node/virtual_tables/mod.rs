@@ -99,8 +99,7 @@ impl<'a> VirtualRows<'a> {
             return;
         }
         let row = RowWriter::at(self.table, Clustering::new(clustering), self.timestamp_us);
-        let rows = vec![fill(row).finish()];
-        self.updates.push(PartitionUpdate { rows, ..PartitionUpdate::new(self.table.id, key) });
+        self.updates.push(fill(row).update(key));
     }
 
     async fn into_memtable(self) -> Result<Rc<Memtable>, StorageError> {
