@@ -30,8 +30,9 @@ use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
 use super::{
-    Node, Views,
+    Node,
     batch_rows::{encode, entry},
+    views::{check_view_keys, with_view_writes},
 };
 use crate::{
     StorageError,
@@ -191,7 +192,7 @@ impl<'n> Batches<'n> {
             let table = self.node.store().tables.get(update.table)?;
             check_storable(&table, self.node.store().tables.features_of(&table), update)?;
         }
-        Views::of(self.node).check_view_keys(mutation)?;
+        check_view_keys(self.node, mutation)?;
         let Some(table) = schema.table(TABLE.0, TABLE.1).cloned() else {
             return Err(StorageError::NotSupported(
                 "a logged batch without the table system.batches",
@@ -229,11 +230,8 @@ impl<'n> Batches<'n> {
     pub async fn apply_whole(self, mutation: Mutation) -> Result<(), StorageError> {
         let has_views = self.node.store().tables.has_views(&mutation);
         let base_count = mutation.updates.len();
-        let complete = if has_views {
-            Views::of(self.node).with_view_writes(&mutation).await?
-        } else {
-            mutation
-        };
+        let complete =
+            if has_views { with_view_writes(self.node, &mutation).await? } else { mutation };
         self.apply_complete_batch(complete, base_count).await
     }
 

@@ -87,7 +87,7 @@ pub use virtual_tables::{ClientEncryption, ClientSession, ConnectedClient};
 use crate::{ShardStore, StorageError, shard::FoundTables};
 use peers::NodePeers;
 use turn_calls::MAX_TURN_CALLS;
-use views::{ViewWork, Views};
+use views::ViewWork;
 
 /// A node on one shard. Clones are the same handle, which stays on its thread.
 #[derive(Clone)]

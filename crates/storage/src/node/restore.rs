@@ -10,10 +10,11 @@ use espalier_sstable::{Component, Descriptor};
 use futures_util::future::LocalBoxFuture;
 
 use super::{
-    Imported, Snapshots, Views,
+    Imported, Snapshots,
     import::{Becoming, add_files, check_files, check_imports, find, take_files},
     snapshots::{MANIFEST, SCHEMA},
     truncate::truncate_locked,
+    views::truncate_with_views,
 };
 use crate::{StorageError, compaction::device_of};
 
@@ -73,7 +74,7 @@ impl<'n> Snapshots<'n> {
         // The views are emptied, too: a deletion in a view may be newer than the rows of the
         // snapshot and would hide them.
         if metadata.has_views() {
-            Views::of(self.node).truncate_with_views(&metadata, None).await?;
+            truncate_with_views(self.node, &metadata, None).await?;
         } else {
             truncate_locked(self.node, metadata.id, None).await?;
         }

@@ -20,7 +20,7 @@ use espalier_sstable::{
 };
 use futures_util::future::LocalBoxFuture;
 
-use super::{Node, Views};
+use super::{Node, views::truncate_with_views};
 use crate::{
     StorageError,
     shard::{FoundTable, FoundTables},
@@ -104,7 +104,7 @@ async fn truncate_any(
         StorageError::unless_needed_for_start("TRUNCATE", &metadata.keyspace)?;
     }
     if metadata.has_views() {
-        return Views::of(node).truncate_with_views(&metadata, Some(limit)).await;
+        return truncate_with_views(node, &metadata, Some(limit)).await;
     }
     truncate_locked(node, id, Some(limit)).await
 }

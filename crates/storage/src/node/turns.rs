@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use espalier_mutation::{DecoratedKey, KeyRange, Mutation, schema::TableMetadata};
 
-use super::{Node, Views};
+use super::{Node, views::write_with_views};
 use crate::{
     CommitTicket, LogCheck, ReadCommand, ReadTarget, StorageError, shard::Completeness, turns::Turn,
 };
@@ -48,7 +48,7 @@ impl Node {
     ) -> Result<CommitTicket, StorageError> {
         loop {
             if self.store().tables.has_views(mutation) {
-                return Views::of(self).write_with_views(mutation, turn, check).await;
+                return write_with_views(self, mutation, turn, check).await;
             }
             // The table may get a view while the write waits for room.
             let written = self.store().write_if(mutation, Completeness::Base, check).await?;

@@ -4,7 +4,7 @@ use espalier_mutation::Mutation;
 use espalier_runtime::{trace, trace_event};
 use smallvec::SmallVec;
 
-use super::{Node, Views};
+use super::{Node, views::apply_with_views};
 use crate::{LogCheck, StorageError, TurnDeadline, shard::Completeness};
 
 impl Node {
@@ -35,7 +35,7 @@ async fn apply_part(
 ) -> Result<(), StorageError> {
     loop {
         if completeness == Completeness::Base && node.store().tables.has_views(mutation) {
-            return Views::of(node).apply_with_views(mutation).await;
+            return apply_with_views(node, mutation).await;
         }
         let written = node.store().write_if(mutation, completeness, LogCheck::None).await?;
         if let Some(ticket) = written {

@@ -21,16 +21,14 @@ use espalier_runtime::{maybe_yield, time};
 use futures_util::stream::{self, StreamExt, TryStreamExt};
 
 use super::{
-    change::{ViewChange, partition_values, timestamps_of},
+    change::{ViewChange, partition_values, timestamps_of, whole_view_rows},
+    outcome::{view_repair, view_write},
     plan::{ViewPlan, ViewRow},
     progress::ListedBuild,
     state::{BuildProgress, CHECKING, STARTED, SUCCESS},
-    write::turn_rows_of,
+    write::{turn_rows_of, view_plans},
 };
-use crate::{
-    Node, PartitionRows, ReadCommand, ReadLimits, ReadTarget, StorageError, TurnDeadline,
-    node::Views,
-};
+use crate::{Node, PartitionRows, ReadCommand, ReadLimits, ReadTarget, StorageError, TurnDeadline};
 
 /// The interval at which the task looks for views that are not built. Arbitrary; CREATE
 /// MATERIALIZED VIEW wakes the task.
@@ -226,7 +224,7 @@ impl ViewBuilds<'_> {
 
     fn plan_of(self, view: TableId) -> Option<Rc<ViewPlan>> {
         let base = self.node.store().schema().table_by_id(view)?.view.as_ref()?.base;
-        Views::of(self.node).view_plans(base).iter().find(|plan| plan.view.id == view).cloned()
+        view_plans(self.node, base).iter().find(|plan| plan.view.id == view).cloned()
     }
 
     /// Records the progress of this shard's part of a build. Returns false if the build must stop,
@@ -298,13 +296,13 @@ impl ViewBuilds<'_> {
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(0);
         let (mut mutation, mut bytes) = (Mutation::default(), 0);
         let mut encoder = EncodedMutation::default();
-        for wanted in Views::of(self.node).whole_view_rows(&plan, &rows, now_s).await? {
+        for wanted in whole_view_rows(self.node, &plan, &rows, now_s).await? {
             maybe_yield().await;
             let (shard, table) =
                 (self.node.store().routing.shard_of(&plan.view, &wanted.key), plan.view.clone());
             let moves = plan.moves();
             let repair = move |node: Node| async move {
-                Box::pin(Views::of(&node).view_repair(&table, moves, wanted, now_s)).await
+                Box::pin(view_repair(&node, &table, moves, wanted, now_s)).await
             };
             let Some(update) = self.node.on_shard(shard, repair).await? else { continue };
             let one = Mutation { updates: vec![update] };
@@ -386,7 +384,7 @@ impl ViewBuilds<'_> {
             let (wanted_at, at) = (wanted.row.clustering.position(), row.row.clustering.position());
             wanted.key == row.key && comparator.compare(wanted_at, at).is_eq()
         };
-        if Views::of(self.node).whole_view_rows(&plan, &rows, now_s).await?.iter().any(is_same) {
+        if whole_view_rows(self.node, &plan, &rows, now_s).await?.iter().any(is_same) {
             return Ok(());
         }
         let newest = timestamps_of(&row.row).max().unwrap_or(i64::MIN);
@@ -395,7 +393,7 @@ impl ViewBuilds<'_> {
         let moves = plan.moves();
         let delete = move |node: Node| async move {
             let change = ViewChange::Delete { row, newest };
-            Box::pin(Views::of(&node).view_write(&table, moves, change, now_s)).await
+            Box::pin(view_write(&node, &table, moves, change, now_s)).await
         };
         match self.node.on_shard(shard, delete).await? {
             Some(update) => self.node.apply_complete(Mutation { updates: vec![update] }).await,

@@ -18,7 +18,7 @@ use espalier_mutation::{
 use espalier_runtime::maybe_yield;
 
 use super::plan::{ViewPlan, ViewRow};
-use crate::{ReadCommand, ReadTarget, StorageError, node::Views, read::sources_of};
+use crate::{Node, ReadCommand, ReadTarget, StorageError, read::sources_of};
 
 /// Maximum size of the rows that one range or partition deletion reads, in segments of the commit
 /// log (arbitrary). The deletions of view rows must fit into half a segment.
@@ -70,108 +70,106 @@ impl StoredRows {
     }
 }
 
-impl Views<'_> {
-    /// Returns the changes that a write to a partition of a table makes in the table's views. This
-    /// shard owns the partition. The caller holds a turn on the rows.
-    pub(super) async fn view_changes(
-        self,
-        plans: &[Rc<ViewPlan>],
-        update: &PartitionUpdate,
-        now_s: u32,
-    ) -> Result<Vec<(usize, ViewChange)>, StorageError> {
-        let Some(base) = plans.first().map(|plan| plan.base.clone()) else {
-            return Ok(Vec::new());
+/// Returns the changes that a write to a partition of a table makes in the table's views. This
+/// shard owns the partition. The caller holds a turn on the rows.
+pub(super) async fn view_changes(
+    node: &Node,
+    plans: &[Rc<ViewPlan>],
+    update: &PartitionUpdate,
+    now_s: u32,
+) -> Result<Vec<(usize, ViewChange)>, StorageError> {
+    let Some(base) = plans.first().map(|plan| plan.base.clone()) else {
+        return Ok(Vec::new());
+    };
+    let slices = written_slices(&base, update);
+    if slices.slices.is_empty() {
+        return Ok(Vec::new());
+    }
+    let stored = stored_rows(node, &base, update, slices, now_s).await?;
+    let partition = partition_values(&base, update)?;
+    let mut ranges = RangeTombstoneList::default();
+    update.range_tombstones.iter().for_each(|range| ranges.add(base.comparator(), range));
+    let mut changes = Vec::new();
+    for (before, written) in paired(&base, &stored.rows, &update.rows) {
+        maybe_yield().await;
+        let Some(clustering) = before.or(written.first().copied()).map(|row| &row.clustering)
+        else {
+            continue;
         };
-        let slices = written_slices(&base, update);
-        if slices.slices.is_empty() {
-            return Ok(Vec::new());
+        let written_deletion =
+            update.deletion.max(ranges.deletion_at(base.comparator(), clustering.position()));
+        let deletion = stored.deletion_at(&base, clustering).max(written_deletion);
+        let mut after = before.cloned().unwrap_or_else(|| Row::empty(clustering.clone()));
+        for row in written {
+            after = merge_rows(&base, after, row.clone());
         }
-        let stored = self.stored_rows(&base, update, slices, now_s).await?;
-        let partition = partition_values(&base, update)?;
-        let mut ranges = RangeTombstoneList::default();
-        update.range_tombstones.iter().for_each(|range| ranges.add(base.comparator(), range));
-        let mut changes = Vec::new();
-        for (before, written) in paired(&base, &stored.rows, &update.rows) {
-            maybe_yield().await;
-            let Some(clustering) = before.or(written.first().copied()).map(|row| &row.clustering)
-            else {
-                continue;
-            };
-            let written_deletion =
-                update.deletion.max(ranges.deletion_at(base.comparator(), clustering.position()));
-            let deletion = stored.deletion_at(&base, clustering).max(written_deletion);
-            let mut after = before.cloned().unwrap_or_else(|| Row::empty(clustering.clone()));
-            for row in written {
-                after = merge_rows(&base, after, row.clone());
-            }
-            apply_deletion(&mut after, deletion);
-            remove_dropped(&base, &mut after);
-            for (index, plan) in plans.iter().enumerate() {
-                let old = before.and_then(|row| plan.row_of(&partition, row, now_s));
-                let new = plan.row_of(&partition, &after, now_s);
-                compare(&plan.view, old, new, now_s, |change| changes.push((index, change)));
-            }
+        apply_deletion(&mut after, deletion);
+        remove_dropped(&base, &mut after);
+        for (index, plan) in plans.iter().enumerate() {
+            let old = before.and_then(|row| plan.row_of(&partition, row, now_s));
+            let new = plan.row_of(&partition, &after, now_s);
+            compare(&plan.view, old, new, now_s, |change| changes.push((index, change)));
         }
-        Ok(changes)
     }
+    Ok(changes)
+}
 
-    /// Returns the rows that a view must have for the base rows at the places of `rows`.
-    pub(super) async fn whole_view_rows(
-        self,
-        plan: &Rc<ViewPlan>,
-        rows: &PartitionUpdate,
-        now_s: u32,
-    ) -> Result<Vec<ViewRow>, StorageError> {
-        let slices = written_slices(&plan.base, rows);
-        let stored = self.stored_rows(&plan.base, rows, slices, now_s).await?;
-        let partition = partition_values(&plan.base, rows)?;
-        let rows = stored.rows.iter();
-        Ok(rows.filter_map(|row| plan.row_of(&partition, row, now_s)).collect())
-    }
+/// Returns the rows that a view must have for the base rows at the places of `rows`.
+pub(super) async fn whole_view_rows(
+    node: &Node,
+    plan: &Rc<ViewPlan>,
+    rows: &PartitionUpdate,
+    now_s: u32,
+) -> Result<Vec<ViewRow>, StorageError> {
+    let slices = written_slices(&plan.base, rows);
+    let stored = stored_rows(node, &plan.base, rows, slices, now_s).await?;
+    let partition = partition_values(&plan.base, rows)?;
+    let rows = stored.rows.iter();
+    Ok(rows.filter_map(|row| plan.row_of(&partition, row, now_s)).collect())
+}
 
-    /// Reads rows of a partition with their tombstones. Refuses the deletion of a range if it would
-    /// read more than [`MAX_DELETED_SEGMENTS`], because the rows must fit into memory.
-    async fn stored_rows(
-        self,
-        table: &Arc<TableMetadata>,
-        update: &PartitionUpdate,
-        slices: ClusteringSlices,
-        now_s: u32,
-    ) -> Result<StoredRows, StorageError> {
-        let target = ReadTarget::Partition(update.key.clone());
-        let slices = Arc::new(slices);
-        let all = ReadCommand::of_all(table.clone(), target, now_s);
-        let command = ReadCommand { slices, ..all };
-        let view = self.node.store().tables.get(table.id)?.view();
-        let sources = sources_of(&view, &command, &update.key, &command.slices).await?;
-        let mut stored =
-            StoredRows { rows: Vec::new(), deletion: DeletionTime::LIVE, ranges: Vec::new() };
-        let merged = MergedPartition::new(table.clone(), command.direction, sources);
-        let Some(mut merged) = merged.await? else { return Ok(stored) };
-        stored.deletion = merged.header().deletion;
-        let is_range = !update.deletion.is_live() || !update.range_tombstones.is_empty();
-        let segment_bytes = self.node.store().configuration.commit_log.segment_bytes as usize;
-        let limit = if is_range { segment_bytes * MAX_DELETED_SEGMENTS } else { usize::MAX };
-        let mut bytes = 0;
-        while let Some(fragment) = merged.next().await? {
-            match fragment {
-                Unfiltered::Row(mut row) => {
-                    remove_dropped(table, &mut row);
-                    bytes += bytes_of(&row);
-                    if bytes > limit {
-                        return Err(StorageError::Unstorable(format!(
-                            "a deletion of more than {limit} bytes of rows of {}.{}, which has \
-                             materialized views: delete smaller ranges, or drop the views first",
-                            table.keyspace, table.name
-                        )));
-                    }
-                    stored.rows.push(row);
+/// Reads rows of a partition with their tombstones. Refuses the deletion of a range if it would
+/// read more than [`MAX_DELETED_SEGMENTS`], because the rows must fit into memory.
+async fn stored_rows(
+    node: &Node,
+    table: &Arc<TableMetadata>,
+    update: &PartitionUpdate,
+    slices: ClusteringSlices,
+    now_s: u32,
+) -> Result<StoredRows, StorageError> {
+    let target = ReadTarget::Partition(update.key.clone());
+    let slices = Arc::new(slices);
+    let all = ReadCommand::of_all(table.clone(), target, now_s);
+    let command = ReadCommand { slices, ..all };
+    let view = node.store().tables.get(table.id)?.view();
+    let sources = sources_of(&view, &command, &update.key, &command.slices).await?;
+    let mut stored =
+        StoredRows { rows: Vec::new(), deletion: DeletionTime::LIVE, ranges: Vec::new() };
+    let merged = MergedPartition::new(table.clone(), command.direction, sources);
+    let Some(mut merged) = merged.await? else { return Ok(stored) };
+    stored.deletion = merged.header().deletion;
+    let is_range = !update.deletion.is_live() || !update.range_tombstones.is_empty();
+    let segment_bytes = node.store().configuration.commit_log.segment_bytes as usize;
+    let limit = if is_range { segment_bytes * MAX_DELETED_SEGMENTS } else { usize::MAX };
+    let mut bytes = 0;
+    while let Some(fragment) = merged.next().await? {
+        match fragment {
+            Unfiltered::Row(mut row) => {
+                remove_dropped(table, &mut row);
+                bytes += bytes_of(&row);
+                if bytes > limit {
+                    return Err(StorageError::Unstorable(format!(
+                        "a deletion of more than {limit} bytes of rows of {}.{}, which has \
+                         materialized views: delete smaller ranges, or drop the views first",
+                        table.keyspace, table.name
+                    )));
                 }
-                Unfiltered::Marker(marker) => stored.ranges.push((marker.position, marker.after)),
+                stored.rows.push(row);
             }
+            Unfiltered::Marker(marker) => stored.ranges.push((marker.position, marker.after)),
         }
-        Ok(stored)
     }
+    Ok(stored)
 }
 
 fn bytes_of(row: &Row) -> usize {

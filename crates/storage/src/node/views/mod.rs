@@ -38,7 +38,8 @@ use hashbrown::HashMap;
 
 pub use build::ViewBuilds;
 pub(crate) use build::run;
-pub(super) use write::Views;
+pub(super) use truncate::truncate_with_views;
+pub(super) use write::{apply_with_views, check_view_keys, with_view_writes, write_with_views};
 use {build::ViewState, plan::ViewPlan, progress::RunningBuild};
 
 /// The plans and builds of views on a shard.

@@ -30,81 +30,78 @@ use super::{
     plan::ViewRow,
 };
 use crate::{
-    ColumnSelection, ReadCommand, ReadTarget, StorageError,
-    node::Views,
+    ColumnSelection, Node, ReadCommand, ReadTarget, StorageError,
     read::{FileSource, Source, keep_live, may_hold, sources_of},
     shard::{newest_of, newest_of_row, timestamp_of},
     table::TableView,
 };
 
-impl Views<'_> {
-    /// Returns the write that makes a change of a view's row, on the shard that owns the row;
-    /// `None` if the view was dropped. `moves` is true if a regular column of the base table is in
-    /// the view's key. The caller holds a turn on the base row.
-    pub(super) async fn view_write(
-        self,
-        table: &Arc<TableMetadata>,
-        moves: bool,
-        change: ViewChange,
-        now_s: u32,
-    ) -> Result<Option<PartitionUpdate>, StorageError> {
-        let Ok(found) = self.node.store().tables.get(table.id) else { return Ok(None) };
-        let stored = found.view();
-        let (key, row) = match change {
-            ViewChange::Delete { row: ViewRow { key, row }, newest } => {
-                let mut newest = newest;
-                if newest_of(&stored) > newest {
-                    let stored = newest_stored(&stored, table, &key, &row, newest).await?;
-                    newest = newest.max(stored.of_all);
-                }
-                let deletion = DeletionTime::new(newest, now_s);
-                let mut deleted = Row::empty(row.clustering);
-                if moves {
-                    deleted.shadowable_deletion = deletion;
-                } else {
-                    deleted.deletion = deletion;
-                }
-                (key, deleted)
+/// Returns the write that makes a change of a view's row, on the shard that owns the row;
+/// `None` if the view was dropped. `moves` is true if a regular column of the base table is in
+/// the view's key. The caller holds a turn on the base row.
+pub(super) async fn view_write(
+    node: &Node,
+    table: &Arc<TableMetadata>,
+    moves: bool,
+    change: ViewChange,
+    now_s: u32,
+) -> Result<Option<PartitionUpdate>, StorageError> {
+    let Ok(found) = node.store().tables.get(table.id) else { return Ok(None) };
+    let stored = found.view();
+    let (key, row) = match change {
+        ViewChange::Delete { row: ViewRow { key, row }, newest } => {
+            let mut newest = newest;
+            if newest_of(&stored) > newest {
+                let stored = newest_stored(&stored, table, &key, &row, newest).await?;
+                newest = newest.max(stored.of_all);
             }
-            ViewChange::Put { row: ViewRow { key, row }, change, appears } => {
-                let place = Place { stored: &stored, table, key: &key, now_s };
-                let oldest = timestamps_of(&change).min().unwrap_or(i64::MAX);
-                let floor = oldest.saturating_sub(1);
-                // A liveness makes a shadowable deletion void, and brings back older cells.
-                let revives = moves && appears && !has_all_columns(table, &change);
-                let change = if newest_of(&stored) <= floor && !revives {
-                    change
-                } else {
-                    place.put(change, row, floor, revives, moves).await?
-                };
-                (key, change)
+            let deletion = DeletionTime::new(newest, now_s);
+            let mut deleted = Row::empty(row.clustering);
+            if moves {
+                deleted.shadowable_deletion = deletion;
+            } else {
+                deleted.deletion = deletion;
             }
-        };
-        Ok(Some(update_of(table, key, row)))
-    }
-
-    /// Returns the write that gives a view the row, or `None` if the view has exactly this row or
-    /// was dropped. The stored row may have content that does not follow from the base row, so the
-    /// shard checks the write against all of it, whatever its timestamps.
-    pub(super) async fn view_repair(
-        self,
-        table: &Arc<TableMetadata>,
-        moves: bool,
-        wanted: ViewRow,
-        now_s: u32,
-    ) -> Result<Option<PartitionUpdate>, StorageError> {
-        let Ok(found) = self.node.store().tables.get(table.id) else { return Ok(None) };
-        let stored = found.view();
-        let nothing = Row::empty(wanted.row.clustering.clone());
-        let place = Place { stored: &stored, table, key: &wanted.key, now_s };
-        if place.has_outcome(&nothing, &wanted.row).await? {
-            return Ok(None);
+            (key, deleted)
         }
-        let change = wanted.row.clone();
-        let revives = moves && !has_all_columns(table, &change);
-        let row = place.put(change, wanted.row, i64::MIN, revives, moves).await?;
-        Ok(Some(update_of(table, wanted.key, row)))
+        ViewChange::Put { row: ViewRow { key, row }, change, appears } => {
+            let place = Place { stored: &stored, table, key: &key, now_s };
+            let oldest = timestamps_of(&change).min().unwrap_or(i64::MAX);
+            let floor = oldest.saturating_sub(1);
+            // A liveness makes a shadowable deletion void, and brings back older cells.
+            let revives = moves && appears && !has_all_columns(table, &change);
+            let change = if newest_of(&stored) <= floor && !revives {
+                change
+            } else {
+                place.put(change, row, floor, revives, moves).await?
+            };
+            (key, change)
+        }
+    };
+    Ok(Some(update_of(table, key, row)))
+}
+
+/// Returns the write that gives a view the row, or `None` if the view has exactly this row or
+/// was dropped. The stored row may have content that does not follow from the base row, so the
+/// shard checks the write against all of it, whatever its timestamps.
+pub(super) async fn view_repair(
+    node: &Node,
+    table: &Arc<TableMetadata>,
+    moves: bool,
+    wanted: ViewRow,
+    now_s: u32,
+) -> Result<Option<PartitionUpdate>, StorageError> {
+    let Ok(found) = node.store().tables.get(table.id) else { return Ok(None) };
+    let stored = found.view();
+    let nothing = Row::empty(wanted.row.clustering.clone());
+    let place = Place { stored: &stored, table, key: &wanted.key, now_s };
+    if place.has_outcome(&nothing, &wanted.row).await? {
+        return Ok(None);
     }
+    let change = wanted.row.clone();
+    let revives = moves && !has_all_columns(table, &change);
+    let row = place.put(change, wanted.row, i64::MIN, revives, moves).await?;
+    Ok(Some(update_of(table, wanted.key, row)))
 }
 
 /// A partition of a view as it is stored.
