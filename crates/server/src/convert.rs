@@ -123,19 +123,16 @@ impl Levels {
     }
 }
 
-/// Converts an error of the CQL crate to the client's error. If only a cluster can fill the error's
-/// fields, they get the values of a one-node cluster that did not answer.
+/// Converts an error of the CQL crate to the client's error.
 pub(crate) fn error_response(error: cql::Error, levels: Levels) -> ErrorResponse {
     let consistency = levels.consistency;
-    let (received, block_for) = (0, 1);
     let write_timeout = |kind| {
         let (consistency, write_type) = levels.of_write(kind);
-        ErrorDetail::WriteTimeout { consistency, received, block_for, write_type, contentions: 0 }
+        ErrorDetail::WriteTimeout { consistency, write_type }
     };
     let write_failure = |kind| {
         let (consistency, write_type) = levels.of_write(kind);
-        let failures = Vec::new();
-        ErrorDetail::WriteFailure { consistency, received, block_for, failures, write_type }
+        ErrorDetail::WriteFailure { consistency, write_type }
     };
     let detail = match (error.code, error.detail) {
         (_, cql::ErrorDetail::AlreadyExists { keyspace, table }) => {
@@ -148,10 +145,7 @@ pub(crate) fn error_response(error: cql::Error, levels: Levels) -> ErrorResponse
         (_, cql::ErrorDetail::AnswerTooLarge) => ErrorDetail::Overloaded,
         (_, cql::ErrorDetail::TooManyTombstones) => ErrorDetail::ReadFailure {
             consistency,
-            received,
-            block_for,
             failures: vec![(Ipv4Addr::LOCALHOST.into(), READ_TOO_MANY_TOMBSTONES)],
-            data_present: false,
         },
         (_, cql::ErrorDetail::WriteTimeout { kind }) => write_timeout(kind),
         (_, cql::ErrorDetail::WriteFailure { kind }) => write_failure(kind),
@@ -162,16 +156,10 @@ pub(crate) fn error_response(error: cql::Error, levels: Levels) -> ErrorResponse
             cql::ErrorCode::Overloaded => ErrorDetail::Overloaded,
             cql::ErrorCode::TruncateError => ErrorDetail::Truncate,
             cql::ErrorCode::WriteTimeout => write_timeout(TurnKind::Write),
-            cql::ErrorCode::ReadTimeout => {
-                ErrorDetail::ReadTimeout { consistency, received, block_for, data_present: false }
+            cql::ErrorCode::ReadTimeout => ErrorDetail::ReadTimeout { consistency },
+            cql::ErrorCode::ReadFailure => {
+                ErrorDetail::ReadFailure { consistency, failures: Vec::new() }
             }
-            cql::ErrorCode::ReadFailure => ErrorDetail::ReadFailure {
-                consistency,
-                received,
-                block_for,
-                failures: Vec::new(),
-                data_present: false,
-            },
             cql::ErrorCode::WriteFailure => write_failure(TurnKind::Write),
             cql::ErrorCode::FunctionFailure => ErrorDetail::FunctionFailure {
                 keyspace: String::new(),
@@ -203,8 +191,8 @@ mod tests {
         let named = |code, detail| {
             let error = cql::Error { detail, ..cql::Error::new(code, "") };
             match error_response(error, levels).detail {
-                ErrorDetail::WriteTimeout { consistency, write_type, .. }
-                | ErrorDetail::WriteFailure { consistency, write_type, .. } => {
+                ErrorDetail::WriteTimeout { consistency, write_type }
+                | ErrorDetail::WriteFailure { consistency, write_type } => {
                     (consistency, write_type)
                 }
                 other => panic!("{other:?}"),

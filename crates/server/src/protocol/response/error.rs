@@ -29,7 +29,8 @@ impl WriteType {
     }
 }
 
-/// The code of an error, with the fields that belong to it.
+/// The code of an error, with the fields that belong to it. If only a cluster can fill a field, the
+/// field has the value of a one-node cluster that did not answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ErrorDetail {
@@ -45,34 +46,16 @@ pub enum ErrorDetail {
     IsBootstrapping,
     /// 0x1003: TRUNCATE failed.
     Truncate,
-    /// 0x1100; `contentions` is sent for [`WriteType::Cas`] in version 5.
-    WriteTimeout {
-        consistency: Consistency,
-        received: i32,
-        block_for: i32,
-        write_type: WriteType,
-        contentions: u16,
-    },
+    /// 0x1100
+    WriteTimeout { consistency: Consistency, write_type: WriteType },
     /// 0x1200
-    ReadTimeout { consistency: Consistency, received: i32, block_for: i32, data_present: bool },
+    ReadTimeout { consistency: Consistency },
     /// 0x1300; `failures` are the failed replicas with the reasons of version 5.
-    ReadFailure {
-        consistency: Consistency,
-        received: i32,
-        block_for: i32,
-        failures: Vec<(IpAddr, u16)>,
-        data_present: bool,
-    },
+    ReadFailure { consistency: Consistency, failures: Vec<(IpAddr, u16)> },
     /// 0x1400
     FunctionFailure { keyspace: String, function: String, argument_types: Vec<String> },
     /// 0x1500
-    WriteFailure {
-        consistency: Consistency,
-        received: i32,
-        block_for: i32,
-        failures: Vec<(IpAddr, u16)>,
-        write_type: WriteType,
-    },
+    WriteFailure { consistency: Consistency, write_type: WriteType },
     /// 0x2000: the statement does not parse.
     Syntax,
     /// 0x2100
@@ -118,30 +101,30 @@ impl ErrorDetail {
     /// Appends the fields that follow the message.
     fn put_fields(&self, version: ProtocolVersion, out: &mut Vec<u8>) {
         match self {
-            Self::WriteTimeout { consistency, received, block_for, write_type, contentions } => {
-                put_counts(out, *consistency, *received, *block_for);
+            Self::WriteTimeout { consistency, write_type } => {
+                put_replicas(out, *consistency);
                 out.put_string(write_type.name());
                 if version >= ProtocolVersion::V5 && *write_type == WriteType::Cas {
-                    out.put_u16(*contentions);
+                    out.put_u16(0); // the number of contentions
                 }
             }
-            Self::ReadTimeout { consistency, received, block_for, data_present } => {
-                put_counts(out, *consistency, *received, *block_for);
-                out.push(u8::from(*data_present));
+            Self::ReadTimeout { consistency } => {
+                put_replicas(out, *consistency);
+                out.push(NO_DATA);
             }
-            Self::ReadFailure { consistency, received, block_for, failures, data_present } => {
-                put_counts(out, *consistency, *received, *block_for);
+            Self::ReadFailure { consistency, failures } => {
+                put_replicas(out, *consistency);
                 put_failures(out, version, failures);
-                out.push(u8::from(*data_present));
+                out.push(NO_DATA);
             }
             Self::FunctionFailure { keyspace, function, argument_types } => {
                 out.put_string(keyspace);
                 out.put_string(function);
                 out.put_string_list(argument_types);
             }
-            Self::WriteFailure { consistency, received, block_for, failures, write_type } => {
-                put_counts(out, *consistency, *received, *block_for);
-                put_failures(out, version, failures);
+            Self::WriteFailure { consistency, write_type } => {
+                put_replicas(out, *consistency);
+                put_failures(out, version, &[]);
                 out.put_string(write_type.name());
             }
             Self::AlreadyExists { keyspace, table } => {
@@ -200,11 +183,15 @@ impl ErrorResponse {
     }
 }
 
-/// Appends the consistency and two counts of replicas, with which the fields of four errors begin.
-fn put_counts(out: &mut Vec<u8>, consistency: Consistency, received: i32, block_for: i32) {
+/// The field of a read that says that no replica has sent data.
+const NO_DATA: u8 = 0;
+
+/// Appends the fields with which four errors begin: the consistency, the number of replicas that
+/// answered, and the number of answers that the request needed.
+fn put_replicas(out: &mut Vec<u8>, consistency: Consistency) {
     out.put_u16(consistency.code());
-    out.put_i32(received);
-    out.put_i32(block_for);
+    out.put_i32(0);
+    out.put_i32(1);
 }
 
 /// Appends the failed replicas. Version 4 counts them; version 5 names each ([inetaddr]) with its

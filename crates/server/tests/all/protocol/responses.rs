@@ -287,7 +287,7 @@ fn assert_event(mode: Mode, change: &SchemaChange, expected: ServerEvent) {
 
 fn all_errors() -> Vec<(ErrorDetail, &'static str)> {
     let consistency = Consistency::LocalQuorum;
-    let (received, block_for, write_type) = (1, 2, WriteType::Cas);
+    let write_type = WriteType::Cas;
     let failures = vec![(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 3)];
     vec![
         (ErrorDetail::Server, "Server"),
@@ -297,18 +297,12 @@ fn all_errors() -> Vec<(ErrorDetail, &'static str)> {
         (ErrorDetail::IsBootstrapping, "IsBootstrapping"),
         (ErrorDetail::Truncate, "Truncate"),
         (
-            ErrorDetail::ReadTimeout { consistency, received, block_for, data_present: true },
-            "ReadTimeout(ReadTimeoutError { cl: LocalQuorum, received: 1, block_for: 2, data_present: 1 })",
+            ErrorDetail::ReadTimeout { consistency },
+            "ReadTimeout(ReadTimeoutError { cl: LocalQuorum, received: 0, block_for: 1, data_present: 0 })",
         ),
         (
-            ErrorDetail::ReadFailure {
-                consistency,
-                received,
-                block_for,
-                failures: failures.clone(),
-                data_present: false,
-            },
-            "ReadFailure(ReadFailureError { cl: LocalQuorum, received: 1, block_for: 2, \
+            ErrorDetail::ReadFailure { consistency, failures },
+            "ReadFailure(ReadFailureError { cl: LocalQuorum, received: 0, block_for: 1, \
              failure_info: NumFailures(1), data_present: 0 })",
         ),
         (
@@ -320,9 +314,9 @@ fn all_errors() -> Vec<(ErrorDetail, &'static str)> {
             "FunctionFailure(FunctionFailureError { keyspace: \"ks\", function: \"f\", arg_types: [\"int\"] })",
         ),
         (
-            ErrorDetail::WriteFailure { consistency, received, block_for, failures, write_type },
-            "WriteFailure(WriteFailureError { cl: LocalQuorum, received: 1, block_for: 2, \
-             failure_info: NumFailures(1), write_type: Cas })",
+            ErrorDetail::WriteFailure { consistency, write_type },
+            "WriteFailure(WriteFailureError { cl: LocalQuorum, received: 0, block_for: 1, \
+             failure_info: NumFailures(0), write_type: Cas })",
         ),
         (ErrorDetail::Syntax, "Syntax"),
         (ErrorDetail::Unauthorized, "Unauthorized"),
@@ -368,20 +362,8 @@ fn every_error() {
 fn failures_of_version_5_name_the_replicas() {
     let failures = vec![(IpAddr::V4(Ipv4Addr::new(10, 0, 0, 1)), 3)];
     let consistency = Consistency::One;
-    let read = ErrorDetail::ReadFailure {
-        consistency,
-        received: 0,
-        block_for: 1,
-        failures: failures.clone(),
-        data_present: true,
-    };
-    let write = ErrorDetail::WriteFailure {
-        consistency,
-        received: 0,
-        block_for: 1,
-        failures,
-        write_type: WriteType::Simple,
-    };
+    let read = ErrorDetail::ReadFailure { consistency, failures };
+    let write = ErrorDetail::WriteFailure { consistency, write_type: WriteType::Simple };
     let mode = MODES[3];
     let body = |detail| {
         let error = ErrorResponse::new(detail, "m");
@@ -389,21 +371,15 @@ fn failures_of_version_5_name_the_replicas() {
     };
     let reasons = b"\0\0\0\x01\x04\x0a\0\0\x01\0\x03";
     let counts = b"\0\x01m\0\x01\0\0\0\0\0\0\0\x01";
-    assert_eq!(body(read), [&b"\0\0\x13\0"[..], counts, reasons, b"\x01"].concat());
-    assert_eq!(body(write), [&b"\0\0\x15\0"[..], counts, reasons, b"\0\x06SIMPLE"].concat());
+    assert_eq!(body(read), [&b"\0\0\x13\0"[..], counts, reasons, b"\0"].concat());
+    assert_eq!(body(write), [&b"\0\0\x15\0"[..], counts, &[0; 4], b"\0\x06SIMPLE"].concat());
 }
 
 /// Only version 5 sends contentions.
 #[test]
 fn lightweight_transactions_differ_by_version() {
     let consistency = Consistency::Serial;
-    let timeout = ErrorDetail::WriteTimeout {
-        consistency,
-        received: 0,
-        block_for: 1,
-        write_type: WriteType::Cas,
-        contentions: 4,
-    };
+    let timeout = ErrorDetail::WriteTimeout { consistency, write_type: WriteType::Cas };
     let body = |mode, detail: &ErrorDetail| {
         let error = ErrorResponse::new(detail.clone(), "m");
         sent(mode, &ResponseExtras::default(), &Response::Error(&error)).body
@@ -411,7 +387,7 @@ fn lightweight_transactions_differ_by_version() {
     let counts = b"\0\x01m\0\x08\0\0\0\0\0\0\0\x01";
     let (v4, v5) = (MODES[0], MODES[3]);
     assert_eq!(body(v4, &timeout), [&b"\0\0\x11\0"[..], counts, b"\0\x03CAS"].concat());
-    assert_eq!(body(v5, &timeout), [&b"\0\0\x11\0"[..], counts, b"\0\x03CAS\0\x04"].concat());
+    assert_eq!(body(v5, &timeout), [&b"\0\0\x11\0"[..], counts, b"\0\x03CAS\0\0"].concat());
 }
 
 /// The test reads the body itself, because the reference implementation reads the length of a

@@ -26,21 +26,11 @@ fn error(detail: ErrorDetail) -> Vec<u8> {
 #[test]
 fn version_3_encodes_failures_as_timeouts() {
     let consistency = Consistency::One;
-    let (received, block_for) = (0, 1);
     let failures = vec![(IpAddr::V4(Ipv4Addr::LOCALHOST), 3)];
     let counts = b"\0\x01m\0\x01\0\0\0\0\0\0\0\x01";
-    let data_present = true;
-    let read = ErrorDetail::ReadFailure {
-        consistency,
-        received,
-        block_for,
-        failures: failures.clone(),
-        data_present,
-    };
-    assert_eq!(error(read), [&b"\0\0\x12\0"[..], counts, b"\x01"].concat());
-    let write_type = WriteType::Simple;
-    let write =
-        ErrorDetail::WriteFailure { consistency, received, block_for, failures, write_type };
+    let read = ErrorDetail::ReadFailure { consistency, failures };
+    assert_eq!(error(read), [&b"\0\0\x12\0"[..], counts, b"\0"].concat());
+    let write = ErrorDetail::WriteFailure { consistency, write_type: WriteType::Simple };
     assert_eq!(error(write), [&b"\0\0\x11\0"[..], counts, b"\0\x06SIMPLE"].concat());
 }
 
