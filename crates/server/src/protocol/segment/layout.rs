@@ -35,16 +35,20 @@ pub(super) fn header_length(compressing: bool) -> usize {
     if compressing { 8 } else { 6 }
 }
 
+/// Returns the position of the bit that says that a segment is self-contained.
+fn flag_position(compressing: bool) -> u32 {
+    if compressing { 34 } else { 17 }
+}
+
 impl SegmentHeader {
     /// Writes the header into `out`, which has exactly its length.
     pub fn write(&self, compressing: bool, out: &mut [u8]) {
         debug_assert!(self.payload_length <= MAX_PAYLOAD && self.plain_length <= MAX_PAYLOAD);
         let mut bits = self.payload_length as u64;
         if compressing {
-            bits |= (self.plain_length as u64) << 17 | u64::from(self.self_contained) << 34;
-        } else {
-            bits |= u64::from(self.self_contained) << 17;
+            bits |= (self.plain_length as u64) << 17;
         }
+        bits |= u64::from(self.self_contained) << flag_position(compressing);
         let checked = header_length(compressing) - 3;
         let crc = crc24(&bits.to_le_bytes()[..checked]);
         bits |= u64::from(crc) << (8 * checked);
@@ -68,18 +72,10 @@ impl SegmentHeader {
         if found != computed {
             return Err(DecodeError::HeaderChecksum { found, computed });
         }
-        Ok(Some(if compressing {
-            Self {
-                payload_length: (bits & LENGTH_MASK) as usize,
-                plain_length: (bits >> 17 & LENGTH_MASK) as usize,
-                self_contained: bits >> 34 & 1 == 1,
-            }
-        } else {
-            Self {
-                payload_length: (bits & LENGTH_MASK) as usize,
-                plain_length: 0,
-                self_contained: bits >> 17 & 1 == 1,
-            }
+        Ok(Some(Self {
+            payload_length: (bits & LENGTH_MASK) as usize,
+            plain_length: if compressing { (bits >> 17 & LENGTH_MASK) as usize } else { 0 },
+            self_contained: bits >> flag_position(compressing) & 1 == 1,
         }))
     }
 }
