@@ -1,4 +1,4 @@
-//! Stops and enables compactions, and reports running and pending ones.
+//! Stops, enables and limits compactions, and reports running and pending ones.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -12,6 +12,8 @@ use crate::{
     compaction::{RequestedCompactions, pending_of, progress},
     table::Table,
 };
+
+const MEBIBYTE: u64 = 1 << 20;
 
 impl Node {
     /// Calls `work` for the tables on all shards; one shard works on its tables one after another.
@@ -135,6 +137,24 @@ impl<'n> Compactions<'n> {
         let Some(id) = ids.next() else { return Ok(false) };
         // Every shard has the same setting.
         Ok(self.node.store().tables.get(id)?.compaction_strategy().is_enabled())
+    }
+
+    /// Returns the bytes per second that compactions of all shards may read; `None` means no limit.
+    pub fn bytes_per_second(self) -> Option<u64> {
+        self.node.store().compactions.throughput.bytes_per_second()
+    }
+
+    /// Changes the limit on all shards, also for running compactions; 0 means no limit. The new
+    /// limit is not persisted: the next start reads the setting `compaction_throughput` again.
+    pub async fn set_throughput(self, mebibytes_per_second: u64) {
+        let bytes = mebibytes_per_second.saturating_mul(MEBIBYTE);
+        self.node
+            .on_all_shards(move |node| async move {
+                node.store().compactions.throughput.set(Some(bytes).filter(|bytes| *bytes > 0));
+            })
+            .await;
+        let value = format!("{mebibytes_per_second}MiB/s");
+        self.node.store().shared.change_setting("compaction_throughput", value);
     }
 
     /// Returns the number of stop requests so far, by shard. A caller that starts a compaction

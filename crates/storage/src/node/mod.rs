@@ -14,11 +14,10 @@
 //! | `read`, `visit` | reads on this shard, on another one, and over all |
 //! | `views` | materialized views |
 //! | `virtual_tables`, `table_statistics` | the node's state as tables |
-//! | `disk_usage` | the used share of the disk |
 //! | `system_keyspaces` | the system keyspaces in the schema tables |
 //! | `row_cache` | maintenance of the row caches |
 //! | `flush`, `compact`, `scrub` | flushes, compactions and scrubs on demand |
-//! | `compaction`, `throughput` | stopping, enabling, reporting compactions |
+//! | `compaction` | stopping, enabling, limiting, reporting compactions |
 //! | `compaction_history` | finished compactions |
 //! | `indexes` | records of built secondary indexes |
 //! | `record_times` | timestamps of the records of builds |
@@ -32,7 +31,6 @@ mod compact;
 mod compaction;
 mod compaction_history;
 mod counters;
-mod disk_usage;
 mod drop_table;
 mod flush;
 mod import;
@@ -55,7 +53,6 @@ mod shutdown;
 mod snapshots;
 mod system_keyspaces;
 mod table_statistics;
-mod throughput;
 mod truncate;
 mod turn_calls;
 mod turns;
@@ -142,6 +139,15 @@ impl Node {
     #[inline]
     pub fn store(&self) -> &Rc<ShardStore> {
         &self.inner.store
+    }
+
+    /// Returns the used percentage of the disk with the data, rounded up.
+    ///
+    /// # Errors
+    /// Fails if the data directory cannot be looked up.
+    pub async fn disk_usage_percentage(&self) -> Result<u8, StorageError> {
+        let store = self.store();
+        Ok(store.file_system.used_percentage(&store.configuration.data_directory).await?)
     }
 
     /// Installs a schema snapshot on this shard, as [`ShardStore::install`] does.

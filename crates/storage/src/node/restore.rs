@@ -12,7 +12,7 @@ use futures_util::future::LocalBoxFuture;
 use super::{
     Imported, Snapshots,
     import::{Becoming, add_files, check_files, check_imports, find, take_files},
-    snapshots::{MANIFEST, SCHEMA},
+    snapshots::{MANIFEST, SCHEMA, is_file_name},
     truncate::truncate_locked,
     views::truncate_with_views,
 };
@@ -122,7 +122,7 @@ impl<'n> Snapshots<'n> {
         let not_one = |what: &str| {
             Err(StorageError::Snapshot(format!("There is {what} {tag} of table {keyspace}.{name}")))
         };
-        if tag.is_empty() || tag.contains(['/', '\0']) || tag == "." || tag == ".." {
+        if !is_file_name(tag) {
             return not_one("no snapshot");
         }
         let schema = self.node.store().schema();

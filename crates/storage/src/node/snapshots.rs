@@ -88,9 +88,7 @@ impl<'n> Snapshots<'n> {
         with_memtables: bool,
     ) -> LocalBoxFuture<'n, Result<(), StorageError>> {
         Box::pin(async move {
-            let is_name =
-                !tag.is_empty() && tag != "." && tag != ".." && !tag.contains(['/', '\0']);
-            if !is_name {
+            if !is_file_name(&tag) {
                 return Err(StorageError::Snapshot(format!(
                     "'{tag}' cannot be the name of a snapshot"
                 )));
@@ -431,6 +429,11 @@ async fn details_of(
         }
     }
     details
+}
+
+/// Returns whether a snapshot may have this name, so that its directory is where it should be.
+pub(super) fn is_file_name(name: &str) -> bool {
+    !name.is_empty() && name != "." && name != ".." && !name.contains(['/', '\0'])
 }
 
 /// The directory of a table, with the table's name and id.
