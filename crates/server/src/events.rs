@@ -44,24 +44,19 @@ impl EventRegistry {
 }
 
 /// Sends the events of a change of the schema to all connections of the node that registered for
-/// them. Drivers would otherwise not know of the change.
+/// them. Drivers would otherwise not know of the change. The caller is on a shard; the call does not
+/// wait.
 pub(crate) fn broadcast_schema_change(change: SchemaChange) {
-    for change in change.into_events() {
-        broadcast(change);
-    }
-}
-
-/// Sends the event of a change to all connections of the node that registered for such events. The
-/// caller is on a shard; the call does not wait.
-fn broadcast(change: SchemaChange) {
     let Some(context) = current_shard() else { return };
-    for shard in 0..context.count {
-        let change = change.clone();
-        let call = submit_to(shard, move || async move {
-            if let Some(server) = ShardServer::current() {
-                server.events.send(&change);
-            }
-        });
-        spawn_local(call).detach();
+    for change in change.into_events() {
+        for shard in 0..context.count {
+            let change = change.clone();
+            let call = submit_to(shard, move || async move {
+                if let Some(server) = ShardServer::current() {
+                    server.events.send(&change);
+                }
+            });
+            spawn_local(call).detach();
+        }
     }
 }
