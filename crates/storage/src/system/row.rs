@@ -66,6 +66,14 @@ impl<'t> RowWriter<'t> {
         self.bytes(column, Bytes::copy_from_slice(value.as_bytes()))
     }
 
+    /// Sets a text column, if there is a value.
+    pub fn optional_text(self, column: &str, value: Option<&str>) -> Self {
+        match value {
+            Some(value) => self.text(column, value),
+            None => self,
+        }
+    }
+
     /// Sets a boolean column.
     pub fn boolean(self, column: &str, value: bool) -> Self {
         self.bytes(column, vec![u8::from(value)])

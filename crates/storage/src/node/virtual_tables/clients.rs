@@ -60,33 +60,26 @@ impl VirtualRows<'_> {
         for client in clients.await.into_iter().flatten() {
             let port = Bytes::copy_from_slice(&i32::from(client.port).to_be_bytes());
             self.put(&[address(client.address)], [port], |row| {
-                let role = client.role.as_deref().unwrap_or("anonymous");
-                let row = row.text("username", role);
-                let row = row.boolean("ssl_enabled", client.encryption.is_some());
-                let row = match &client.encryption {
-                    Some(ClientEncryption { protocol, cipher_suite }) => {
-                        row.text("ssl_protocol", protocol).text("ssl_cipher_suite", cipher_suite)
-                    }
-                    None => row,
-                };
-                let row = match &client.keyspace {
-                    Some(keyspace) => row.text("keyspace_name", keyspace),
-                    None => row,
-                };
+                let tls = client.encryption.as_ref();
+                let row = row
+                    .text("username", client.role.as_deref().unwrap_or("anonymous"))
+                    .boolean("ssl_enabled", tls.is_some())
+                    .optional_text("ssl_protocol", tls.map(|tls| tls.protocol))
+                    .optional_text("ssl_cipher_suite", tls.map(|tls| tls.cipher_suite.as_str()))
+                    .optional_text("keyspace_name", client.keyspace.as_deref());
                 let stage = if client.awaits_login { "authenticating" } else { "ready" };
                 let Some(ClientSession { protocol_version, options }) = client.session else {
                     return row.text("connection_stage", "established");
                 };
+                let option = |name: &str| {
+                    let found = options.iter().find(|(key, _)| key.eq_ignore_ascii_case(name));
+                    found.map(|(_, value)| value.as_str())
+                };
                 let row = row
                     .text("connection_stage", stage)
-                    .int("protocol_version", i32::from(protocol_version));
-                let named = [("driver_name", "DRIVER_NAME"), ("driver_version", "DRIVER_VERSION")];
-                let row = named.into_iter().fold(row, |row, (column, name)| {
-                    match options.iter().find(|(option, _)| option.eq_ignore_ascii_case(name)) {
-                        Some((_, value)) => row.text(column, value),
-                        None => row,
-                    }
-                });
+                    .int("protocol_version", i32::from(protocol_version))
+                    .optional_text("driver_name", option("DRIVER_NAME"))
+                    .optional_text("driver_version", option("DRIVER_VERSION"));
                 let options: std::collections::BTreeMap<_, _> = options.into_iter().collect();
                 row.map("client_options", options)
             });

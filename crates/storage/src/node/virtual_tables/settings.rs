@@ -9,10 +9,7 @@ impl VirtualRows<'_> {
         let guardrails = node.store().configuration().guardrails.settings().into_iter();
         let guardrails = guardrails.map(|(name, value)| (name.to_owned(), value));
         for (name, value) in node.store().shared.settings().into_iter().chain(guardrails) {
-            self.put(&[name], [], |row| match &value {
-                Some(value) => row.text("value", value),
-                None => row,
-            });
+            self.put(&[name], [], |row| row.optional_text("value", value.as_deref()));
         }
     }
 }
