@@ -11,7 +11,7 @@ use espalier_types::{CqlType, collection};
 use super::Guard;
 use crate::{
     Result,
-    modify::{Clocks, Operation, PlannedModification},
+    modify::{Change, Clocks, Operation, PlannedModification},
     term::Evaluation,
 };
 
@@ -44,15 +44,15 @@ impl PlannedModification {
     /// # Errors
     /// An operation on a list must read the list first, and such operations are switched off.
     pub fn check_operations(&self, guard: Guard<'_>) -> Result<()> {
-        for (_, operation) in &self.operations {
-            let what = match operation {
-                Operation::SetElement(..) => {
+        for operation in &self.operations {
+            let what = match operation.change {
+                Change::SetElement(..) => {
                     "Setting of list items by index requiring read before write"
                 }
-                Operation::DeleteElement(..) => {
+                Change::DeleteElement(_) => {
                     "Removal of list items by index requiring read before write"
                 }
-                Operation::Remove(..) => "Removal of list items requiring read before write",
+                Change::Remove(_) => "Removal of list items requiring read before write",
                 _ => continue,
             };
             if operation.needs_read() {
@@ -81,8 +81,7 @@ impl PlannedModification {
 
     fn check_row(&self, row: &Row, guard: Guard<'_>) -> Result<()> {
         let is_static = |kind: ColumnKind| kind == ColumnKind::Static;
-        for (_, operation) in &self.operations {
-            let column = operation.column();
+        for Operation { column, change } in &self.operations {
             let found = row.columns.iter().find(|(id, _)| *id == column.id);
             let Some((_, data)) =
                 found.filter(|_| is_static(column.kind) == self.is_static_row(row))
@@ -95,7 +94,7 @@ impl PlannedModification {
                 ColumnData::Complex(complex) => {
                     let is_live = |cell: &espalier_mutation::Cell| !cell.is_tombstone();
                     let live = complex.cells.iter().filter(|(_, cell)| is_live(cell));
-                    let is_whole = matches!(operation, Operation::Replace(..) | Operation::Add(..));
+                    let is_whole = matches!(change, Change::Replace(_) | Change::Add(_));
                     let is_collection = is_whole && column.column_type.is_collection();
                     if is_collection {
                         let items = live.clone().count();

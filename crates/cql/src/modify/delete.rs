@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::schema::{ColumnKind, TableMetadata};
+use espalier_mutation::schema::TableMetadata;
 use espalier_types::CqlType;
 
-use super::{ModificationKind, Operation, PlannedModification, plan::plan_using};
+use super::{Change, ModificationKind, Operation, PlannedModification, plan::plan_using};
 use crate::{
     Error, Result,
     condition::plan_condition,
@@ -32,7 +32,7 @@ pub fn plan_delete(
     }
     let only_static = !operations.is_empty()
         && !condition.tests_regular_columns()
-        && operations.iter().all(|(kind, _)| *kind == ColumnKind::Static);
+        && operations.iter().all(Operation::is_static);
     let purpose = Purpose::Modify { statement: "DELETE", only_static };
     let restrictions = restrictions::plan(preparation, table, &statement.where_clause, purpose)?;
     let plan = PlannedModification {
@@ -60,7 +60,7 @@ fn plan_target(
     preparation: &mut Preparation<'_>,
     table: &TableMetadata,
     target: &DeleteTarget<'_>,
-) -> Result<(ColumnKind, Operation)> {
+) -> Result<Operation> {
     let (DeleteTarget::Column(name)
     | DeleteTarget::Element(name, _)
     | DeleteTarget::Field(name, _)) = target;
@@ -71,8 +71,8 @@ fn plan_target(
             format!("Invalid identifier {name} for deletion (should not be a PRIMARY KEY part)"),
         ));
     }
-    let operation = match target {
-        DeleteTarget::Column(_) => Operation::Delete(column.clone()),
+    let change = match target {
+        DeleteTarget::Column(_) => Change::Delete,
         DeleteTarget::Element(_, key) => {
             let (label, key_type) = match &column.column_type {
                 CqlType::Map { key, .. } if column.is_complex() => ("key", key.as_ref().clone()),
@@ -90,7 +90,7 @@ fn plan_target(
                 }
             };
             let receiver = preparation.receiver(&format!("{label}({})", column.name), &key_type);
-            Operation::DeleteElement(column.clone(), prepare_term(preparation, key, &receiver)?)
+            Change::DeleteElement(prepare_term(preparation, key, &receiver)?)
         }
         DeleteTarget::Field(_, field) => {
             let CqlType::UserDefined { definition, frozen: false } = &column.column_type else {
@@ -110,10 +110,10 @@ fn plan_target(
                     format!("UDT column {name} does not have a field named {field}"),
                 ));
             };
-            Operation::SetField(column.clone(), index as u16, Term::NULL)
+            Change::SetField(index as u16, Term::NULL)
         }
     };
-    Ok((column.kind, operation))
+    Ok(Operation { column: column.clone(), change })
 }
 
 /// Checks that a conditional DELETE names rows, unless it deletes and tests static columns only.

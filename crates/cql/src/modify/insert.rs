@@ -7,7 +7,7 @@ use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableLayout, Table
 use hashbrown::HashSet;
 
 use super::{
-    ModificationKind, Operation, PlannedModification, insert_json::given_by_document,
+    Change, ModificationKind, Operation, PlannedModification, insert_json::given_by_document,
     plan::plan_using,
 };
 use crate::{
@@ -55,20 +55,16 @@ pub fn plan_insert(
         match column.kind {
             ColumnKind::PartitionKey => key[column.position] = Some(term),
             ColumnKind::Clustering => clustering[column.position] = Some(term),
-            kind if column.is_complex() => {
-                operations.push((kind, Operation::Replace(column.clone(), term)))
+            ColumnKind::Static | ColumnKind::Regular => {
+                let change = Change::of_whole(column, term);
+                operations.push(Operation { column: column.clone(), change });
             }
-            kind => operations.push((kind, Operation::Set(column.clone(), term))),
         }
     }
     // Cells in order of column ids let the write build a row without sorting.
-    operations.sort_by_key(|(_, operation)| match operation {
-        Operation::Set(column, _) | Operation::Replace(column, _) => column.id,
-        _ => espalier_mutation::schema::ColumnId(u32::MAX),
-    });
+    operations.sort_by_key(|operation| operation.column.id);
     let key = all_given(table.partition_key_columns(), key, "partition key parts")?;
-    let only_static =
-        !operations.is_empty() && operations.iter().all(|(kind, _)| *kind == ColumnKind::Static);
+    let only_static = !operations.is_empty() && operations.iter().all(Operation::is_static);
     let clustering = if only_static && clustering.iter().all(Option::is_none) {
         Vec::new()
     } else {
@@ -147,10 +143,7 @@ fn clustering_given(
 /// Adds an empty value if a compact table declares no value column, because a row of a compact
 /// table exists only by its cell. Refuses an INSERT without a value into a compact table that
 /// declares a value column.
-fn add_compact_value(
-    table: &TableMetadata,
-    operations: &mut Vec<(ColumnKind, Operation)>,
-) -> Result<()> {
+fn add_compact_value(table: &TableMetadata, operations: &mut Vec<Operation>) -> Result<()> {
     if !table.is_compact() || !operations.is_empty() {
         return Ok(());
     }
@@ -162,7 +155,7 @@ fn add_compact_value(
         )));
     }
     let empty = Term::Constant(Some(Bytes::new()));
-    operations.push((ColumnKind::Regular, Operation::Set(column.clone(), empty)));
+    operations.push(Operation { column: column.clone(), change: Change::Set(empty) });
     Ok(())
 }
 

@@ -24,7 +24,7 @@ use espalier_mutation::{
 
 use espalier_storage::system::is_virtual;
 
-pub use operation::{Operation, WriteContext, WriteTimes};
+pub use operation::{Change, Operation, WriteContext, WriteTimes};
 pub use plan::plan_modification;
 pub use point::PointWrite;
 pub use point_turn::PointTurn;
@@ -53,7 +53,7 @@ pub struct PlannedModification {
     pub restrictions: Restrictions,
     /// The changes of columns; empty in a DELETE of rows or partitions, and in an INSERT of only a
     /// key.
-    pub operations: Vec<(ColumnKind, Operation)>,
+    pub operations: Vec<Operation>,
     /// `USING TIMESTAMP`.
     pub timestamp: Option<Term>,
     /// `USING TTL`.
@@ -95,7 +95,7 @@ impl PlannedModification {
     /// Returns whether an operation of the statement needs the stored rows. Conditions do not
     /// count.
     pub fn needs_read(&self) -> bool {
-        self.operations.iter().any(|(_, operation)| operation.needs_read())
+        self.operations.iter().any(Operation::needs_read)
     }
 
     /// Returns the number of columns that the plan stores: the columns that it changes, and those
@@ -112,8 +112,7 @@ impl PlannedModification {
 
     /// Returns whether the statement changes static columns only.
     pub fn is_static_only(&self) -> bool {
-        !self.operations.is_empty()
-            && self.operations.iter().all(|(kind, _)| *kind == ColumnKind::Static)
+        !self.operations.is_empty() && self.operations.iter().all(Operation::is_static)
     }
 
     /// Returns whether the statement changes and tests static columns only, and names no row.
@@ -331,10 +330,8 @@ impl PlannedModification {
         let read = || current(key, (!is_static).then_some(&row.clustering));
         let stored = if self.reads(is_static) { read() } else { None };
         let mut row = RowWriter::new(&self.table, row, stored, context.times.now_s);
-        for (kind, operation) in &self.operations {
-            if (*kind == ColumnKind::Static) == is_static {
-                operation.apply(context, &mut row)?;
-            }
+        for operation in self.operations.iter().filter(|it| it.is_static() == is_static) {
+            operation.apply(context, &mut row)?;
         }
         Ok(row.into_row())
     }

@@ -2,7 +2,8 @@
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, CellRef, ColumnData, DeletionTime, Liveness, counter, schema::ColumnDefinition,
+    Cell, CellRef, ColumnData, DeletionTime, Liveness, counter,
+    schema::{ColumnDefinition, ColumnKind},
 };
 use espalier_types::{CqlType, collection};
 
@@ -13,34 +14,50 @@ use crate::{
     term::{Bound, Evaluation, Term},
 };
 
+/// The change that a statement makes to a column.
+#[derive(Clone, Debug)]
+pub struct Operation {
+    /// The column.
+    pub column: ColumnDefinition,
+    /// The change.
+    pub change: Change,
+}
+
 /// The change of a column. Collections and UDTs in these variants are multi-cell; frozen ones are
 /// plain values.
 #[derive(Clone, Debug)]
-pub enum Operation {
+pub enum Change {
     /// Sets a plain value; null deletes the value.
-    Set(ColumnDefinition, Term),
+    Set(Term),
     /// Replaces a whole collection or UDT. A deletion with the statement's timestamp less one
     /// removes the former value, also if the new value is null or empty. Elements with the
     /// statement's own timestamp stay.
-    Replace(ColumnDefinition, Term),
+    Replace(Term),
     /// Adds elements: list append, set or map union.
-    Add(ColumnDefinition, Term),
+    Add(Term),
     /// Prepends elements to a list.
-    Prepend(ColumnDefinition, Term),
+    Prepend(Term),
     /// Removes elements of a set, keys of a map, or elements of a list by value.
-    Remove(ColumnDefinition, Term),
+    Remove(Term),
     /// `m[key] = value`, `l[index] = value`; a null value deletes the element.
-    SetElement(ColumnDefinition, Term, Term),
+    SetElement(Term, Term),
     /// `u.field = value`; a null value deletes the field.
-    SetField(ColumnDefinition, u16, Term),
+    SetField(u16, Term),
     /// Deletes the whole column, with the statement's own timestamp.
-    Delete(ColumnDefinition),
+    Delete,
     /// `DELETE m[key]`, `s[element]`, `l[index]`.
-    DeleteElement(ColumnDefinition, Term),
+    DeleteElement(Term),
     /// Applies the function (`+` or `-`) to the column and the term. A null column stays null.
-    Increase(ColumnDefinition, Box<ResolvedFunction>, Term),
+    Increase(Box<ResolvedFunction>, Term),
     /// Changes a counter by a term, or by its negation if the flag is set.
-    Count(ColumnDefinition, Term, bool),
+    Count(Term, bool),
+}
+
+impl Change {
+    /// Returns the change that gives a column a new value.
+    pub fn of_whole(column: &ColumnDefinition, value: Term) -> Self {
+        if column.is_complex() { Self::Replace(value) } else { Self::Set(value) }
+    }
 }
 
 /// The times of the cells that a statement writes.
@@ -121,32 +138,18 @@ impl WriteContext<'_> {
 }
 
 impl Operation {
-    /// Returns the column that the operation changes.
-    pub fn column(&self) -> &ColumnDefinition {
-        match self {
-            Self::Set(column, _)
-            | Self::Replace(column, _)
-            | Self::Add(column, _)
-            | Self::Prepend(column, _)
-            | Self::Remove(column, _)
-            | Self::SetElement(column, ..)
-            | Self::SetField(column, ..)
-            | Self::Delete(column)
-            | Self::DeleteElement(column, _)
-            | Self::Increase(column, ..)
-            | Self::Count(column, ..) => column,
-        }
+    /// Returns whether the operation changes a static column.
+    pub fn is_static(&self) -> bool {
+        self.column.kind == ColumnKind::Static
     }
 
     /// Returns whether the operation depends on the stored row.
     pub fn needs_read(&self) -> bool {
-        let is_list =
-            |column: &ColumnDefinition| matches!(column.column_type, CqlType::List { .. });
-        match self {
-            Self::Remove(column, _)
-            | Self::SetElement(column, _, _)
-            | Self::DeleteElement(column, _) => is_list(column),
-            Self::Increase(..) => true,
+        match self.change {
+            Change::Remove(_) | Change::SetElement(..) | Change::DeleteElement(_) => {
+                matches!(self.column.column_type, CqlType::List { .. })
+            }
+            Change::Increase(..) => true,
             _ => false,
         }
     }
@@ -159,55 +162,56 @@ impl Operation {
     /// no element with the index, or a function fails.
     pub fn apply(&self, context: &WriteContext<'_>, row: &mut RowWriter<'_>) -> Result<()> {
         let evaluate = |term: &Term| term.evaluate(context.evaluation);
-        match self {
-            Self::Set(column, term) => {
+        let column = &self.column;
+        match &self.change {
+            Change::Set(term) => {
                 if let Some(cell) = context.bound_cell(evaluate(term)?) {
                     row.set(column, cell);
                 }
             }
-            Self::Replace(column, term) => replace(context, column, row, evaluate(term)?)?,
-            Self::Add(column, term) => {
+            Change::Replace(term) => replace(context, column, row, evaluate(term)?)?,
+            Change::Add(term) => {
                 if let Bound::Value(value) = evaluate(term)? {
                     add(context, column, row, &value)?;
                 }
             }
-            Self::Prepend(column, term) => {
+            Change::Prepend(term) => {
                 if let Bound::Value(value) = evaluate(term)? {
                     prepend(context, column, row, &value)?;
                 }
             }
-            Self::Remove(column, term) => {
+            Change::Remove(term) => {
                 if let Bound::Value(value) = evaluate(term)? {
                     let paths = removed_paths(column, &value, row)?;
                     let cells = paths.into_iter().map(|path| (path, context.tombstone())).collect();
                     row.put_all(column, cells);
                 }
             }
-            Self::SetElement(column, key, term) => {
+            Change::SetElement(key, term) => {
                 let path = element_path(column, evaluate(key)?, row, true)?;
                 if let Some(cell) = context.bound_cell(evaluate(term)?) {
                     row.put(column, path, cell);
                 }
             }
-            Self::SetField(column, index, term) => {
+            Change::SetField(index, term) => {
                 let Some(cell) = context.bound_cell(evaluate(term)?) else { return Ok(()) };
                 let path = Bytes::copy_from_slice(&index.to_be_bytes());
                 row.put(column, path, cell);
             }
-            Self::Delete(column) if column.is_complex() => {
+            Change::Delete if column.is_complex() => {
                 row.delete_elements(column, context.times.deletion());
             }
-            Self::Delete(column) => row.set(column, context.tombstone()),
-            Self::DeleteElement(column, key) => {
+            Change::Delete => row.set(column, context.tombstone()),
+            Change::DeleteElement(key) => {
                 let path = element_path(column, evaluate(key)?, row, false)?;
                 row.put(column, path, context.tombstone());
             }
-            Self::Increase(column, add, term) => match evaluate(term)? {
+            Change::Increase(add, term) => match evaluate(term)? {
                 Bound::Unset => {}
                 Bound::Null => return Err(null_increment(column)),
                 Bound::Value(value) => increase(context, column, row, add, value)?,
             },
-            Self::Count(column, term, negated) => match evaluate(term)? {
+            Change::Count(term, negated) => match evaluate(term)? {
                 Bound::Unset => {}
                 Bound::Null => return Err(null_counter()),
                 Bound::Value(value) => {

@@ -72,7 +72,7 @@ fn check_columns(
     checks: &Checks,
 ) -> Result<()> {
     let names = |column: &ColumnDefinition| {
-        plan.operations.iter().any(|(_, operation)| operation.column().id == column.id)
+        plan.operations.iter().any(|operation| operation.column.id == column.id)
     };
     match statement {
         Modification::Delete(_) => checks.check_deleted(names),

@@ -12,7 +12,8 @@ use espalier_storage::{CommitTicket, Node, StorageError};
 use smallvec::SmallVec;
 
 use super::{
-    Clocks, ModificationKind, Operation, PlannedModification, indexed_decimals::lists_decimals_of,
+    Change, Clocks, ModificationKind, Operation, PlannedModification,
+    indexed_decimals::lists_decimals_of,
 };
 use crate::{
     options::Value,
@@ -49,15 +50,14 @@ impl PointWrite {
         if deletes_row && plan.table.clustering_columns().is_empty() {
             return None; // It deletes the partition.
         }
-        let cells = plan.operations.iter().map(|(kind, operation)| match (kind, operation) {
-            (ColumnKind::Regular, Operation::Set(column, term))
+        let cells = plan.operations.iter().map(|Operation { column, change }| match change {
+            _ if column.kind != ColumnKind::Regular => None,
+            Change::Set(term)
                 if term.is_borrowable() && !lists_decimals_of(&plan.table, column.id) =>
             {
                 Some((column.id, Some(term.clone())))
             }
-            (ColumnKind::Regular, Operation::Delete(column)) if !column.is_complex() => {
-                Some((column.id, None))
-            }
+            Change::Delete if !column.is_complex() => Some((column.id, None)),
             _ => None,
         });
         let mut cells = cells.collect::<Option<Vec<_>>>()?;

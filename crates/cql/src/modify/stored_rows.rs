@@ -6,10 +6,7 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::{
-    Clustering, ClusteringSlices, DecoratedKey, Row,
-    schema::{ColumnKind, TableMetadata},
-};
+use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey, Row, schema::TableMetadata};
 use espalier_storage::{Node, PartitionRows, ReadCommand, ReadLimits, ReadTarget};
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -88,9 +85,7 @@ impl PlannedModification {
     /// Returns whether an operation on a column of this kind reads the stored row.
     pub(super) fn reads(&self, is_static: bool) -> bool {
         let mut operations = self.operations.iter();
-        operations.any(|(kind, operation)| {
-            (*kind == ColumnKind::Static) == is_static && operation.needs_read()
-        })
+        operations.any(|operation| operation.is_static() == is_static && operation.needs_read())
     }
 }
 

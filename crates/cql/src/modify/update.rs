@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
+use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
 use espalier_types::CqlType;
 
-use super::{ModificationKind, Operation, PlannedModification, plan::plan_using};
+use super::{Change, ModificationKind, Operation, PlannedModification, plan::plan_using};
 use crate::{
     Error, Result,
     condition::plan_condition,
@@ -41,10 +41,11 @@ pub fn plan_update(
             return Err(preparation.invalid(assignment.column.position, message));
         }
         let reads = !condition.is_none() || preparation.references.is_some();
-        operations.push((column.kind, plan_assignment(preparation, column, assignment, reads)?));
+        let change = plan_assignment(preparation, column, assignment, reads)?;
+        operations.push(Operation { column: column.clone(), change });
     }
-    let only_static = !condition.tests_regular_columns()
-        && operations.iter().all(|(kind, _)| *kind == ColumnKind::Static);
+    let only_static =
+        !condition.tests_regular_columns() && operations.iter().all(Operation::is_static);
     let purpose = Purpose::Modify { statement: "UPDATE", only_static };
     let restrictions = restrictions::plan(preparation, table, &statement.where_clause, purpose)?;
     let plan = PlannedModification {
@@ -101,7 +102,7 @@ fn plan_assignment(
     column: &ColumnDefinition,
     assignment: &Assignment<'_>,
     reads: bool,
-) -> Result<Operation> {
+) -> Result<Change> {
     let target = AssignedColumn { column, position: assignment.column.position, reads };
     match &assignment.operation {
         AssignmentOperation::Set(value) => target.set(preparation, value),
@@ -126,7 +127,7 @@ impl AssignedColumn<'_> {
     /// Returns the error for an operation that columns of this `kind` do not support. `what` is the
     /// text of the operation.
     #[cold]
-    fn refuse(&self, preparation: &Preparation<'_>, what: &str, kind: &str) -> Result<Operation> {
+    fn refuse(&self, preparation: &Preparation<'_>, what: &str, kind: &str) -> Result<Change> {
         let message = format!("Invalid operation ({what}) for {kind} column {}", self.column.name);
         Err(preparation.invalid(self.position, message))
     }
@@ -137,7 +138,7 @@ impl AssignedColumn<'_> {
         prepare_term(preparation, value, &receiver)
     }
 
-    fn set(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Operation> {
+    fn set(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Change> {
         let column = self.column;
         if column.column_type.is_counter() {
             let message = format!(
@@ -147,11 +148,7 @@ impl AssignedColumn<'_> {
             return Err(preparation.invalid(self.position, message));
         }
         let term = self.value(preparation, value)?;
-        Ok(if column.is_complex() {
-            Operation::Replace(column.clone(), term)
-        } else {
-            Operation::Set(column.clone(), term)
-        })
+        Ok(Change::of_whole(column, term))
     }
 
     fn count(
@@ -159,13 +156,13 @@ impl AssignedColumn<'_> {
         preparation: &mut Preparation<'_>,
         value: &Expression<'_>,
         negated: bool,
-    ) -> Result<Operation> {
+    ) -> Result<Change> {
         let receiver = preparation.receiver(&self.column.name, &CqlType::Counter);
         let term = prepare_term(preparation, value, &receiver)?;
-        Ok(Operation::Count(self.column.clone(), term, negated))
+        Ok(Change::Count(term, negated))
     }
 
-    fn add(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Operation> {
+    fn add(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Change> {
         let column = self.column;
         if column.column_type.is_counter() {
             return self.count(preparation, value, false);
@@ -178,7 +175,7 @@ impl AssignedColumn<'_> {
             CqlType::Map { .. } => self.part_of_map(preparation, "addition", "map", value, term)?,
             _ => term?,
         };
-        Ok(Operation::Add(column.clone(), term))
+        Ok(Change::Add(term))
     }
 
     /// Plans `v = v + 1`, which needs a condition or a transaction, or `v = v - 1`, which only a
@@ -188,7 +185,7 @@ impl AssignedColumn<'_> {
         preparation: &mut Preparation<'_>,
         operator: Operator,
         value: &Expression<'_>,
-    ) -> Result<Operation> {
+    ) -> Result<Change> {
         let column = self.column;
         let column_type = &column.column_type;
         let is_string = matches!(column_type, CqlType::Text | CqlType::Ascii);
@@ -202,7 +199,7 @@ impl AssignedColumn<'_> {
         }
         let term = self.value(preparation, value)?;
         let function = functions::operation(operator, column_type.clone(), column_type.clone());
-        Ok(Operation::Increase(column.clone(), Box::new(function), term))
+        Ok(Change::Increase(Box::new(function), term))
     }
 
     /// Returns the error for a column that does not support `c = c + v` or `c = c - v`.
@@ -212,7 +209,7 @@ impl AssignedColumn<'_> {
         preparation: &Preparation<'_>,
         sign: char,
         value: &Expression<'_>,
-    ) -> Result<Operation> {
+    ) -> Result<Change> {
         let (name, column_type) = (&self.column.name, &self.column.column_type);
         let kind = match column_type {
             CqlType::Tuple(_) | CqlType::UserDefined { .. } if sign == '+' => "tuple column",
@@ -229,7 +226,7 @@ impl AssignedColumn<'_> {
         &self,
         preparation: &mut Preparation<'_>,
         value: &Expression<'_>,
-    ) -> Result<Operation> {
+    ) -> Result<Change> {
         let column = self.column;
         if column.column_type.is_counter() {
             return self.count(preparation, value, true);
@@ -250,7 +247,7 @@ impl AssignedColumn<'_> {
             }
             _ => term?,
         };
-        Ok(Operation::Remove(column.clone(), term))
+        Ok(Change::Remove(term))
     }
 
     /// If `term` is an error, replaces its text. The new text is Cassandra's for a value that is
@@ -272,11 +269,7 @@ impl AssignedColumn<'_> {
         })
     }
 
-    fn prepend(
-        &self,
-        preparation: &mut Preparation<'_>,
-        value: &Expression<'_>,
-    ) -> Result<Operation> {
+    fn prepend(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Change> {
         let column = self.column;
         if !column.is_complex() || !matches!(column.column_type, CqlType::List { .. }) {
             let is_list = matches!(column.column_type, CqlType::List { .. });
@@ -285,7 +278,7 @@ impl AssignedColumn<'_> {
             let kind = if is_list { "frozen list" } else { "non list" };
             return self.refuse(preparation, &what, kind);
         }
-        Ok(Operation::Prepend(column.clone(), self.value(preparation, value)?))
+        Ok(Change::Prepend(self.value(preparation, value)?))
     }
 
     fn set_element(
@@ -293,7 +286,7 @@ impl AssignedColumn<'_> {
         preparation: &mut Preparation<'_>,
         key: &Expression<'_>,
         value: &Expression<'_>,
-    ) -> Result<Operation> {
+    ) -> Result<Change> {
         let column = self.column;
         let (label, key_type, value_type) = match &column.column_type {
             CqlType::Map { key, value, .. } if column.is_complex() => ("key", key.as_ref(), value),
@@ -312,7 +305,7 @@ impl AssignedColumn<'_> {
         let key = prepare_term(preparation, key, &key_receiver)?;
         let value_receiver = preparation.receiver(&format!("value({})", column.name), value_type);
         let value = prepare_term(preparation, value, &value_receiver)?;
-        Ok(Operation::SetElement(column.clone(), key, value))
+        Ok(Change::SetElement(key, value))
     }
 
     fn set_field(
@@ -320,7 +313,7 @@ impl AssignedColumn<'_> {
         preparation: &mut Preparation<'_>,
         field: &Name<'_>,
         value: &Expression<'_>,
-    ) -> Result<Operation> {
+    ) -> Result<Change> {
         let column = self.column;
         let CqlType::UserDefined { definition, frozen: false } = &column.column_type else {
             let is_udt = matches!(column.column_type, CqlType::UserDefined { .. });
@@ -336,6 +329,6 @@ impl AssignedColumn<'_> {
         let (name, field_type) = (format!("{}.{field}", column.name), &definition.fields[index].1);
         let receiver = preparation.receiver(&name, field_type);
         let value = prepare_term(preparation, value, &receiver)?;
-        Ok(Operation::SetField(column.clone(), index as u16, value))
+        Ok(Change::SetField(index as u16, value))
     }
 }

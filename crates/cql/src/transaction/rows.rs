@@ -2,17 +2,14 @@
 
 use std::{collections::BTreeMap, sync::Arc};
 
-use espalier_mutation::{
-    DecoratedKey, Direction,
-    schema::{ColumnKind, TableMetadata},
-};
+use espalier_mutation::{DecoratedKey, Direction, schema::TableMetadata};
 use espalier_runtime::maybe_yield;
 use espalier_storage::{Node, ReadCommand, ReadLimits, ReadTarget, TurnRows};
 
 use super::{Answer, PlannedTransaction};
 use crate::{
     Error, Result,
-    modify::{PlannedModification, WrittenRows},
+    modify::{Operation, PlannedModification, WrittenRows},
     restrictions::{NamedRows, Partitions, Restrictions},
     select::PlannedSelect,
     term::{Bound, Evaluation},
@@ -124,7 +121,7 @@ impl TransactionRows {
                 Some(rows) => rows.iter().for_each(|row| turn.add_row(table, row)),
                 None => turn.add_all_rows(),
             }
-            if update.operations.iter().any(|(kind, _)| *kind == ColumnKind::Static) {
+            if update.operations.iter().any(Operation::is_static) {
                 turn.add_static_row();
             }
             self.add_turn(database.store().routing().shard_of(table, key), turn);

@@ -16,7 +16,7 @@ use crate::{
     Error, Result,
     condition::{BoundCondition, Condition},
     current_row::{CurrentRow, FrozenColumns, RowView},
-    modify::PlannedModification,
+    modify::{Operation, PlannedModification},
     term::Evaluation,
 };
 
@@ -246,13 +246,13 @@ impl<'r> TurnPlan<'r> {
     pub fn rows_of_operations(&self) -> impl Iterator<Item = Option<&Clustering>> {
         self.statements.iter().flat_map(|statement| {
             let operations = statement.modification.operations.iter();
-            operations.filter(|(_, operation)| operation.needs_read()).filter_map(
-                |(kind, _)| match (&statement.target, kind) {
-                    (_, ColumnKind::Static) => Some(None),
-                    (WriteTarget::Row(clustering), _) => Some(Some(clustering)),
+            operations.filter(|operation| operation.needs_read()).filter_map(|operation| {
+                match &statement.target {
+                    _ if operation.is_static() => Some(None),
+                    WriteTarget::Row(clustering) => Some(Some(clustering)),
                     _ => None,
-                },
-            )
+                }
+            })
         })
     }
 
@@ -305,7 +305,7 @@ fn write_target(
 }
 
 fn writes_static(statement: &PlannedModification) -> bool {
-    statement.operations.iter().any(|(kind, _)| *kind == ColumnKind::Static)
+    statement.operations.iter().any(Operation::is_static)
 }
 
 /// The slot for the conditions of one row, which may have some already.
