@@ -103,76 +103,72 @@ fn plan_assignment(
     assignment: &Assignment<'_>,
     reads: bool,
 ) -> Result<Change> {
-    let target = AssignedColumn { column, position: assignment.column.position, reads };
+    let position = assignment.column.position;
+    let mut target = AssignedColumn { preparation, column, position, reads };
     match &assignment.operation {
-        AssignmentOperation::Set(value) => target.set(preparation, value),
-        AssignmentOperation::Add(value) => target.add(preparation, value),
-        AssignmentOperation::Subtract(value) => target.subtract(preparation, value),
-        AssignmentOperation::Prepend(value) => target.prepend(preparation, value),
-        AssignmentOperation::SetElement(key, value) => target.set_element(preparation, key, value),
-        AssignmentOperation::SetField(field, value) => target.set_field(preparation, field, value),
+        AssignmentOperation::Set(value) => target.set(value),
+        AssignmentOperation::Add(value) => target.add(value),
+        AssignmentOperation::Subtract(value) => target.subtract(value),
+        AssignmentOperation::Prepend(value) => target.prepend(value),
+        AssignmentOperation::SetElement(key, value) => target.set_element(key, value),
+        AssignmentOperation::SetField(field, value) => target.set_field(field, value),
     }
 }
 
 /// A column that an assignment changes.
-struct AssignedColumn<'c> {
-    column: &'c ColumnDefinition,
+struct AssignedColumn<'p, 'a> {
+    preparation: &'p mut Preparation<'a>,
+    column: &'p ColumnDefinition,
     /// The place at which the assignment names the column.
     position: Position,
     /// True if the statement has a condition or is part of a transaction, and so may read the row.
     reads: bool,
 }
 
-impl AssignedColumn<'_> {
+impl AssignedColumn<'_, '_> {
     /// Returns the error for an operation that columns of this `kind` do not support. `what` is the
     /// text of the operation.
     #[cold]
-    fn refuse(&self, preparation: &Preparation<'_>, what: &str, kind: &str) -> Result<Change> {
+    fn refuse(&self, what: &str, kind: &str) -> Result<Change> {
         let message = format!("Invalid operation ({what}) for {kind} column {}", self.column.name);
-        Err(preparation.invalid(self.position, message))
+        Err(self.preparation.invalid(self.position, message))
     }
 
     /// Prepares a value of the column's own type.
-    fn value(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Term> {
-        let receiver = preparation.receiver(&self.column.name, &self.column.column_type);
-        prepare_term(preparation, value, &receiver)
+    fn value(&mut self, value: &Expression<'_>) -> Result<Term> {
+        let receiver = self.preparation.receiver(&self.column.name, &self.column.column_type);
+        prepare_term(self.preparation, value, &receiver)
     }
 
-    fn set(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Change> {
+    fn set(&mut self, value: &Expression<'_>) -> Result<Change> {
         let column = self.column;
         if column.column_type.is_counter() {
             let message = format!(
                 "Cannot set the value of counter column {} (counters can only be incremented/decremented, not set)",
                 column.name
             );
-            return Err(preparation.invalid(self.position, message));
+            return Err(self.preparation.invalid(self.position, message));
         }
-        let term = self.value(preparation, value)?;
-        Ok(Change::of_whole(column, term))
+        Ok(Change::of_whole(column, self.value(value)?))
     }
 
-    fn count(
-        &self,
-        preparation: &mut Preparation<'_>,
-        value: &Expression<'_>,
-        negated: bool,
-    ) -> Result<Change> {
-        let receiver = preparation.receiver(&self.column.name, &CqlType::Counter);
-        let term = prepare_term(preparation, value, &receiver)?;
+    fn count(&mut self, value: &Expression<'_>, negated: bool) -> Result<Change> {
+        let receiver = self.preparation.receiver(&self.column.name, &CqlType::Counter);
+        let term = prepare_term(self.preparation, value, &receiver)?;
         Ok(Change::Count(term, negated))
     }
 
-    fn add(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Change> {
+    fn add(&mut self, value: &Expression<'_>) -> Result<Change> {
         let column = self.column;
         if column.column_type.is_counter() {
-            return self.count(preparation, value, false);
+            return self.count(value, false);
         }
         if !column.is_complex() || !column.column_type.is_collection() {
-            return self.compute(preparation, Operator::Add, value);
+            return self.compute(Operator::Add, value);
         }
-        let term = self.value(preparation, value);
+        let term = self.value(value);
         let term = match column.column_type {
-            CqlType::Map { .. } => self.part_of_map(preparation, "addition", "map", value, term)?,
+            CqlType::Map { .. } => self.part_of_map("addition", "map", value, term)?,
             _ => term?,
         };
         Ok(Change::Add(term))
@@ -180,36 +176,26 @@ impl AssignedColumn<'_> {
 
     /// Plans `v = v + 1`, which needs a condition or a transaction, or `v = v - 1`, which only a
     /// transaction may have.
-    fn compute(
-        &self,
-        preparation: &mut Preparation<'_>,
-        operator: Operator,
-        value: &Expression<'_>,
-    ) -> Result<Change> {
+    fn compute(&mut self, operator: Operator, value: &Expression<'_>) -> Result<Change> {
         let column = self.column;
         let column_type = &column.column_type;
         let is_string = matches!(column_type, CqlType::Text | CqlType::Ascii);
         let is_numeric = functions::is_numeric(column_type);
         let (sign, is_allowed) = match operator {
             Operator::Add => ('+', self.reads && (is_string || is_numeric)),
-            _ => ('-', preparation.references.is_some() && is_numeric),
+            _ => ('-', self.preparation.references.is_some() && is_numeric),
         };
         if !is_allowed {
-            return self.refuse_change(preparation, sign, value);
+            return self.refuse_change(sign, value);
         }
-        let term = self.value(preparation, value)?;
+        let term = self.value(value)?;
         let function = functions::operation(operator, column_type.clone(), column_type.clone());
         Ok(Change::Increase(Box::new(function), term))
     }
 
     /// Returns the error for a column that does not support `c = c + v` or `c = c - v`.
     #[cold]
-    fn refuse_change(
-        &self,
-        preparation: &Preparation<'_>,
-        sign: char,
-        value: &Expression<'_>,
-    ) -> Result<Change> {
+    fn refuse_change(&self, sign: char, value: &Expression<'_>) -> Result<Change> {
         let (name, column_type) = (&self.column.name, &self.column.column_type);
         let kind = match column_type {
             CqlType::Tuple(_) | CqlType::UserDefined { .. } if sign == '+' => "tuple column",
@@ -219,32 +205,27 @@ impl AssignedColumn<'_> {
         };
         let message =
             format!("Invalid operation ({name} = {name} {sign} {value}) for {kind} {name}");
-        Err(preparation.invalid(self.position, message))
+        Err(self.preparation.invalid(self.position, message))
     }
 
-    fn subtract(
-        &self,
-        preparation: &mut Preparation<'_>,
-        value: &Expression<'_>,
-    ) -> Result<Change> {
+    fn subtract(&mut self, value: &Expression<'_>) -> Result<Change> {
         let column = self.column;
         if column.column_type.is_counter() {
-            return self.count(preparation, value, true);
+            return self.count(value, true);
         }
         if !column.is_complex() || !column.column_type.is_collection() {
-            return self.compute(preparation, Operator::Subtract, value);
+            return self.compute(Operator::Subtract, value);
         }
         // In the statement, the keys to remove from a map are a set.
         let receiver = match &column.column_type {
-            CqlType::Map { key, .. } => preparation
+            CqlType::Map { key, .. } => self
+                .preparation
                 .receiver(&column.name, &CqlType::Set { element: key.clone(), frozen: false }),
-            _ => preparation.receiver(&column.name, &column.column_type),
+            _ => self.preparation.receiver(&column.name, &column.column_type),
         };
-        let term = prepare_term(preparation, value, &receiver);
+        let term = prepare_term(self.preparation, value, &receiver);
         let term = match column.column_type {
-            CqlType::Map { .. } => {
-                self.part_of_map(preparation, "substraction", "set", value, term)?
-            }
+            CqlType::Map { .. } => self.part_of_map("substraction", "set", value, term)?,
             _ => term?,
         };
         Ok(Change::Remove(term))
@@ -254,7 +235,6 @@ impl AssignedColumn<'_> {
     /// added to a map or removed from a map.
     fn part_of_map(
         &self,
-        preparation: &Preparation<'_>,
         operation: &str,
         wanted: &str,
         value: &Expression<'_>,
@@ -265,28 +245,23 @@ impl AssignedColumn<'_> {
                 "Value for a map {operation} has to be a {wanted}, but was: '{value}': {}",
                 error.message
             );
-            Error { message, ..preparation.invalid(self.position, "") }
+            Error { message, ..self.preparation.invalid(self.position, "") }
         })
     }
 
-    fn prepend(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Change> {
+    fn prepend(&mut self, value: &Expression<'_>) -> Result<Change> {
         let column = self.column;
         if !column.is_complex() || !matches!(column.column_type, CqlType::List { .. }) {
             let is_list = matches!(column.column_type, CqlType::List { .. });
             // Cassandra's text has a minus.
             let what = format!("{0} = {value} - {0}", column.name);
             let kind = if is_list { "frozen list" } else { "non list" };
-            return self.refuse(preparation, &what, kind);
+            return self.refuse(&what, kind);
         }
-        Ok(Change::Prepend(self.value(preparation, value)?))
+        Ok(Change::Prepend(self.value(value)?))
     }
 
-    fn set_element(
-        &self,
-        preparation: &mut Preparation<'_>,
-        key: &Expression<'_>,
-        value: &Expression<'_>,
-    ) -> Result<Change> {
+    fn set_element(&mut self, key: &Expression<'_>, value: &Expression<'_>) -> Result<Change> {
         let column = self.column;
         let (label, key_type, value_type) = match &column.column_type {
             CqlType::Map { key, value, .. } if column.is_complex() => ("key", key.as_ref(), value),
@@ -298,37 +273,34 @@ impl AssignedColumn<'_> {
                     _ => "non collection",
                 };
                 let what = format!("{}[{key}] = {value}", column.name);
-                return self.refuse(preparation, &what, kind);
+                return self.refuse(&what, kind);
             }
         };
-        let key_receiver = preparation.receiver(&format!("{label}({})", column.name), key_type);
-        let key = prepare_term(preparation, key, &key_receiver)?;
-        let value_receiver = preparation.receiver(&format!("value({})", column.name), value_type);
-        let value = prepare_term(preparation, value, &value_receiver)?;
+        let key_receiver =
+            self.preparation.receiver(&format!("{label}({})", column.name), key_type);
+        let key = prepare_term(self.preparation, key, &key_receiver)?;
+        let value_receiver =
+            self.preparation.receiver(&format!("value({})", column.name), value_type);
+        let value = prepare_term(self.preparation, value, &value_receiver)?;
         Ok(Change::SetElement(key, value))
     }
 
-    fn set_field(
-        &self,
-        preparation: &mut Preparation<'_>,
-        field: &Name<'_>,
-        value: &Expression<'_>,
-    ) -> Result<Change> {
+    fn set_field(&mut self, field: &Name<'_>, value: &Expression<'_>) -> Result<Change> {
         let column = self.column;
         let CqlType::UserDefined { definition, frozen: false } = &column.column_type else {
             let is_udt = matches!(column.column_type, CqlType::UserDefined { .. });
             let what = format!("{}.{field} = {value}", column.name);
             let kind = if is_udt { "frozen UDT" } else { "non-UDT" };
-            return self.refuse(preparation, &what, kind);
+            return self.refuse(&what, kind);
         };
         let index = definition.fields.iter().position(|(name, _)| name == field.as_str());
         let Some(index) = index else {
             let message = format!("UDT column {} does not have a field named {field}", column.name);
-            return Err(preparation.invalid(field.position, message));
+            return Err(self.preparation.invalid(field.position, message));
         };
         let (name, field_type) = (format!("{}.{field}", column.name), &definition.fields[index].1);
-        let receiver = preparation.receiver(&name, field_type);
-        let value = prepare_term(preparation, value, &receiver)?;
+        let receiver = self.preparation.receiver(&name, field_type);
+        let value = prepare_term(self.preparation, value, &receiver)?;
         Ok(Change::SetField(index as u16, value))
     }
 }
