@@ -14,133 +14,169 @@ use crate::{
     metadata::ColumnSpec,
 };
 
-/// Prepares `[a, b]`, which is a list or a vector.
-pub(super) fn list(
-    preparation: &mut Preparation<'_>,
+/// The preparation of a literal as a value of `receiver`'s type.
+pub(super) struct LiteralPreparation<'p, 'a> {
+    preparation: &'p mut Preparation<'a>,
+    /// The place of the literal.
     position: Position,
-    items: &[Expression<'_>],
-    receiver: &ColumnSpec,
-) -> Result<Term> {
-    let target = &receiver.column_type;
-    match target {
-        CqlType::List { element, .. } => elements(preparation, "list", items, element, receiver),
-        CqlType::Vector { element, dimension } => {
-            if items.len() != *dimension {
-                return Err(preparation.invalid(position, format!(
-                    "Invalid vector literal for {} of type {}; expected {dimension} elements, but given {}",
-                    receiver.name, target.cql_name(), items.len()
-                )));
+    receiver: &'p ColumnSpec,
+}
+
+impl<'p, 'a> LiteralPreparation<'p, 'a> {
+    pub(super) fn new(
+        preparation: &'p mut Preparation<'a>,
+        position: Position,
+        receiver: &'p ColumnSpec,
+    ) -> Self {
+        Self { preparation, position, receiver }
+    }
+
+    /// Prepares `[a, b]`, which is a list or a vector.
+    pub(super) fn list(&mut self, items: &[Expression<'_>]) -> Result<Term> {
+        let receiver = self.receiver;
+        let target = &receiver.column_type;
+        match target {
+            CqlType::List { element, .. } => self.elements("list", items, element),
+            CqlType::Vector { element, dimension } => {
+                if items.len() != *dimension {
+                    return Err(self.invalid(format!(
+                        "Invalid vector literal for {} of type {}; expected {dimension} elements, but given {}",
+                        receiver.name,
+                        target.cql_name(),
+                        items.len()
+                    )));
+                }
+                self.elements("vector", items, element)
             }
-            elements(preparation, "vector", items, element, receiver)
-        }
-        _ => {
-            let message = format!(
+            _ => Err(self.invalid(format!(
                 "Unexpected receiver type '{}'; only list and vector are expected",
                 target.cql_name()
-            );
-            Err(preparation.invalid(position, message))
+            ))),
         }
     }
-}
 
-/// Prepares `{a, b}`. `{}` is also an empty map.
-pub(super) fn set(
-    preparation: &mut Preparation<'_>,
-    position: Position,
-    items: &[Expression<'_>],
-    receiver: &ColumnSpec,
-) -> Result<Term> {
-    let target = &receiver.column_type;
-    match target {
-        CqlType::Set { element, .. } => elements(preparation, "set", items, element, receiver),
-        CqlType::Map { .. } if items.is_empty() => {
-            composite(preparation, std::iter::empty::<(&Expression<'_>, ColumnSpec)>(), target)
+    /// Prepares `{a, b}`. `{}` is also an empty map.
+    pub(super) fn set(&mut self, items: &[Expression<'_>]) -> Result<Term> {
+        let receiver = self.receiver;
+        match &receiver.column_type {
+            CqlType::Set { element, .. } => self.elements("set", items, element),
+            CqlType::Map { .. } if items.is_empty() => finish(Vec::new(), &receiver.column_type),
+            _ => Err(self.wrong_literal("set")),
         }
-        _ => Err(wrong_literal(preparation, position, "set", receiver)),
     }
-}
 
-fn elements(
-    preparation: &mut Preparation<'_>,
-    kind: &str,
-    items: &[Expression<'_>],
-    element: &CqlType,
-    receiver: &ColumnSpec,
-) -> Result<Term> {
-    for item in items {
-        check_part(preparation, item, element, || {
-            format!("{kind} literal for {}: value {item}", receiver.name)
-        })?;
+    fn elements(
+        &mut self,
+        kind: &str,
+        items: &[Expression<'_>],
+        element: &CqlType,
+    ) -> Result<Term> {
+        let name = &self.receiver.name;
+        for item in items {
+            self.check_part(item, element, || format!("{kind} literal for {name}: value {item}"))?;
+        }
+        let part = self.preparation.receiver(&format!("value({name})"), element);
+        let parts = items.iter().map(|item| (item, part.clone()));
+        prepare_parts(self.preparation, parts, &self.receiver.column_type)
     }
-    let part = preparation.receiver(&format!("value({})", receiver.name), element);
-    let parts = items.iter().map(|item| (item, part.clone()));
-    composite(preparation, parts, &receiver.column_type)
-}
 
-/// Prepares `{k: v}`.
-pub(super) fn map(
-    preparation: &mut Preparation<'_>,
-    position: Position,
-    entries: &[(Expression<'_>, Expression<'_>)],
-    receiver: &ColumnSpec,
-) -> Result<Term> {
-    let target = &receiver.column_type;
-    let CqlType::Map { key, value, .. } = target else {
-        return Err(wrong_literal(preparation, position, "map", receiver));
-    };
-    for (k, v) in entries {
-        let literal = |part: &str, item: &Expression<'_>| {
-            format!("map literal for {}: {part} {item}", receiver.name)
+    /// Prepares `{k: v}`.
+    pub(super) fn map(&mut self, entries: &[(Expression<'_>, Expression<'_>)]) -> Result<Term> {
+        let ColumnSpec { name, column_type: target, .. } = self.receiver;
+        let CqlType::Map { key, value, .. } = target else {
+            return Err(self.wrong_literal("map"));
         };
-        check_part(preparation, k, key, || literal("key", k))?;
-        check_part(preparation, v, value, || literal("value", v))?;
+        for (k, v) in entries {
+            self.check_part(k, key, || format!("map literal for {name}: key {k}"))?;
+            self.check_part(v, value, || format!("map literal for {name}: value {v}"))?;
+        }
+        let key = self.preparation.receiver(&format!("key({name})"), key);
+        let value = self.preparation.receiver(&format!("value({name})"), value);
+        let parts = entries.iter().flat_map(|(k, v)| [(k, key.clone()), (v, value.clone())]);
+        prepare_parts(self.preparation, parts, target)
     }
-    let key = preparation.receiver(&format!("key({})", receiver.name), key);
-    let value = preparation.receiver(&format!("value({})", receiver.name), value);
-    let parts: Vec<_> =
-        entries.iter().flat_map(|(k, v)| [(k, key.clone()), (v, value.clone())]).collect();
-    composite(preparation, parts.into_iter(), target)
-}
 
-/// Prepares `(a, b)`. Parentheses around one term may also just group it.
-pub(super) fn tuple(
-    preparation: &mut Preparation<'_>,
-    position: Position,
-    items: &[Expression<'_>],
-    receiver: &ColumnSpec,
-) -> Result<Term> {
-    let target = &receiver.column_type;
-    let types = match target {
-        CqlType::Tuple(types) => types,
-        _ if items.len() == 1 => return prepare_term(preparation, &items[0], receiver),
-        _ => return Err(wrong_literal(preparation, position, "tuple type", receiver)),
-    };
-    if items.len() > types.len() {
-        return Err(preparation.invalid(
-            position,
-            format!(
-                "Invalid tuple literal for {}: too many elements. Type {} expects {} but got {}",
-                receiver.name,
+    /// Prepares `(a, b)`. Parentheses around one term may also just group it.
+    pub(super) fn tuple(&mut self, items: &[Expression<'_>]) -> Result<Term> {
+        let receiver = self.receiver;
+        let ColumnSpec { name, column_type: target, .. } = receiver;
+        let types = match target {
+            CqlType::Tuple(types) => types,
+            _ if items.len() == 1 => return prepare_term(self.preparation, &items[0], receiver),
+            _ => return Err(self.wrong_literal("tuple type")),
+        };
+        if items.len() > types.len() {
+            return Err(self.invalid(format!(
+                "Invalid tuple literal for {name}: too many elements. Type {} expects {} but got {}",
                 target.cql_name(),
                 types.len(),
                 items.len()
-            ),
-        ));
+            )));
+        }
+        for (index, (item, part)) in items.iter().zip(types.iter()).enumerate() {
+            let place = || format!("tuple literal for {name}: component {index}");
+            self.check_part(item, part, place)?;
+        }
+        let part = |(index, part): (usize, &CqlType)| {
+            self.preparation.receiver(&format!("{name}[{index}]"), part)
+        };
+        let parts: Vec<_> = types.iter().enumerate().map(part).collect();
+        prepare_parts(self.preparation, items.iter().zip(parts), target)
     }
-    for (index, (item, part)) in items.iter().zip(types.iter()).enumerate() {
-        check_part(preparation, item, part, || {
-            format!("tuple literal for {}: component {index}", receiver.name)
+
+    /// Prepares `{field: value}`.
+    pub(super) fn user_defined(&mut self, fields: &[(Name<'_>, Expression<'_>)]) -> Result<Term> {
+        let ColumnSpec { name: receiver, column_type: target, .. } = self.receiver;
+        let CqlType::UserDefined { definition, .. } = target else {
+            return Err(self.wrong_literal("user type"));
+        };
+        let given = fields.iter().map(|(name, expression)| (name.as_str(), expression));
+        let given = values_by_field(definition, given).map_err(|at| {
+            let name = &fields[at].0;
+            let message =
+                format!("Unknown field '{name}' in value of user defined type {}", definition.name);
+            self.preparation.invalid(name.position, message)
         })?;
+        let mut parts = Vec::with_capacity(definition.fields.len());
+        for ((field, field_type), given) in definition.fields.iter().zip(given) {
+            let part = self.preparation.receiver(&format!("{receiver}.{field}"), field_type);
+            parts.push(match given {
+                Some(expression) => {
+                    let place = || format!("user type literal for {receiver}: field {field}");
+                    self.check_part(expression, field_type, place)?;
+                    prepare_term(self.preparation, expression, &part)?
+                }
+                None => Term::NULL,
+            });
+        }
+        finish(parts, target)
     }
-    let parts: Vec<_> = items
-        .iter()
-        .zip(types.iter())
-        .enumerate()
-        .map(|(i, (item, part))| {
-            (item, preparation.receiver(&format!("{}[{i}]", receiver.name), part))
-        })
-        .collect();
-    composite(preparation, parts.into_iter(), target)
+
+    /// Refuses a part of the literal that cannot have the type of its place. `place` names the
+    /// literal and the part.
+    fn check_part(
+        &self,
+        part: &Expression<'_>,
+        wanted: &CqlType,
+        place: impl FnOnce() -> String,
+    ) -> Result<()> {
+        if argument_of(self.preparation, part)?.fits(wanted) != Assignable::No {
+            return Ok(());
+        }
+        let message = format!("Invalid {} is not of type {}", place(), wanted.cql_name());
+        Err(self.preparation.invalid(part.position, message))
+    }
+
+    fn wrong_literal(&self, kind: &str) -> Error {
+        let ColumnSpec { name, column_type, .. } = self.receiver;
+        let target = column_type.cql_name();
+        self.invalid(format!("Invalid {kind} literal for {name} of type {target}"))
+    }
+
+    /// Creates an error 0x2200 at the place of the literal.
+    fn invalid(&self, message: String) -> Error {
+        self.preparation.invalid(self.position, message)
+    }
 }
 
 /// Returns the value for each field of a type, from values by name. The last of several values for
@@ -161,84 +197,11 @@ pub fn values_by_field<'n, V: Clone>(
     Ok(values)
 }
 
-/// Prepares `{field: value}`.
-pub(super) fn user_defined(
-    preparation: &mut Preparation<'_>,
-    position: Position,
-    fields: &[(Name<'_>, Expression<'_>)],
-    receiver: &ColumnSpec,
-) -> Result<Term> {
-    let CqlType::UserDefined { definition, .. } = &receiver.column_type else {
-        return Err(wrong_literal(preparation, position, "user type", receiver));
-    };
-    let given = fields.iter().map(|(name, expression)| (name.as_str(), expression));
-    let given = values_by_field(definition, given).map_err(|at| {
-        let name = &fields[at].0;
-        let message =
-            format!("Unknown field '{name}' in value of user defined type {}", definition.name);
-        preparation.invalid(name.position, message)
-    })?;
-    let mut parts = Vec::with_capacity(definition.fields.len());
-    for ((field, field_type), given) in definition.fields.iter().zip(given) {
-        let part = preparation.receiver(&format!("{}.{field}", receiver.name), field_type);
-        parts.push(match given {
-            Some(expression) => {
-                check_part(preparation, expression, field_type, || {
-                    format!("user type literal for {}: field {field}", receiver.name)
-                })?;
-                prepare_term(preparation, expression, &part)?
-            }
-            None => Term::NULL,
-        });
-    }
-    finish(parts, &receiver.column_type)
-}
-
-/// Prepares a tuple as written, with a receiver for each part.
+/// Prepares a literal from its parts as written, each with its receiver.
 ///
 /// # Errors
 /// As [`prepare_term`], for any part.
-pub fn prepare_parts(
-    preparation: &mut Preparation<'_>,
-    parts: &[Expression<'_>],
-    receivers: Vec<ColumnSpec>,
-    tuple: &CqlType,
-) -> Result<Term> {
-    composite(preparation, parts.iter().zip(receivers), tuple)
-}
-
-/// Refuses a part of a literal that cannot have the type of its place. `place` names the literal
-/// and the part.
-fn check_part(
-    preparation: &Preparation<'_>,
-    part: &Expression<'_>,
-    wanted: &CqlType,
-    place: impl FnOnce() -> String,
-) -> Result<()> {
-    if argument_of(preparation, part)?.fits(wanted) != Assignable::No {
-        return Ok(());
-    }
-    let message = format!("Invalid {} is not of type {}", place(), wanted.cql_name());
-    Err(preparation.invalid(part.position, message))
-}
-
-fn wrong_literal(
-    preparation: &Preparation<'_>,
-    position: Position,
-    kind: &str,
-    receiver: &ColumnSpec,
-) -> Error {
-    preparation.invalid(
-        position,
-        format!(
-            "Invalid {kind} literal for {} of type {}",
-            receiver.name,
-            receiver.column_type.cql_name()
-        ),
-    )
-}
-
-fn composite<'e>(
+pub fn prepare_parts<'e>(
     preparation: &mut Preparation<'_>,
     parts: impl Iterator<Item = (&'e Expression<'e>, ColumnSpec)>,
     column_type: &CqlType,

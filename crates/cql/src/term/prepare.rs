@@ -9,7 +9,7 @@ use espalier_types::CqlType;
 use super::{
     Term,
     assignment::{Assignable, is_assignable, literal_fits},
-    composite,
+    composite::LiteralPreparation,
     custom_type::custom_type,
     evaluate::marker_name,
     hint::prepare_hinted,
@@ -294,13 +294,21 @@ pub fn prepare_term(
         ExpressionKind::BindMarker(marker) => preparation.bind(*marker, receiver),
         ExpressionKind::Literal(literal) => constant(preparation, literal, position, receiver)
             .map(|value| Term::Constant(Some(value))),
-        ExpressionKind::List(items) => composite::list(preparation, position, items, receiver),
-        ExpressionKind::Set(items) => composite::set(preparation, position, items, receiver),
-        ExpressionKind::Map(entries) => composite::map(preparation, position, entries, receiver),
-        ExpressionKind::UserDefined(fields) => {
-            composite::user_defined(preparation, position, fields, receiver)
+        ExpressionKind::List(items) => {
+            LiteralPreparation::new(preparation, position, receiver).list(items)
         }
-        ExpressionKind::Tuple(items) => composite::tuple(preparation, position, items, receiver),
+        ExpressionKind::Set(items) => {
+            LiteralPreparation::new(preparation, position, receiver).set(items)
+        }
+        ExpressionKind::Map(entries) => {
+            LiteralPreparation::new(preparation, position, receiver).map(entries)
+        }
+        ExpressionKind::UserDefined(fields) => {
+            LiteralPreparation::new(preparation, position, receiver).user_defined(fields)
+        }
+        ExpressionKind::Tuple(items) => {
+            LiteralPreparation::new(preparation, position, receiver).tuple(items)
+        }
         ExpressionKind::TypeHint(type_name, inner) => {
             prepare_hinted(preparation, expression, type_name, inner, receiver)
         }

@@ -375,12 +375,10 @@ impl<'t> TupleTarget<'t> {
             return Err(preparation.invalid(value.position, message));
         }
         // Each part is the value of a column, and a marker in it has the column's name.
-        let receivers = self
-            .columns
-            .iter()
-            .map(|column| preparation.receiver(&column.name, &column.column_type))
-            .collect();
-        prepare_parts(preparation, items, receivers, &self.receiver.column_type)
+        let receiver =
+            |column: &ColumnDefinition| preparation.receiver(&column.name, &column.column_type);
+        let receivers: Vec<_> = self.columns.iter().map(receiver).collect();
+        prepare_parts(preparation, items.iter().zip(receivers), &self.receiver.column_type)
     }
 }
 
