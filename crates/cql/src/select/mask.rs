@@ -9,11 +9,7 @@
 use espalier_mutation::schema::{ColumnDefinition, Schema, TableMetadata};
 
 use super::{PlannedNearest, SelectExpression, expression::MetadataPart};
-use crate::{
-    functions::mask_of_column,
-    grammar::ast::{RelationTarget, WhereClause},
-    term::Term,
-};
+use crate::{functions::mask_of_column, grammar::ast::WhereClause, term::Term};
 
 /// Returns the selectors with the masks of masked columns, or `None` if they read no masked column.
 pub(super) fn masked(
@@ -84,15 +80,8 @@ pub(super) fn restricted(
     }
     let is_restricted = |column: &ColumnDefinition| {
         let is_nearest = nearest.is_some_and(|nearest| nearest.column.id == column.id);
-        is_nearest
-            || clause.relations.iter().any(|relation| match &relation.target {
-                RelationTarget::Column(name)
-                | RelationTarget::Element(name, _)
-                | RelationTarget::Field(name, _) => name.as_str() == column.name,
-                RelationTarget::Columns(names) | RelationTarget::Token(names) => {
-                    names.iter().any(|name| name.as_str() == column.name)
-                }
-            })
+        let mut names = clause.relations.iter().flat_map(|relation| relation.target.names());
+        is_nearest || names.any(|name| name.as_str() == column.name)
     };
     let masked = table.columns().iter().filter(|column| table.mask_of(column).is_some());
     masked.filter(|column| is_restricted(column)).map(|column| column.name.clone()).collect()

@@ -43,7 +43,7 @@ pub(super) fn plan_where(
     let mut values = WhereClause::default();
     for relation in &clause.relations {
         let is_by_value = !matches!(relation.predicate, Predicate::IsNotNull);
-        for name in names_of(relation) {
+        for name in relation.target.names() {
             let column = preparation.column(base, name)?;
             planned.restricted.push(column.name.clone());
             if is_by_value {
@@ -61,20 +61,11 @@ pub(super) fn plan_where(
             base.column(name.as_str()).is_some_and(ColumnDefinition::is_primary_key)
         };
         // The caller refuses conditions on other columns.
-        if names_of(relation).into_iter().all(is_key) {
+        if relation.target.names().iter().all(is_key) {
             planned.conditions.extend(condition(preparation, base, relation)?);
         }
     }
     Ok(planned)
-}
-
-fn names_of<'r, 'a>(relation: &'r Relation<'a>) -> Vec<&'r Name<'a>> {
-    match &relation.target {
-        RelationTarget::Column(name)
-        | RelationTarget::Element(name, _)
-        | RelationTarget::Field(name, _) => vec![name],
-        RelationTarget::Columns(names) | RelationTarget::Token(names) => names.iter().collect(),
-    }
 }
 
 /// Returns the conditions of a relation: two for `BETWEEN`, otherwise one.
@@ -83,7 +74,7 @@ fn condition(
     base: &TableMetadata,
     relation: &Relation<'_>,
 ) -> Result<Vec<ViewCondition>> {
-    let names = names_of(relation);
+    let names = relation.target.names();
     let columns: Vec<&ColumnDefinition> =
         names.iter().map(|name| preparation.column(base, name)).collect::<Result<_>>()?;
     let is_tuple = matches!(relation.target, RelationTarget::Columns(_));
@@ -179,8 +170,8 @@ pub(super) fn where_text(clause: &WhereClause<'_>) -> String {
         if !text.is_empty() {
             text.push_str(" AND ");
         }
-        let names: Vec<_> =
-            names_of(relation).into_iter().map(|name| quote_if_needed(name.as_str())).collect();
+        let names = relation.target.names().iter();
+        let names: Vec<_> = names.map(|name| quote_if_needed(name.as_str())).collect();
         let names = names.join(", ");
         let target = match &relation.target {
             RelationTarget::Columns(_) => format!("({names})"),

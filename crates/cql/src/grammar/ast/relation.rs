@@ -37,6 +37,18 @@ pub enum RelationTarget<'a> {
     Field(Name<'a>, Name<'a>),
 }
 
+impl<'a> RelationTarget<'a> {
+    /// Returns the names of the columns.
+    pub fn names(&self) -> &[Name<'a>] {
+        match self {
+            Self::Column(name) | Self::Element(name, _) | Self::Field(name, _) => {
+                std::slice::from_ref(name)
+            }
+            Self::Columns(names) | Self::Token(names) => names,
+        }
+    }
+}
+
 /// The operator of a relation, with its right side.
 #[derive(Clone, Debug)]
 pub enum Predicate<'a> {

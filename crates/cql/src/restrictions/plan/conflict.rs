@@ -23,15 +23,8 @@ pub(super) fn check_conflicts(
 ) -> Result<()> {
     let mut restrictions: Vec<Restriction<'_>> = Vec::with_capacity(clause.relations.len());
     for relation in &clause.relations {
-        let columns = match &relation.target {
-            RelationTarget::Column(name)
-            | RelationTarget::Element(name, _)
-            | RelationTarget::Field(name, _) => vec![preparation.column(table, name)?],
-            RelationTarget::Columns(names) | RelationTarget::Token(names) => {
-                names.iter().map(|name| preparation.column(table, name)).collect::<Result<_>>()?
-            }
-        };
-        let found = Restriction::new(relation, columns);
+        let columns = relation.target.names().iter().map(|name| preparation.column(table, name));
+        let found = Restriction::new(relation, columns.collect::<Result<_>>()?);
         let mut is_new = true;
         for earlier in &mut restrictions {
             if let Some(message) = earlier.conflict(&found) {

@@ -19,17 +19,8 @@ use crate::{
 };
 
 pub(super) fn refuse_filters(table: &TableMetadata, filters: &[&Relation<'_>]) -> Result<()> {
-    let names: Vec<String> = filters
-        .iter()
-        .map(|relation| match &relation.target {
-            RelationTarget::Column(name)
-            | RelationTarget::Element(name, _)
-            | RelationTarget::Field(name, _) => name.to_string(),
-            RelationTarget::Columns(names) | RelationTarget::Token(names) => {
-                names.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
-            }
-        })
-        .collect();
+    let names = filters.iter().flat_map(|relation| relation.target.names());
+    let names: Vec<String> = names.map(ToString::to_string).collect();
     let Some(first) = names.first() else { return Ok(()) };
     match table.column(first) {
         Some(column) if column.is_primary_key() => Err(Error::invalid(format!(

@@ -198,13 +198,10 @@ pub(super) struct Judgement {
 
 /// Returns the kind of the columns of a relation; `None` for a relation of tokens.
 pub(super) fn kind_of(table: &TableMetadata, relation: &Relation<'_>) -> Option<ColumnKind> {
-    let name = match &relation.target {
-        RelationTarget::Column(name)
-        | RelationTarget::Element(name, _)
-        | RelationTarget::Field(name, _) => name,
-        RelationTarget::Columns(names) => names.first()?,
-        RelationTarget::Token(_) => return None,
-    };
+    if let RelationTarget::Token(_) = relation.target {
+        return None;
+    }
+    let name = relation.target.names().first()?;
     table.column(name.as_str()).map(|column| column.kind)
 }
 

@@ -11,7 +11,7 @@ use super::{
 };
 use crate::{
     Error, Result,
-    grammar::ast::{Relation, RelationTarget, WhereClause},
+    grammar::ast::{Name, Relation, RelationTarget, WhereClause},
 };
 
 impl IndexChoice<'_> {
@@ -53,15 +53,9 @@ impl IndexChoice<'_> {
 
 /// Returns whether each column of a relation has an index.
 fn are_indexed(table: &TableMetadata, relation: &Relation<'_>) -> bool {
-    let is_indexed = |name: &str| table.indexes.iter().any(|index| index.column == name);
-    match &relation.target {
-        RelationTarget::Column(name)
-        | RelationTarget::Element(name, _)
-        | RelationTarget::Field(name, _) => is_indexed(name.as_str()),
-        RelationTarget::Columns(names) | RelationTarget::Token(names) => {
-            names.iter().all(|name| is_indexed(name.as_str()))
-        }
-    }
+    let is_indexed =
+        |name: &Name<'_>| table.indexes.iter().any(|index| index.column == name.as_str());
+    relation.target.names().iter().all(is_indexed)
 }
 
 /// Refuses a condition on an indexed column of vectors, because the index serves only the order.
