@@ -155,37 +155,38 @@ impl SelectExpression {
         }
     }
 
-    /// Returns whether the expression reads the write time or TTL of cells.
-    pub fn reads_metadata(&self) -> bool {
+    /// Calls `visit` with the expression and with each expression inside it.
+    fn walk<'e>(&'e self, visit: &mut impl FnMut(&'e Self)) {
+        visit(self);
         match self {
-            Self::Metadata(..) => true,
             Self::Call(_, parts) | Self::Composite(_, parts) => {
-                parts.iter().any(Self::reads_metadata)
+                parts.iter().for_each(|part| part.walk(visit));
             }
             Self::Aggregate(_, _, Some(inner)) | Self::Field(inner, _) | Self::Slice(inner, ..) => {
-                inner.reads_metadata()
+                inner.walk(visit);
             }
-            Self::Element(inner, _, key) => inner.reads_metadata() || key.reads_metadata(),
-            Self::Column(_) | Self::Term(_) | Self::Aggregate(_, _, None) => false,
+            Self::Element(inner, _, key) => {
+                inner.walk(visit);
+                key.walk(visit);
+            }
+            Self::Column(_) | Self::Term(_) | Self::Aggregate(_, _, None) | Self::Metadata(..) => {}
         }
+    }
+
+    /// Returns whether the expression reads the write time or TTL of cells.
+    pub fn reads_metadata(&self) -> bool {
+        let mut is_found = false;
+        self.walk(&mut |part| is_found |= matches!(part, Self::Metadata(..)));
+        is_found
     }
 
     /// Calls `visit` with every column that the expression reads.
     pub fn for_each_column(&self, visit: &mut dyn FnMut(&ColumnDefinition)) {
-        match self {
-            Self::Column(column) | Self::Metadata(_, column, _) => visit(column),
-            Self::Call(_, parts) | Self::Composite(_, parts) => {
-                parts.iter().for_each(|part| part.for_each_column(visit));
+        self.walk(&mut |part| {
+            if let Self::Column(column) | Self::Metadata(_, column, _) = part {
+                visit(column);
             }
-            Self::Aggregate(_, _, Some(inner)) | Self::Field(inner, _) | Self::Slice(inner, ..) => {
-                inner.for_each_column(visit);
-            }
-            Self::Element(inner, _, key) => {
-                inner.for_each_column(visit);
-                key.for_each_column(visit);
-            }
-            Self::Term(_) | Self::Aggregate(_, _, None) => {}
-        }
+        });
     }
 }
 
@@ -197,32 +198,14 @@ pub struct Aggregation<'s> {
 impl<'s> Aggregation<'s> {
     /// Creates the initial states of all aggregates in the selectors.
     pub fn new(selectors: &'s [SelectExpression]) -> Self {
-        let mut found: Vec<(usize, &'s AggregateFunction, Option<&'s SelectExpression>)> =
-            Vec::new();
-        fn collect<'s>(
-            expression: &'s SelectExpression,
-            found: &mut Vec<(usize, &'s AggregateFunction, Option<&'s SelectExpression>)>,
-        ) {
-            match expression {
-                SelectExpression::Aggregate(number, function, argument) => {
+        let mut found = Vec::new();
+        for selector in selectors {
+            selector.walk(&mut |part| {
+                if let SelectExpression::Aggregate(number, function, argument) = part {
                     found.push((*number, function, argument.as_deref()));
                 }
-                SelectExpression::Call(_, parts) | SelectExpression::Composite(_, parts) => {
-                    parts.iter().for_each(|part| collect(part, found));
-                }
-                SelectExpression::Field(inner, _) | SelectExpression::Slice(inner, ..) => {
-                    collect(inner, found)
-                }
-                SelectExpression::Element(inner, _, key) => {
-                    collect(inner, found);
-                    collect(key, found);
-                }
-                SelectExpression::Column(_)
-                | SelectExpression::Term(_)
-                | SelectExpression::Metadata(..) => {}
-            }
+            });
         }
-        selectors.iter().for_each(|selector| collect(selector, &mut found));
         found.sort_by_key(|(number, ..)| *number);
         let parts = found
             .into_iter()
