@@ -280,18 +280,6 @@ fn metadata_value(
         }
         (ColumnData::Simple(cell), _) => Ok(of_cell(cell)),
         (ColumnData::Complex(_), MetadataPart::OfFrozen(_)) => Ok(None),
-        (ColumnData::Complex(complex), MetadataPart::Range(from, to)) => {
-            let (from, to) = (slice_bound(from, context)?, slice_bound(to, context)?);
-            let bounds = [from.as_deref(), to.as_deref()];
-            let inside = cells_between(&context.row, column, complex, bounds);
-            charge_bytes(inside.len() * LISTED_BYTES)?;
-            if metadata == CellMetadata::MaximumWriteTime {
-                let latest = inside.iter().max_by_key(|(_, cell)| cell.timestamp);
-                return Ok(latest.and_then(|(_, cell)| of_cell(cell)));
-            }
-            let parts: Vec<Option<Bytes>> = inside.iter().map(|(_, cell)| of_cell(cell)).collect();
-            Ok((!parts.is_empty()).then(|| nullable_list(&parts)))
-        }
         (ColumnData::Complex(complex), MetadataPart::Path(term)) => {
             let Some(path) = term.evaluate(context.evaluation)?.required("an element")? else {
                 return Ok(None);
@@ -299,17 +287,24 @@ fn metadata_value(
             let found = cell_at(&context.row, column, complex, &path);
             Ok(found.and_then(|(_, cell)| of_cell(cell)))
         }
-        (ColumnData::Complex(complex), MetadataPart::Whole) => {
-            charge_bytes(complex.cells.len() * LISTED_BYTES)?;
+        (ColumnData::Complex(complex), MetadataPart::Whole | MetadataPart::Range(..)) => {
+            let cells = if let MetadataPart::Range(from, to) = part {
+                let (from, to) = (slice_bound(from, context)?, slice_bound(to, context)?);
+                let bounds = [from.as_deref(), to.as_deref()];
+                cells_between(&context.row, column, complex, bounds)
+            } else {
+                complex.cells.as_slice()
+            };
+            charge_bytes(cells.len() * LISTED_BYTES)?;
             if metadata == CellMetadata::MaximumWriteTime {
-                let latest = complex.cells.iter().max_by_key(|(_, cell)| cell.timestamp);
+                let latest = cells.iter().max_by_key(|(_, cell)| cell.timestamp);
                 return Ok(latest.and_then(|(_, cell)| of_cell(cell)));
             }
             if let CqlType::UserDefined { definition, .. } = &column.column_type {
                 // The list has an entry for each field of the type, so that clients find a field's
                 // entry by its index. The entry of a null field is null.
                 let mut fields = vec![None; definition.fields.len()];
-                for (path, cell) in &complex.cells {
+                for (path, cell) in cells {
                     let index = <[u8; 2]>::try_from(path.as_ref()).map(u16::from_be_bytes);
                     if let Some(field) =
                         index.ok().and_then(|index| fields.get_mut(usize::from(index)))
@@ -319,9 +314,9 @@ fn metadata_value(
                 }
                 return Ok(Some(nullable_list(&fields)));
             }
-            let parts: Vec<Option<Bytes>> =
-                complex.cells.iter().map(|(_, cell)| of_cell(cell)).collect();
-            Ok(Some(nullable_list(&parts)))
+            let parts: Vec<Option<Bytes>> = cells.iter().map(|(_, cell)| of_cell(cell)).collect();
+            let is_null = parts.is_empty() && matches!(part, MetadataPart::Range(..));
+            Ok((!is_null).then(|| nullable_list(&parts)))
         }
     }
 }

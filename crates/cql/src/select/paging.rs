@@ -13,6 +13,7 @@ use bytes::Bytes;
 use espalier_mutation::{Clustering, DecoratedKey, schema::TableMetadata};
 use espalier_storage::ReadPosition;
 
+use super::group::put;
 use crate::{Error, ErrorCode, Result};
 
 const VERSION: u8 = 1;
@@ -40,13 +41,7 @@ impl PagingState {
             out[1] |= HAS_CLUSTERING;
             out.extend_from_slice(&(clustering.values.len() as u16).to_be_bytes());
             for value in &clustering.values {
-                match value {
-                    None => out.extend_from_slice(&(-1i32).to_be_bytes()),
-                    Some(value) => {
-                        out.extend_from_slice(&(value.len() as i32).to_be_bytes());
-                        out.extend_from_slice(value);
-                    }
-                }
+                put(value.as_deref(), &mut out);
             }
         }
         out.into()
