@@ -96,10 +96,7 @@ fn plan_restrictions(
     nearest: Option<&PlannedNearest>,
 ) -> Result<Restrictions> {
     let mut plan_where = |allow_filtering| {
-        let purpose = match nearest {
-            Some(_) => Purpose::Nearest { allow_filtering },
-            None => Purpose::Select { allow_filtering },
-        };
+        let purpose = Purpose::Select { allow_filtering, is_nearest: nearest.is_some() };
         restrictions::plan(preparation, table, &statement.where_clause, purpose)
     };
     // A read of a virtual table computes all its rows anyway, so a filter costs no more.

@@ -55,7 +55,7 @@ pub(super) fn plan_where(
         }
     }
     // As in Cassandra, the clause is planned as the clause of a SELECT, with the same errors.
-    plan(preparation, base, &values, Purpose::Select { allow_filtering: true })?;
+    plan(preparation, base, &values, Purpose::Select { allow_filtering: true, is_nearest: false })?;
     for relation in &values.relations {
         let is_key = |name: &Name<'_>| {
             base.column(name.as_str()).is_some_and(ColumnDefinition::is_primary_key)

@@ -40,11 +40,8 @@ pub enum Purpose {
     Select {
         /// True if the statement may filter rows.
         allow_filtering: bool,
-    },
-    /// SELECT in the order of an index on vectors.
-    Nearest {
-        /// True if the statement may filter rows.
-        allow_filtering: bool,
+        /// True if the rows are in the order of an index on vectors.
+        is_nearest: bool,
     },
     /// UPDATE or DELETE: the full partition key and a prefix of the clustering, without filters.
     Modify {
@@ -57,19 +54,16 @@ pub enum Purpose {
 
 impl Purpose {
     fn is_select(self) -> bool {
-        matches!(self, Self::Select { .. } | Self::Nearest { .. })
+        matches!(self, Self::Select { .. })
     }
 
     fn is_nearest(self) -> bool {
-        matches!(self, Self::Nearest { .. })
+        matches!(self, Self::Select { is_nearest: true, .. })
     }
 
     /// Returns whether the statement may filter rows.
     fn may_filter(self) -> bool {
-        matches!(
-            self,
-            Self::Select { allow_filtering: true } | Self::Nearest { allow_filtering: true }
-        )
+        matches!(self, Self::Select { allow_filtering: true, .. })
     }
 }
 

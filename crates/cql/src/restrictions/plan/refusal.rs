@@ -263,7 +263,7 @@ impl<'c> Check<'c, '_> {
                 };
                 Err(Error::invalid(message))
             }
-            Purpose::Select { allow_filtering } | Purpose::Nearest { allow_filtering } => {
+            Purpose::Select { allow_filtering, .. } => {
                 let filters =
                     !has_token && key().next().is_some() && (has_slice || !missing.is_empty());
                 if filters && !allow_filtering && !self.has_index {
@@ -362,14 +362,13 @@ impl<'c> Check<'c, '_> {
                     format!("Non PRIMARY KEY columns found in where clause: {} ", names.join(", "));
                 Err(self.preparation.invalid(others[0].position, message))
             }
-            Purpose::Select { allow_filtering } => {
+            Purpose::Select { allow_filtering, .. } => {
                 refuse_vectors(self.table, self.clause)?;
                 if allow_filtering || self.has_index {
                     return Ok(());
                 }
                 Err(Error::invalid(NEEDS_FILTERING))
             }
-            Purpose::Nearest { .. } => refuse_vectors(self.table, self.clause),
         }
     }
 }
