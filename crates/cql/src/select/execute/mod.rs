@@ -75,6 +75,14 @@ struct Execution<'s> {
     guard: Guard<'s>,
 }
 
+/// The node, and the part of each read command that is the same for all reads of an execution.
+struct Source<'s> {
+    database: &'s Node,
+    /// The slices of each partition.
+    slices: Arc<ClusteringSlices>,
+    now_s: u32,
+}
+
 /// Cassandra's error for a sorted read with pages.
 const SORTED_PAGES: &str = "Cannot page queries with both ORDER BY and a IN restriction on the \
 partition key; you must either remove the ORDER BY or the IN and sort client side, or disable \
@@ -124,6 +132,7 @@ pub async fn execute(
         guard.check(Limit::PartitionKeysInSelect, keys.len(), &table.name)?;
     }
     let slices = Arc::new(select.restrictions.slices(table, evaluation)?);
+    let source = Source { database, slices, now_s };
     let filters = select.restrictions.bind_filters(evaluation).await?;
     let order = NearestOrder::of(select, evaluation)?;
     let resumed = state.as_ref().map(|state| state.position.clone());
@@ -147,7 +156,7 @@ pub async fn execute(
         tombstones: TombstoneCount::default(),
         guard,
     };
-    execution.read(database, order, partitions, slices, now_s).await?;
+    execution.read(&source, order, partitions).await?;
     if select.is_aggregate
         && execution.next.is_none()
         && (execution.output.has_group() || select.group_by.is_none())
@@ -174,29 +183,19 @@ impl Execution<'_> {
     /// Reads the rows in the order of the statement.
     async fn read(
         &mut self,
-        database: &Node,
+        source: &Source<'_>,
         order: Option<NearestOrder<'_>>,
         partitions: Partitions,
-        slices: Arc<ClusteringSlices>,
-        now_s: u32,
     ) -> Result<()> {
         match order {
-            _ if slices.slices.is_empty() => Ok(()),
-            Some(order) => self.read_nearest(database, order, partitions, slices, now_s).await,
-            None if self.select.sort.is_empty() => {
-                self.read_all(database, partitions, slices, now_s).await
-            }
-            None => self.read_sorted(database, partitions, slices, now_s).await,
+            _ if source.slices.slices.is_empty() => Ok(()),
+            Some(order) => self.read_nearest(source, order, partitions).await,
+            None if self.select.sort.is_empty() => self.read_all(source, partitions).await,
+            None => self.read_sorted(source, partitions).await,
         }
     }
 
-    async fn read_all(
-        &mut self,
-        database: &Node,
-        partitions: Partitions,
-        slices: Arc<ClusteringSlices>,
-        now_s: u32,
-    ) -> Result<()> {
+    async fn read_all(&mut self, source: &Source<'_>, partitions: Partitions) -> Result<()> {
         let mut targets: VecDeque<ReadTarget> = partitions.into_targets();
         let mut resume = self.resumed.clone();
         if let Some(position) = &resume
@@ -212,8 +211,8 @@ impl Execution<'_> {
         while let Some(target) = targets.pop_front() {
             loop {
                 self.resumed = resume.clone();
-                let command = self.command(target.clone(), slices.clone(), resume.take(), now_s);
-                let result = database.read(command).await?;
+                let command = self.command(source, target.clone(), resume.take());
+                let result = source.database.read(command).await?;
                 self.chunks += 1;
                 self.count_tombstones(&result, &target)?;
                 let (more_in_target, more_targets) = (result.next.is_some(), !targets.is_empty());
@@ -250,10 +249,9 @@ impl Execution<'_> {
     /// the chunk has the rows that the page lacks, at most 16 × [`CHUNK_ROWS`].
     fn command(
         &self,
+        source: &Source<'_>,
         target: ReadTarget,
-        slices: Arc<ClusteringSlices>,
         resume: Option<ReadPosition>,
-        now_s: u32,
     ) -> ReadCommand {
         let select = self.select;
         let exact = select.is_exact();
@@ -263,10 +261,10 @@ impl Execution<'_> {
         ReadCommand {
             table: select.table.clone(),
             target,
-            slices,
+            slices: source.slices.clone(),
             direction: if select.is_reversed { Direction::Reverse } else { Direction::Forward },
             columns: select.columns.clone(),
-            now_s,
+            now_s: source.now_s,
             limits: ReadLimits {
                 rows: match (exact, &self.search) {
                     (true, _) => missing_page.min(CHUNK_ROWS * 16),

@@ -19,17 +19,16 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use espalier_mutation::ClusteringSlices;
 use espalier_runtime::maybe_yield;
 use espalier_storage::{
-    FoundPlaces, IndexSearch, IndexTerm, IndexValues, NearestBound, NearestLimits, Node,
-    PartitionRows, ReadTarget, VectorLimits, VectorSearchLimits,
+    FoundPlaces, IndexSearch, IndexTerm, IndexValues, NearestBound, NearestLimits, PartitionRows,
+    ReadTarget, VectorLimits, VectorSearchLimits,
 };
 use espalier_types::similarity::floats;
 
 use super::{
     super::{PlannedSelect, nearest::PlannedNearest},
-    Execution, key_components,
+    Execution, Source, key_components,
     limits::{CHUNK_BYTES, CHUNK_ROWS},
     nearest_rows::NearestRows,
 };
@@ -92,13 +91,6 @@ enum Found {
     TooFew,
 }
 
-/// The targets and slices that a pass reads, and the time of the read.
-struct Candidates {
-    targets: Vec<ReadTarget>,
-    slices: Arc<ClusteringSlices>,
-    now_s: u32,
-}
-
 impl Pass {
     fn found(&mut self) -> Found {
         let Some(NearestBound { similarity, error }) = self.bound else { return Found::All };
@@ -114,18 +106,16 @@ impl Execution<'_> {
     /// Finds the most similar rows, and encodes them in their order.
     pub(super) async fn read_nearest(
         &mut self,
-        database: &Node,
+        source: &Source<'_>,
         order: NearestOrder<'_>,
         partitions: Partitions,
-        slices: Arc<ClusteringSlices>,
-        now_s: u32,
     ) -> Result<()> {
         let names_partitions = matches!(partitions, Partitions::Keys(_));
-        let candidates = Candidates { targets: partitions.into_targets(), slices, now_s };
+        let targets: Vec<ReadTarget> = partitions.into_targets();
         let search = self.search.take();
         let others = search.as_ref().map_or_else(Vec::new, |search| search.terms.clone());
         let VectorSearchLimits { index: limits, statement } =
-            database.store().configuration().vectors;
+            source.database.store().configuration().vectors;
         let NearestLimits { few_rows, max_candidates } = statement;
         let mut max_rows = if names_partitions { Some(usize::MAX) } else { None };
         if !others.is_empty() {
@@ -133,7 +123,7 @@ impl Execution<'_> {
         }
         if let Some(max_rows) = max_rows {
             self.search.clone_from(&search);
-            let pass = self.pass(database, &order, &candidates, max_rows, None).await?;
+            let pass = self.pass(source, &order, &targets, max_rows, None).await?;
             if let Some(pass) = pass {
                 return self.emit_nearest(pass).await;
             }
@@ -142,7 +132,7 @@ impl Execution<'_> {
         let mut repeats = 0;
         while count <= max_candidates {
             let by_index = ByIndex { others: &others, count, limits };
-            let pass = self.pass(database, &order, &candidates, usize::MAX, Some(by_index)).await?;
+            let pass = self.pass(source, &order, &targets, usize::MAX, Some(by_index)).await?;
             count *= GROWTH;
             let Some(mut pass) = pass else { continue };
             let is_last = repeats == MAX_REPEATS || count > max_candidates;
@@ -154,7 +144,7 @@ impl Execution<'_> {
             }
         }
         self.search = search;
-        match self.pass(database, &order, &candidates, usize::MAX, None).await? {
+        match self.pass(source, &order, &targets, usize::MAX, None).await? {
             Some(pass) => self.emit_nearest(pass).await,
             None => Ok(()),
         }
@@ -164,27 +154,25 @@ impl Execution<'_> {
     /// select. Returns `None` if there are more than `max_rows`.
     async fn pass(
         &mut self,
-        database: &Node,
+        source: &Source<'_>,
         order: &NearestOrder<'_>,
-        candidates: &Candidates,
+        targets: &[ReadTarget],
         max_rows: usize,
         by_index: Option<ByIndex<'_>>,
     ) -> Result<Option<Pass>> {
         self.restart_tombstones();
         let rows = NearestRows::new(self.rows_left, self.page.bytes);
         let mut pass = Pass { rows, read: 0, bound: None };
-        for target in &candidates.targets {
+        for target in targets {
             let (mut resume, mut places) = (None, None);
             loop {
                 if let Some(by_index) = &by_index {
                     self.search = Some(by_index.search(order, places.take()));
                 }
-                let slices = candidates.slices.clone();
-                let mut command =
-                    self.command(target.clone(), slices, resume.take(), candidates.now_s);
+                let mut command = self.command(source, target.clone(), resume.take());
                 command.limits.rows = CHUNK_ROWS.min(max_rows.saturating_add(1));
                 command.limits.bytes = CHUNK_BYTES;
-                let result = database.read(command).await?;
+                let result = source.database.read(command).await?;
                 self.count_tombstones(&result, target)?;
                 let bounds = pass.bound.into_iter().chain(result.nearest_bound);
                 pass.bound = bounds.reduce(NearestBound::with);

@@ -5,17 +5,17 @@
 //! clusterings. The rows of a statement that fails or is cancelled are freed in steps, by a task of
 //! its own.
 
-use std::{cmp::Ordering, collections::BTreeMap, rc::Rc, sync::Arc};
+use std::{cmp::Ordering, collections::BTreeMap, rc::Rc};
 
 use bytes::Bytes;
-use espalier_mutation::{Clustering, ClusteringSlices, DecoratedKey};
+use espalier_mutation::{Clustering, DecoratedKey};
 use espalier_runtime::{maybe_yield, shard, spawn_local};
-use espalier_storage::{Node, PartitionRows, ReadTarget};
+use espalier_storage::{PartitionRows, ReadTarget};
 use espalier_types::CqlType;
 
 use super::{
     super::{PlannedSelect, group::Output},
-    Execution, Flow, key_components,
+    Execution, Flow, Source, key_components,
     limits::CHUNK_ROWS,
 };
 use crate::{
@@ -175,16 +175,14 @@ impl Execution<'_> {
     /// Collects the result rows of all partitions, sorts them and applies the limit.
     pub(super) async fn read_sorted(
         &mut self,
-        database: &Node,
+        source: &Source<'_>,
         partitions: Partitions,
-        slices: Arc<ClusteringSlices>,
-        now_s: u32,
     ) -> Result<()> {
         let Partitions::Keys(keys) = partitions else { return Ok(()) };
         let max_of_partition = self.per_partition_limit.min(self.rows_left);
         let order = SortOrder::of(self.select);
         let mut sorted = SortedRows::new(order, self.rows_left, max_of_partition);
-        let collected = self.collect_sorted(database, keys, &slices, now_s, &mut sorted).await;
+        let collected = self.collect_sorted(source, keys, &mut sorted).await;
         // Without GROUP BY, all rows of an aggregate form one group, which the caller finishes.
         let is_one_group = self.select.is_aggregate && self.select.group_by.is_none();
         if collected.is_err() || is_one_group {
@@ -196,15 +194,13 @@ impl Execution<'_> {
 
     async fn collect_sorted(
         &mut self,
-        database: &Node,
+        source: &Source<'_>,
         keys: Vec<DecoratedKey>,
-        slices: &Arc<ClusteringSlices>,
-        now_s: u32,
         sorted: &mut SortedRows,
     ) -> Result<()> {
         for key in keys {
             sorted.of_partition = 0;
-            self.collect_partition(database, key, slices, now_s, sorted).await?;
+            self.collect_partition(source, key, sorted).await?;
         }
         if self.select.group_by.is_some() && self.output.has_group() {
             self.output.finish_group()?;
@@ -215,18 +211,16 @@ impl Execution<'_> {
 
     async fn collect_partition(
         &mut self,
-        database: &Node,
+        source: &Source<'_>,
         key: DecoratedKey,
-        slices: &Arc<ClusteringSlices>,
-        now_s: u32,
         sorted: &mut SortedRows,
     ) -> Result<()> {
         let mut resume = None;
         loop {
             let target = ReadTarget::Partition(key.clone());
-            let mut command = self.command(target.clone(), slices.clone(), resume.take(), now_s);
+            let mut command = self.command(source, target.clone(), resume.take());
             command.limits.rows = CHUNK_ROWS;
-            let result = database.read(command).await?;
+            let result = source.database.read(command).await?;
             self.count_tombstones(&result, &target)?;
             for partition in result.partitions {
                 if self.collect_rows(partition, sorted).await? != Flow::More {
