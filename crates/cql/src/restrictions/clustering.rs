@@ -10,7 +10,7 @@ use espalier_types::{CqlType, collection};
 use super::{
     Alternatives,
     exclusion::{self, Exclusion},
-    partition::check_product,
+    partition::{check_product, product},
 };
 use crate::{
     Error, Result,
@@ -92,9 +92,8 @@ pub fn slices(
         match restriction {
             ClusteringRestriction::Values(alternatives) => {
                 let values = alternatives.evaluate(name, evaluation)?;
-                check_product(prefixes.len(), values.len())?;
-                prefixes =
-                    product(&prefixes, values.into_iter().map(|value| vec![Some(value)]).collect());
+                let values: Prefix = values.into_iter().map(Some).collect();
+                prefixes = product(&prefixes, values.iter().map(std::slice::from_ref))?;
                 at += 1;
             }
             ClusteringRestriction::Tuples { columns: count, alternatives } => {
@@ -103,8 +102,7 @@ pub fn slices(
                     .iter()
                     .map(|tuple| tuple_values(tuple, *count, name))
                     .collect::<Result<Vec<_>>>()?;
-                check_product(prefixes.len(), tuples.len())?;
-                prefixes = product(&prefixes, tuples);
+                prefixes = product(&prefixes, tuples.iter().map(Vec::as_slice))?;
                 at += count;
             }
             ClusteringRestriction::Range { lower, upper, excluded } => {
@@ -133,15 +131,6 @@ pub fn slices(
     }
     slices.extend(prefixes.into_iter().map(|prefix| ClusteringSlice::prefix(prefix.into())));
     Ok(ClusteringSlices::normalise(slices, table.comparator()))
-}
-
-fn product(prefixes: &[Prefix], values: Vec<Prefix>) -> Vec<Prefix> {
-    prefixes
-        .iter()
-        .flat_map(|prefix| {
-            values.iter().map(move |value| prefix.iter().chain(value).cloned().collect())
-        })
-        .collect()
 }
 
 fn tuple_values(tuple: &Bytes, count: usize, column: &str) -> Result<Prefix> {

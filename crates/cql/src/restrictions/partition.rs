@@ -221,21 +221,27 @@ fn keys(
         check_product(1, alternatives.len())?;
         return alternatives.iter().map(single_key).collect();
     }
-    let mut combinations: Vec<Vec<Bytes>> = vec![Vec::with_capacity(values.len())];
+    let mut combinations: Vec<Vec<Bytes>> = vec![Vec::new()];
     for alternatives in &values {
-        check_product(combinations.len(), alternatives.len())?;
-        combinations = combinations
-            .iter()
-            .flat_map(|prefix| {
-                alternatives.iter().map(move |value| {
-                    let mut longer = prefix.clone();
-                    longer.push(value.clone());
-                    longer
-                })
-            })
-            .collect();
+        combinations = product(&combinations, alternatives.iter().map(std::slice::from_ref))?;
     }
     combinations.iter().map(|components| composite_key(components)).collect()
+}
+
+/// Returns each prefix followed by each of the values.
+///
+/// # Errors
+/// As [`check_product`].
+pub(super) fn product<'v, T: Clone + 'v>(
+    prefixes: &[Vec<T>],
+    values: impl ExactSizeIterator<Item = &'v [T]> + Clone,
+) -> Result<Vec<Vec<T>>> {
+    check_product(prefixes.len(), values.len())?;
+    let mut product = Vec::with_capacity(prefixes.len() * values.len());
+    for prefix in prefixes {
+        product.extend(values.clone().map(|value| [prefix.as_slice(), value].concat()));
+    }
+    Ok(product)
 }
 
 /// Refuses INs that name too many combinations: more than [`MAX_CARTESIAN_PRODUCT`].
