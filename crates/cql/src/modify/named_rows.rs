@@ -9,7 +9,7 @@ use std::iter::repeat_n;
 use espalier_mutation::{ClusteringSlice, ClusteringSlices, schema::TableLayout};
 
 use super::{ModificationKind, PlannedModification};
-use crate::{Error, Result, term::Evaluation};
+use crate::{Error, Result, restrictions::check_key_length, term::Evaluation};
 
 impl PlannedModification {
     /// Returns whether each slice of an execution is one row.
@@ -71,11 +71,5 @@ fn lengthen(slice: &mut ClusteringSlice, count: usize) {
 /// store the length of the least and the greatest value in 16 bits.
 fn check_lengths(slices: &[ClusteringSlice]) -> Result<()> {
     let values = slices.iter().flat_map(|slice| slice.start.values.iter().chain(&slice.end.values));
-    match values.flatten().map(|value| value.len()).max() {
-        Some(length) if length > usize::from(u16::MAX) => Err(Error::invalid(format!(
-            "Key length of {length} is longer than maximum of {}",
-            u16::MAX
-        ))),
-        _ => Ok(()),
-    }
+    check_key_length(values.flatten().map(|value| value.len()).max().unwrap_or(0))
 }

@@ -10,11 +10,11 @@ use espalier_types::{CqlType, collection};
 use super::{
     Alternatives,
     exclusion::{self, Exclusion},
-    partition::{check_product, product},
+    partition::{check_product, null_in_condition, product},
 };
 use crate::{
     Error, Result,
-    term::{Bound, Evaluation, Term},
+    term::{Evaluation, Term},
 };
 
 /// A restriction of one clustering column, or of several neighbours at once.
@@ -136,7 +136,6 @@ pub fn slices(
 fn tuple_values(tuple: &Bytes, count: usize, column: &str) -> Result<Prefix> {
     let malformed =
         || Error::invalid(format!("Invalid tuple value in condition for column {column}"));
-    let null = || Error::invalid(format!("Invalid null value in condition for column {column}"));
     let fields =
         collection::fields(tuple).collect::<Result<Vec<_>, _>>().map_err(|_| malformed())?;
     if fields.len() != count {
@@ -144,20 +143,16 @@ fn tuple_values(tuple: &Bytes, count: usize, column: &str) -> Result<Prefix> {
     }
     fields
         .into_iter()
-        .map(|field| field.map(|bytes| Some(tuple.slice_ref(bytes))).ok_or_else(null))
+        .map(|field| {
+            field.map(|bytes| Some(tuple.slice_ref(bytes))).ok_or_else(|| null_in_condition(column))
+        })
         .collect()
 }
 
 impl RangeBound {
     fn values(&self, column: &str, evaluation: &Evaluation<'_>) -> Result<(Prefix, bool)> {
-        let null =
-            || Error::invalid(format!("Invalid null value in condition for column {column}"));
-        let one = |term: &Term| match term.evaluate(evaluation)? {
-            Bound::Value(value) => Ok(value),
-            Bound::Null => Err(null()),
-            Bound::Unset => Err(Error::invalid(format!("Invalid unset value for column {column}"))),
-        };
-        let value = one(&self.term)?;
+        let value = self.term.evaluate(evaluation)?.required(format_args!("column {column}"))?;
+        let value = value.ok_or_else(|| null_in_condition(column))?;
         let values = if self.is_tuple {
             tuple_values(&value, self.columns, column)?
         } else {

@@ -144,9 +144,7 @@ impl Alternatives {
     /// # Errors
     /// A value, or the list that is bound as a whole, is null, unset or malformed.
     pub fn evaluate(&self, column: &str, evaluation: &Evaluation<'_>) -> Result<Vec<Bytes>> {
-        self.evaluate_with(column, evaluation, || {
-            Error::invalid(format!("Invalid null value in condition for column {column}"))
-        })
+        self.evaluate_with(column, evaluation, || null_in_condition(column))
     }
 
     /// Evaluates the values of NOT IN, which has its own text for null.
@@ -178,23 +176,25 @@ impl Alternatives {
                 .collect(),
             Self::List(term) => {
                 let list = term.evaluate(evaluation)?.required(format_args!("column {column}"))?;
-                let list = list.ok_or_else(|| {
-                    Error::invalid(format!("Invalid null value for column {column}"))
-                })?;
-                let elements = collection::elements(&list).map_err(|error| {
-                    Error::invalid(format!("Invalid list for IN on {column}: {error}"))
-                })?;
-                elements
+                let list = list.ok_or_else(|| null_value(column))?;
+                let malformed =
+                    |error| Error::invalid(format!("Invalid list for IN on {column}: {error}"));
+                collection::elements(&list)
+                    .map_err(malformed)?
                     .map(|element| {
-                        let element = element.map_err(|error| {
-                            Error::invalid(format!("Invalid list for IN on {column}: {error}"))
-                        })?;
+                        let element = element.map_err(malformed)?;
                         element.map(|bytes| list.slice_ref(bytes)).ok_or_else(&null)
                     })
                     .collect()
             }
         }
     }
+}
+
+/// Creates the error for a null in a condition on a column of the primary key.
+#[cold]
+pub(super) fn null_in_condition(column: &str) -> Error {
+    Error::invalid(format!("Invalid null value in condition for column {column}"))
 }
 
 fn keys(
