@@ -1,5 +1,7 @@
 //! Resolves the calls, casts and operators of a statement to concrete functions and terms.
 
+use std::slice;
+
 use espalier_types::CqlType;
 
 use super::{
@@ -131,23 +133,22 @@ fn choose_overload(
 pub fn resolve_cast(
     preparation: &Preparation<'_>,
     position: Position,
-    arguments: &[Argument<'_>],
+    argument: &Argument<'_>,
     target: &CqlType,
 ) -> Result<ResolvedFunction> {
-    let known = arguments.first().and_then(Argument::known_type);
+    let known = argument.known_type();
     if let Some(same) = known.filter(|known| known.freeze() == target.freeze()) {
         return Ok(cast::function(same, target));
     }
     let mut sources = cast::sources(target);
     if sources.is_empty() {
-        let given = arguments.first().map(Argument::to_string).unwrap_or_default();
-        let message = format!("{given} cannot be cast to {}", target.cql_name());
+        let message = format!("{argument} cannot be cast to {}", target.cql_name());
         return Err(preparation.invalid(position, message));
     }
     let signatures: Vec<Signature> =
         sources.iter().map(|source| (vec![source.clone()], target.clone())).collect();
     let name = cast::function_name(target);
-    let callee = Callee::Cast(&name);
+    let (callee, arguments) = (Callee::Cast(&name), slice::from_ref(argument));
     let chosen = choose(preparation, position, callee, &signatures, arguments, None)?;
     Ok(cast::function(sources.swap_remove(chosen), target))
 }
@@ -159,10 +160,10 @@ pub fn resolve_cast(
 pub fn resolve_negation(
     preparation: &Preparation<'_>,
     position: Position,
-    arguments: &[Argument<'_>],
+    argument: &Argument<'_>,
     receiver: Option<&CqlType>,
 ) -> Result<ResolvedFunction> {
-    let signatures = arithmetic::negation_signatures();
+    let (signatures, arguments) = (arithmetic::negation_signatures(), slice::from_ref(argument));
     let chosen = choose(preparation, position, Callee::Negation, signatures, arguments, receiver)?;
     match signatures.get(chosen) {
         Some((_, operand)) => Ok(arithmetic::negation(operand.clone())),
@@ -224,13 +225,13 @@ fn prepare_with_results(
         }
         ExpressionKind::Cast(inner, target) => {
             let target = preparation.resolve_type(target)?;
-            let arguments = [argument_of(preparation, inner)?];
-            let function = resolve_cast(preparation, position, &arguments, &target)?;
+            let argument = argument_of(preparation, inner)?;
+            let function = resolve_cast(preparation, position, &argument, &target)?;
             apply(preparation, function, std::iter::once(inner.as_ref()))
         }
         ExpressionKind::Negate(inner) => {
-            let arguments = [argument_of(preparation, inner)?];
-            let function = resolve_negation(preparation, position, &arguments, wanted)?;
+            let argument = argument_of(preparation, inner)?;
+            let function = resolve_negation(preparation, position, &argument, wanted)?;
             apply(preparation, function, std::iter::once(inner.as_ref()))
         }
         ExpressionKind::Arithmetic(chain) => {

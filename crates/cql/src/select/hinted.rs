@@ -2,14 +2,11 @@
 
 use espalier_types::CqlType;
 
-use super::{
-    expression::SelectExpression,
-    selection::{Operand, SelectionPreparation},
-};
+use super::{expression::SelectExpression, selection::SelectionPreparation};
 use crate::{
     Result,
     grammar::ast::{Expression, ExpressionKind},
-    term::{Assignable, values_by_field},
+    term::{Assignable, Term, values_by_field},
 };
 
 impl SelectionPreparation<'_, '_> {
@@ -30,10 +27,7 @@ impl SelectionPreparation<'_, '_> {
                 format!("Cannot assign value {whole} to {whole} of type {}", wanted.cql_name());
             return Err(self.invalid(whole, message));
         }
-        match operand {
-            Operand::Prepared(part) => Ok(part),
-            Operand::Waiting(expression) => Ok(self.prepare(expression, Some(wanted))?.0),
-        }
+        self.finish(operand, wanted)
     }
 
     /// Prepares the parts of a literal of type `wanted`. Returns `None` if `inner` is no such
@@ -97,7 +91,7 @@ impl SelectionPreparation<'_, '_> {
             let message = format!("Unknown field '{unknown}' in value of user defined type {name}");
             self.invalid(inner, message)
         })?;
-        let null = SelectExpression::Term(crate::term::Term::NULL);
+        let null = SelectExpression::Term(Term::NULL);
         let mut parts = Vec::with_capacity(definition.fields.len());
         for (field_type, value) in definition.field_types().zip(values) {
             parts.push(match value {

@@ -69,12 +69,7 @@ impl SelectionPreparation<'_, '_> {
         let key_type = key_type.clone();
         let element_type = element_type.clone();
         let key = match &key.kind {
-            ExpressionKind::BindMarker(marker) => {
-                let name = format!("{part}({collection})");
-                let receiver = self.preparation.receiver(&name, &key_type);
-                SelectExpression::Term(self.preparation.bind(*marker, &receiver)?)
-            }
-            ExpressionKind::Literal(_) => {
+            ExpressionKind::BindMarker(_) | ExpressionKind::Literal(_) => {
                 let receiver =
                     self.preparation.receiver(&format!("{part}({collection})"), &key_type);
                 SelectExpression::Term(prepare_term(self.preparation, key, &receiver)?)

@@ -116,12 +116,8 @@ impl SelectionPreparation<'_, '_> {
         if known.is_some_and(|known| known.freeze() == target.freeze()) {
             self.same_casts.push(expression.position);
         }
-        let function = functions::resolve_cast(
-            self.preparation,
-            expression.position,
-            std::slice::from_ref(&argument),
-            &target,
-        )?;
+        let function =
+            functions::resolve_cast(self.preparation, expression.position, &argument, &target)?;
         self.apply(function, vec![operand])
     }
 
@@ -146,7 +142,7 @@ impl SelectionPreparation<'_, '_> {
         let function = functions::resolve_negation(
             self.preparation,
             expression.position,
-            std::slice::from_ref(&argument),
+            &argument,
             expected,
         )?;
         self.apply(function, vec![operand])
@@ -213,10 +209,7 @@ impl SelectionPreparation<'_, '_> {
         let element = known.ok_or_else(|| self.unknown_type(expression))?;
         let mut prepared = Vec::with_capacity(parts.len());
         for (operand, _) in operands {
-            prepared.push(match operand {
-                Operand::Prepared(part) => part,
-                Operand::Waiting(part) => self.prepare(part, Some(&element))?.0,
-            });
+            prepared.push(self.finish(operand, &element)?);
         }
         Ok((prepared, element))
     }
@@ -325,6 +318,18 @@ impl SelectionPreparation<'_, '_> {
         }
     }
 
+    /// Prepares an operand, unless it is prepared, as a value of type `wanted`.
+    pub(super) fn finish(
+        &mut self,
+        operand: Operand<'_>,
+        wanted: &CqlType,
+    ) -> Result<SelectExpression> {
+        match operand {
+            Operand::Prepared(part) => Ok(part),
+            Operand::Waiting(expression) => Ok(self.prepare(expression, Some(wanted))?.0),
+        }
+    }
+
     /// Builds the call once the function has determined the types of its arguments.
     fn apply(
         &mut self,
@@ -333,10 +338,7 @@ impl SelectionPreparation<'_, '_> {
     ) -> Result<(SelectExpression, CqlType)> {
         let mut parts = Vec::with_capacity(operands.len());
         for (operand, wanted) in operands.into_iter().zip(&function.argument_types) {
-            parts.push(match operand {
-                Operand::Prepared(part) => part,
-                Operand::Waiting(expression) => self.prepare(expression, Some(wanted))?.0,
-            });
+            parts.push(self.finish(operand, wanted)?);
         }
         let result = function.return_type.clone();
         Ok((SelectExpression::Call(Box::new(function), parts), result))
