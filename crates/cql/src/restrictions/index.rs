@@ -164,14 +164,9 @@ impl PlannedTerm {
                 for (operator, term) in bounds {
                     let Some(value) = value(term)? else { return Ok(Searched::Null) };
                     let (form, is_cut) = form(&[(of_type, &value)])?;
-                    let inclusive = is_cut
-                        || matches!(operator, Operator::GreaterOrEqual | Operator::LessOrEqual);
-                    let bound = Some(FormBound { form, inclusive });
-                    if matches!(operator, Operator::Greater | Operator::GreaterOrEqual) {
-                        lower = bound;
-                    } else {
-                        upper = bound;
-                    }
+                    let inclusive = is_cut || operator.is_inclusive();
+                    let side = if operator.is_greater() { &mut lower } else { &mut upper };
+                    *side = Some(FormBound { form, inclusive });
                 }
                 Some(IndexValues::Between { lower, upper })
             }

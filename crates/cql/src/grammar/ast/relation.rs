@@ -125,6 +125,16 @@ pub struct CustomIndexExpression<'a> {
 }
 
 impl ComparisonOperator {
+    /// Returns whether the operator is `>` or `>=`, which set a lower bound.
+    pub fn is_greater(self) -> bool {
+        matches!(self, Self::Greater | Self::GreaterOrEqual)
+    }
+
+    /// Returns whether the operator is `<=` or `>=`, whose bound is part of the range.
+    pub fn is_inclusive(self) -> bool {
+        matches!(self, Self::LessOrEqual | Self::GreaterOrEqual)
+    }
+
     /// Returns the operator as written.
     pub fn symbol(self) -> &'static str {
         match self {

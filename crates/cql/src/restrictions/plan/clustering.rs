@@ -248,8 +248,7 @@ impl TupleRange {
         operator: Operator,
         bound: RangeBound,
     ) -> Result<()> {
-        let is_lower = matches!(operator, Operator::Greater | Operator::GreaterOrEqual);
-        let side = if is_lower { &mut self.lower } else { &mut self.upper };
+        let side = if operator.is_greater() { &mut self.lower } else { &mut self.upper };
         if side.is_some() {
             return Err(preparation.invalid(
                 relation.position,
@@ -358,8 +357,8 @@ impl<'t> TupleTarget<'t> {
         value: &Expression<'_>,
     ) -> Result<RangeBound> {
         let term = self.term(preparation, value)?;
-        let inclusive = matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual);
-        Ok(RangeBound { columns: self.columns.len(), term, is_tuple: true, inclusive })
+        let (columns, inclusive) = (self.columns.len(), operator.is_inclusive());
+        Ok(RangeBound { columns, term, is_tuple: true, inclusive })
     }
 
     fn term(&self, preparation: &mut Preparation<'_>, value: &Expression<'_>) -> Result<Term> {
@@ -391,9 +390,7 @@ fn range_bound(
 ) -> Result<Option<RangeBound>> {
     let (value, inclusive) = match relation.map(|relation| &relation.predicate) {
         Some(Predicate::Between(low, high)) => (if is_lower { low } else { high }, true),
-        Some(Predicate::Compare(operator, value)) => {
-            (value, matches!(operator, Operator::LessOrEqual | Operator::GreaterOrEqual))
-        }
+        Some(Predicate::Compare(operator, value)) => (value, operator.is_inclusive()),
         _ => return Ok(None),
     };
     let receiver = preparation.receiver(&column.name, &column.column_type);

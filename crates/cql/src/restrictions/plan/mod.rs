@@ -305,8 +305,8 @@ fn sort_in<'e>(
             relations.equal = Some(relation);
         }
         Predicate::Compare(operator, _) if column.kind == ColumnKind::Clustering => {
-            let is_lower = matches!(operator, Operator::Greater | Operator::GreaterOrEqual);
-            let side = if is_lower { &mut relations.lower } else { &mut relations.upper };
+            let side =
+                if operator.is_greater() { &mut relations.lower } else { &mut relations.upper };
             *side = Some(relation);
         }
         Predicate::Between(..) if column.kind == ColumnKind::Clustering => {

@@ -157,12 +157,8 @@ fn plan_tokens(
                 bound(preparation, true, value, true)?;
                 bound(preparation, false, value, true)?;
             }
-            Predicate::Compare(
-                operator @ (Operator::Greater | Operator::GreaterOrEqual),
-                value,
-            ) => bound(preparation, true, value, *operator == Operator::GreaterOrEqual)?,
             Predicate::Compare(operator, value) => {
-                bound(preparation, false, value, *operator == Operator::LessOrEqual)?;
+                bound(preparation, operator.is_greater(), value, operator.is_inclusive())?;
             }
             Predicate::Between(low, high) => {
                 bound(preparation, true, low, true)?;
