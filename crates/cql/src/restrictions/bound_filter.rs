@@ -8,7 +8,7 @@ use espalier_runtime::maybe_yield;
 use espalier_types::CqlType;
 
 use super::{
-    Filter, FilterOperator, FilterTarget, element_in,
+    Filter, FilterOperator, element_in,
     filter::{contains_as, holds, null_value, required_as},
     like::{Pattern, PatternTerms},
 };
@@ -127,14 +127,10 @@ async fn sorted(value_type: &CqlType, values: Vec<Bytes>) -> BTreeSet<OrderedVal
 
 impl<'p> BoundFilter<'p> {
     async fn of(filter: &'p Filter, evaluation: &Evaluation<'_>) -> Result<Self> {
-        let (column, key, what) = match &filter.target {
-            FilterTarget::Column(column) => (column, None, "value"),
-            FilterTarget::Element(column, key) => {
-                let key = required_as(key, &column.name, "map key", evaluation)?;
-                (column, Some(key), "map value")
-            }
-        };
-        let name = &column.name;
+        let (column, name) = (&filter.column, &filter.column.name);
+        let key = |term: &Term| required_as(term, name, "map key", evaluation);
+        let key = filter.key.as_ref().map(key).transpose()?;
+        let what = if key.is_some() { "map value" } else { "value" };
         let value = |term: &Term| {
             if !filter.is_negated {
                 return required_as(term, name, what, evaluation);
@@ -183,8 +179,7 @@ impl<'p> BoundFilter<'p> {
 
     /// Tests a row. `frozen` caches values of this row.
     fn accepts(&self, row: &CurrentRow<'_>, frozen: &mut FrozenColumns) -> Result<bool> {
-        let Filter { target, is_negated, analysis, .. } = self.filter;
-        let (FilterTarget::Column(column) | FilterTarget::Element(column, _)) = target;
+        let Filter { column, is_negated, analysis, .. } = self.filter;
         if self.key.is_none()
             && let Test::Compare(operator, wanted) = &self.test
             && analysis.is_plain()

@@ -16,8 +16,11 @@ use crate::{
 /// A condition on one value of a row.
 #[derive(Clone, Debug)]
 pub struct Filter {
-    /// The value that is tested.
-    pub target: FilterTarget,
+    /// The column that is tested.
+    pub column: ColumnDefinition,
+    /// The key or index of the element that is tested (`m[key]`, `l[index]`); `None` for the whole
+    /// column.
+    pub key: Option<Term>,
     /// The condition that it must satisfy.
     pub operator: FilterOperator,
     /// True if the value must not satisfy the condition: NOT IN, NOT CONTAINS, NOT CONTAINS KEY.
@@ -25,15 +28,6 @@ pub struct Filter {
     /// The analysis of the texts that the condition compares, by the index that serves the
     /// condition.
     pub analysis: TextAnalysis,
-}
-
-/// The value that a condition tests.
-#[derive(Clone, Debug)]
-pub enum FilterTarget {
-    /// A column.
-    Column(ColumnDefinition),
-    /// `m[key]`, `l[index]`.
-    Element(ColumnDefinition, Term),
 }
 
 /// The conditions.
@@ -54,7 +48,6 @@ pub enum FilterOperator {
 impl Filter {
     /// Returns whether the condition leaves one value of the clustering column at `position`.
     pub fn fixes(&self, position: usize) -> bool {
-        let FilterTarget::Column(column) = &self.target else { return false };
         let is_equality = match &self.operator {
             FilterOperator::Compare(operator, _) => *operator == ComparisonOperator::Equal,
             FilterOperator::In(alternatives) => !alternatives.is_in(),
@@ -64,8 +57,9 @@ impl Filter {
         };
         !self.is_negated
             && is_equality
-            && column.kind == ColumnKind::Clustering
-            && column.position == position
+            && self.key.is_none()
+            && self.column.kind == ColumnKind::Clustering
+            && self.column.position == position
     }
 }
 

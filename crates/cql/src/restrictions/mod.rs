@@ -19,7 +19,7 @@ mod point;
 pub use bound_filter::BoundFilters;
 pub use clustering::{ClusteringRestriction, RangeBound};
 pub use element::{cell_at, cells_between, element_in, field_in};
-pub use filter::{Filter, FilterOperator, FilterTarget, contains, element, holds};
+pub use filter::{Filter, FilterOperator, contains, element, holds};
 pub use index::IndexPlan;
 pub(crate) use index::indexed_type;
 pub(crate) use partition::{NamedRows, check_product};

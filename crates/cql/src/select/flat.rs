@@ -6,7 +6,6 @@ use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 use espalier_storage::FlatColumns;
 
 use super::{PlannedSelect, SelectExpression};
-use crate::restrictions::FilterTarget;
 
 /// The maximum number of values that a statement reads from a flat row one by one (arbitrary). The
 /// search for each value begins at the start of the row, so `Row` objects are faster for wide rows.
@@ -40,8 +39,7 @@ impl PlannedFlat {
         let mut visit = |column: &ColumnDefinition| read.extend(table.column_by_id(column.id));
         select.selectors.iter().for_each(|selector| selector.for_each_column(&mut visit));
         for filter in &select.restrictions.filters {
-            let (FilterTarget::Column(column) | FilterTarget::Element(column, _)) = &filter.target;
-            visit(column);
+            visit(&filter.column);
         }
         let mut regular = Vec::new();
         for column in read.iter().filter(|column| column.kind == ColumnKind::Regular) {

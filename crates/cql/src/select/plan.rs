@@ -18,7 +18,7 @@ use crate::{
     functions::json,
     grammar::ast::{ExpressionKind, Ordering, Select, Selection},
     metadata::{ColumnSpec, ResultMetadata},
-    restrictions::{self, Alternatives, FilterTarget, NEEDS_FILTERING, Purpose, Restrictions},
+    restrictions::{self, Alternatives, NEEDS_FILTERING, Purpose, Restrictions},
     term::{Preparation, prepare_term},
 };
 
@@ -192,10 +192,10 @@ fn check_distinct(
             "SELECT DISTINCT queries must only request partition key columns and/or static columns (not {column})"
         )));
     }
-    let only_statics = restrictions.filters.iter().all(|filter| {
-        let (FilterTarget::Column(column) | FilterTarget::Element(column, _)) = &filter.target;
-        matches!(column.kind, ColumnKind::PartitionKey | ColumnKind::Static)
-    });
+    let only_statics = restrictions
+        .filters
+        .iter()
+        .all(|filter| matches!(filter.column.kind, ColumnKind::PartitionKey | ColumnKind::Static));
     let only_statics =
         only_statics && nearest.is_none_or(|nearest| nearest.column.kind == ColumnKind::Static);
     if !restrictions.clustering.is_empty() || !only_statics {
@@ -358,9 +358,8 @@ fn needed_columns(
         });
     }
     for filter in &restrictions.filters {
-        let (FilterTarget::Column(column) | FilterTarget::Element(column, _)) = &filter.target;
-        if !column.is_primary_key() {
-            ids.insert(column.id);
+        if !filter.column.is_primary_key() {
+            ids.insert(filter.column.id);
         }
     }
     let data_columns = table.static_columns().len() + table.regular_columns().len();

@@ -4,7 +4,7 @@ use espalier_mutation::schema::{ColumnDefinition, IndexPart, TableMetadata};
 use espalier_types::{CqlType, TextAnalysis};
 
 use super::{
-    super::{Alternatives, Filter, FilterOperator, FilterTarget},
+    super::{Alternatives, Filter, FilterOperator},
     alternatives,
     index::{index_on, like_index},
     refusal::not_indexed,
@@ -36,17 +36,17 @@ pub(super) fn refuse_filters(table: &TableMetadata, filters: &[&Relation<'_>]) -
 /// Returns the analysis of the index that serves a condition.
 fn analysis_of(
     table: &TableMetadata,
-    target: &FilterTarget,
+    left: &LeftSide<'_>,
     operator: &FilterOperator,
 ) -> TextAnalysis {
-    let FilterTarget::Column(column) = target else { return TextAnalysis::default() };
     let part = match operator {
+        _ if left.key.is_some() => return TextAnalysis::default(),
         FilterOperator::Compare(Operator::Equal, _) => IndexPart::Simple,
         FilterOperator::Contains(_) => IndexPart::Values,
         FilterOperator::ContainsKey(_) => IndexPart::Keys,
         _ => return TextAnalysis::default(),
     };
-    let index = index_on(table, &column.name, part);
+    let index = index_on(table, &left.column.name, part);
     index.map_or_else(TextAnalysis::default, |index| index.analysis(table))
 }
 
@@ -66,7 +66,8 @@ pub(super) fn plan_filters(
         for (operator, bound) in [(Operator::GreaterOrEqual, low), (Operator::LessOrEqual, high)] {
             let term = prepare_term(preparation, bound, &left.receiver)?;
             filters.push(Filter {
-                target: left.target.clone(),
+                column: left.column.clone(),
+                key: left.key.clone(),
                 operator: FilterOperator::Compare(operator, term),
                 is_negated: false,
                 analysis: TextAnalysis::default(),
@@ -87,20 +88,19 @@ fn plan_filter(
         relation.predicate,
         Predicate::NotIn(_) | Predicate::NotContains(_) | Predicate::NotContainsKey(_)
     );
-    let analysis = if is_negated {
-        TextAnalysis::default()
-    } else {
-        analysis_of(table, &left.target, &operator)
-    };
-    Ok(Filter { target: left.target, operator, is_negated, analysis })
+    let analysis =
+        if is_negated { TextAnalysis::default() } else { analysis_of(table, &left, &operator) };
+    let LeftSide { column, key, .. } = left;
+    Ok(Filter { column: column.clone(), key, operator, is_negated, analysis })
 }
 
 /// The value that a filter compares.
 struct LeftSide<'t> {
-    target: FilterTarget,
+    column: &'t ColumnDefinition,
+    /// The key of an element.
+    key: Option<Term>,
     /// The receiver of the values that it is compared with.
     receiver: ColumnSpec,
-    column: &'t ColumnDefinition,
 }
 
 /// Plans the left side of a relation.
@@ -113,7 +113,7 @@ fn plan_left_side<'t>(
         RelationTarget::Column(name) => {
             let column = preparation.column(table, name)?;
             let receiver = preparation.receiver(&column.name, &column.column_type);
-            Ok(LeftSide { target: FilterTarget::Column(column.clone()), receiver, column })
+            Ok(LeftSide { column, key: None, receiver })
         }
         RelationTarget::Element(name, key) => {
             let column = preparation.column(table, name)?;
@@ -138,7 +138,7 @@ fn plan_element<'t>(
     let key_receiver = part_receiver(preparation, column, "key", key_type);
     let key = prepare_term(preparation, key, &key_receiver)?;
     let receiver = part_receiver(preparation, column, "value", value_type);
-    Ok(LeftSide { target: FilterTarget::Element(column.clone(), key), receiver, column })
+    Ok(LeftSide { column, key: Some(key), receiver })
 }
 
 /// Checks the left side of `m[key] = value`, and returns the types of key and value.

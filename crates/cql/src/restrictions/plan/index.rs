@@ -11,7 +11,7 @@ use espalier_types::CqlType;
 
 use super::{
     super::{
-        ClusteringRestriction, Filter, FilterOperator, FilterTarget, PartitionRestriction,
+        ClusteringRestriction, Filter, FilterOperator, PartitionRestriction,
         index::{IndexPlan, PlannedTerm, PlannedValues, indexed_type},
     },
     SortedRelations,
@@ -294,40 +294,34 @@ pub(super) fn plan_terms(
     }
     // An index finds the rows that have a value, not the rows without this value.
     for filter in filters.iter().filter(|filter| !filter.is_negated) {
-        match (&filter.target, &filter.operator) {
-            (FilterTarget::Column(column), FilterOperator::Compare(Operator::Equal, term)) => {
-                add(&column.name, IndexPart::Simple, PlannedValues::Equal(term.clone()));
-            }
-            (FilterTarget::Column(column), FilterOperator::Compare(operator, term))
-                if *operator != Operator::NotEqual =>
-            {
-                let values = PlannedValues::Range(vec![(*operator, term.clone())]);
-                add(&column.name, IndexPart::Simple, values);
-            }
-            (FilterTarget::Column(column), FilterOperator::In(alternatives)) => {
-                add(&column.name, IndexPart::Simple, PlannedValues::In(alternatives.clone()));
-            }
-            (FilterTarget::Column(column), FilterOperator::Like(term, index)) => {
-                let values = PlannedValues::Like(term.clone(), index.clone());
-                add(&column.name, IndexPart::Simple, values);
-            }
-            (FilterTarget::Column(column), FilterOperator::Contains(term)) => {
-                add(&column.name, IndexPart::Values, PlannedValues::Equal(term.clone()));
-            }
-            (FilterTarget::Column(column), FilterOperator::ContainsKey(term)) => {
-                add(&column.name, IndexPart::Keys, PlannedValues::Equal(term.clone()));
-            }
-            (
-                FilterTarget::Element(column, key),
-                FilterOperator::Compare(Operator::Equal, term),
-            ) => {
+        let column = &filter.column;
+        let (part, values) = match (&filter.key, &filter.operator) {
+            (Some(key), FilterOperator::Compare(Operator::Equal, term)) => {
                 let CqlType::Map { key: key_type, .. } = &column.column_type else { continue };
                 let key_type = key_type.as_ref().clone();
-                let values = PlannedValues::Entry(key_type, key.clone(), term.clone());
-                add(&column.name, IndexPart::Entries, values);
+                (IndexPart::Entries, PlannedValues::Entry(key_type, key.clone(), term.clone()))
             }
-            _ => {}
-        }
+            (Some(_), _) | (None, FilterOperator::Compare(Operator::NotEqual, _)) => continue,
+            (None, FilterOperator::Compare(Operator::Equal, term)) => {
+                (IndexPart::Simple, PlannedValues::Equal(term.clone()))
+            }
+            (None, FilterOperator::Compare(operator, term)) => {
+                (IndexPart::Simple, PlannedValues::Range(vec![(*operator, term.clone())]))
+            }
+            (None, FilterOperator::In(alternatives)) => {
+                (IndexPart::Simple, PlannedValues::In(alternatives.clone()))
+            }
+            (None, FilterOperator::Like(term, index)) => {
+                (IndexPart::Simple, PlannedValues::Like(term.clone(), index.clone()))
+            }
+            (None, FilterOperator::Contains(term)) => {
+                (IndexPart::Values, PlannedValues::Equal(term.clone()))
+            }
+            (None, FilterOperator::ContainsKey(term)) => {
+                (IndexPart::Keys, PlannedValues::Equal(term.clone()))
+            }
+        };
+        add(&column.name, part, values);
     }
     IndexPlan { terms }
 }
