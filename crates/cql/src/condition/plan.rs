@@ -1,7 +1,5 @@
 //! Plans the conditions of `IF`.
 
-use std::sync::Arc;
-
 use espalier_mutation::schema::{ColumnDefinition, TableMetadata};
 use espalier_types::CqlType;
 
@@ -10,8 +8,8 @@ use crate::{
     Error, Result,
     ddl::contains_duration,
     grammar::ast::{
-        self, ComparisonOperator as Operator, Expression, InValues, Predicate, Relation,
-        RelationTarget, Using,
+        self, ComparisonOperator as Operator, Expression, Predicate, Relation, RelationTarget,
+        Using,
     },
     metadata::ColumnSpec,
     restrictions::{Alternatives, FilterOperator},
@@ -156,7 +154,9 @@ fn plan_operator(
             Ok(FilterOperator::Compare(*operator, term))
         }
         Predicate::In(values) => {
-            alternatives(preparation, values, receiver).map(FilterOperator::In)
+            let name = format!("in({})", receiver.name);
+            Alternatives::plan(preparation, values, receiver, &name, prepare_compared)
+                .map(FilterOperator::In)
         }
         Predicate::Contains(value) => {
             let part = match &column.column_type {
@@ -198,24 +198,4 @@ fn part_of(
 ) -> Result<Term> {
     let receiver = preparation.receiver(&format!("{label}({column})"), part);
     prepare_term(preparation, value, &receiver)
-}
-
-fn alternatives(
-    preparation: &mut Preparation<'_>,
-    values: &InValues<'_>,
-    receiver: &ColumnSpec,
-) -> Result<Alternatives> {
-    match values {
-        InValues::Values(values) => values
-            .iter()
-            .map(|value| prepare_compared(preparation, value, receiver))
-            .collect::<Result<_>>()
-            .map(Alternatives::Terms),
-        InValues::BindMarker(marker) => {
-            let element = Arc::new(receiver.column_type.clone());
-            let list = CqlType::List { element, frozen: true };
-            let receiver = preparation.receiver(&format!("in({})", receiver.name), &list);
-            Ok(Alternatives::List(preparation.bind(*marker, &receiver)?))
-        }
-    }
 }

@@ -1,9 +1,8 @@
 //! Plans the restrictions of clustering columns.
 
-use std::{collections::BTreeMap, ops::Range, sync::Arc};
+use std::{collections::BTreeMap, ops::Range};
 
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
-use espalier_types::CqlType;
 
 use super::{
     super::{
@@ -16,8 +15,7 @@ use super::{
 use crate::{
     Error, Result,
     grammar::ast::{
-        ComparisonOperator as Operator, Expression, ExpressionKind, InValues, Name, Predicate,
-        Relation,
+        ComparisonOperator as Operator, Expression, ExpressionKind, Name, Predicate, Relation,
     },
     metadata::ColumnSpec,
     term::{Preparation, Term, prepare_parts, prepare_term},
@@ -329,18 +327,15 @@ impl<'t> TupleTarget<'t> {
             Predicate::Compare(Operator::Equal, value) => {
                 Ok(Alternatives::Terms(vec![self.term(preparation, value)?]))
             }
-            Predicate::In(InValues::Values(values))
-            | Predicate::NotIn(InValues::Values(values)) => values
-                .iter()
-                .map(|value| self.term(preparation, value))
-                .collect::<Result<_>>()
-                .map(Alternatives::Terms),
-            Predicate::In(InValues::BindMarker(marker))
-            | Predicate::NotIn(InValues::BindMarker(marker)) => {
-                let element = Arc::new(self.receiver.column_type.clone());
-                let list = CqlType::List { element, frozen: true };
-                let receiver = preparation.receiver(&format!("in{}", self.receiver.name), &list);
-                Ok(Alternatives::List(preparation.bind(*marker, &receiver)?))
+            Predicate::In(values) | Predicate::NotIn(values) => {
+                let name = format!("in{}", self.receiver.name);
+                Alternatives::plan(
+                    preparation,
+                    values,
+                    &self.receiver,
+                    &name,
+                    |preparation, value, _| self.term(preparation, value),
+                )
             }
             _ => Err(preparation.invalid(
                 relation.position,

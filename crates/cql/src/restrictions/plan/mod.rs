@@ -27,9 +27,11 @@ use crate::{
     Error, Result,
     ddl::contains_duration,
     grammar::ast::{
-        ComparisonOperator as Operator, InValues, Predicate, Relation, RelationTarget, WhereClause,
+        ComparisonOperator as Operator, Expression, InValues, Predicate, Relation, RelationTarget,
+        WhereClause,
     },
-    term::{Preparation, prepare_term},
+    metadata::ColumnSpec,
+    term::{Preparation, Term, prepare_term},
 };
 
 /// The kind of statement that the restrictions belong to, which decides whether filters are
@@ -321,6 +323,31 @@ fn sort_in<'e>(
     true
 }
 
+impl Alternatives {
+    /// Plans the values of IN or NOT IN, each by `plan_value`. A list that is bound as a whole has
+    /// the name `list_name`.
+    pub(crate) fn plan(
+        preparation: &mut Preparation<'_>,
+        values: &InValues<'_>,
+        receiver: &ColumnSpec,
+        list_name: &str,
+        plan_value: impl Fn(&mut Preparation<'_>, &Expression<'_>, &ColumnSpec) -> Result<Term>,
+    ) -> Result<Self> {
+        match values {
+            InValues::Values(values) => {
+                let terms = values.iter().map(|value| plan_value(preparation, value, receiver));
+                terms.collect::<Result<_>>().map(Self::Terms)
+            }
+            InValues::BindMarker(marker) => {
+                let element = Arc::new(receiver.column_type.clone());
+                let list = CqlType::List { element, frozen: true };
+                let receiver = preparation.receiver(list_name, &list);
+                Ok(Self::List(preparation.bind(*marker, &receiver)?))
+            }
+        }
+    }
+}
+
 fn alternatives(
     preparation: &mut Preparation<'_>,
     column: &ColumnDefinition,
@@ -331,19 +358,9 @@ fn alternatives(
         Predicate::Compare(_, value) => {
             Ok(Alternatives::Terms(vec![prepare_term(preparation, value, &receiver)?]))
         }
-        Predicate::In(InValues::Values(values)) | Predicate::NotIn(InValues::Values(values)) => {
-            values
-                .iter()
-                .map(|value| prepare_term(preparation, value, &receiver))
-                .collect::<Result<_>>()
-                .map(Alternatives::Terms)
-        }
-        Predicate::In(InValues::BindMarker(marker))
-        | Predicate::NotIn(InValues::BindMarker(marker)) => {
-            let list =
-                CqlType::List { element: Arc::new(column.column_type.clone()), frozen: true };
-            let receiver = preparation.receiver(&format!("in({})", column.name), &list);
-            Ok(Alternatives::List(preparation.bind(*marker, &receiver)?))
+        Predicate::In(values) | Predicate::NotIn(values) => {
+            let name = format!("in({})", column.name);
+            Alternatives::plan(preparation, values, &receiver, &name, prepare_term)
         }
         _ => Err(preparation
             .invalid(relation.position, format!("{} must be restricted by = or IN", column.name))),
