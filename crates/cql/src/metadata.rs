@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use espalier_mutation::schema::TableMetadata;
 use espalier_types::CqlType;
 use md5::{Digest, Md5};
 
@@ -16,6 +17,18 @@ pub struct ColumnSpec {
     pub name: String,
     /// Type of the value.
     pub column_type: CqlType,
+}
+
+impl ColumnSpec {
+    /// Returns the metadata of a column of a result of `table`.
+    pub fn of(table: &TableMetadata, name: impl Into<String>, column_type: CqlType) -> Self {
+        Self {
+            keyspace: table.keyspace.as_str().into(),
+            table: table.name.as_str().into(),
+            name: name.into(),
+            column_type,
+        }
+    }
 }
 
 /// The bind markers of a prepared statement.

@@ -84,15 +84,5 @@ const APPLIED: &str = "[applied]";
 
 /// Returns the columns of the answer to an applied statement.
 pub fn applied_columns(table: &TableMetadata) -> Vec<ColumnSpec> {
-    vec![spec(table, APPLIED, CqlType::Boolean)]
-}
-
-/// Returns the metadata of a column of an answer.
-pub fn spec(table: &TableMetadata, name: &str, column_type: CqlType) -> ColumnSpec {
-    ColumnSpec {
-        keyspace: table.keyspace.as_str().into(),
-        table: table.name.as_str().into(),
-        name: name.to_string(),
-        column_type,
-    }
+    vec![ColumnSpec::of(table, APPLIED, CqlType::Boolean)]
 }

@@ -123,20 +123,14 @@ fn plan_selection(
     table: &Arc<TableMetadata>,
     statement: &Select<'_>,
 ) -> Result<(Vec<SelectExpression>, Vec<ColumnSpec>, usize)> {
-    let spec = |name: String, column_type: CqlType| ColumnSpec {
-        keyspace: table.keyspace.as_str().into(),
-        table: table.name.as_str().into(),
-        name,
-        column_type,
-    };
     let selectors = match &statement.selection {
         Selection::All => {
             let columns = || table.visible_columns();
             let selectors = columns().cloned().map(SelectExpression::Column).collect();
-            let specs = columns()
-                .map(|column| spec(column.name.clone(), column.column_type.clone()))
-                .collect();
-            return Ok((selectors, specs, 0));
+            let spec = |column: &ColumnDefinition| {
+                ColumnSpec::of(table, column.name.clone(), column.column_type.clone())
+            };
+            return Ok((selectors, columns().map(spec).collect(), 0));
         }
         Selection::Selectors(selectors) => selectors,
     };
@@ -151,7 +145,7 @@ fn plan_selection(
             None => selection.result_name(&selector.expression),
         };
         expressions.push(expression);
-        specs.push(spec(name, column_type));
+        specs.push(ColumnSpec::of(table, name, column_type));
     }
     let aggregates = selection.aggregates;
     Ok((expressions, specs, aggregates))
@@ -165,13 +159,7 @@ fn as_json(
 ) -> (Vec<SelectExpression>, Vec<ColumnSpec>) {
     let columns = specs.into_iter().map(|spec| (spec.name, spec.column_type)).collect();
     let object = SelectExpression::Call(Box::new(json::row_to_json(columns)), selectors);
-    let spec = ColumnSpec {
-        keyspace: table.keyspace.as_str().into(),
-        table: table.name.as_str().into(),
-        name: "[json]".to_string(),
-        column_type: CqlType::Text,
-    };
-    (vec![object], vec![spec])
+    (vec![object], vec![ColumnSpec::of(table, "[json]", CqlType::Text)])
 }
 
 fn check_distinct(

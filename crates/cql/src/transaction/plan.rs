@@ -165,12 +165,8 @@ fn plan_answer(
                 }) else {
                     continue;
                 };
-                specs.push(ColumnSpec {
-                    keyspace: row.table.keyspace.as_str().into(),
-                    table: row.table.name.as_str().into(),
-                    name: reference.text.clone(),
-                    column_type: reference.value_type.clone(),
-                });
+                let (name, column_type) = (reference.text.clone(), reference.value_type.clone());
+                specs.push(ColumnSpec::of(&row.table, name, column_type));
             }
             Ok(Answer::References(indices, Arc::new(ResultMetadata::new(specs))))
         }

@@ -15,7 +15,7 @@ use espalier_runtime::maybe_yield;
 use super::{ReadRows, plan::TurnPlan};
 use crate::{
     Result,
-    condition::{applied_columns, spec},
+    condition::applied_columns,
     current_row::{CurrentRow, RowView},
     functions::{ResolvedFunction, mask_of_column},
     metadata::{ColumnSpec, ResultMetadata},
@@ -89,7 +89,9 @@ pub async fn not_applied(
     }
     let mut specs = applied_columns(plan.table);
     specs.extend(
-        columns.iter().map(|column| spec(plan.table, &column.name, column.column_type.clone())),
+        columns.iter().map(|column| {
+            ColumnSpec::of(plan.table, column.name.clone(), column.column_type.clone())
+        }),
     );
     Ok(rows(specs, row_count, content))
 }
