@@ -59,11 +59,11 @@ pub fn of_column(schema: &Schema, mask: &ColumnMask, column_type: &CqlType) -> R
 pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> {
     Ok(Some(match call.name {
         "mask_null" => {
-            let kept = one(call)?;
+            let kept = kept_type(call, 1, "any")?;
             ResolvedFunction::nullable(call.name, vec![kept.clone()], kept, |_, _| Ok(None))
         }
         "mask_default" => {
-            let kept = one(call)?;
+            let kept = kept_type(call, 1, "any")?;
             let mask = (default_mask_bytes(&kept) <= MAX_DEFAULT_MASK_BYTES)
                 .then(|| default_mask(&kept))
                 .flatten()
@@ -73,12 +73,7 @@ pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> 
             })
         }
         "mask_replace" => {
-            const USAGE: &str = "any, any";
-            call.expect_arguments(2..=2, USAGE)?;
-            let kept = call
-                .known_type(0)
-                .or_else(|| call.receiver.map(CqlType::freeze))
-                .map_or_else(|| call.type_of(0, USAGE), Ok)?;
+            let kept = kept_type(call, 2, "any, any")?;
             let types = vec![kept.clone(), kept.clone()];
             ResolvedFunction::nullable(call.name, types, kept, |values, _| {
                 Ok(values.get(1).cloned().flatten())
@@ -95,11 +90,11 @@ pub fn overload(call: &GenericCall<'_, '_>) -> Result<Option<ResolvedFunction>> 
 /// because each plan keeps its mask. Arbitrary.
 const MAX_DEFAULT_MASK_BYTES: usize = 1 << 20;
 
-fn one(call: &GenericCall<'_, '_>) -> Result<CqlType> {
-    const USAGE: &str = "any";
-    call.expect_arguments(1..=1, USAGE)?;
+/// Returns the type of the first of `count` arguments, which is also the type of the result.
+fn kept_type(call: &GenericCall<'_, '_>, count: usize, usage: &str) -> Result<CqlType> {
+    call.expect_arguments(count..=count, usage)?;
     let known = call.known_type(0).or_else(|| call.receiver.map(CqlType::freeze));
-    known.map_or_else(|| call.type_of(0, USAGE), Ok)
+    known.map_or_else(|| call.type_of(0, usage), Ok)
 }
 
 /// Returns an upper bound of the length of a default mask.

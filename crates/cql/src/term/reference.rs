@@ -118,25 +118,16 @@ impl Preparation<'_> {
         if self.references.is_none() {
             return Ok(None);
         }
+        let whole = row_and_column(expression);
         let (base, part) = match &expression.kind {
-            ExpressionKind::Field(inner, field) => match &inner.kind {
-                ExpressionKind::Column(row) => ((row, field), None),
-                ExpressionKind::Field(innermost, column) => match &innermost.kind {
-                    ExpressionKind::Column(row) => ((row, column), Some(&expression.kind)),
-                    _ => return Ok(None),
-                },
-                _ => return Ok(None),
-            },
-            ExpressionKind::Element(inner, _) => match &inner.kind {
-                ExpressionKind::Field(innermost, column) => match &innermost.kind {
-                    ExpressionKind::Column(row) => ((row, column), Some(&expression.kind)),
-                    _ => return Ok(None),
-                },
-                _ => return Ok(None),
-            },
-            _ => return Ok(None),
+            ExpressionKind::Field(inner, _) | ExpressionKind::Element(inner, _)
+                if whole.is_none() =>
+            {
+                (row_and_column(inner), Some(&expression.kind))
+            }
+            _ => (whole, None),
         };
-        let (name, column) = base;
+        let Some((name, column)) = base else { return Ok(None) };
         let row = self.referred_row(name)?;
         let mut rows = self.references.iter().flat_map(|references| &references.rows);
         let found = rows.nth(row).and_then(|row| {
@@ -193,6 +184,15 @@ impl Preparation<'_> {
             }
             _ => Ok((Part::Whole, column.column_type.clone())),
         }
+    }
+}
+
+/// Returns the names of the row and the column in `row.column`.
+fn row_and_column<'e, 'a>(expression: &'e Expression<'a>) -> Option<(&'e Name<'a>, &'e Name<'a>)> {
+    let ExpressionKind::Field(row, column) = &expression.kind else { return None };
+    match &row.kind {
+        ExpressionKind::Column(row) => Some((row, column)),
+        _ => None,
     }
 }
 
