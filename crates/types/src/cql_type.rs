@@ -116,6 +116,12 @@ impl UserType {
         self.fields.iter().map(|(_, ty)| ty)
     }
 
+    /// Returns the index and the type of the field with this name.
+    pub fn field(&self, name: &str) -> Option<(usize, &CqlType)> {
+        let index = self.fields.iter().position(|(field, _)| field == name)?;
+        Some((index, &self.fields[index].1))
+    }
+
     /// Returns the index of each field by its name, for values that name many fields.
     pub fn field_indexes(&self) -> HashMap<&str, usize> {
         self.fields.iter().map(|(name, _)| name.as_str()).zip(0..).collect()

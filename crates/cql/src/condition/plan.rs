@@ -100,10 +100,7 @@ fn plan_target(
                 let message = format!("Invalid field access syntax for non-UDT column {name}");
                 return Err(preparation.invalid(field.position, message));
             };
-            let index = definition.fields.iter().position(|(other, _)| other == field.as_str());
-            let Some((index, (_, field_type))) =
-                index.and_then(|index| Some((index, definition.fields.get(index)?)))
-            else {
+            let Some((index, field_type)) = definition.field(field.as_str()) else {
                 let message = format!("Unknown field {field} for column {name}");
                 return Err(preparation.invalid(field.position, message));
             };

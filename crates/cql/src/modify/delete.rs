@@ -102,9 +102,7 @@ fn plan_target(
                 };
                 return Err(preparation.invalid(name.position, message));
             };
-            let Some(index) =
-                definition.fields.iter().position(|(other, _)| other == field.as_str())
-            else {
+            let Some((index, _)) = definition.field(field.as_str()) else {
                 return Err(preparation.invalid(
                     field.position,
                     format!("UDT column {name} does not have a field named {field}"),

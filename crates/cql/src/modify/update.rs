@@ -293,13 +293,11 @@ impl AssignedColumn<'_, '_> {
             let kind = if is_udt { "frozen UDT" } else { "non-UDT" };
             return self.refuse(&what, kind);
         };
-        let index = definition.fields.iter().position(|(name, _)| name == field.as_str());
-        let Some(index) = index else {
+        let Some((index, field_type)) = definition.field(field.as_str()) else {
             let message = format!("UDT column {} does not have a field named {field}", column.name);
             return Err(self.preparation.invalid(field.position, message));
         };
-        let (name, field_type) = (format!("{}.{field}", column.name), &definition.fields[index].1);
-        let receiver = self.preparation.receiver(&name, field_type);
+        let receiver = self.preparation.receiver(&format!("{}.{field}", column.name), field_type);
         let value = prepare_term(self.preparation, value, &receiver)?;
         Ok(Change::SetField(index as u16, value))
     }

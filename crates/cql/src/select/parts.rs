@@ -28,15 +28,13 @@ impl SelectionPreparation<'_, '_> {
                 ),
             ));
         };
-        let Some(index) = definition.fields.iter().position(|(field, _)| field == name.as_str())
-        else {
+        let Some((index, field_type)) = definition.field(name.as_str()) else {
             return Err(self.invalid(
                 expression,
                 format!("{whole} of type {} has no field {name}", inner_type.cql_name()),
             ));
         };
-        let field_type = definition.fields[index].1.clone();
-        Ok((SelectExpression::Field(Box::new(inner), index), field_type))
+        Ok((SelectExpression::Field(Box::new(inner), index), field_type.clone()))
     }
 
     /// Prepares `collection[key]`.

@@ -174,9 +174,7 @@ impl Preparation<'_> {
                     let message = format!("Column {name} is no user-defined type: {field}");
                     return Err(self.invalid(field.position, message));
                 };
-                let mut fields = definition.fields.iter().enumerate();
-                let found = fields.find(|(_, (other, _))| other == field.as_str());
-                let Some((index, (_, field_type))) = found else {
+                let Some((index, field_type)) = definition.field(field.as_str()) else {
                     let message = format!("Unknown field {field} for column {name}");
                     return Err(self.invalid(field.position, message));
                 };
