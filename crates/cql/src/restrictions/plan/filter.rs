@@ -10,28 +10,13 @@ use super::{
     refusal::not_indexed,
 };
 use crate::{
-    Error, Result,
+    Result,
     grammar::ast::{
         ComparisonOperator as Operator, Expression, Name, Predicate, Relation, RelationTarget,
     },
     metadata::ColumnSpec,
     term::{Preparation, Term, prepare_term},
 };
-
-pub(super) fn refuse_filters(table: &TableMetadata, filters: &[&Relation<'_>]) -> Result<()> {
-    let names = filters.iter().flat_map(|relation| relation.target.names());
-    let names: Vec<String> = names.map(ToString::to_string).collect();
-    let Some(first) = names.first() else { return Ok(()) };
-    match table.column(first) {
-        Some(column) if column.is_primary_key() => Err(Error::invalid(format!(
-            "Only = and IN can be used on {first} in an UPDATE or DELETE"
-        ))),
-        _ => Err(Error::invalid(format!(
-            "Non PRIMARY KEY columns found in where clause: {}",
-            names.join(", ")
-        ))),
-    }
-}
 
 /// Returns the analysis of the index that serves a condition.
 fn analysis_of(

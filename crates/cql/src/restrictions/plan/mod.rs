@@ -16,7 +16,7 @@ use espalier_types::CqlType;
 use self::{
     clustering::{plan_clustering, tuple_columns},
     conflict::check_conflicts,
-    filter::{plan_filters, refuse_filters},
+    filter::plan_filters,
     index::{IndexChoice, plan_terms},
     nearest::refuse_vectors,
     partition::{check_token, plan_partition},
@@ -158,13 +158,11 @@ fn plan_relations(
         sorted.needs_filtering = judgement.needs_filtering;
     }
     let SortedRelations { filters, mut needs_filtering, .. } = sorted;
-    if let Purpose::Modify { .. } = purpose {
-        refuse_filters(table, &filters)?;
-    }
     if !has_index && !clustering.is_empty() && partition.keys().is_none() {
         needs_filtering = true;
     }
     if needs_filtering && !may_filter {
+        // For an UPDATE or DELETE, `refusal` has another error.
         return Err(Error::invalid(NEEDS_FILTERING));
     }
     if uses_index && partition.has_in() {

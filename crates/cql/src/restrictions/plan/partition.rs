@@ -77,21 +77,8 @@ pub(super) fn plan_partition(
         return Ok(PartitionRestriction::KeysOfTokens { keys, tokens });
     }
     if let Purpose::Modify { .. } = purpose {
-        let missing: Vec<&str> = columns
-            .iter()
-            .zip(&equal)
-            .filter(|(_, relation)| relation.is_none())
-            .map(|(column, _)| column.name.as_str())
-            .collect();
-        if !sorted.tokens.is_empty() {
-            return Err(Error::invalid(
-                "The token function cannot be used in WHERE clauses for UPDATE or DELETE statements",
-            ));
-        }
-        return Err(Error::invalid(format!(
-            "Some partition key parts are missing: {}",
-            missing.join(", ")
-        )));
+        // `refusal` has a more precise error.
+        return Err(Error::invalid("Some partition key parts are missing"));
     }
     for relation in equal.into_iter().flatten() {
         sorted.filters.push(relation);
