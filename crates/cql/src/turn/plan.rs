@@ -126,16 +126,15 @@ impl<'r> TurnPlan<'r> {
         target: &WriteTarget,
         evaluation: &Evaluation<'_>,
     ) -> Result<()> {
-        let table = self.table;
         match &modification.condition {
             Condition::None => return Ok(()),
             Condition::NotExists => {
                 self.answers_all_columns = true;
-                self.slot(table, target).add_existence(RowConditions::NotExists)?;
+                self.add_to_row(target, RowConditions::NotExists)?;
             }
             Condition::Exists => {
                 self.answers_all_columns = true;
-                self.slot(table, target).add_existence(RowConditions::Exists)?;
+                self.add_to_row(target, RowConditions::Exists)?;
             }
             Condition::Columns(columns) => {
                 let (mut of_row, mut of_static) = (Vec::new(), Vec::new());
@@ -145,10 +144,10 @@ impl<'r> TurnPlan<'r> {
                     list.push(condition.bind(evaluation)?);
                 }
                 if !of_row.is_empty() {
-                    self.slot(table, target).add_columns(of_row)?;
+                    self.add_to_row(target, RowConditions::Columns(of_row))?;
                 }
                 if !of_static.is_empty() {
-                    self.slot(table, &WriteTarget::Static).add_columns(of_static)?;
+                    self.add_to_row(&WriteTarget::Static, RowConditions::Columns(of_static))?;
                 }
             }
         }
@@ -164,18 +163,24 @@ impl<'r> TurnPlan<'r> {
         Ok(())
     }
 
-    /// Returns the slot for the conditions of a row.
-    fn slot(&mut self, table: &TableMetadata, target: &WriteTarget) -> Slot<'_, 'r> {
-        let WriteTarget::Row(clustering) = target else {
-            return Slot::Static(&mut self.static_conditions);
+    /// Adds conditions to those that the row has already.
+    fn add_to_row(&mut self, row: &WriteTarget, new: RowConditions<'r>) -> Result<()> {
+        let WriteTarget::Row(clustering) = row else {
+            match &mut self.static_conditions {
+                Some(present) => present.add(new)?,
+                none => *none = Some(new),
+            }
+            return Ok(());
         };
-        let types = &table.comparator().types;
+        let types = &self.table.comparator().types;
         let mut path = Vec::new();
         encode_ordered_clustering(types, &clustering.values, TERMINATOR, &mut path);
-        let next = self.conditions.len();
-        let index = *self.index_of_row.entry(path).or_insert(next);
-        let at = (index < next).then_some(index);
-        Slot::Row { conditions: &mut self.conditions, clustering: clustering.clone(), at }
+        let index = *self.index_of_row.entry(path).or_insert(self.conditions.len());
+        match self.conditions.get_mut(index) {
+            Some((_, present)) => present.add(new)?,
+            None => self.conditions.push((clustering.clone(), new)),
+        }
+        Ok(())
     }
 
     /// Returns the rows on which the request takes its turn.
@@ -308,73 +313,27 @@ fn writes_static(statement: &PlannedModification) -> bool {
     statement.operations.iter().any(Operation::is_static)
 }
 
-/// The slot for the conditions of one row, which may have some already.
-enum Slot<'p, 'r> {
-    Static(&'p mut Option<RowConditions<'r>>),
-    Row {
-        conditions: &'p mut Vec<(Clustering, RowConditions<'r>)>,
-        clustering: Clustering,
-        at: Option<usize>,
-    },
-}
-
-impl<'r> Slot<'_, 'r> {
-    fn present(&mut self) -> Option<&mut RowConditions<'r>> {
-        match self {
-            Self::Static(conditions) => conditions.as_mut(),
-            Self::Row { conditions, at, .. } => {
-                conditions.get_mut((*at)?).map(|(_, conditions)| conditions)
-            }
-        }
-    }
-
-    fn set(self, new: RowConditions<'r>) {
-        match self {
-            Self::Static(conditions) => *conditions = Some(new),
-            Self::Row { conditions, clustering, .. } => conditions.push((clustering, new)),
-        }
-    }
-
-    fn add_existence(mut self, new: RowConditions<'r>) -> Result<()> {
-        use RowConditions::{Columns, Exists, NotExists};
-        match (self.present(), &new) {
-            (None, _) => self.set(new),
-            (Some(Exists), Exists) | (Some(NotExists), NotExists) => {}
-            (Some(Columns(_)), NotExists) => {
-                return Err(Error::invalid(
-                    "Cannot mix IF conditions and IF NOT EXISTS for the same row",
-                ));
-            }
-            (Some(Columns(_)), _) => {
-                return Err(Error::invalid(
-                    "Cannot mix IF conditions and IF EXISTS for the same row",
-                ));
-            }
-            _ => {
-                return Err(Error::invalid(
-                    "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row",
-                ));
-            }
-        }
-        Ok(())
-    }
-
-    fn add_columns(mut self, new: Vec<BoundCondition<'r>>) -> Result<()> {
-        match self.present() {
-            None => self.set(RowConditions::Columns(new)),
-            Some(RowConditions::Columns(present)) => present.extend(new),
-            // Cassandra has one text for both.
-            Some(RowConditions::Exists | RowConditions::NotExists) => {
-                return Err(Error::invalid(
-                    "Cannot mix IF conditions and IF NOT EXISTS for the same row",
-                ));
-            }
-        }
-        Ok(())
-    }
-}
-
 impl RowConditions<'_> {
+    /// Adds conditions on the same row.
+    fn add(&mut self, new: Self) -> Result<()> {
+        let message = match (self, new) {
+            (Self::Exists, Self::Exists) | (Self::NotExists, Self::NotExists) => return Ok(()),
+            (Self::Columns(present), Self::Columns(new)) => {
+                present.extend(new);
+                return Ok(());
+            }
+            (Self::Columns(_), Self::Exists) => {
+                "Cannot mix IF conditions and IF EXISTS for the same row"
+            }
+            // Cassandra has this text also for IF conditions after IF EXISTS.
+            (Self::Columns(_), Self::NotExists) | (_, Self::Columns(_)) => {
+                "Cannot mix IF conditions and IF NOT EXISTS for the same row"
+            }
+            _ => "Cannot mix IF EXISTS and IF NOT EXISTS conditions for the same row",
+        };
+        Err(Error::invalid(message))
+    }
+
     async fn hold(&self, exists: bool, row: &CurrentRow<'_>) -> Result<bool> {
         match self {
             Self::Exists => Ok(exists),
