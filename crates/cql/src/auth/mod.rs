@@ -39,6 +39,7 @@ pub use login::Login;
 pub use obfuscate::obfuscate;
 pub use settings::{AuthSettings, Authenticator, Authorizer, Superuser};
 pub(crate) use statement::{creator_permissions, execute, revoke_dropped};
+pub(crate) use store::read_texts;
 pub use superuser::{FirstSuperuser, make_superuser};
 
 use crate::{Error, ErrorCode, Result};
@@ -116,16 +117,13 @@ impl Auth {
         let Some(identity) = certificate.spiffe_id() else {
             return Err(refused("Unable to extract Spiffe from the certificate"));
         };
-        const TEXT: &str = "SELECT role FROM system_auth.identity_to_role WHERE identity = ?";
-        let rows = store::read(database, TEXT, &[&identity]).await?;
-        let row = rows.first().and_then(|row| row.first());
-        let Some(name) = store::text(row.and_then(Option::as_ref)) else {
+        let Some(name) = role::of_identity(database, &identity).await? else {
             return Err(refused(format!("Certificate identity '{identity}' not authorized")));
         };
-        if !role::find(database, name).await?.is_some_and(|row| row.can_login) {
+        if !role::find(database, &name).await?.is_some_and(|row| row.can_login) {
             return Err(refused(format!("{name} is not permitted to log in")));
         }
-        Login::of(self, database, name, address).await
+        Login::of(self, database, &name, address).await
     }
 
     async fn log_in_as(

@@ -105,6 +105,15 @@ pub async fn find(database: &Node, name: &str) -> Result<Option<RoleRow>> {
     Ok(rows.first().map(row_of))
 }
 
+/// Reads the role to which an identity of certificates is bound; `None` if there is none.
+///
+/// # Errors
+/// The storage fails.
+pub async fn of_identity(database: &Node, identity: &str) -> Result<Option<String>> {
+    const TEXT: &str = "SELECT role FROM system_auth.identity_to_role WHERE identity = ?";
+    Ok(store::read_texts(database, TEXT, &[identity]).await?.into_iter().next())
+}
+
 /// Reads all roles by name.
 ///
 /// # Errors
@@ -176,7 +185,10 @@ pub fn permission_set(value: Option<&bytes::Bytes>) -> PermissionSet {
 }
 
 /// Reads the set of names that limits a role; `None` if the role has no limit.
-async fn restriction(
+///
+/// # Errors
+/// The storage fails.
+pub async fn restriction(
     database: &Node,
     table: &str,
     column: &str,

@@ -1,4 +1,4 @@
-//! Reads and writes the tables of `system_auth` by CQL statements.
+//! Reads system tables, and writes the tables of `system_auth`, by CQL statements.
 //!
 //! The tables are ordinary ones, so that the node can read Cassandra's files of these tables, and a
 //! superuser can correct rows with CQL. The node applies a change of several rows as a whole, even
@@ -33,6 +33,16 @@ pub async fn read(database: &Node, text: &str, values: &[&str]) -> Result<Vec<Ro
     let columns = rows.metadata.columns.len();
     let mut content = Bytes::from(rows.content);
     Ok((0..count).map(|_| (0..columns).map(|_| take_value(&mut content)).collect()).collect())
+}
+
+/// Reads the texts in the only column of a SELECT. Skips nulls.
+///
+/// # Errors
+/// The storage fails.
+pub async fn read_texts(database: &Node, query: &str, values: &[&str]) -> Result<Vec<String>> {
+    let rows = read(database, query, values).await?;
+    let first = |row: &Row| text(row.first()?.as_ref()).map(str::to_owned);
+    Ok(rows.iter().filter_map(first).collect())
 }
 
 /// Takes the number of elements of a collection from the front of `content`.

@@ -433,21 +433,8 @@ impl QueryProcessor {
     /// Returns the cluster's name as `system.local` has it, if the node has written that row.
     async fn cluster_name(&self) -> Option<String> {
         const TEXT: &str = "SELECT cluster_name FROM system.local WHERE key = 'local'";
-        let database = &self.inner.database;
-        let planned = planner::plan(TEXT, None, &database.store().schema()).ok()?;
-        let Plan::Select(select) = &planned.plan else { return None };
-        let evaluation = Evaluation { values: &[], now_us: time::now_micros(), references: &[] };
-        let options = QueryOptions::default();
-        let rows = select::execute(
-            select,
-            database,
-            &evaluation,
-            &options,
-            now_s_or(&options, time::now_seconds),
-        );
-        let content = rows.await.ok()?.content;
-        let name = content.get(4..).filter(|name| !name.is_empty())?;
-        String::from_utf8(name.to_vec()).ok()
+        let names = auth::read_texts(&self.inner.database, TEXT, &[]).await.ok()?;
+        names.into_iter().find(|name| !name.is_empty())
     }
 }
 

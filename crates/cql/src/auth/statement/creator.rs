@@ -128,11 +128,10 @@ pub(super) async fn revoke_all_on(
     const TEXT: &str =
         "SELECT role FROM system_auth.resource_role_permissons_index WHERE resource = ?";
     let name = resource.name();
-    for row in store::read(database, TEXT, &[&name]).await? {
-        let Some(role) = store::text(row.first().and_then(Option::as_ref)) else { continue };
+    for role in store::read_texts(database, TEXT, &[&name]).await? {
         const TEXT: &str =
             "DELETE FROM system_auth.role_permissions WHERE role = ? AND resource = ?";
-        change.add(TEXT, &[role, &name]);
+        change.add(TEXT, &[&role, &name]);
     }
     const INDEX: &str = "DELETE FROM system_auth.resource_role_permissons_index WHERE resource = ?";
     change.add(INDEX, &[&name]);

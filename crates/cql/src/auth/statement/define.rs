@@ -222,10 +222,7 @@ impl Run<'_> {
         }
         let Some(Access::Only(names)) = &role.options.cidrs else { return Ok(()) };
         const TEXT: &str = "SELECT cidr_group FROM system_auth.cidr_groups";
-        let rows = store::read(self.database, TEXT, &[]).await?;
-        let name =
-            |row: &store::Row| store::text(row.first().and_then(Option::as_ref)).map(str::to_owned);
-        let known: Vec<String> = rows.iter().filter_map(name).collect();
+        let known = store::read_texts(self.database, TEXT, &[]).await?;
         if names.iter().all(|name| known.iter().any(|known| known == name)) {
             return Ok(());
         }
@@ -297,9 +294,8 @@ impl Run<'_> {
             change.add(TEXT, &[granted, name]);
         }
         const MEMBERS: &str = "SELECT member FROM system_auth.role_members WHERE role = ?";
-        for row in store::read(self.database, MEMBERS, &[name]).await? {
-            let Some(member) = store::text(row.first().and_then(Option::as_ref)) else { continue };
-            leave(&mut change, member, name);
+        for member in store::read_texts(self.database, MEMBERS, &[name]).await? {
+            leave(&mut change, &member, name);
         }
         change.add("DELETE FROM system_auth.role_members WHERE role = ?", &[name]);
         for identity in self.identities_of(name).await? {

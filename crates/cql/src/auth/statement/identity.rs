@@ -31,7 +31,7 @@ impl Run<'_> {
                 "Can not add identity for non-existent role '{name}'"
             )));
         }
-        if self.role_of_identity(identity).await?.is_some() {
+        if role::of_identity(self.database, identity).await?.is_some() {
             if if_not_exists {
                 return Ok(QueryResult::Void);
             }
@@ -50,7 +50,7 @@ impl Run<'_> {
         identity: &str,
         if_exists: bool,
     ) -> Result<QueryResult> {
-        let found = self.role_of_identity(identity).await?;
+        let found = role::of_identity(self.database, identity).await?;
         match &found {
             None => self.check_on_role(Permission::Drop, &Resource::AllRoles)?,
             Some(name) => {
@@ -74,13 +74,6 @@ impl Run<'_> {
         change.add("DELETE FROM system_auth.identity_to_role WHERE identity = ?", &[identity]);
         self.apply(change).await?;
         Ok(QueryResult::Void)
-    }
-
-    async fn role_of_identity(&self, identity: &str) -> Result<Option<String>> {
-        const TEXT: &str = "SELECT role FROM system_auth.identity_to_role WHERE identity = ?";
-        let rows = store::read(self.database, TEXT, &[identity]).await?;
-        let value = rows.first().and_then(|row| row.first()).and_then(Option::as_ref);
-        Ok(store::text(value).map(str::to_owned))
     }
 
     /// Returns the identities of a role.

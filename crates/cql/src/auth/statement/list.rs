@@ -119,10 +119,8 @@ impl Run<'_> {
         if !row.can_login {
             return Ok("n/a".to_owned());
         }
-        const TEXT: &str = "SELECT dcs FROM system_auth.network_permissions WHERE role = ?";
-        let rows = store::read(self.database, TEXT, &[name]).await?;
-        let names = store::texts(rows.first().and_then(|row| row.first()).and_then(Option::as_ref));
-        Ok(if names.is_empty() { "ALL".to_owned() } else { names.join(", ") })
+        let names = role::restriction(self.database, "network_permissions", "dcs", name).await?;
+        Ok(names.map_or_else(|| "ALL".to_owned(), |names| names.join(", ")))
     }
 
     pub(super) async fn list_permissions(&self, list: &ListPermissions<'_>) -> Result<QueryResult> {
@@ -191,10 +189,7 @@ impl Run<'_> {
 
     async fn roles_with_permissions(&self) -> Result<BTreeSet<String>> {
         const TEXT: &str = "SELECT DISTINCT role FROM system_auth.role_permissions";
-        let rows = store::read(self.database, TEXT, &[]).await?;
-        let name =
-            |row: &store::Row| store::text(row.first().and_then(Option::as_ref)).map(str::to_owned);
-        Ok(rows.iter().filter_map(name).collect())
+        Ok(store::read_texts(self.database, TEXT, &[]).await?.into_iter().collect())
     }
 }
 
