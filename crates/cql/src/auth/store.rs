@@ -8,6 +8,7 @@ use bytes::Bytes;
 use espalier_runtime::time;
 use espalier_storage::Node;
 
+use super::Auth;
 use crate::{
     Error, ErrorCode, QueryOptions, Result, Value, batch::BatchUpdates, guard::Guard,
     modify::Clocks, planner, prepared::Plan, select, term::Evaluation, turn::later_than,
@@ -95,12 +96,20 @@ impl Change {
         self.statements.push((text.into(), values));
     }
 
-    /// Applies the statements. Their timestamp is later than those of the rows that they change,
-    /// even if the clock was set back: a revoked permission must not stay in effect.
+    /// Applies the statements, and makes all shards read the roles again, even if the change
+    /// failed, because a part of it may be applied.
     ///
     /// # Errors
     /// The storage fails, or a row has a timestamp to which no later one exists.
-    pub async fn apply(self, database: &Node) -> Result<()> {
+    pub async fn apply(self, database: &Node, auth: &Auth) -> Result<()> {
+        let applied = self.write(database).await;
+        auth.roles_changed();
+        applied
+    }
+
+    /// Writes the changes. Their timestamp is later than those of the rows that they change, even
+    /// if the clock was set back: a revoked permission must not stay in effect.
+    async fn write(self, database: &Node) -> Result<()> {
         let schema = database.store().schema();
         let now_us = time::now_micros();
         let now_s = u32::try_from(time::now_seconds()).unwrap_or(u32::MAX - 3);

@@ -67,7 +67,6 @@ pub async fn make_superuser(database: &Node, auth: &Auth) -> Result<Option<First
     const TEXT: &str = "INSERT INTO system_auth.roles (role, is_superuser, can_login, salted_hash) \
                         VALUES (?, true, true, ?)";
     change.add_values(TEXT, vec![store::text_value(&name), store::text_value(&hash)]);
-    change.apply(database).await?;
-    auth.roles_changed();
+    change.apply(database, auth).await?;
     Ok(Some(FirstSuperuser { name, generated_password }))
 }

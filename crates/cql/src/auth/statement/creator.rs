@@ -52,9 +52,7 @@ pub(crate) async fn creator_permissions(
         for resource in resources.iter().filter(|one| is_granted(&database.store().schema(), one)) {
             grant::put(&mut change, &role, resource, resource.applicable());
         }
-        let applied = change.apply(&database).await;
-        auth.roles_changed();
-        applied
+        change.apply(&database, &auth).await
     };
     database.on_shard(SHARD, give).await
 }
@@ -109,9 +107,7 @@ pub(crate) async fn revoke_dropped(
         for resource in &resources {
             revoke_all_on(&database, &mut change, resource).await?;
         }
-        let applied = change.apply(&database).await;
-        auth.roles_changed();
-        applied
+        change.apply(&database, &auth).await
     };
     database.on_shard(SHARD, revoke).await
 }

@@ -93,7 +93,7 @@ impl Run<'_> {
         self.put_access(&mut change, role);
         let resource = Resource::Role(role.name.to_owned());
         self.grant_to_creator(&mut change, &resource);
-        self.apply(change).await?;
+        change.apply(self.database, self.auth).await?;
         Ok(generated)
     }
 
@@ -158,7 +158,7 @@ impl Run<'_> {
             set("salted_hash", store::text_value(&hash));
         }
         self.put_access(&mut change, role);
-        self.apply(change).await?;
+        change.apply(self.database, self.auth).await?;
         Ok(generated)
     }
 
@@ -307,7 +307,7 @@ impl Run<'_> {
         self.revoke_all_from(&mut change, name).await?;
         let resource = Resource::Role(name.to_owned());
         super::creator::revoke_all_on(self.database, &mut change, &resource).await?;
-        self.apply(change).await?;
+        change.apply(self.database, self.auth).await?;
         Ok(QueryResult::Void)
     }
 
@@ -329,7 +329,7 @@ impl Run<'_> {
         change.add_values(TEXT, vec![store::set_value([name]), store::text_value(to)]);
         change
             .add("INSERT INTO system_auth.role_members (role, member) VALUES (?, ?)", &[name, to]);
-        self.apply(change).await?;
+        change.apply(self.database, self.auth).await?;
         Ok(QueryResult::Void)
     }
 
@@ -348,16 +348,8 @@ impl Run<'_> {
         leave(&mut change, from, name);
         const TEXT: &str = "DELETE FROM system_auth.role_members WHERE role = ? AND member = ?";
         change.add(TEXT, &[name, from]);
-        self.apply(change).await?;
+        change.apply(self.database, self.auth).await?;
         Ok(QueryResult::Void)
-    }
-
-    /// Applies a change and makes all shards read the roles again, even if the change failed,
-    /// because a part of it may be applied.
-    pub(super) async fn apply(&self, change: Change) -> Result<()> {
-        let applied = change.apply(self.database).await;
-        self.auth.roles_changed();
-        applied
     }
 }
 

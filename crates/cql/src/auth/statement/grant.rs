@@ -35,7 +35,7 @@ impl Run<'_> {
         let mut change = Change::default();
         if !new.is_empty() {
             put(&mut change, name, &resource, new);
-            self.apply(change).await?;
+            change.apply(self.database, self.auth).await?;
         }
         let twice = permissions.intersection(known);
         if !twice.is_empty() {
@@ -68,7 +68,7 @@ impl Run<'_> {
                                     WHERE resource = ? AND role = ?";
                 change.add(TEXT, &[&resource.name(), name]);
             }
-            self.apply(change).await?;
+            change.apply(self.database, self.auth).await?;
         }
         let missing = permissions.without(known);
         if !missing.is_empty() {

@@ -41,7 +41,7 @@ impl Run<'_> {
         const TEXT: &str =
             "INSERT INTO system_auth.identity_to_role (identity, role) VALUES (?, ?)";
         change.add(TEXT, &[identity, name]);
-        self.apply(change).await?;
+        change.apply(self.database, self.auth).await?;
         Ok(QueryResult::Void)
     }
 
@@ -72,7 +72,7 @@ impl Run<'_> {
         }
         let mut change = Change::default();
         change.add("DELETE FROM system_auth.identity_to_role WHERE identity = ?", &[identity]);
-        self.apply(change).await?;
+        change.apply(self.database, self.auth).await?;
         Ok(QueryResult::Void)
     }
 
