@@ -29,56 +29,36 @@ thread_local! {
     static CHANGED: RefCell<HashMap<String, Instant>> = RefCell::default();
 }
 
-/// A role with its options, as CREATE or ALTER defines it.
-pub(super) struct Defined<'a> {
-    name: &'a str,
-    conditional: bool,
-    options: &'a RoleOptions<'a>,
-}
-
-impl<'a> Defined<'a> {
-    pub fn of(define: &'a DefineRole<'a>) -> Self {
-        let (name, options) = (define.role.as_str(), &define.options);
-        Self { name, conditional: define.conditional, options }
-    }
-
-    /// Returns whether the statement has an option of the role itself, not only of its access.
-    fn has_options(&self) -> bool {
-        let RoleOptions { password, superuser, login, custom, .. } = self.options;
-        password.is_some() || superuser.is_some() || login.is_some() || custom.is_some()
-    }
-}
-
 impl Run<'_> {
-    pub(super) async fn create_role(&self, role: &Defined<'_>) -> Result<QueryResult> {
+    pub(super) async fn create_role(&self, define: &DefineRole<'_>) -> Result<QueryResult> {
+        let (name, options) = (define.role.as_str(), &define.options);
         self.check_on_role(Permission::Create, &Resource::AllRoles)?;
-        let is_superuser = role.options.superuser == Some(true);
+        let is_superuser = options.superuser == Some(true);
         if is_superuser && !self.is_super() {
             return Err(unauthorized("Only superusers can create a role with superuser status"));
         }
-        self.check_options(role)?;
-        if role.name.is_empty() {
+        self.check_options(options)?;
+        if name.is_empty() {
             return Err(Error::invalid("Role name can't be an empty string"));
         }
-        self.check_access(role).await?;
+        self.check_access(options).await?;
         self.check_not_anonymous()?;
-        if self.exists(role.name).await? {
-            if role.conditional {
+        if self.exists(name).await? {
+            if define.conditional {
                 return Ok(QueryResult::Void);
             }
-            return Err(Error::invalid(format!("{} already exists", role.name)));
+            return Err(Error::invalid(format!("{name} already exists")));
         }
-        if !self.identities_of(role.name).await?.is_empty() {
+        if !self.identities_of(name).await?.is_empty() {
             return Err(Error::invalid(format!(
-                "Cannot create a role '{}' when identities already exists for it",
-                role.name
+                "Cannot create a role '{name}' when identities already exists for it"
             )));
         }
-        let (hash, generated) = self.hash_of(role).await?;
+        let (hash, generated) = self.hash_of(options).await?;
         let mut change = Change::default();
-        let login = role.options.login == Some(true);
+        let login = options.login == Some(true);
         let mut values = vec![
-            store::text_value(role.name),
+            store::text_value(name),
             store::boolean_value(is_superuser),
             store::boolean_value(login),
         ];
@@ -90,17 +70,17 @@ impl Run<'_> {
             }
             None => change.add_values(format!("{text}) VALUES (?, ?, ?)"), values),
         }
-        self.put_access(&mut change, role);
-        let resource = Resource::Role(role.name.to_owned());
+        self.put_access(&mut change, name, options);
+        let resource = Resource::Role(name.to_owned());
         self.grant_to_creator(&mut change, &resource);
         change.apply(self.database, self.auth).await?;
         Ok(generated)
     }
 
-    pub(super) async fn alter_role(&self, role: &Defined<'_>) -> Result<QueryResult> {
-        let options = role.options;
+    pub(super) async fn alter_role(&self, define: &DefineRole<'_>) -> Result<QueryResult> {
+        let (name, options) = (define.role.as_str(), &define.options);
         let refuse = |message: &str| Err(unauthorized(message));
-        if options.superuser.is_some() && self.role.roles.contains(role.name) {
+        if options.superuser.is_some() && self.role.roles.contains(name) {
             return refuse(
                 "You aren't allowed to alter your own superuser status or that of a role granted to you",
             );
@@ -115,38 +95,38 @@ impl Run<'_> {
             if options.cidrs.is_some() {
                 return refuse("Only superusers are allowed to alter access from CIDR groups.");
             }
-            if self.login.name() == role.name && !self.login.is_anonymous() {
+            if self.login.name() == name && !self.login.is_anonymous() {
                 self.check_own_options(options)?;
             } else {
-                self.check_on_role(Permission::Alter, &Resource::Role(role.name.to_owned()))?;
-                self.check_superuser_is_spared(role).await?;
+                self.check_on_role(Permission::Alter, &Resource::Role(name.to_owned()))?;
+                self.check_superuser_is_spared(name).await?;
             }
         }
-        self.check_options(role)?;
-        if !role.has_options() && options.datacenters.is_none() && options.cidrs.is_none() {
+        self.check_options(options)?;
+        if *options == RoleOptions::default() {
             return Err(Error::invalid("ALTER [ROLE|USER] can't be empty"));
         }
-        self.check_access(role).await?;
+        self.check_access(options).await?;
         self.check_not_anonymous()?;
-        if !self.exists(role.name).await? {
-            if role.conditional {
+        if !self.exists(name).await? {
+            if define.conditional {
                 return Ok(QueryResult::Void);
             }
-            return Err(Error::invalid(format!("Role {} doesn't exist", role.name)));
+            return Err(Error::invalid(format!("Role {name} doesn't exist")));
         }
         if options.password.is_some() {
-            check_password_interval(role.name, self.login.name())?;
+            check_password_interval(name, self.login.name())?;
         }
         if options.datacenters.is_some() && !self.auth.settings.limits_datacenters {
             return Err(Error::invalid(
                 "ACCESS TO DATACENTERS operations not supported by AllowAllNetworkAuthorizer",
             ));
         }
-        let (hash, generated) = self.hash_of(role).await?;
+        let (hash, generated) = self.hash_of(options).await?;
         let mut change = Change::default();
         let mut set = |column: &str, value| {
             let text = format!("UPDATE system_auth.roles SET {column} = ? WHERE role = ?");
-            change.add_values(text, vec![value, store::text_value(role.name)]);
+            change.add_values(text, vec![value, store::text_value(name)]);
         };
         if let Some(superuser) = options.superuser {
             set("is_superuser", store::boolean_value(superuser));
@@ -157,15 +137,15 @@ impl Run<'_> {
         if let Some(hash) = hash {
             set("salted_hash", store::text_value(&hash));
         }
-        self.put_access(&mut change, role);
+        self.put_access(&mut change, name, options);
         change.apply(self.database, self.auth).await?;
         Ok(generated)
     }
 
     /// Checks that only a superuser alters the options of a superuser. Otherwise a user with ALTER
     /// on all roles could take over a superuser by a new password, as in Cassandra 5.0.9.
-    async fn check_superuser_is_spared(&self, role: &Defined<'_>) -> Result<()> {
-        let rows = role::with_inherited(self.database, role.name).await?;
+    async fn check_superuser_is_spared(&self, name: &str) -> Result<()> {
+        let rows = role::with_inherited(self.database, name).await?;
         if role::include_superuser(&rows) {
             return Err(unauthorized("Only superusers can alter a role with superuser status"));
         }
@@ -192,16 +172,16 @@ impl Run<'_> {
     }
 
     /// Checks the options of the role itself.
-    fn check_options(&self, role: &Defined<'_>) -> Result<()> {
+    fn check_options(&self, options: &RoleOptions<'_>) -> Result<()> {
         let unsupported = |option| {
             Err(Error::invalid(format!(
                 "org.apache.cassandra.auth.CassandraRoleManager doesn't support {option}"
             )))
         };
-        if role.options.custom.is_some() {
+        if options.custom.is_some() {
             return unsupported("OPTIONS");
         }
-        match &role.options.password {
+        match &options.password {
             None => Ok(()),
             Some(Password::Hashed(_)) if !self.has_passwords() => unsupported("HASHED PASSWORD"),
             Some(_) if !self.has_passwords() => unsupported("PASSWORD"),
@@ -211,8 +191,8 @@ impl Run<'_> {
     }
 
     /// Checks the data centres and groups of addresses of a role.
-    async fn check_access(&self, role: &Defined<'_>) -> Result<()> {
-        if let Some(Access::Only(names)) = &role.options.datacenters
+    async fn check_access(&self, options: &RoleOptions<'_>) -> Result<()> {
+        if let Some(Access::Only(names)) = &options.datacenters
             && names.iter().any(|name| name != DATA_CENTER)
         {
             return Err(Error::invalid(format!(
@@ -220,7 +200,7 @@ impl Run<'_> {
                 names.join(", ")
             )));
         }
-        let Some(Access::Only(names)) = &role.options.cidrs else { return Ok(()) };
+        let Some(Access::Only(names)) = &options.cidrs else { return Ok(()) };
         const TEXT: &str = "SELECT cidr_group FROM system_auth.cidr_groups";
         let known = store::read_texts(self.database, TEXT, &[]).await?;
         if names.iter().all(|name| known.iter().any(|known| known == name)) {
@@ -235,8 +215,8 @@ impl Run<'_> {
 
     /// Returns the hash of the new password, and the answer. If the node generated the password,
     /// the answer contains it.
-    async fn hash_of(&self, role: &Defined<'_>) -> Result<(Option<String>, QueryResult)> {
-        Ok(match &role.options.password {
+    async fn hash_of(&self, options: &RoleOptions<'_>) -> Result<(Option<String>, QueryResult)> {
+        Ok(match &options.password {
             None => (None, QueryResult::Void),
             Some(Password::Hashed(hash)) => (Some(hash.to_string()), QueryResult::Void),
             Some(Password::Plain(text)) => {
@@ -250,10 +230,10 @@ impl Run<'_> {
         })
     }
 
-    fn put_access(&self, change: &mut Change, role: &Defined<'_>) {
+    fn put_access(&self, change: &mut Change, name: &str, options: &RoleOptions<'_>) {
         let accesses = [
-            ("network_permissions", "dcs", &role.options.datacenters),
-            ("cidr_permissions", "cidr_groups", &role.options.cidrs),
+            ("network_permissions", "dcs", &options.datacenters),
+            ("cidr_permissions", "cidr_groups", &options.cidrs),
         ];
         for (table, column, access) in accesses {
             let Some(access) = access else { continue };
@@ -266,7 +246,7 @@ impl Run<'_> {
             };
             change.add_values(
                 format!("INSERT INTO system_auth.{table} (role, {column}) VALUES (?, ?)"),
-                vec![store::text_value(role.name), names],
+                vec![store::text_value(name), names],
             );
         }
     }

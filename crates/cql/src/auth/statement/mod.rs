@@ -20,7 +20,6 @@ use espalier_storage::{Node, Warnings};
 use futures_util::future::LocalBoxFuture;
 
 pub(crate) use creator::{creator_permissions, revoke_dropped};
-use define::Defined;
 
 use super::login::{Login, unauthorized};
 use super::permission::Permission;
@@ -108,8 +107,8 @@ struct Run<'a> {
 impl Run<'_> {
     async fn statement(&self, statement: &RoleStatement<'_>) -> Result<QueryResult> {
         match statement {
-            RoleStatement::Create(define) => self.create_role(&Defined::of(define)).await,
-            RoleStatement::Alter(define) => self.alter_role(&Defined::of(define)).await,
+            RoleStatement::Create(define) => self.create_role(define).await,
+            RoleStatement::Alter(define) => self.alter_role(define).await,
             RoleStatement::Drop { role, if_exists } => {
                 self.drop_role(role.as_str(), *if_exists).await
             }
