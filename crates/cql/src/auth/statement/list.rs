@@ -11,6 +11,7 @@ use super::super::resource::Resource;
 use super::super::{AUTH_KEYSPACE, Authorizer, role, store};
 use super::{Run, grant};
 use crate::grammar::ast::{ListPermissions, Permissions};
+use crate::select::put;
 use crate::{ColumnSpec, Error, QueryResult, Result, ResultMetadata, Rows};
 
 impl Run<'_> {
@@ -33,12 +34,16 @@ impl Run<'_> {
         let mut table = Table::new("roles", columns);
         for name in names {
             let row = role::find(self.database, &name).await?.unwrap_or_default();
-            table.text(&name);
-            table.boolean(row.is_superuser);
-            table.boolean(row.can_login);
-            table.value(&0i32.to_be_bytes());
-            table.text(&self.datacenters_of(&name).await?);
-            table.rows += 1;
+            let (is_superuser, can_login) = (u8::from(row.is_superuser), u8::from(row.can_login));
+            let no_options = 0i32.to_be_bytes();
+            let datacenters = self.datacenters_of(&name).await?;
+            table.add_row(&[
+                name.as_bytes(),
+                &[is_superuser],
+                &[can_login],
+                &no_options,
+                datacenters.as_bytes(),
+            ]);
         }
         Ok(table.into_result())
     }
@@ -55,10 +60,9 @@ impl Run<'_> {
             if !rows.get(&name).is_some_and(|row| row.can_login) {
                 continue;
             }
-            table.text(&name);
-            table.boolean(role::include_superuser(&rows));
-            table.text(&self.datacenters_of(&name).await?);
-            table.rows += 1;
+            let is_superuser = u8::from(role::include_superuser(&rows));
+            let datacenters = self.datacenters_of(&name).await?;
+            table.add_row(&[name.as_bytes(), &[is_superuser], datacenters.as_bytes()]);
         }
         Ok(table.into_result())
     }
@@ -160,12 +164,10 @@ impl Run<'_> {
                     continue;
                 }
                 let Some(shown) = Resource::from_name(&resource) else { continue };
+                let shown = shown.to_string();
                 for permission in PermissionSet::intersection(permissions, wanted).iter() {
-                    table.text(&name);
-                    table.text(&name);
-                    table.text(&shown.to_string());
-                    table.text(permission.name());
-                    table.rows += 1;
+                    let row = [name.as_str(), name.as_str(), shown.as_str(), permission.name()];
+                    table.add_row(&row.map(str::as_bytes));
                 }
             }
         }
@@ -211,17 +213,10 @@ impl Table {
         Self { columns: columns.into_iter().map(spec).collect(), rows: 0, content: Vec::new() }
     }
 
-    fn value(&mut self, value: &[u8]) {
-        self.content.extend_from_slice(&(value.len() as i32).to_be_bytes());
-        self.content.extend_from_slice(value);
-    }
-
-    fn text(&mut self, value: &str) {
-        self.value(value.as_bytes());
-    }
-
-    fn boolean(&mut self, value: bool) {
-        self.value(&[u8::from(value)]);
+    /// Adds a row with a value for each column.
+    fn add_row(&mut self, values: &[&[u8]]) {
+        values.iter().for_each(|&value| put(Some(value), &mut self.content));
+        self.rows += 1;
     }
 
     /// Returns the rows. An empty list is a void answer, without columns, as in Cassandra.
@@ -241,7 +236,6 @@ impl Table {
 /// Returns the answer to a statement that generated a password.
 pub(super) fn generated_password(password: &str) -> QueryResult {
     let mut table = Table::new("roles", [("generated_password", CqlType::Text)]);
-    table.text(password);
-    table.rows = 1;
+    table.add_row(&[password.as_bytes()]);
     table.into_result()
 }
