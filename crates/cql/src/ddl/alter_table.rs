@@ -11,7 +11,7 @@ use super::{
     Context, Outcome, changed, check_name_length, compact_table, constraint,
     create_index::check_dependent,
     guardrails, mask,
-    options::{check_counter_options, set_options},
+    options::{check_counter_options, check_no_id, set_options},
     type_check::check_column,
     unchanged_if, unreadable, view,
 };
@@ -107,12 +107,8 @@ fn change_options(
     if !options.clustering_order.is_empty() || options.compact_storage.is_some() {
         return Err(Error::invalid("Cannot alter the clustering order or the storage of a table"));
     }
-    if options.properties.iter().any(|property| property.name.as_str() == "id") {
-        return Err(Error::configuration("Cannot alter table id."));
-    }
-    let mut changed_options = table.options.clone();
-    let properties = guardrails::unignored(context, options);
-    set_options(context, &mut changed_options, &properties)?;
+    check_no_id(&options.properties)?;
+    let changed_options = set_options(context, table.options.clone(), &options.properties)?;
     check_counter_options(holds_counters(table), &changed_options)?;
     if table.has_views() && changed_options.gc_grace_seconds == 0 {
         return Err(Error::invalid(

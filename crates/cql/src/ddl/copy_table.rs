@@ -11,8 +11,8 @@ use espalier_types::{CqlType, UserType};
 
 use super::{
     Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
-    check_table_name, create_index, guardrails,
-    options::{check_counter_options, set_options},
+    check_table_name, create_index,
+    options::{check_counter_options, check_no_id, set_options},
     unchanged_if, unreadable,
 };
 use crate::{
@@ -59,16 +59,12 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
     if let Some(table) = target.unreadable.tables.get(name) {
         return Err(unreadable("Table", target_keyspace, name, &table.reason));
     }
-    if statement.options.properties.iter().any(|property| property.name.as_str() == "id") {
-        return Err(Error::configuration("Cannot alter table id."));
-    }
+    check_no_id(&statement.options.properties)?;
     if source_keyspace != target_keyspace {
         check_types(source, source_owner, target)
             .map_err(|message| invalid(&statement.source, message))?;
     }
-    let mut options = source.options.clone();
-    let properties = guardrails::unignored(context, &statement.options);
-    set_options(context, &mut options, &properties)?;
+    let options = set_options(context, source.options.clone(), &statement.options.properties)?;
     check_counter_options(source.is_counter(), &options)?;
     let mut indexes = Vec::new();
     if statement.copied.contains(&CopiedPart::Indexes) {

@@ -1,6 +1,6 @@
 //! Executes CREATE TABLE and DROP TABLE.
 
-use espalier_mutation::schema::{TableBuilder, TableId, TableMetadata, TableOptions};
+use espalier_mutation::schema::{TableBuilder, TableId, TableMetadata};
 use espalier_runtime::random;
 use espalier_types::CqlType;
 use hashbrown::HashSet;
@@ -10,7 +10,7 @@ use super::{
     clustering_order::descending_columns,
     compact_table::{self, OtherColumn},
     constraint, guardrails, mask,
-    options::{check_counter_options, set_default_options, set_options},
+    options::{check_counter_options, find_property, new_options},
     type_check::{self, Refusal},
     unchanged_if, unreadable,
 };
@@ -49,10 +49,7 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     );
     builder = declaration.add_key_columns(builder, key)?;
     let (builder, has_counters) = declaration.add_other_columns(builder, key, &key_names)?;
-    let mut options = TableOptions::default();
-    let properties = guardrails::unignored(context, &statement.options);
-    set_default_options(&mut options, &properties);
-    set_options(context, &mut options, &properties)?;
+    let options = new_options(context, &statement.options.properties)?;
     check_counter_options(has_counters, &options)?;
     let table = builder.options(options).build();
     let table = constraint::constrain(context, table, &statement.columns)?;
@@ -232,8 +229,9 @@ impl<'s> Declaration<'s> {
 
 /// Returns the id that the properties give, or a new one.
 pub(super) fn table_id(context: &Context<'_>, properties: &[Property<'_>]) -> Result<TableId> {
-    let id = properties.iter().find(|property| property.name.as_str() == "id");
-    let Some(property) = id else { return Ok(TableId(random::timeuuid_now())) };
+    let Some(property) = find_property(properties, "id") else {
+        return Ok(TableId(random::timeuuid_now()));
+    };
     let id = match &property.value {
         PropertyValue::Text(text) => uuid::Uuid::parse_str(text).ok(),
         PropertyValue::Map(_) => None,

@@ -9,12 +9,15 @@ use espalier_storage::{
 };
 use espalier_types::CqlType;
 
-use super::{Context, SYSTEM_KEYSPACES};
+use super::{
+    Context, SYSTEM_KEYSPACES,
+    options::{class_of, find_property},
+};
 use crate::{
     Result,
     grammar::ast::{
         AlterTable, CreateIndex, CreateTable, Property, PropertyValue, QualifiedName, Statement,
-        TableChange, TableOptions, TypeChange,
+        TableChange, TypeChange,
     },
     guard::Guard,
 };
@@ -81,12 +84,7 @@ fn user_keyspaces<'a>(
 
 /// Refuses a statement that chooses SimpleStrategy if the guardrails forbid this strategy.
 fn check_strategy(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
-    let is_simple = properties.iter().any(|property| match &property.value {
-        PropertyValue::Map(entries) if property.name.as_str() == "replication" => {
-            entries.iter().any(|(key, class)| key == "class" && class == "SimpleStrategy")
-        }
-        _ => false,
-    });
+    let is_simple = class_of(properties, "replication") == Some("SimpleStrategy");
     if is_simple { guard.require(Feature::SimpleStrategy) } else { Ok(()) }
 }
 
@@ -130,8 +128,8 @@ fn check_change(statement: &AlterTable<'_>, guard: Guard<'_>) -> Result<()> {
 ///
 /// # Errors
 /// A guardrail refuses a name.
-pub(super) fn judge(context: &Context<'_>, options: &TableOptions<'_>) -> Result<()> {
-    context.guard().map_or(Ok(()), |guard| judge_properties(&options.properties, guard))
+pub(super) fn judge(context: &Context<'_>, properties: &[Property<'_>]) -> Result<()> {
+    context.guard().map_or(Ok(()), |guard| judge_properties(properties, guard))
 }
 
 fn judge_properties(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
@@ -143,7 +141,7 @@ fn judge_properties(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()>
 /// client of the ignored properties.
 pub(super) fn unignored<'p, 't>(
     context: &Context<'_>,
-    options: &'p TableOptions<'t>,
+    properties: &'p [Property<'t>],
 ) -> Vec<&'p Property<'t>> {
     let is_ignored = |property: &&Property<'_>| {
         let guard = context.guard().map(|guard| Guard { warnings: None, ..guard });
@@ -152,7 +150,7 @@ pub(super) fn unignored<'p, 't>(
             guard.judge(Names::TableProperties, &[name]).is_ok_and(|ignored| !ignored.is_empty())
         })
     };
-    options.properties.iter().filter(|property| !is_ignored(property)).collect()
+    properties.iter().filter(|property| !is_ignored(property)).collect()
 }
 
 fn check_compression(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
@@ -161,27 +159,21 @@ fn check_compression(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()
         "class" | "sstable_compression" => <_ as AsRef<str>>::as_ref(value).is_empty(),
         _ => false,
     };
-    let disables = properties.iter().any(|property| match &property.value {
-        PropertyValue::Map(entries) if property.name.as_str() == "compression" => {
-            entries.is_empty() || entries.iter().any(is_off)
-        }
-        _ => false,
+    let compression = find_property(properties, "compression");
+    let disables = compression.is_some_and(|property| match &property.value {
+        PropertyValue::Map(entries) => entries.is_empty() || entries.iter().any(is_off),
+        PropertyValue::Text(_) => false,
     });
     if disables { guard.require(Feature::UncompressedTables) } else { Ok(()) }
 }
 
 /// Checks a statement that chooses TimeWindowCompactionStrategy without a default time to live.
 fn check_expiry(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
-    let has_windows = properties.iter().any(|property| match &property.value {
-        PropertyValue::Map(entries) if property.name.as_str() == "compaction" => entries
-            .iter()
-            .any(|(key, class)| key == "class" && class.ends_with("TimeWindowCompactionStrategy")),
-        _ => false,
-    });
-    let expires = properties.iter().any(|property| match &property.value {
-        PropertyValue::Text(text) => {
-            property.name.as_str() == "default_time_to_live" && text.trim() != "0"
-        }
+    let has_windows = class_of(properties, "compaction")
+        .is_some_and(|class| class.ends_with("TimeWindowCompactionStrategy"));
+    let ttl = find_property(properties, "default_time_to_live");
+    let expires = ttl.is_some_and(|property| match &property.value {
+        PropertyValue::Text(text) => text.trim() != "0",
         PropertyValue::Map(_) => false,
     });
     if has_windows && !expires { guard.require(Feature::ZeroTtlOnTwcs) } else { Ok(()) }

@@ -7,7 +7,7 @@ use espalier_sstable::versions::Version;
 use espalier_storage::CompactionStrategy;
 
 use super::{
-    Context,
+    Context, guardrails,
     option_values::{check_caching, check_read_repair, check_retry_policy},
     scylla_options,
 };
@@ -16,24 +16,68 @@ use crate::{
     grammar::ast::{Property, PropertyValue},
 };
 
-/// Sets the properties in `options`, and warns the client of ScyllaDB's properties, which have no
-/// effect. Skips `id`, which the caller handles.
+/// Returns the property with this name, if there is one.
+pub(super) fn find_property<'p>(
+    properties: impl IntoIterator<Item = &'p Property<'p>>,
+    name: &str,
+) -> Option<&'p Property<'p>> {
+    properties.into_iter().find(|property| property.name.as_str() == name)
+}
+
+/// Returns the class that the map of a property names.
+pub(super) fn class_of<'p>(
+    properties: impl IntoIterator<Item = &'p Property<'p>>,
+    name: &str,
+) -> Option<&'p str> {
+    match &find_property(properties, name)?.value {
+        PropertyValue::Map(entries) => {
+            entries.iter().find(|(key, _)| key == "class").map(|(_, class)| &**class)
+        }
+        PropertyValue::Text(_) => None,
+    }
+}
+
+/// Refuses an id among the properties of a statement that cannot choose the id of its table.
+pub fn check_no_id(properties: &[Property<'_>]) -> Result<()> {
+    match find_property(properties, "id") {
+        Some(_) => Err(Error::configuration("Cannot alter table id.")),
+        None => Ok(()),
+    }
+}
+
+/// Returns the options of a new table. By default, the bloom filters of a table with levelled
+/// compaction have a false-positive chance of 0.1.
+///
+/// # Errors
+/// As [`set_options`].
+pub fn new_options(context: &Context<'_>, properties: &[Property<'_>]) -> Result<TableOptions> {
+    let mut options = TableOptions::default();
+    let compaction = class_of(guardrails::unignored(context, properties), "compaction");
+    if compaction.is_some_and(|class| class.ends_with("LeveledCompactionStrategy")) {
+        options.bloom_filter_fp_chance = 0.1;
+    }
+    set_options(context, options, properties)
+}
+
+/// Returns `options` with the properties that the guardrails do not ignore, and warns the client of
+/// ScyllaDB's properties, which have no effect. Skips `id`, which the caller handles.
 ///
 /// # Errors
 /// A property is unknown or has an invalid value, `max_index_interval` is below
 /// `min_index_interval`, or the memtable configuration does not exist.
 pub fn set_options(
     context: &Context<'_>,
-    options: &mut TableOptions,
-    properties: &[&Property<'_>],
-) -> Result<()> {
-    scylla_options::warn(context, properties);
+    mut options: TableOptions,
+    properties: &[Property<'_>],
+) -> Result<TableOptions> {
+    let properties = guardrails::unignored(context, properties);
+    scylla_options::warn(context, &properties);
     // The property `extensions` replaces all extensions, so it is set before the properties that
     // the schema stores as extensions.
     let is_extensions = |property: &&&Property<'_>| property.name.as_str() == "extensions";
     let others = properties.iter().filter(|property| !is_extensions(property));
     for property in properties.iter().filter(is_extensions).chain(others) {
-        set_option(options, property.name.as_str(), &property.value)?;
+        set_option(&mut options, property.name.as_str(), &property.value)?;
     }
     // The intervals are checked after all properties are set, because either may come first.
     let (min_interval, max_interval) = (options.min_index_interval, options.max_index_interval);
@@ -49,7 +93,7 @@ pub fn set_options(
     }
     // The memtable configuration is checked only if the statement sets it, because a configuration
     // that was removed from the settings must not prevent changes of other options.
-    if properties.iter().any(|property| property.name.as_str() == "memtable")
+    if find_property(properties, "memtable").is_some()
         && context.node.is_some_and(|node| node.memtables.get(&options.memtable).is_none())
     {
         return Err(Error::configuration(format!(
@@ -58,21 +102,7 @@ pub fn set_options(
         )));
     }
     options.compression_options().map_err(Error::configuration)?;
-    Ok(())
-}
-
-/// Sets the defaults that depend on other options of a new table: the bloom filters of a table with
-/// levelled compaction have a false-positive chance of 0.1.
-pub fn set_default_options(options: &mut TableOptions, properties: &[&Property<'_>]) {
-    let is_leveled = properties.iter().any(|property| match &property.value {
-        PropertyValue::Map(entries) if property.name.as_str() == "compaction" => entries
-            .iter()
-            .any(|(key, class)| key == "class" && class.ends_with("LeveledCompactionStrategy")),
-        _ => false,
-    });
-    if is_leveled {
-        options.bloom_filter_fp_chance = 0.1;
-    }
+    Ok(options)
 }
 
 /// Refuses options that a table with counters cannot have.

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 
 use espalier_mutation::schema::{
-    ColumnDefinition, ColumnKind, KeyspaceMetadata, TableBuilder, TableMetadata, TableOptions,
-    ViewDefinition,
+    ColumnDefinition, ColumnKind, KeyspaceMetadata, TableBuilder, TableMetadata, ViewDefinition,
 };
 use espalier_storage::guardrails::Limit;
 use espalier_types::CqlType;
@@ -15,7 +14,7 @@ use super::{
         Context, Outcome, already_exists, changed, check_table_name, contains_duration,
         create_table::table_id,
         guardrails,
-        options::{set_default_options, set_options},
+        options::{find_property, new_options},
         unchanged_if, unreadable,
     },
     condition::{plan_where, where_text},
@@ -100,7 +99,7 @@ fn check_base(
     if base.is_compact() {
         return refuse("Materialized views of compact tables are not supported".into());
     }
-    guardrails::judge(context, &statement.options)?;
+    guardrails::judge(context, &statement.options.properties)?;
     if let Some(guard) = context.guard() {
         let what = format!("{name} on table {}", base.name);
         guard.check(Limit::MaterializedViewsPerTable, base.views.len() + 1, &what)?;
@@ -321,14 +320,10 @@ impl<'s> Declaration<'s> {
         definition: ViewDefinition,
     ) -> Result<TableMetadata> {
         let statement = self.statement;
-        let properties = guardrails::unignored(self.context, &statement.options);
-        let mut options = TableOptions::default();
-        set_default_options(&mut options, &properties);
-        set_options(self.context, &mut options, &properties)?;
-        let is_ttl = |property: &&&crate::grammar::ast::Property<'_>| {
-            property.name.as_str() == "default_time_to_live"
-        };
-        if let Some(property) = properties.iter().find(is_ttl) {
+        let properties = &statement.options.properties;
+        let options = new_options(self.context, properties)?;
+        let unignored = guardrails::unignored(self.context, properties);
+        if let Some(property) = find_property(unignored, "default_time_to_live") {
             return Err(self.context.invalid(
                 property.name.position,
                 "Cannot set default_time_to_live for a materialized view. Data in a materialized view always expire at \
@@ -336,7 +331,7 @@ impl<'s> Declaration<'s> {
             ));
         }
         check_table_name(&keyspace.name, self.name())?;
-        let id = table_id(self.context, &statement.options.properties)?;
+        let id = table_id(self.context, properties)?;
         let mut builder = TableBuilder::new(keyspace.name.as_str(), self.name(), id);
         let key = &statement.primary_key;
         let of_base = |name: &Name<'_>| self.base.column(name.as_str());

@@ -9,14 +9,17 @@ use std::{borrow::Cow, sync::Arc};
 use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata, ViewDefinition};
 
 use super::{
-    Context, Outcome, changed, check_changeable, drop_object::changeable, guardrails,
-    options::set_options, unchanged_if,
+    Context, Outcome, changed, check_changeable,
+    drop_object::changeable,
+    guardrails,
+    options::{check_no_id, set_options},
+    unchanged_if,
 };
 use crate::{
-    ChangeKind, ChangeTarget, Error, Result, SchemaChange,
+    ChangeKind, ChangeTarget, Result, SchemaChange,
     grammar::{
         self,
-        ast::{AlterView, DropObject, Name, RelationTarget, Statement, TableOptions},
+        ast::{AlterView, DropObject, Name, RelationTarget, Statement},
     },
 };
 
@@ -40,15 +43,9 @@ pub(super) fn alter(context: &Context<'_>, statement: &AlterView<'_>) -> Outcome
         let missing = context.invalid(statement.name.position(), message);
         return unchanged_if(statement.if_exists, missing);
     };
-    let options =
-        TableOptions { properties: statement.properties.clone(), ..TableOptions::default() };
-    if options.properties.iter().any(|property| property.name.as_str() == "id") {
-        return Err(Error::configuration("Cannot alter table id."));
-    }
-    guardrails::judge(context, &options)?;
-    let mut altered = view.options.clone();
-    let properties = guardrails::unignored(context, &options);
-    set_options(context, &mut altered, &properties)?;
+    check_no_id(&statement.properties)?;
+    guardrails::judge(context, &statement.properties)?;
+    let altered = set_options(context, view.options.clone(), &statement.properties)?;
     let refuse = |message| Err(context.invalid(statement.position, message));
     if altered.gc_grace_seconds == 0 {
         return refuse(
