@@ -158,9 +158,11 @@ fn add(
         };
         added.push(&column.name);
     }
-    let altered = constraint::constrain_added(context, table, builder.build(), columns)?;
+    // With IF NOT EXISTS, a column that exists keeps its constraints and its mask.
     let is_new = |column: &&ColumnDefinition<'_>| table.column(column.name.as_str()).is_none();
-    let altered = mask::mask_columns(context, altered, columns.iter().filter(is_new))?;
+    let new_columns = columns.iter().filter(is_new);
+    let altered = constraint::constrain(context, builder.build(), new_columns.clone())?;
+    let altered = mask::mask_columns(context, altered, new_columns)?;
     if let Some(guard) = context.guard() {
         guard.check(Limit::ColumnsPerTable, altered.columns().len(), &altered.name)?;
     }

@@ -16,35 +16,19 @@ use crate::{
 ///
 /// # Errors
 /// As [`plan`].
-pub(super) fn constrain(
+pub(super) fn constrain<'c>(
     context: &Context<'_>,
     table: TableMetadata,
-    columns: &[ast::ColumnDefinition<'_>],
+    columns: impl IntoIterator<Item = &'c ast::ColumnDefinition<'c>>,
 ) -> Result<TableMetadata> {
-    if columns.iter().all(|column| column.checks.is_empty()) {
-        return Ok(table);
-    }
-    let mut builder = table.rebuild();
-    for declared in columns.iter().filter(|column| !column.checks.is_empty()) {
+    let mut builder = None;
+    for declared in columns.into_iter().filter(|column| !column.checks.is_empty()) {
         let Some(column) = table.column(declared.name.as_str()) else { continue };
         let constraints = plan(context, &table, column, &declared.checks)?;
-        builder = builder.constrain(&column.name, constraints);
+        let constrained = builder.take().unwrap_or_else(|| table.rebuild());
+        builder = Some(constrained.constrain(&column.name, constraints));
     }
-    Ok(builder.build())
-}
-
-/// Adds the constraints of the columns that ALTER TABLE adds to the table `before`. With IF NOT
-/// EXISTS, a column that exists in `before` keeps its constraints.
-pub(super) fn constrain_added(
-    context: &Context<'_>,
-    before: &TableMetadata,
-    table: TableMetadata,
-    columns: &[ast::ColumnDefinition<'_>],
-) -> Result<TableMetadata> {
-    let is_new =
-        |column: &&ast::ColumnDefinition<'_>| before.column(column.name.as_str()).is_none();
-    let added: Vec<_> = columns.iter().filter(is_new).cloned().collect();
-    constrain(context, table, &added)
+    Ok(builder.map_or(table, |builder| builder.build()))
 }
 
 /// Returns the constraints that `checks` put on a column.
