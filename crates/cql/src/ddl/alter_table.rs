@@ -8,7 +8,7 @@ use espalier_storage::guardrails::Limit;
 use espalier_types::CqlType;
 
 use super::{
-    Context, Outcome, changed, check_name_length, compact_table, constraint,
+    Context, Outcome, check_name_length, compact_table, constraint,
     create_index::check_dependent,
     guardrails, mask,
     options::{check_counter_options, check_no_id, set_options},
@@ -16,7 +16,7 @@ use super::{
     unchanged_if, unreadable, view,
 };
 use crate::{
-    ChangeKind, ChangeTarget, Error, Result,
+    ChangeKind, Error, Result,
     grammar::ast::{
         AlterTable, ColumnDefinition, Expression, ExpressionKind, Literal, Name, TableChange,
         TableOptions,
@@ -84,9 +84,8 @@ pub fn alter(context: &Context<'_>, statement: &AlterTable<'_>) -> Outcome {
     if is_same(&altered, table) {
         return Ok(None);
     }
-    let change = changed(ChangeKind::Updated, ChangeTarget::Table, keyspace_name, name);
     let keyspace = view::follow(keyspace, table, &altered);
-    Ok(Some((context.with_table(&keyspace, altered), change)))
+    context.with_table(&keyspace, altered, ChangeKind::Updated)
 }
 
 /// Returns whether the statement left the table as it was.

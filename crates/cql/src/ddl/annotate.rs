@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::schema::{Annotated, Schema};
 
-use super::{Context, Outcome, changed, check_changeable};
+use super::{Context, Outcome, check_changeable};
 use crate::{
     ChangeKind, ChangeTarget,
     grammar::ast::{Annotate, AnnotateTarget, Name, Position, QualifiedName},
@@ -82,8 +82,7 @@ pub(super) fn annotate(context: &Context<'_>, statement: &Annotate<'_>) -> Outco
         }
     }
     let (target, name) = event;
-    let change = changed(ChangeKind::Updated, target, owner, &name);
-    Ok(Some((context.with_keyspace(keyspace), change)))
+    context.with_keyspace(keyspace, ChangeKind::Updated, target, &name)
 }
 
 fn place<'n>(

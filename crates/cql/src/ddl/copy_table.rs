@@ -10,13 +10,13 @@ use espalier_runtime::random;
 use espalier_types::{CqlType, UserType};
 
 use super::{
-    Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
-    check_table_name, create_index,
+    Context, Outcome, SYSTEM_KEYSPACES, already_exists, check_changeable, check_table_name,
+    create_index,
     options::{check_counter_options, check_no_id, set_options},
     unchanged_if, unreadable,
 };
 use crate::{
-    ChangeKind, ChangeTarget, Error, Result,
+    ChangeKind, Error, Result,
     grammar::ast::{CopiedPart, CreateTableLike, QualifiedName},
 };
 
@@ -73,8 +73,7 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
     let table = copy(source, target, name)?.layout(source.layout).options(options);
     let table = table.indexes(indexes).build();
     let owner = with_annotations(statement, source_owner, target);
-    let change = changed(ChangeKind::Created, ChangeTarget::Table, target_keyspace, name);
-    Ok(Some((context.with_table(&owner, table), change)))
+    context.with_table(&owner, table, ChangeKind::Created)
 }
 
 /// Returns the target's keyspace with the texts that the statement copies: the comments and labels

@@ -9,11 +9,11 @@ use espalier_mutation::schema::{
 use espalier_types::CqlType;
 
 use super::{
-    Context, Outcome, changed, check_length, contains_duration, index_class::IndexClass, is_word,
+    Context, Outcome, check_length, contains_duration, index_class::IndexClass, is_word,
     unchanged_if,
 };
 use crate::{
-    ChangeKind, ChangeTarget, Error, Result,
+    ChangeKind, Error, Result,
     grammar::ast::{CreateIndex, DropObject, IndexTarget, PropertyValue},
 };
 
@@ -87,8 +87,7 @@ pub fn create(context: &Context<'_>, statement: &CreateIndex<'_>) -> Outcome {
     let mut indexes = table.indexes.clone();
     indexes.push(index);
     let altered = table.rebuild().indexes(indexes).build();
-    let change = changed(ChangeKind::Updated, ChangeTarget::Table, &keyspace.name, table_name);
-    Ok(Some((context.with_table(keyspace, altered), change)))
+    context.with_table(keyspace, altered, ChangeKind::Updated)
 }
 
 /// Returns whether `index` has this kind and these options. The targets are compared with their
@@ -108,11 +107,7 @@ fn kind_without_indexes(table: &TableMetadata) -> Option<&'static str> {
 }
 
 /// Executes DROP INDEX; returns `None` if the index does not exist.
-pub(super) fn drop(
-    context: &Context<'_>,
-    statement: &DropObject<'_>,
-    keyspace: &str,
-) -> Result<Option<(espalier_mutation::schema::Schema, crate::SchemaChange)>> {
+pub(super) fn drop(context: &Context<'_>, statement: &DropObject<'_>, keyspace: &str) -> Outcome {
     let name = statement.name.name.as_str();
     let Some(keyspace) = context.schema.keyspace(keyspace) else { return Ok(None) };
     let Some(table) = find(keyspace, name) else { return Ok(None) };
@@ -120,8 +115,7 @@ pub(super) fn drop(
     let mut indexes = table.indexes.clone();
     indexes.retain(|index| index.name != name);
     let altered = table.rebuild().indexes(indexes).build();
-    let change = changed(ChangeKind::Updated, ChangeTarget::Table, &keyspace.name, &table.name);
-    Ok(Some((context.with_table(keyspace, altered), change)))
+    context.with_table(keyspace, altered, ChangeKind::Updated)
 }
 
 /// Returns the table that has an index with this name.

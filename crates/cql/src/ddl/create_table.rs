@@ -6,7 +6,7 @@ use espalier_types::CqlType;
 use hashbrown::HashSet;
 
 use super::{
-    Context, Outcome, already_exists, changed, check_name_length, check_table_name,
+    Context, Outcome, already_exists, check_name_length, check_table_name,
     clustering_order::descending_columns,
     compact_table::{self, OtherColumn},
     constraint, guardrails, mask,
@@ -54,8 +54,7 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     let table = builder.options(options).build();
     let table = constraint::constrain(context, table, &statement.columns)?;
     let table = mask::mask_columns(context, table, &statement.columns)?;
-    let change = changed(ChangeKind::Created, ChangeTarget::Table, &keyspace.name, name);
-    Ok(Some((context.with_table(keyspace, table), change)))
+    context.with_table(keyspace, table, ChangeKind::Created)
 }
 
 /// The columns and the primary key as a CREATE TABLE declares them.
@@ -292,6 +291,5 @@ pub fn drop(context: &Context<'_>, statement: &DropTable<'_>) -> Outcome {
     keyspace.tables.remove(name);
     // The directory of a table that the node cannot read stays, with its files.
     keyspace.unreadable.tables.remove(name);
-    let change = changed(ChangeKind::Dropped, ChangeTarget::Table, keyspace_name, name);
-    Ok(Some((context.with_keyspace(keyspace), change)))
+    context.with_keyspace(keyspace, ChangeKind::Dropped, ChangeTarget::Table, name)
 }

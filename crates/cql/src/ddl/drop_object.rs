@@ -28,15 +28,13 @@ pub fn drop(context: &Context<'_>, statement: &DropObject<'_>) -> Outcome {
         _ => &statement.name,
     };
     let keyspace = changeable(context, owner)?;
-    if let ObjectKind::Index = &statement.kind
-        && let Some(outcome) = create_index::drop(context, statement, keyspace)?
-    {
-        return Ok(Some(outcome));
-    }
-    if let ObjectKind::MaterializedView = &statement.kind
-        && let Some(outcome) = view::drop(context, statement, keyspace)?
-    {
-        return Ok(Some(outcome));
+    let dropped = match &statement.kind {
+        ObjectKind::Index => create_index::drop(context, statement, keyspace)?,
+        ObjectKind::MaterializedView => view::drop(context, statement, keyspace)?,
+        _ => None,
+    };
+    if dropped.is_some() {
+        return Ok(dropped);
     }
     let name = format!("{keyspace}.{}", statement.name.name);
     let missing = match &statement.kind {

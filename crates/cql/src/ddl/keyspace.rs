@@ -46,8 +46,7 @@ pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome 
         return Err(Error::invalid("Missing mandatory option 'replication'"));
     }
     guardrails::check_replication(context, &keyspace)?;
-    let change = changed(ChangeKind::Created, ChangeTarget::Keyspace, name, "");
-    Ok(Some((context.with_keyspace(keyspace), change)))
+    context.with_keyspace(keyspace, ChangeKind::Created, ChangeTarget::Keyspace, "")
 }
 
 /// Executes ALTER KEYSPACE.
@@ -67,8 +66,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterKeyspace<'_>) -> Outcome {
     if altered == **keyspace {
         return Ok(None);
     }
-    let change = changed(ChangeKind::Updated, ChangeTarget::Keyspace, name, "");
-    Ok(Some((context.with_keyspace(altered), change)))
+    context.with_keyspace(altered, ChangeKind::Updated, ChangeTarget::Keyspace, "")
 }
 
 /// Executes DROP KEYSPACE.

@@ -218,18 +218,30 @@ impl Context<'_> {
         })
     }
 
-    /// Returns the schema with a keyspace added or replaced.
-    fn with_keyspace(&self, keyspace: KeyspaceMetadata) -> Schema {
+    /// Returns the schema with a keyspace added or replaced, and the change of its object `name`.
+    fn with_keyspace(
+        &self,
+        keyspace: KeyspaceMetadata,
+        change: ChangeKind,
+        target: ChangeTarget,
+        name: &str,
+    ) -> Outcome {
+        let change = changed(change, target, &keyspace.name, name);
         let mut keyspaces = self.schema.keyspaces.clone();
         keyspaces.insert(keyspace.name.clone(), Arc::new(keyspace));
-        Schema::new(keyspaces, random::uuid_v4())
+        Ok(Some((Schema::new(keyspaces, random::uuid_v4()), change)))
     }
 
-    /// Returns the schema with a table added to its keyspace or replaced there.
-    fn with_table(&self, keyspace: &KeyspaceMetadata, table: TableMetadata) -> Schema {
-        let mut keyspace = keyspace.clone();
-        keyspace.tables.insert(table.name.clone(), Arc::new(table));
-        self.with_keyspace(keyspace)
+    /// Returns the schema with a table added to its keyspace or replaced there, and this change.
+    fn with_table(
+        &self,
+        keyspace: &KeyspaceMetadata,
+        table: TableMetadata,
+        change: ChangeKind,
+    ) -> Outcome {
+        let (mut keyspace, name) = (keyspace.clone(), table.name.clone());
+        keyspace.tables.insert(name.clone(), Arc::new(table));
+        self.with_keyspace(keyspace, change, ChangeTarget::Table, &name)
     }
 }
 

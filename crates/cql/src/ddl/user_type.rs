@@ -7,7 +7,7 @@ use espalier_types::{CqlType, UserType};
 use hashbrown::HashSet;
 
 use super::{
-    Context, Outcome, changed, check_changeable, check_name_length, guardrails,
+    Context, Outcome, check_changeable, check_name_length, guardrails,
     type_check::{check_field, check_field_count, check_table, check_types},
     unchanged_if, unreadable,
 };
@@ -50,8 +50,7 @@ pub fn create(context: &Context<'_>, statement: &CreateType<'_>) -> Outcome {
     let mut keyspace = keyspace.as_ref().clone();
     keyspace.types.insert(name.to_string(), Arc::new(definition));
     check_types(&keyspace).map_err(Error::invalid)?;
-    let change = changed(ChangeKind::Created, ChangeTarget::Type, &keyspace.name, name);
-    Ok(Some((context.with_keyspace(keyspace), change)))
+    context.with_keyspace(keyspace, ChangeKind::Created, ChangeTarget::Type, name)
 }
 
 /// Resolves the type of a field that a statement declares.
@@ -116,8 +115,7 @@ pub fn alter(context: &Context<'_>, statement: &AlterType<'_>) -> Outcome {
     for table in keyspace.tables.values().filter(|table| table_uses(table, name)) {
         check_table(table).map_err(Error::invalid)?;
     }
-    let change = changed(ChangeKind::Updated, ChangeTarget::Type, &keyspace.name, name);
-    Ok(Some((context.with_keyspace(keyspace), change)))
+    context.with_keyspace(keyspace, ChangeKind::Updated, ChangeTarget::Type, name)
 }
 
 /// Returns the type with one more field; `None` if a field has that name already.
@@ -252,8 +250,7 @@ pub fn drop(context: &Context<'_>, statement: &DropType<'_>) -> Outcome {
     let mut keyspace = keyspace.as_ref().clone();
     keyspace.types.remove(name);
     keyspace.unreadable.types.remove(name);
-    let change = changed(ChangeKind::Dropped, ChangeTarget::Type, &keyspace.name, name);
-    Ok(Some((context.with_keyspace(keyspace), change)))
+    context.with_keyspace(keyspace, ChangeKind::Dropped, ChangeTarget::Type, name)
 }
 
 fn table_uses(table: &TableMetadata, name: &str) -> bool {

@@ -11,7 +11,7 @@ use hashbrown::HashSet;
 
 use super::{
     super::{
-        Context, Outcome, already_exists, changed, check_table_name, contains_duration,
+        Context, Outcome, already_exists, check_table_name, contains_duration,
         create_table::table_id,
         guardrails,
         options::{find_property, new_options},
@@ -81,8 +81,7 @@ pub(in super::super) fn create(
     let altered = base.rebuild().views(views).build();
     changed_keyspace.tables.insert(base_name.to_string(), Arc::new(altered));
     changed_keyspace.tables.insert(name.to_string(), Arc::new(table));
-    let change = changed(ChangeKind::Created, ChangeTarget::Table, &keyspace.name, name);
-    Ok(Some((context.with_keyspace(changed_keyspace), change)))
+    context.with_keyspace(changed_keyspace, ChangeKind::Created, ChangeTarget::Table, name)
 }
 
 /// Checks that a table can have one more view.

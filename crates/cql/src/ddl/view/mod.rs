@@ -6,17 +6,17 @@ mod create;
 
 use std::{borrow::Cow, sync::Arc};
 
-use espalier_mutation::schema::{KeyspaceMetadata, Schema, TableMetadata, ViewDefinition};
+use espalier_mutation::schema::{KeyspaceMetadata, TableMetadata, ViewDefinition};
 
 use super::{
-    Context, Outcome, changed, check_changeable,
+    Context, Outcome, check_changeable,
     drop_object::changeable,
     guardrails,
     options::{check_no_id, set_options},
     unchanged_if,
 };
 use crate::{
-    ChangeKind, ChangeTarget, Result, SchemaChange,
+    ChangeKind, ChangeTarget,
     grammar::{
         self,
         ast::{AlterView, DropObject, Name, RelationTarget, Statement},
@@ -63,16 +63,11 @@ pub(super) fn alter(context: &Context<'_>, statement: &AlterView<'_>) -> Outcome
     if altered == view.options {
         return Ok(None);
     }
-    let change = changed(ChangeKind::Updated, ChangeTarget::Table, keyspace, name);
-    Ok(Some((context.with_table(owner, view.rebuild().options(altered).build()), change)))
+    context.with_table(owner, view.rebuild().options(altered).build(), ChangeKind::Updated)
 }
 
 /// Executes DROP MATERIALIZED VIEW; returns `None` if the view does not exist.
-pub(super) fn drop(
-    context: &Context<'_>,
-    statement: &DropObject<'_>,
-    keyspace: &str,
-) -> Result<Option<(Schema, SchemaChange)>> {
+pub(super) fn drop(context: &Context<'_>, statement: &DropObject<'_>, keyspace: &str) -> Outcome {
     let name = statement.name.name.as_str();
     let Some(keyspace) = context.schema.keyspace(keyspace) else { return Ok(None) };
     let Some(view) = keyspace.tables.get(name) else { return Ok(None) };
@@ -85,8 +80,7 @@ pub(super) fn drop(
         let base = base.rebuild().views(views).build();
         changed_keyspace.tables.insert(base.name.clone(), Arc::new(base));
     }
-    let change = changed(ChangeKind::Dropped, ChangeTarget::Table, &keyspace.name, name);
-    Ok(Some((context.with_keyspace(changed_keyspace), change)))
+    context.with_keyspace(changed_keyspace, ChangeKind::Dropped, ChangeTarget::Table, name)
 }
 
 /// Returns the keyspace with the views of a base table adapted to a change of the table. A view
