@@ -47,10 +47,7 @@ impl QueryProcessor {
         let mut now_s = now_s;
         if let Some(key) = &key {
             self.await_turns(select, evaluation, key).await?;
-            if options.now_s.is_none() {
-                // Rows may have expired during the wait.
-                now_s = now_after_wait_s(now_s);
-            }
+            now_s = now_after_wait_s(now_s, options.now_s.is_some());
         }
         let rows = select::execute(select, database, evaluation, options, now_s).await?;
         database.wait_until_durable(table, key.as_ref()).await?;

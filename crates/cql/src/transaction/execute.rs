@@ -49,12 +49,6 @@ impl TransactionRequest {
     pub fn evaluation(&self) -> Evaluation<'_> {
         Evaluation { values: &self.values, now_us: self.now_us, references: &[] }
     }
-
-    /// Returns the time in seconds since 1970 at which a transaction that has its turns tests for
-    /// expiry.
-    fn now_in_turn_s(&self) -> u32 {
-        if self.has_own_now { self.now_s } else { now_after_wait_s(self.now_s) }
-    }
 }
 
 /// A transaction whose keys are evaluated.
@@ -139,7 +133,7 @@ fn within_turns(
 
 async fn run(database: &Node, bound: &BoundTransaction, turn: Turn) -> Result<Outcome> {
     let BoundTransaction { request, named, shards } = bound;
-    let now_s = request.now_in_turn_s();
+    let now_s = now_after_wait_s(request.now_s, request.has_own_now);
     let Decision { answer, mutation } = Decision::make(database, request, named, now_s).await?;
     if mutation.updates.is_empty() {
         drop(turn);

@@ -177,11 +177,8 @@ async fn run(
 ) -> Result<QueryResult> {
     let mut plan = TurnPlan::of(request, key).await?;
     let turn = database.store().turns().take_until(plan.turn_rows(), deadline).await?;
-    let mut clocks = request.clocks;
-    if !request.has_own_now {
-        clocks.now_s = now_after_wait_s(clocks.now_s);
-        plan.now_s = clocks.now_s;
-    }
+    plan.now_s = now_after_wait_s(request.clocks.now_s, request.has_own_now);
+    let clocks = Clocks { now_s: plan.now_s, ..request.clocks };
     let mut read = ReadRows::read(database, &plan).await?;
     if !plan.is_conditional {
         let mutation = updates(request, &plan, &read, clocks, guard).await?;
@@ -221,10 +218,14 @@ async fn run(
     Ok(QueryResult::Rows(answer::applied(&plan)))
 }
 
-/// Returns the time, in seconds since 1970, for a statement that arrived at `arrival_s` and has
-/// waited for turns. Rows may have expired during the wait, and a TTL begins after the wait.
-pub fn now_after_wait_s(arrival_s: u32) -> u32 {
-    u32::try_from(time::now_seconds()).unwrap_or(0).max(arrival_s)
+/// Returns the time, in seconds since 1970, for a statement that has waited for turns: `now_s` if
+/// the client has chosen it. Otherwise `now_s` is the time of the arrival. Rows may have expired
+/// during the wait, and a TTL begins after the wait.
+pub fn now_after_wait_s(now_s: u32, is_chosen: bool) -> u32 {
+    if is_chosen {
+        return now_s;
+    }
+    u32::try_from(time::now_seconds()).unwrap_or(0).max(now_s)
 }
 
 /// Returns the error of a conditional batch with an invalid value: `invalid`, or the error for
