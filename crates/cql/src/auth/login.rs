@@ -34,9 +34,14 @@ pub struct Login {
 impl Login {
     /// Creates the log-in of a client that may stay anonymous.
     pub(super) fn anonymous(auth: &Arc<Auth>) -> Self {
+        Self::before_role(auth, None, Ipv4Addr::UNSPECIFIED.into())
+    }
+
+    /// Creates a log-in that has not read its role.
+    fn before_role(auth: &Arc<Auth>, name: Option<String>, address: IpAddr) -> Self {
         let role = EffectiveRole { epoch: u64::MAX, ..EffectiveRole::default() };
-        let (address, role) = (Ipv4Addr::UNSPECIFIED.into(), RefCell::new(Rc::new(role)));
-        Self { auth: Arc::clone(auth), name: None, address, role, refused: RefCell::default() }
+        let (role, refused) = (RefCell::new(Rc::new(role)), RefCell::default());
+        Self { auth: Arc::clone(auth), name, address, role, refused }
     }
 
     /// Creates the log-in of a role. The caller has authenticated the client.
@@ -49,10 +54,7 @@ impl Login {
         name: &str,
         address: IpAddr,
     ) -> Result<Self> {
-        let role = EffectiveRole { epoch: u64::MAX, ..EffectiveRole::default() };
-        let (role, refused) = (RefCell::new(Rc::new(role)), RefCell::default());
-        let name = Some(name.to_owned());
-        let login = Self { auth: Arc::clone(auth), name, address, role, refused };
+        let login = Self::before_role(auth, Some(name.to_owned()), address);
         login.role(database).await?;
         Ok(login)
     }

@@ -33,10 +33,6 @@ pub struct EffectiveRole {
     pub token: u64,
     /// The epoch at which the log-in has read the role.
     pub epoch: u64,
-    /// True if the role exists.
-    pub exists: bool,
-    /// True if the role itself may log in.
-    pub can_login: bool,
     /// True if the role, or a role that is granted to it, is a superuser.
     pub is_superuser: bool,
     /// The role and all roles granted to it, directly or not.
@@ -58,12 +54,9 @@ impl EffectiveRole {
     pub async fn load(database: &Node, name: &str, epoch: u64) -> Result<Self> {
         static TOKENS: AtomicU64 = AtomicU64::new(1);
         let rows = with_inherited(database, name).await?;
-        let own = rows.get(name);
         let mut role = Self {
             token: TOKENS.fetch_add(1, Ordering::Relaxed),
             epoch,
-            exists: own.is_some(),
-            can_login: own.is_some_and(|row| row.can_login),
             is_superuser: include_superuser(&rows),
             datacenters: restriction(database, "network_permissions", "dcs", name).await?,
             cidr_groups: restriction(database, "cidr_permissions", "cidr_groups", name).await?,
