@@ -10,8 +10,8 @@ use espalier_runtime::random;
 use espalier_types::{CqlType, UserType};
 
 use super::{
-    Context, Outcome, SYSTEM_KEYSPACES, already_exists, check_changeable, check_table_name,
-    create_index,
+    Context, Outcome, already_exists, check_changeable, check_table_name, create_index,
+    is_system_keyspace,
     options::{check_counter_options, check_no_id, set_options},
     unchanged_if, unreadable,
 };
@@ -36,7 +36,7 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
     let source_owner = context
         .schema
         .keyspace(source_keyspace)
-        .filter(|keyspace| !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str()))
+        .filter(|keyspace| !is_system_keyspace(&keyspace.name))
         .ok_or_else(|| {
             let message = format!("Source Keyspace '{source_keyspace}' doesn't exist");
             invalid(&statement.source, message)

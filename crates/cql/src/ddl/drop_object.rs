@@ -8,7 +8,7 @@
 use espalier_mutation::schema::KeyspaceMetadata;
 
 use super::{
-    Context, Outcome, SYSTEM_KEYSPACES, create_index, protected::REPLICATED,
+    Context, Outcome, create_index, is_replicated_system_keyspace, is_system_keyspace,
     type_check::check_nested, unchanged_if, view,
 };
 use crate::{
@@ -70,7 +70,7 @@ pub(super) fn changeable<'n>(
     name: &'n QualifiedName<'_>,
 ) -> Result<&'n str> {
     let keyspace = context.keyspace_name(name)?;
-    if SYSTEM_KEYSPACES.contains(&keyspace) && !REPLICATED.contains(&keyspace) {
+    if is_system_keyspace(keyspace) && !is_replicated_system_keyspace(keyspace) {
         let message = format!("System keyspace '{keyspace}' is not user-modifiable");
         return Err(Error::invalid(message));
     }

@@ -10,7 +10,7 @@ use espalier_storage::{
 use espalier_types::CqlType;
 
 use super::{
-    Context, SYSTEM_KEYSPACES,
+    Context, is_system_keyspace,
     options::{class_of, find_property},
 };
 use crate::{
@@ -79,7 +79,7 @@ fn user_keyspaces<'a>(
     context: &'a Context<'_>,
 ) -> impl Iterator<Item = &'a std::sync::Arc<KeyspaceMetadata>> {
     let keyspaces = context.schema.keyspaces.values();
-    keyspaces.filter(|keyspace| !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str()))
+    keyspaces.filter(|keyspace| !is_system_keyspace(&keyspace.name))
 }
 
 /// Refuses a statement that chooses SimpleStrategy if the guardrails forbid this strategy.

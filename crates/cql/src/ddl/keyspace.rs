@@ -7,8 +7,8 @@ use espalier_mutation::schema::{KeyspaceMetadata, Schema, Unreadable};
 use espalier_runtime::random;
 
 use super::{
-    Context, Outcome, SYSTEM_KEYSPACES, already_exists, changed, check_changeable,
-    check_keyspace_name, guardrails,
+    Context, Outcome, already_exists, changed, check_changeable, check_keyspace_name, guardrails,
+    is_system_keyspace,
     options::{self, parse_boolean},
     replication, unchanged_if,
 };
@@ -24,7 +24,7 @@ use crate::{
 /// EXISTS, a property is missing, unknown or invalid, or a guardrail refuses the replication.
 pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome {
     let name = statement.name.as_str();
-    if SYSTEM_KEYSPACES.contains(&name) {
+    if is_system_keyspace(name) {
         let message = format!("System keyspace '{name}' is not user-modifiable");
         return Err(Error::invalid(message));
     }

@@ -53,11 +53,7 @@ use crate::{
 };
 
 pub use espalier_storage::system::{SYSTEM_KEYSPACES, is_system_keyspace};
-
-/// Returns whether a keyspace is a system keyspace whose rows users may write.
-pub fn is_replicated_system_keyspace(keyspace: &str) -> bool {
-    protected::REPLICATED.contains(&keyspace)
-}
+pub use protected::is_replicated_system_keyspace;
 
 /// The new schema and the change, or `None` if the statement leaves the schema unchanged.
 type Outcome = Result<Option<(Schema, SchemaChange)>>;
@@ -261,7 +257,7 @@ fn unreadable(kind: &str, keyspace: &str, name: &str, reason: &str) -> Error {
 }
 
 fn check_changeable(keyspace: &str) -> Result<()> {
-    if SYSTEM_KEYSPACES.contains(&keyspace) {
+    if is_system_keyspace(keyspace) {
         return Err(Error::new(
             ErrorCode::Unauthorized,
             format!("{keyspace} keyspace is not user-modifiable."),

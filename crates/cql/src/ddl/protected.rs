@@ -6,8 +6,11 @@ use crate::{
     grammar::ast::{QualifiedName, Statement},
 };
 
-/// Cassandra's replicated system keyspaces.
-pub(super) const REPLICATED: [&str; 3] = ["system_auth", "system_distributed", "system_traces"];
+/// Returns whether a keyspace is a system keyspace whose rows users may write. Cassandra replicates
+/// these keyspaces.
+pub fn is_replicated_system_keyspace(keyspace: &str) -> bool {
+    ["system_auth", "system_distributed", "system_traces"].contains(&keyspace)
+}
 
 /// Refuses a statement that would change the tables or types of a protected keyspace or drop the
 /// keyspace, with Cassandra's text. The error for other system keyspaces differs.
@@ -34,7 +37,7 @@ pub(super) fn check(context: &Context<'_>, statement: &Statement<'_>) -> Result<
 }
 
 fn protected(keyspace: Option<&str>) -> Option<&str> {
-    keyspace.filter(|keyspace| REPLICATED.contains(keyspace))
+    keyspace.filter(|keyspace| is_replicated_system_keyspace(keyspace))
 }
 
 fn all_tables(context: &Context<'_>, action: &str, name: &QualifiedName<'_>) -> Option<String> {

@@ -12,7 +12,7 @@ use espalier_types::{CqlType, UserType, type_name::quote_if_needed as quote_iden
 
 use crate::{
     ColumnSpec, Error, QueryOptions, QueryResult, Result, ResultMetadata, Rows,
-    ddl::{SYSTEM_KEYSPACES, find_indexed_table},
+    ddl::{find_indexed_table, is_system_keyspace},
     grammar::{
         self,
         ast::{Describe, DescribeTarget, Name, QualifiedName, Statement},
@@ -161,9 +161,8 @@ impl Describer<'_> {
             }
             DescribeTarget::Schema { full } => {
                 let keyspaces = self.schema.keyspaces.values();
-                let shown = keyspaces.filter(|keyspace| {
-                    *full || !SYSTEM_KEYSPACES.contains(&keyspace.name.as_str())
-                });
+                let shown =
+                    keyspaces.filter(|keyspace| *full || !is_system_keyspace(&keyspace.name));
                 described(shown.flat_map(|keyspace| self.whole_keyspace(keyspace)).collect())
             }
             DescribeTarget::Keyspace { name, only } => {

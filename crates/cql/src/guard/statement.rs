@@ -4,7 +4,7 @@ use espalier_storage::guardrails::{Feature, Limit, Names};
 
 use super::Guard;
 use crate::{
-    Error, Result, ddl::SYSTEM_KEYSPACES, modify::PlannedModification, options::QueryOptions,
+    Error, Result, ddl::is_system_keyspace, modify::PlannedModification, options::QueryOptions,
     prepared::Plan, restrictions::NEEDS_FILTERING, select::PlannedSelect,
 };
 
@@ -50,7 +50,7 @@ fn check_select(
     options: &QueryOptions<'_>,
     guard: Guard<'_>,
 ) -> Result<()> {
-    if select.allows_filtering && !SYSTEM_KEYSPACES.contains(&select.table.keyspace.as_str()) {
+    if select.allows_filtering && !is_system_keyspace(&select.table.keyspace) {
         guard.require(Feature::AllowFiltering)?;
     }
     if select.restrictions.uses_index && select.restrictions.partition.keys().is_none() {
