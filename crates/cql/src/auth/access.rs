@@ -5,12 +5,13 @@ use espalier_mutation::schema::{ColumnDefinition, Schema, TableMetadata};
 use super::AUTH_KEYSPACE;
 use super::permission::Permission;
 use super::resource::Resource;
+use crate::ddl::find_indexed_table;
 use crate::grammar;
 use crate::grammar::ast::{AnnotateTarget, Name, ObjectKind, QualifiedName, Statement};
 use crate::modify::PlannedModification;
 use crate::prepared::Plan;
 use crate::select::PlannedSelect;
-use crate::transaction::{Answer, PlannedTransaction};
+use crate::transaction::PlannedTransaction;
 
 /// One requirement of a statement.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,11 +111,7 @@ fn modification(statement: &PlannedModification) -> Vec<Need> {
 
 fn transaction_needs(transaction: &PlannedTransaction) -> Vec<Need> {
     let mut needs = Vec::new();
-    let answer = match &transaction.answer {
-        Answer::Select(select) => Some(&**select),
-        _ => None,
-    };
-    for read in transaction.reads.iter().chain(answer) {
+    for read in transaction.selects() {
         needs.push(Need::of_read(&read.table));
         // References and conditions could probe a masked value.
         if read.table.has_masks() {
@@ -175,8 +172,7 @@ fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Sch
             // An index belongs to a table, on which ALTER is needed.
             ObjectKind::Index => owner(&statement.name).and_then(|keyspace| {
                 let index = statement.name.name.as_str();
-                let mut tables = schema.keyspace(&keyspace)?.tables.values();
-                let table = tables.find(|table| table.index(index).is_some())?;
+                let table = find_indexed_table(schema.keyspace(&keyspace)?, index)?;
                 Some(Need::of_table(Permission::Alter, table))
             }),
             // A view belongs to its base table.

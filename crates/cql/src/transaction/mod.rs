@@ -20,8 +20,6 @@ mod rows;
 
 use std::sync::Arc;
 
-use espalier_mutation::schema::ColumnDefinition;
-
 pub use execute::{TransactionRequest, execute};
 pub use plan::plan_transaction;
 
@@ -49,15 +47,28 @@ pub struct PlannedTransaction {
 }
 
 impl PlannedTransaction {
-    /// Returns the number of columns that the plan names.
-    pub fn column_count(&self) -> usize {
+    /// Returns the queries of the `LET`s and of the result.
+    pub fn selects(&self) -> impl Iterator<Item = &PlannedSelect> {
         let answer = match &self.answer {
             Answer::Select(select) => Some(&**select),
             _ => None,
         };
-        let selects = self.reads.iter().chain(answer);
-        let read: usize = selects.map(PlannedSelect::column_count).sum();
+        self.reads.iter().chain(answer)
+    }
+
+    /// Returns the number of columns that the plan names.
+    pub fn column_count(&self) -> usize {
+        let read: usize = self.selects().map(PlannedSelect::column_count).sum();
         read + self.updates.iter().map(PlannedModification::column_count).sum::<usize>()
+    }
+
+    /// Returns the result columns.
+    pub fn metadata(&self) -> Arc<ResultMetadata> {
+        match &self.answer {
+            Answer::None => Arc::default(),
+            Answer::Select(select) => select.metadata.clone(),
+            Answer::References(_, metadata) => metadata.clone(),
+        }
     }
 }
 
@@ -98,26 +109,4 @@ pub enum TransactionCondition {
         /// The right side.
         term: Term,
     },
-}
-
-impl PlannedTransaction {
-    /// Returns the result columns.
-    pub fn metadata(&self) -> Arc<ResultMetadata> {
-        match &self.answer {
-            Answer::None => Arc::default(),
-            Answer::Select(select) => select.metadata.clone(),
-            Answer::References(_, metadata) => metadata.clone(),
-        }
-    }
-}
-
-/// Returns the names of the columns that a query selects as they are.
-fn selected_columns(select: &PlannedSelect) -> Vec<String> {
-    let columns = select.selectors.iter().filter_map(|selector| match selector {
-        crate::select::SelectExpression::Column(ColumnDefinition { name, .. }) => {
-            Some(name.clone())
-        }
-        _ => None,
-    });
-    columns.collect()
 }

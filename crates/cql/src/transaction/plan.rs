@@ -5,7 +5,7 @@ use std::sync::Arc;
 use espalier_mutation::schema::TableMetadata;
 use espalier_storage::system::is_virtual;
 
-use super::{Answer, PlannedTransaction, TransactionCondition, selected_columns};
+use super::{Answer, PlannedTransaction, TransactionCondition};
 use crate::{
     Error, Result,
     grammar::ast::{
@@ -15,7 +15,7 @@ use crate::{
     metadata::{ColumnSpec, ResultMetadata},
     modify::{ModificationKind, PlannedModification, plan_modification},
     restrictions::Alternatives,
-    select::{PlannedSelect, plan_select},
+    select::{PlannedSelect, SelectExpression, plan_select},
     term::{Preparation, References, ReferredRow, Term, prepare_term},
 };
 
@@ -55,7 +55,11 @@ pub fn plan_transaction(
             let message = format!("{what} may not filter rows");
             return Err(preparation.invalid(assignment.select.position, message));
         }
-        let columns = selected_columns(&select);
+        let columns = select.selectors.iter().filter_map(|selector| match selector {
+            SelectExpression::Column(column) => Some(column.name.clone()),
+            _ => None,
+        });
+        let columns = columns.collect();
         rows.push(ReferredRow { name: name.as_str().to_string(), table, columns });
         reads.push(select);
     }
