@@ -232,9 +232,7 @@ pub fn drop(context: &Context<'_>, statement: &DropType<'_>) -> Outcome {
     if keyspace.types.contains_key(name) {
         check_unreadable(keyspace, "drop", name)?;
     }
-    let types = keyspace.types.values().filter(|other| {
-        other.fields.iter().any(|(_, field)| refers_to(field, &keyspace.name, name))
-    });
+    let types = keyspace.types.values().filter(|other| has_field_of(other, &keyspace.name, name));
     let tables = keyspace.tables.values().filter(|table| table_uses(table, name));
     let types: Vec<&str> = types.map(|other| other.name.as_str()).collect();
     let tables: Vec<&str> = tables.map(|table| table.name.as_str()).collect();
@@ -257,6 +255,11 @@ fn table_uses(table: &TableMetadata, name: &str) -> bool {
     table.columns().iter().any(|column| refers_to(&column.column_type, &table.keyspace, name))
 }
 
+/// Returns whether a field of a user type has another user type, or contains it.
+fn has_field_of(definition: &UserType, keyspace: &str, name: &str) -> bool {
+    definition.field_types().any(|field| refers_to(field, keyspace, name))
+}
+
 fn refers_to(column_type: &CqlType, keyspace: &str, name: &str) -> bool {
     let is_it = match column_type {
         CqlType::UserDefined { definition, .. } => {
@@ -275,13 +278,8 @@ fn replace_type(keyspace: &KeyspaceMetadata, definition: UserType) -> KeyspaceMe
     for (other, user_type) in &keyspace.types {
         let replaced = if *other == name {
             definition.clone()
-        } else if user_type.fields.iter().any(|(_, field)| refers_to(field, &owner, &name)) {
-            let fields = user_type
-                .fields
-                .iter()
-                .map(|(field, t)| (field.clone(), replace(t, &definition)))
-                .collect();
-            Arc::new(UserType { fields, ..user_type.as_ref().clone() })
+        } else if has_field_of(user_type, &owner, &name) {
+            Arc::new(with_field_types(user_type, |field| replace(field, &definition)))
         } else {
             user_type.clone()
         };
@@ -328,20 +326,23 @@ fn replace(column_type: &CqlType, definition: &Arc<UserType>) -> CqlType {
             if old.name == definition.name && old.keyspace == definition.keyspace =>
         {
             // Inside a frozen value every type is frozen.
-            let definition =
-                if *frozen { Arc::new(frozen_definition(definition)) } else { definition.clone() };
+            let definition = if *frozen {
+                Arc::new(with_field_types(definition, CqlType::freeze))
+            } else {
+                definition.clone()
+            };
             CqlType::UserDefined { definition, frozen: *frozen }
         }
         CqlType::UserDefined { definition: old, frozen } => {
-            let fields = old.fields.iter().map(|(field, t)| (field.clone(), inner(t))).collect();
-            let definition = Arc::new(UserType { fields, ..old.as_ref().clone() });
+            let definition = Arc::new(with_field_types(old, inner));
             CqlType::UserDefined { definition, frozen: *frozen }
         }
         other => other.clone(),
     }
 }
 
-fn frozen_definition(definition: &UserType) -> UserType {
-    let fields = definition.fields.iter().map(|(field, t)| (field.clone(), t.freeze())).collect();
+/// Returns the user type with the type of each field changed.
+fn with_field_types(definition: &UserType, change: impl Fn(&CqlType) -> CqlType) -> UserType {
+    let fields = definition.fields.iter().map(|(field, t)| (field.clone(), change(t))).collect();
     UserType { fields, ..definition.clone() }
 }
