@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, sync::Arc};
 
 use espalier_mutation::{
     ClusteringSlices, DecoratedKey, KeyRange,
-    schema::{KeyspaceMetadata, Schema, TableMetadata, Unreadable},
+    schema::{KeyspaceMetadata, Schema, TableMetadata},
 };
 use espalier_runtime::{random, time};
 
@@ -116,17 +116,8 @@ fn with_keyspace(schema: Schema, name: &QualifiedName<'_>, current: &str) -> Sch
     if schema.keyspace(name).is_some() {
         return schema;
     }
-    let keyspace = KeyspaceMetadata {
-        name: name.to_string(),
-        replication: BTreeMap::new(),
-        durable_writes: true,
-        tables: BTreeMap::new(),
-        types: BTreeMap::new(),
-        annotations: Default::default(),
-        unreadable: Unreadable::default(),
-    };
     let mut keyspaces = schema.keyspaces;
-    keyspaces.insert(name.to_string(), Arc::new(keyspace));
+    keyspaces.insert(name.to_string(), Arc::new(KeyspaceMetadata::new(name)));
     Schema::new(keyspaces, schema.version)
 }
 

@@ -35,13 +35,9 @@ pub fn schema() -> Schema {
         .regular("value", CqlType::Blob)
         .build();
     let keyspace = KeyspaceMetadata {
-        name: "app".into(),
         replication: [("class".into(), "SimpleStrategy".into())].into(),
-        durable_writes: true,
         tables: [(table.name.clone(), Arc::new(table))].into(),
-        types: Default::default(),
-        annotations: Default::default(),
-        unreadable: Default::default(),
+        ..KeyspaceMetadata::new("app")
     };
     Schema::new([("app".into(), Arc::new(keyspace))].into(), Uuid::nil())
 }

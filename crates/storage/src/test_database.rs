@@ -59,13 +59,9 @@ pub(crate) async fn create(node: &Node, metadata: TableMetadata) -> Arc<TableMet
             schema.keyspace("ks").map(|keyspace| keyspace.tables.clone()).unwrap_or_default();
         tables.insert(metadata.name.clone(), Arc::new(metadata));
         let keyspace = KeyspaceMetadata {
-            name: "ks".into(),
             replication: [("class".into(), "SimpleStrategy".into())].into(),
-            durable_writes: true,
             tables,
-            types: Default::default(),
-            annotations: Default::default(),
-            unreadable: Default::default(),
+            ..KeyspaceMetadata::new("ks")
         };
         keyspaces.insert("ks".into(), Arc::new(keyspace));
         Ok(Some(Schema::new(keyspaces, uuid_v4())))

@@ -29,13 +29,8 @@ pub fn table() -> TableMetadata {
 fn schema() -> Schema {
     let table = Arc::new(table());
     let keyspace = KeyspaceMetadata {
-        name: "ks".into(),
-        replication: BTreeMap::new(),
-        durable_writes: true,
         tables: BTreeMap::from([(table.name.clone(), table)]),
-        types: BTreeMap::new(),
-        annotations: Default::default(),
-        unreadable: Default::default(),
+        ..KeyspaceMetadata::new("ks")
     };
     Schema::new(BTreeMap::from([("ks".into(), Arc::new(keyspace))]), Uuid::nil())
 }

@@ -1,9 +1,7 @@
 //! CREATE, ALTER and DROP KEYSPACE. A single node only stores and shows the replication of a
 //! keyspace. A member of a ring derives the replicas of a partition from the replication.
 
-use std::collections::BTreeMap;
-
-use espalier_mutation::schema::{KeyspaceMetadata, Schema, Unreadable};
+use espalier_mutation::schema::{KeyspaceMetadata, Schema};
 use espalier_runtime::random;
 
 use super::{
@@ -32,15 +30,7 @@ pub fn create(context: &Context<'_>, statement: &CreateKeyspace<'_>) -> Outcome 
     if context.schema.keyspace(name).is_some() {
         return unchanged_if(statement.if_not_exists, already_exists(name, ""));
     }
-    let mut keyspace = KeyspaceMetadata {
-        name: name.to_string(),
-        replication: BTreeMap::new(),
-        durable_writes: true,
-        tables: BTreeMap::new(),
-        types: BTreeMap::new(),
-        annotations: Default::default(),
-        unreadable: Unreadable::default(),
-    };
+    let mut keyspace = KeyspaceMetadata::new(name);
     set_properties(context, &mut keyspace, &statement.properties)?;
     if keyspace.replication.is_empty() {
         return Err(Error::invalid("Missing mandatory option 'replication'"));

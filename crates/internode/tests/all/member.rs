@@ -178,13 +178,9 @@ pub fn of_replicas(count: &str) -> Arc<Schema> {
     let tables: BTreeMap<_, _> = tables.map(|table| (table.name.clone(), table)).collect();
     let options = [("class", "SimpleStrategy"), ("replication_factor", count)];
     let keyspace = KeyspaceMetadata {
-        name: "ks".into(),
         replication: options.map(|(key, value)| (key.to_owned(), value.to_owned())).into(),
-        durable_writes: true,
         tables,
-        types: Default::default(),
-        annotations: Default::default(),
-        unreadable: Default::default(),
+        ..KeyspaceMetadata::new("ks")
     };
     let keyspaces = [("ks".to_owned(), Arc::new(keyspace))].into();
     Arc::new(Schema::new(keyspaces, Uuid::from_u128(1)))

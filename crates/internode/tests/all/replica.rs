@@ -43,13 +43,9 @@ pub async fn create(database: &Node, tables: Vec<Arc<TableMetadata>>) {
     let tables: BTreeMap<_, _> =
         tables.into_iter().map(|table| (table.name.clone(), table)).collect();
     let keyspace = KeyspaceMetadata {
-        name: "ks".into(),
         replication: [("class".into(), "SimpleStrategy".into())].into(),
-        durable_writes: true,
         tables,
-        types: Default::default(),
-        annotations: Default::default(),
-        unreadable: Default::default(),
+        ..KeyspaceMetadata::new("ks")
     };
     let change = |schema: &NodeSchema| -> Result<Option<NodeSchema>, ()> {
         let mut keyspaces = schema.keyspaces.clone();

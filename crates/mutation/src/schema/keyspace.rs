@@ -28,6 +28,19 @@ pub struct KeyspaceMetadata {
 }
 
 impl KeyspaceMetadata {
+    /// Creates a keyspace without replication, tables and types.
+    pub fn new(name: impl Into<String>) -> Self {
+        Self {
+            name: name.into(),
+            replication: BTreeMap::new(),
+            durable_writes: true,
+            tables: BTreeMap::new(),
+            types: BTreeMap::new(),
+            annotations: BTreeMap::new(),
+            unreadable: Unreadable::default(),
+        }
+    }
+
     /// Returns whether the keyspace has the object.
     pub fn has(&self, object: &Annotated) -> bool {
         let fields = |name: &str| self.types.get(name).map(|definition| &definition.fields);

@@ -3,13 +3,10 @@
 //! A definition has the name of a table and its columns. A column is `name type`, and then `pk`,
 //! `ck` or nothing.
 
-use std::{
-    collections::BTreeMap,
-    sync::{Arc, LazyLock},
-};
+use std::sync::{Arc, LazyLock};
 
 use espalier_mutation::schema::{
-    KeyspaceMetadata, TableBuilder, TableId, TableMetadata, TableOptions, Unreadable,
+    KeyspaceMetadata, TableBuilder, TableId, TableMetadata, TableOptions,
 };
 use espalier_types::CqlType;
 use md5::{Digest, Md5};
@@ -191,16 +188,12 @@ pub(super) fn keyspace(
     tables: &[(&str, &str)],
 ) -> KeyspaceMetadata {
     KeyspaceMetadata {
-        name: name.to_string(),
         replication: replication.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
-        durable_writes: true,
         tables: tables
             .iter()
             .map(|(table, columns)| (table.to_string(), Arc::new(define(name, table, columns))))
             .collect(),
-        types: BTreeMap::new(),
-        annotations: Default::default(),
-        unreadable: Unreadable::default(),
+        ..KeyspaceMetadata::new(name)
     }
 }
 

@@ -55,13 +55,10 @@ fn a_memtable_takes_more_than_2_gib_and_is_flushed() {
         let narrow = narrow_table();
         let change = |schema: &Schema| -> Result<Option<Schema>, std::convert::Infallible> {
             let keyspace = KeyspaceMetadata {
-                name: "ks".into(),
                 replication: BTreeMap::from([("class".into(), "SimpleStrategy".into())]),
                 durable_writes: false,
                 tables: BTreeMap::from([("narrow".to_owned(), Arc::new(narrow))]),
-                types: BTreeMap::new(),
-                annotations: Default::default(),
-                unreadable: Default::default(),
+                ..KeyspaceMetadata::new("ks")
             };
             let mut keyspaces = schema.keyspaces.clone();
             keyspaces.insert("ks".into(), Arc::new(keyspace));

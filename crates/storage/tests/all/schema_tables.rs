@@ -14,7 +14,6 @@ use uuid::Uuid;
 
 fn keyspace(name: &str, tables: Vec<TableMetadata>, types: Vec<UserType>) -> KeyspaceMetadata {
     KeyspaceMetadata {
-        name: name.into(),
         replication: BTreeMap::from([
             ("class".into(), "SimpleStrategy".into()),
             ("replication_factor".into(), "1".into()),
@@ -25,8 +24,7 @@ fn keyspace(name: &str, tables: Vec<TableMetadata>, types: Vec<UserType>) -> Key
             .into_iter()
             .map(|definition| (definition.name.clone(), Arc::new(definition)))
             .collect(),
-        annotations: Default::default(),
-        unreadable: Default::default(),
+        ..KeyspaceMetadata::new(name)
     }
 }
 

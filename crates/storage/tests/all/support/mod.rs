@@ -167,13 +167,9 @@ pub fn without_table(schema: &Schema, name: &str) -> Schema {
 
 pub fn with_keyspace(schema: &Schema, tables: BTreeMap<String, Arc<TableMetadata>>) -> Schema {
     let keyspace = KeyspaceMetadata {
-        name: "ks".into(),
         replication: BTreeMap::from([("class".into(), "SimpleStrategy".into())]),
-        durable_writes: true,
         tables,
-        types: BTreeMap::new(),
-        annotations: Default::default(),
-        unreadable: Default::default(),
+        ..KeyspaceMetadata::new("ks")
     };
     let mut keyspaces = schema.keyspaces.clone();
     keyspaces.insert("ks".into(), Arc::new(keyspace));
