@@ -17,6 +17,7 @@ use crate::{
         self,
         ast::{Describe, DescribeTarget, Name, QualifiedName, Statement},
     },
+    select::put,
 };
 
 /// The name of a cluster without a configured name.
@@ -116,10 +117,7 @@ fn rows(columns: &[&str], values: Vec<Vec<String>>, paging_state: Option<Bytes>)
         })
         .collect();
     let mut content = Vec::new();
-    for value in values.iter().flatten() {
-        content.extend_from_slice(&(value.len() as i32).to_be_bytes());
-        content.extend_from_slice(value.as_bytes());
-    }
+    values.iter().flatten().for_each(|value| put(Some(value.as_bytes()), &mut content));
     QueryResult::Rows(Rows {
         metadata: Arc::new(ResultMetadata::new(specs)),
         row_count: values.len() as i32,
@@ -241,7 +239,6 @@ impl Describer<'_> {
         }
         match keyspace.tables.get(name.name.as_str()) {
             Some(table) => Ok(self.table_with_indexes(table)),
-
             None => Err(Error::invalid(format!(
                 "'{}' not found in keyspace '{}'",
                 name.name, keyspace.name

@@ -8,9 +8,7 @@ use espalier_mutation::schema::{
     TableMetadata, TableOptions, ViewDefinition,
 };
 use espalier_storage::system::is_virtual;
-use espalier_types::{CqlType, UserType};
-
-use espalier_types::type_name::quote_if_needed as quote_identifier;
+use espalier_types::{CqlType, UserType, type_name::quote_if_needed as quote_identifier};
 
 use crate::ddl::describe_scylla_option;
 
@@ -23,37 +21,33 @@ pub fn keyspace(keyspace: &KeyspaceMetadata) -> String {
              Structure, for reference:\nVIRTUAL KEYSPACE {name};\n*/"
         );
     }
-    let replication: BTreeMap<String, String> = keyspace
-        .replication
-        .iter()
-        .map(|(key, value)| {
-            (key.clone(), value.trim_start_matches("org.apache.cassandra.locator.").to_string())
-        })
-        .collect();
+    let mut replication = class_first(&keyspace.replication);
+    for (_, value) in &mut replication {
+        *value = value.trim_start_matches("org.apache.cassandra.locator.");
+    }
     format!(
         "CREATE KEYSPACE {} WITH replication = {}  AND durable_writes = {};",
         quote_identifier(&keyspace.name),
-        map(&class_first(&replication)),
+        map(&replication),
         keyspace.durable_writes
     )
 }
 
 /// Returns the options with the class first, as Cassandra prints replication.
 fn class_first(options: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
-    let mut entries: Vec<(&str, &str)> =
-        options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+    let mut entries = sorted(options);
     entries.sort_by_key(|(key, _)| *key != "class");
     entries
+}
+
+fn sorted(options: &BTreeMap<String, String>) -> Vec<(&str, &str)> {
+    options.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect()
 }
 
 fn map(entries: &[(&str, &str)]) -> String {
     let entries: Vec<String> =
         entries.iter().map(|(key, value)| format!("{}: {}", quote(key), quote(value))).collect();
     format!("{{{}}}", entries.join(", "))
-}
-
-fn sorted_map(options: &BTreeMap<String, String>) -> String {
-    map(&options.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect::<Vec<_>>())
 }
 
 fn quote(text: &str) -> String {
@@ -244,7 +238,7 @@ pub fn index(table: &TableMetadata, index: &IndexMetadata) -> String {
     let options = if options.is_empty() {
         String::new()
     } else {
-        format!(" WITH OPTIONS = {}", sorted_map(&options))
+        format!(" WITH OPTIONS = {}", map(&sorted(&options)))
     };
     format!("CREATE CUSTOM INDEX {name} ON {table} ({target}) USING {}{options};", quote(class))
 }
@@ -282,7 +276,6 @@ fn primary_key(table: &TableMetadata) -> String {
 }
 
 fn table_options(options: &TableOptions) -> Vec<String> {
-    let compaction: BTreeMap<String, String> = options.compaction.clone();
     let of_scylla: BTreeMap<&str, String> = options
         .extensions
         .iter()
@@ -304,11 +297,11 @@ fn table_options(options: &TableOptions) -> Vec<String> {
         format!("additional_write_policy = {}", quote(&options.additional_write_policy)),
         format!("allow_auto_snapshot = {}", options.allow_auto_snapshot),
         format!("bloom_filter_fp_chance = {:?}", options.bloom_filter_fp_chance),
-        format!("caching = {}", sorted_map(&options.caching)),
+        format!("caching = {}", map(&sorted(&options.caching))),
         format!("cdc = {cdc}"),
         format!("comment = {}", quote(&options.comment)),
-        format!("compaction = {}", map(&class_first(&compaction))),
-        format!("compression = {}", sorted_map(&options.compression)),
+        format!("compaction = {}", map(&class_first(&options.compaction))),
+        format!("compression = {}", map(&sorted(&options.compression))),
         format!("memtable = {}", quote(&options.memtable)),
         format!("crc_check_chance = {:?}", options.crc_check_chance),
         format!("default_time_to_live = {}", options.default_time_to_live),
