@@ -53,11 +53,12 @@ pub fn execute(
         return Ok(rows(&["cluster", "partitioner", "snitch"], vec![values], None));
     }
     let describer = Describer { schema, keyspace, text: statement, describe };
-    let (elements, with_statements) = describer.elements()?;
-    let columns: &[&str] = if with_statements {
-        &["keyspace_name", "type", "name", "create_statement"]
-    } else {
+    let elements = describer.elements()?;
+    let is_list = is_list(&describe.target);
+    let columns: &[&str] = if is_list {
         &["keyspace_name", "type", "name"]
+    } else {
+        &["keyspace_name", "type", "name", "create_statement"]
     };
     let offset = page_offset(schema, options)?;
     let page =
@@ -74,7 +75,7 @@ pub fn execute(
                 element.kind.to_string(),
                 quote_identifier(&element.name).into_owned(),
             ];
-            if with_statements {
+            if !is_list {
                 values.push(element.statement);
             }
             values
@@ -126,6 +127,12 @@ fn rows(columns: &[&str], values: Vec<Vec<String>>, paging_state: Option<Bytes>)
     })
 }
 
+/// Returns whether the answer lists objects without their statements.
+fn is_list(target: &DescribeTarget<'_>) -> bool {
+    use DescribeTarget::{Aggregates, Functions, Keyspaces, Tables, Types};
+    matches!(target, Keyspaces | Tables | Types | Functions | Aggregates)
+}
+
 struct Describer<'a> {
     schema: &'a Schema,
     keyspace: Option<&'a str>,
@@ -134,57 +141,47 @@ struct Describer<'a> {
 }
 
 impl Describer<'_> {
-    /// Returns the elements, and whether the result shows their statements.
-    fn elements(&self) -> Result<(Vec<Element>, bool)> {
-        let listed = |elements| Ok((elements, false));
-        let described = |elements| Ok((elements, true));
+    fn elements(&self) -> Result<Vec<Element>> {
         match &self.describe.target {
-            DescribeTarget::Cluster => listed(Vec::new()),
-            DescribeTarget::Keyspaces => listed(
-                self.schema
-                    .keyspaces
-                    .values()
-                    .map(|keyspace| self.keyspace_element(keyspace))
-                    .collect(),
-            ),
-            DescribeTarget::Tables => listed(self.in_keyspaces(|keyspace, found| {
+            DescribeTarget::Cluster => Ok(Vec::new()),
+            DescribeTarget::Keyspaces => {
+                let keyspaces = self.schema.keyspaces.values();
+                Ok(keyspaces.map(|keyspace| self.keyspace_element(keyspace)).collect())
+            }
+            DescribeTarget::Tables => self.in_keyspaces(|keyspace, found| {
                 let tables = keyspace.tables.values().filter(|table| !table.is_view());
                 found.extend(tables.map(|table| self.table_element(table)));
-            })?),
-            DescribeTarget::Types => listed(self.in_keyspaces(|keyspace, found| {
+            }),
+            DescribeTarget::Types => self.in_keyspaces(|keyspace, found| {
                 found.extend(keyspace.types.values().map(|found| type_element(keyspace, found)));
-            })?),
-            DescribeTarget::Functions | DescribeTarget::Aggregates => {
-                listed(self.in_keyspaces(|_, _| {})?)
-            }
+            }),
+            DescribeTarget::Functions | DescribeTarget::Aggregates => self.in_keyspaces(|_, _| {}),
             DescribeTarget::Schema { full } => {
                 let keyspaces = self.schema.keyspaces.values();
                 let shown =
                     keyspaces.filter(|keyspace| *full || !is_system_keyspace(&keyspace.name));
-                described(shown.flat_map(|keyspace| self.whole_keyspace(keyspace)).collect())
+                Ok(shown.flat_map(|keyspace| self.whole_keyspace(keyspace)).collect())
             }
-            DescribeTarget::Keyspace { name, only } => {
-                described(self.named_keyspace(name.as_ref(), *only)?)
-            }
+            DescribeTarget::Keyspace { name, only } => self.named_keyspace(name.as_ref(), *only),
             DescribeTarget::Table(name) => {
                 let (keyspace, table) = (self.keyspace_of(name)?, name.name.as_str());
                 match keyspace.tables.get(table).filter(|table| !table.is_view()) {
-                    Some(table) => described(self.table_with_indexes(table)),
+                    Some(table) => Ok(self.table_with_indexes(table)),
                     None => self.missing("Table", name, keyspace),
                 }
             }
             DescribeTarget::Type(name) => {
                 let keyspace = self.keyspace_of(name)?;
                 match keyspace.types.get(name.name.as_str()) {
-                    Some(definition) => described(vec![type_element(keyspace, definition)]),
+                    Some(definition) => Ok(vec![type_element(keyspace, definition)]),
                     None => self.missing("User defined type", name, keyspace),
                 }
             }
-            DescribeTarget::Index(name) => described(self.named_index(name)?),
+            DescribeTarget::Index(name) => self.named_index(name),
             DescribeTarget::MaterializedView(name) => {
                 let keyspace = self.keyspace_of(name)?;
                 match keyspace.tables.get(name.name.as_str()).filter(|table| table.is_view()) {
-                    Some(view) => described(vec![self.table_element(view)]),
+                    Some(view) => Ok(vec![self.table_element(view)]),
                     None => Err(Error::invalid_at(
                         self.text,
                         name.position(),
@@ -201,7 +198,7 @@ impl Describer<'_> {
             DescribeTarget::Aggregate(name) => {
                 self.missing("User defined aggregate", name, self.keyspace_of(name)?)
             }
-            DescribeTarget::Any(name) => described(self.keyspace_or_table(name)?),
+            DescribeTarget::Any(name) => self.keyspace_or_table(name),
         }
     }
 
@@ -246,12 +243,12 @@ impl Describer<'_> {
         }
     }
 
-    fn missing<T>(
+    fn missing(
         &self,
         kind: &str,
         name: &QualifiedName<'_>,
         keyspace: &KeyspaceMetadata,
-    ) -> Result<T> {
+    ) -> Result<Vec<Element>> {
         Err(Error::invalid_at(
             self.text,
             name.position(),
