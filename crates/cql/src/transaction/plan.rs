@@ -13,7 +13,7 @@ use crate::{
         Select, Transaction, TransactionAnswer, TransactionPredicate,
     },
     metadata::{ColumnSpec, ResultMetadata},
-    modify::{ModificationKind, PlannedModification, plan_modification},
+    modify::{PlannedModification, plan_modification},
     restrictions::Alternatives,
     select::{PlannedSelect, SelectExpression, plan_select},
     term::{Preparation, References, ReferredRow, Term, prepare_term},
@@ -250,19 +250,14 @@ fn plan_update(
     update: &Modification<'_>,
     find_table: &mut dyn FnMut(&ast::QualifiedName<'_>) -> Result<Arc<TableMetadata>>,
 ) -> Result<PlannedModification> {
-    let (name, position) = match update {
-        Modification::Insert(insert) => (&insert.table, insert.position),
-        Modification::Update(update) => (&update.table, update.position),
-        Modification::Delete(delete) => (&delete.table, delete.position),
+    let (statement, position) = match update {
+        Modification::Insert(insert) => ("INSERT", insert.position),
+        Modification::Update(update) => ("UPDATE", update.position),
+        Modification::Delete(delete) => ("DELETE", delete.position),
     };
-    let table = find_table(name)?;
+    let table = find_table(update.table())?;
     preparation.enter(&table);
     let plan = plan_modification(preparation, &table, update)?;
-    let statement = match plan.kind {
-        ModificationKind::Insert => "INSERT",
-        ModificationKind::Update => "UPDATE",
-        ModificationKind::Delete => "DELETE",
-    };
     let refuse = |reason: &str| {
         let location = location(preparation, position);
         Err(Error::invalid(format!("{reason}; {statement} statement {location}")))
