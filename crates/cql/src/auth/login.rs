@@ -14,7 +14,6 @@ use super::permission::Permission;
 use super::resource::Resource;
 use super::role::EffectiveRole;
 use super::settings::Authorizer;
-use super::statement::Actor;
 use super::{AUTH_KEYSPACE, Auth, cidr};
 use crate::prepared::Prepared;
 use crate::{Error, ErrorCode, Result};
@@ -64,9 +63,10 @@ impl Login {
         self.name.as_deref().unwrap_or("anonymous")
     }
 
-    /// Returns the client in a form that travels between shards.
-    pub(super) fn actor(&self) -> Actor {
-        Actor { name: self.name.clone(), address: self.address }
+    /// Returns the role's name and the client's address, from which another shard can make the
+    /// same log-in; `None` for an anonymous user.
+    pub(super) fn name_and_address(&self) -> Option<(String, IpAddr)> {
+        Some((self.name.clone()?, self.address))
     }
 
     /// Returns whether the client has no role.

@@ -36,15 +36,6 @@ thread_local! {
     static LOCK: Rc<Mutex<()>> = Rc::new(Mutex::new(()));
 }
 
-/// The client of a statement, in a form that travels between shards.
-#[derive(Clone, Debug)]
-pub struct Actor {
-    /// The role; `None` for an anonymous client.
-    pub name: Option<String>,
-    /// The address of the client.
-    pub address: IpAddr,
-}
-
 /// Executes a statement for a client. Returns the outcome and the warnings for the client.
 ///
 /// # Errors
@@ -57,7 +48,7 @@ pub(crate) fn execute<'a>(
     keyspace: Option<&'a str>,
     login: Option<&'a Login>,
 ) -> LocalBoxFuture<'a, (Result<QueryResult>, Vec<String>)> {
-    let actor = login.map(Login::actor);
+    let client = login.and_then(Login::name_and_address);
     let (text, keyspace) = (text.to_owned(), keyspace.map(str::to_owned));
     let auth = Arc::clone(auth);
     Box::pin(database.on_shard(SHARD, move |database| async move {
@@ -65,7 +56,7 @@ pub(crate) fn execute<'a>(
         let _permit = lock.lock().await;
         let warnings = Warnings::default();
         let keyspace = keyspace.as_deref();
-        let result = run(&database, &auth, &text, keyspace, actor, &warnings).await;
+        let result = run(&database, &auth, &text, keyspace, client, &warnings).await;
         (result, warnings.take())
     }))
 }
@@ -75,14 +66,12 @@ async fn run(
     auth: &Arc<Auth>,
     text: &str,
     keyspace: Option<&str>,
-    actor: Option<Actor>,
+    client: Option<(String, IpAddr)>,
     warnings: &Warnings,
 ) -> Result<QueryResult> {
-    let login = match &actor {
-        Some(Actor { name: Some(name), address }) => {
-            Login::of(auth, database, name, *address).await?
-        }
-        _ => Login::anonymous(auth),
+    let login = match client {
+        Some((name, address)) => Login::of(auth, database, &name, address).await?,
+        None => Login::anonymous(auth),
     };
     let role = login.role(database).await?;
     let run = Run { database, auth, login: &login, role, keyspace, warnings };
