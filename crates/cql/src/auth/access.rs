@@ -5,7 +5,7 @@ use espalier_mutation::schema::{ColumnDefinition, Schema, TableMetadata};
 use super::AUTH_KEYSPACE;
 use super::permission::Permission;
 use super::resource::Resource;
-use crate::ddl::find_indexed_table;
+use crate::ddl::find_index;
 use crate::grammar;
 use crate::grammar::ast::{AnnotateTarget, Name, ObjectKind, QualifiedName, Statement};
 use crate::modify::PlannedModification;
@@ -172,7 +172,7 @@ fn schema_change(statement: &Statement<'_>, keyspace: Option<&str>, schema: &Sch
             // An index belongs to a table, on which ALTER is needed.
             ObjectKind::Index => owner(&statement.name).and_then(|keyspace| {
                 let index = statement.name.name.as_str();
-                let table = find_indexed_table(schema.keyspace(&keyspace)?, index)?;
+                let (table, _) = find_index(schema.keyspace(&keyspace)?, index)?;
                 Some(Need::of_table(Permission::Alter, table))
             }),
             // A view belongs to its base table.

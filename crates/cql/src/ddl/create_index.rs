@@ -110,7 +110,7 @@ fn kind_without_indexes(table: &TableMetadata) -> Option<&'static str> {
 pub(super) fn drop(context: &Context<'_>, statement: &DropObject<'_>, keyspace: &str) -> Outcome {
     let name = statement.name.name.as_str();
     let Some(keyspace) = context.schema.keyspace(keyspace) else { return Ok(None) };
-    let Some(table) = find(keyspace, name) else { return Ok(None) };
+    let Some((table, _)) = find(keyspace, name) else { return Ok(None) };
     super::check_changeable(&keyspace.name)?;
     let mut indexes = table.indexes.clone();
     indexes.retain(|index| index.name != name);
@@ -118,9 +118,12 @@ pub(super) fn drop(context: &Context<'_>, statement: &DropObject<'_>, keyspace: 
     context.with_table(keyspace, altered, ChangeKind::Updated)
 }
 
-/// Returns the table that has an index with this name.
-pub fn find<'k>(keyspace: &'k KeyspaceMetadata, name: &str) -> Option<&'k Arc<TableMetadata>> {
-    keyspace.tables.values().find(|table| table.index(name).is_some())
+/// Returns the index with this name, after its table.
+pub fn find<'k>(
+    keyspace: &'k KeyspaceMetadata,
+    name: &str,
+) -> Option<(&'k Arc<TableMetadata>, &'k IndexMetadata)> {
+    keyspace.tables.values().find_map(|table| Some((table, table.index(name)?)))
 }
 
 /// Refuses a change of a column that indexes depend on. `action` returns the error for the names of

@@ -30,7 +30,7 @@ mod user_type;
 mod vector_index;
 mod view;
 
-pub(crate) use create_index::find as find_indexed_table;
+pub(crate) use create_index::find as find_index;
 pub(crate) use scylla_options::describe as describe_scylla_option;
 pub(crate) use type_check::contains_duration;
 

@@ -12,7 +12,7 @@ use espalier_types::{CqlType, UserType, type_name::quote_if_needed as quote_iden
 
 use crate::{
     ColumnSpec, Error, QueryOptions, QueryResult, Result, ResultMetadata, Rows,
-    ddl::{find_indexed_table, is_system_keyspace},
+    ddl::{find_index, is_system_keyspace},
     grammar::{
         self,
         ast::{Describe, DescribeTarget, Name, QualifiedName, Statement},
@@ -205,12 +205,12 @@ impl Describer<'_> {
     fn named_index(&self, name: &QualifiedName<'_>) -> Result<Vec<Element>> {
         let keyspace = self.keyspace_of(name)?;
         let index = name.name.as_str();
-        let Some(table) = find_indexed_table(keyspace, index) else {
+        let Some((table, index)) = find_index(keyspace, index) else {
             let message =
                 format!("Table for existing index '{index}' not found in '{}'", keyspace.name);
             return Err(Error::invalid_at(self.text, name.position(), message));
         };
-        Ok(table.index(index).map(|index| index_element(table, index)).into_iter().collect())
+        Ok(vec![index_element(table, index)])
     }
 
     fn named_keyspace(&self, name: Option<&Name<'_>>, only: bool) -> Result<Vec<Element>> {
@@ -229,9 +229,7 @@ impl Describer<'_> {
             }
         }
         let keyspace = self.keyspace_of(name)?;
-        if let Some(table) = find_indexed_table(keyspace, name.name.as_str())
-            && let Some(index) = table.index(name.name.as_str())
-        {
+        if let Some((table, index)) = find_index(keyspace, name.name.as_str()) {
             return Ok(vec![index_element(table, index)]);
         }
         match keyspace.tables.get(name.name.as_str()) {
