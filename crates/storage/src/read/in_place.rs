@@ -63,8 +63,21 @@ pub(super) async fn read_in_place(
         if static_row.is_some() {
             recorder.meet_static_row(key);
         }
-        let into = (&**columns, &mut result.flat);
-        let mut walk = Walk::new(command, key, (above, resumed), &mut *remaining, into, recorder);
+        let mut walk = Walk {
+            command,
+            key,
+            above,
+            resumed,
+            columns,
+            remaining: &mut *remaining,
+            flat: &mut result.flat,
+            recorder: &mut *recorder,
+            rows: resumed.rows_of_partition,
+            batch_end: 0,
+            dropped: 0,
+            dropped_in_sequence: 0,
+            stopped: None,
+        };
         let end = walk.run(source).await;
         walk.flat.drop_unfinished();
         let (rows, dropped) = (walk.rows, walk.dropped);
@@ -132,32 +145,7 @@ struct Walk<'a, 'r> {
     stopped: Option<Clustering>,
 }
 
-impl<'a, 'r> Walk<'a, 'r> {
-    fn new(
-        command: &'a ReadCommand,
-        key: &'a DecoratedKey,
-        (above, resumed): (DeletionTime, Resumed),
-        remaining: &'a mut Remaining,
-        (columns, flat): (&'a FlatColumns, &'a mut FlatRows),
-        recorder: &'a mut EmptyRangeRecorder<'r>,
-    ) -> Self {
-        Self {
-            command,
-            key,
-            above,
-            resumed,
-            columns,
-            remaining,
-            flat,
-            recorder,
-            rows: resumed.rows_of_partition,
-            batch_end: 0,
-            dropped: 0,
-            dropped_in_sequence: 0,
-            stopped: None,
-        }
-    }
-
+impl Walk<'_, '_> {
     async fn run(&mut self, source: &mut Source<'_>) -> Result<End, StorageError> {
         loop {
             self.batch_end = self.flat.values.len() + BYTES_AT_ONCE;
