@@ -16,9 +16,9 @@ use espalier_runtime::maybe_yield;
 
 use super::{
     entry,
-    nearest::{NearestPlaces, SearchedFile},
+    nearest::NearestPlaces,
     range::RangeSearch,
-    source::{EntrySource, open},
+    source::{IndexFile, open},
     union::{Stream, Union},
 };
 use crate::{
@@ -241,38 +241,33 @@ impl Candidates {
     }
 
     /// Returns the number of streams of entries.
-    pub(crate) fn streams(&mut self) -> usize {
-        self.sources().count()
-    }
-
-    fn sources(&mut self) -> Box<dyn Iterator<Item = &mut EntrySource> + '_> {
-        match &mut self.kind {
-            Kind::OneOf { union, .. } => Box::new(union.sources()),
-            Kind::Between(range) => Box::new(range.sources()),
-            Kind::Nearest { .. } | Kind::Found(_) => Box::new(std::iter::empty()),
+    pub(crate) fn streams(&self) -> usize {
+        match &self.kind {
+            Kind::OneOf { union, .. } => union.stream_count(),
+            Kind::Between(range) => range.stream_count(),
+            Kind::Nearest { .. } | Kind::Found(_) => 0,
         }
     }
 
-    fn files(&mut self) -> impl Iterator<Item = &mut SearchedFile> {
-        let places = match &mut self.kind {
-            Kind::Nearest { places, .. } => Some(places),
-            _ => None,
-        };
-        places.into_iter().flat_map(|places| places.files())
+    /// Returns the SSTables that the search reads.
+    fn files(&mut self) -> Box<dyn Iterator<Item = &mut IndexFile> + '_> {
+        match &mut self.kind {
+            Kind::OneOf { union, .. } => Box::new(union.files()),
+            Kind::Between(range) => Box::new(range.files()),
+            Kind::Nearest { places, .. } => Box::new(places.files()),
+            Kind::Found(_) => Box::new(std::iter::empty()),
+        }
     }
 
     /// Records that a source may have given a malformed place.
     pub(crate) fn suspect(&mut self, error: &StorageError) {
-        self.sources().for_each(|source| source.suspect(error));
         self.files().for_each(|file| file.suspect(error));
     }
 
     /// Leaves damaged components out of later reads. Returns whether there are any.
     pub(crate) fn forget_damaged(&mut self) -> bool {
         let index = self.term.index.clone();
-        let forgotten = self.sources().filter(|source| source.forget_damaged(&index)).count();
-        let files = self.files().filter(|file| file.forget_damaged(&index)).count();
-        forgotten + files > 0
+        self.files().filter(|file| file.forget_damaged(&index)).count() > 0
     }
 }
 

@@ -21,10 +21,10 @@ use espalier_mutation::{
     schema::{TableMetadata, VectorIndexOptions},
 };
 use espalier_runtime::maybe_yield;
-use espalier_sstable::{NearestSearch, Neighbor, SSTable, Top, VectorLimits};
+use espalier_sstable::{NearestSearch, Neighbor, Top, VectorLimits};
 use espalier_types::similarity::floats;
 
-use super::{candidates::Places, entry, source::report_damaged, vector_component::vectors_at_once};
+use super::{candidates::Places, entry, source::IndexFile, vector_component::vectors_at_once};
 use crate::{NearestBound, StorageError, table::TableView};
 
 /// Minimum number of nodes whose links a search of a graph follows. The graph may need more.
@@ -40,7 +40,7 @@ const MAX_VECTORS: usize = 64 << 10;
 /// The places of the most similar vectors.
 pub(super) struct NearestPlaces {
     memtables: Vec<Rc<Memtable>>,
-    files: Vec<SearchedFile>,
+    files: Vec<IndexFile>,
     index: String,
     options: VectorIndexOptions,
     vector: Vec<f32>,
@@ -60,13 +60,6 @@ struct Nearest {
     bound: Option<f32>,
     /// The greatest likely error of these similarities.
     error: f32,
-}
-
-/// An SSTable whose component is searched.
-pub(super) struct SearchedFile {
-    sstable: Rc<SSTable>,
-    /// The error of a failed read of the component.
-    failure: Option<StorageError>,
 }
 
 /// A vector in one of the sources.
@@ -97,11 +90,9 @@ impl NearestPlaces {
         }
         let mut files = Vec::with_capacity(view.sstables.len());
         for sstable in view.sstables.iter() {
-            let found = sstable.reader().secondary_index(index)?;
-            if found.signature() != signature {
-                return None;
-            }
-            files.push(SearchedFile { sstable: sstable.clone(), failure: None });
+            let found = sstable.reader().secondary_index(index);
+            found.filter(|found| found.signature() == signature)?;
+            files.push(IndexFile::new(sstable.clone()));
         }
         let vector: Vec<f32> = floats(vector).collect();
         (vector.len() == options.dimension).then(|| Self {
@@ -225,15 +216,12 @@ impl NearestPlaces {
         top: &mut Top<Found>,
     ) -> Result<f32, StorageError> {
         let Some(searched) = self.files.get_mut(file) else { return Ok(0.0) };
-        let component = searched.sstable.reader().secondary_index(&self.index);
-        let vectors = component.and_then(|component| component.vectors(bypass_cache));
-        let Some(vectors) = vectors else { return Err(searched.forgotten()) };
+        let vectors = searched.vectors(&self.index, bypass_cache)?;
         let widths = if self.options.optimizes_recall { RECALL_WIDTHS } else { 1 };
         let search =
             NearestSearch { count, width: MIN_WIDTH, widths, graph_cost: self.limits.graph_cost };
         let nearest = vectors.nearest(&self.vector, search).await;
-        let nearest = nearest.map_err(StorageError::from);
-        let nearest = nearest.inspect_err(|error| searched.failure = Some(error.clone()))?;
+        let nearest = searched.record(nearest)?;
         for neighbor in nearest.found {
             top.push(neighbor.similarity, Found::InFile { file, neighbor });
         }
@@ -255,9 +243,7 @@ impl NearestPlaces {
             }
             Found::InFile { file, neighbor } => {
                 let Some(searched) = self.files.get_mut(file) else { return Ok(Vec::new()) };
-                let component = searched.sstable.reader().secondary_index(&self.index);
-                let vectors = component.and_then(|component| component.vectors(bypass_cache));
-                let Some(vectors) = vectors else { return Err(searched.forgotten()) };
+                let vectors = searched.vectors(&self.index, bypass_cache)?;
                 let place = vectors.place(&neighbor).await.map_err(StorageError::from);
                 // Check the place here, because a later read takes most places, and that read does
                 // not know their files.
@@ -265,38 +251,13 @@ impl NearestPlaces {
                     entry::check_place(self.table.comparator(), self.listed, &place)?;
                     Ok(place)
                 });
-                place.inspect_err(|error| searched.failure = Some(error.clone()))
+                searched.record(place)
             }
         }
     }
 
-    pub(super) fn files(&mut self) -> impl Iterator<Item = &mut SearchedFile> {
+    pub(super) fn files(&mut self) -> impl Iterator<Item = &mut IndexFile> {
         self.files.iter_mut()
-    }
-}
-
-impl SearchedFile {
-    /// Records that another read has found damage in the component since.
-    fn forgotten(&mut self) -> StorageError {
-        let error = StorageError::Corrupt {
-            what: "a component of a secondary index".into(),
-            reason: "another read has found damage in it".into(),
-        };
-        self.failure = Some(error.clone());
-        error
-    }
-
-    /// Records that the component may have given a malformed place.
-    pub(super) fn suspect(&mut self, error: &StorageError) {
-        self.failure.get_or_insert_with(|| error.clone());
-    }
-
-    /// Leaves the component out of later reads if a read of it has failed. Returns whether a read
-    /// has failed.
-    pub(super) fn forget_damaged(&self, index: &str) -> bool {
-        let Some(error) = &self.failure else { return false };
-        report_damaged(&self.sstable, index, error);
-        true
     }
 }
 

@@ -19,7 +19,7 @@ use super::{
     candidates::{FIRST_PLACES, Found, Places},
     entry::{self, BEHIND},
     kept::{Kept, MAX_KEPT_BYTES},
-    source::EntrySource,
+    source::{EntrySource, IndexFile},
 };
 use crate::{FormBound, StorageError};
 
@@ -103,8 +103,12 @@ impl RangeSearch {
         }
     }
 
-    pub(super) fn sources(&mut self) -> impl Iterator<Item = &mut EntrySource> {
-        self.sources.iter_mut()
+    pub(super) fn stream_count(&self) -> usize {
+        self.sources.len()
+    }
+
+    pub(super) fn files(&mut self) -> impl Iterator<Item = &mut IndexFile> {
+        self.sources.iter_mut().filter_map(EntrySource::file)
     }
 
     /// Returns the number of entries that all passes together have read.
@@ -143,14 +147,7 @@ impl RangeSearch {
                 }
                 self.pass.passed += 1;
                 self.passed += 1;
-                let length = match entry::value_length(found) {
-                    Ok(length) => length,
-                    Err(error) => {
-                        source.suspect(&error);
-                        return Err(error);
-                    }
-                };
-                let place = found.get(length..).unwrap_or_default();
+                let place = found.get(entry::value_length(found)?..).unwrap_or_default();
                 if place >= from && end.is_none_or(|end| place < end) {
                     self.pass.wanted += 1;
                     kept.add(place);

@@ -1,9 +1,10 @@
-//! A cursor over the entries of one index in one memtable or one SSTable.
+//! A cursor over the entries of one index in one memtable or one SSTable, and the SSTables of a
+//! search, whose damaged components later reads leave out.
 
 use std::{collections::VecDeque, rc::Rc};
 
 use espalier_memtable::Memtable;
-use espalier_sstable::{EntryCursor, SSTable, SSTableError};
+use espalier_sstable::{EntryCursor, SSTable, VectorIndex};
 
 use crate::{StorageError, table::TableView};
 
@@ -44,19 +45,70 @@ impl MemoryEntries {
 
 /// The entries in an SSTable's component.
 pub(super) struct FileEntries {
+    file: IndexFile,
     cursor: EntryCursor,
     is_there: bool,
+}
+
+/// An SSTable whose component of an index is searched.
+pub(super) struct IndexFile {
     sstable: Rc<SSTable>,
     /// The error of a failed read of the component.
     failure: Option<StorageError>,
 }
 
-impl FileEntries {
-    /// Stores the result of a move of the cursor.
-    fn arrive(&mut self, moved: Result<bool, SSTableError>) -> Result<(), StorageError> {
-        let moved = moved.map_err(StorageError::from);
-        self.is_there = moved.inspect_err(|error| self.failure = Some(error.clone()))?;
-        Ok(())
+impl IndexFile {
+    pub(super) fn new(sstable: Rc<SSTable>) -> Self {
+        Self { sstable, failure: None }
+    }
+
+    /// Returns the vectors of the component. If another read has found damage in it since the
+    /// search began, records that.
+    pub(super) fn vectors(
+        &mut self,
+        index: &str,
+        bypass_cache: bool,
+    ) -> Result<VectorIndex<'_>, StorageError> {
+        let component = self.sstable.reader().secondary_index(index);
+        let vectors = component.and_then(|component| component.vectors(bypass_cache));
+        vectors.ok_or_else(|| {
+            let error = StorageError::Corrupt {
+                what: "a component of a secondary index".into(),
+                reason: "another read has found damage in it".into(),
+            };
+            self.failure = Some(error.clone());
+            error
+        })
+    }
+
+    /// Records the error of a read of the component, if the read has failed.
+    pub(super) fn record<T, E>(&mut self, outcome: Result<T, E>) -> Result<T, StorageError>
+    where
+        StorageError: From<E>,
+    {
+        let outcome = outcome.map_err(StorageError::from);
+        outcome.inspect_err(|error| self.failure = Some(error.clone()))
+    }
+
+    /// Records that the component may have given a malformed entry.
+    pub(super) fn suspect(&mut self, error: &StorageError) {
+        self.failure.get_or_insert_with(|| error.clone());
+    }
+
+    /// Leaves the component out of later reads if a read of it has failed. Returns whether a read
+    /// has failed.
+    pub(super) fn forget_damaged(&self, index: &str) -> bool {
+        let Some(error) = &self.failure else { return false };
+        if self.sstable.reader().forget_secondary_index(index) {
+            tracing::warn!(
+                %error,
+                index,
+                sstable = %self.sstable.descriptor(),
+                "secondary index: the entries of an SSTable are damaged, leaving them out; queries \
+                 read all rows until the background build has made them again"
+            );
+        }
+        true
     }
 }
 
@@ -85,12 +137,10 @@ pub(super) fn open(
         }));
     }
     for sstable in view.sstables.iter() {
-        let found = sstable.reader().secondary_index(index)?;
-        if found.signature() != signature {
-            return None;
-        }
-        let (cursor, sstable) = (found.cursor(bypass_cache)?, sstable.clone());
-        let entries = FileEntries { cursor, is_there: false, sstable, failure: None };
+        let found = sstable.reader().secondary_index(index);
+        let found = found.filter(|found| found.signature() == signature)?;
+        let (file, cursor) = (IndexFile::new(sstable.clone()), found.cursor(bypass_cache)?);
+        let entries = FileEntries { file, cursor, is_there: false };
         sources.push(EntrySource::File(Box::new(entries)));
     }
     Some(sources)
@@ -111,9 +161,10 @@ impl EntrySource {
                 memory.take_from(from);
                 Ok(())
             }
-            Self::File(file) => {
-                let moved = file.cursor.seek(from).await;
-                file.arrive(moved)
+            Self::File(entries) => {
+                let moved = entries.cursor.seek(from).await;
+                entries.is_there = entries.file.record(moved)?;
+                Ok(())
             }
             #[cfg(test)]
             Self::List(entries, passed) => {
@@ -136,9 +187,10 @@ impl EntrySource {
                 }
                 Ok(())
             }
-            Self::File(file) => {
-                let moved = file.cursor.next().await;
-                file.arrive(moved)
+            Self::File(entries) => {
+                let moved = entries.cursor.next().await;
+                entries.is_there = entries.file.record(moved)?;
+                Ok(())
             }
             #[cfg(test)]
             Self::List(_, passed) => {
@@ -152,38 +204,15 @@ impl EntrySource {
     pub(super) fn entry(&self) -> Option<&[u8]> {
         match self {
             Self::Memory(memory) => memory.ahead.front().map(Vec::as_slice),
-            Self::File(file) => file.is_there.then(|| file.cursor.entry()),
+            Self::File(entries) => entries.is_there.then(|| entries.cursor.entry()),
             #[cfg(test)]
             Self::List(entries, passed) => entries.get(*passed).map(Vec::as_slice),
         }
     }
 
-    /// Records that the source may have given a malformed entry.
-    pub(super) fn suspect(&mut self, error: &StorageError) {
-        if let Self::File(file) = self {
-            file.failure.get_or_insert_with(|| error.clone());
-        }
-    }
-
-    /// Leaves the component of an SSTable out of later reads if a read of it has failed. Returns
-    /// whether a read has failed.
-    pub(super) fn forget_damaged(&self, index: &str) -> bool {
-        let Self::File(file) = self else { return false };
-        let Some(error) = &file.failure else { return false };
-        report_damaged(&file.sstable, index, error);
-        true
-    }
-}
-
-/// Leaves the entries of an index in an SSTable out of later reads.
-pub(super) fn report_damaged(sstable: &SSTable, index: &str, error: &StorageError) {
-    if sstable.reader().forget_secondary_index(index) {
-        tracing::warn!(
-            %error,
-            index,
-            sstable = %sstable.descriptor(),
-            "secondary index: the entries of an SSTable are damaged, leaving them out; queries \
-             read all rows until the background build has made them again"
-        );
+    /// Returns the SSTable, if the source is one.
+    pub(super) fn file(&mut self) -> Option<&mut IndexFile> {
+        let Self::File(entries) = self else { return None };
+        Some(&mut entries.file)
     }
 }

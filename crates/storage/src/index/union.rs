@@ -8,7 +8,7 @@ use std::{cmp::Ordering, rc::Rc};
 
 use espalier_runtime::maybe_yield;
 
-use super::source::EntrySource;
+use super::source::{EntrySource, IndexFile};
 use crate::StorageError;
 
 /// The entries of one value in one source.
@@ -53,8 +53,12 @@ impl Union {
         Self { streams, heap: Vec::new() }
     }
 
-    pub(super) fn sources(&mut self) -> impl Iterator<Item = &mut EntrySource> {
-        self.streams.iter_mut().map(|stream| &mut stream.source)
+    pub(super) fn stream_count(&self) -> usize {
+        self.streams.len()
+    }
+
+    pub(super) fn files(&mut self) -> impl Iterator<Item = &mut IndexFile> {
+        self.streams.iter_mut().filter_map(|stream| stream.source.file())
     }
 
     /// Returns the least place; `None` behind the last one, and before the first seek.

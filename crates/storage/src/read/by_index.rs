@@ -56,7 +56,7 @@ pub(crate) async fn read_indexed(
             continue;
         }
         let opened = Candidates::open(access.view, command, term);
-        let Some(mut opened) = opened else { return Ok(Indexed::SCAN) };
+        let Some(opened) = opened else { return Ok(Indexed::SCAN) };
         streams += opened.streams();
         terms.push(opened);
     }

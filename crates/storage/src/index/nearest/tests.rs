@@ -7,7 +7,7 @@ use espalier_mutation::{
 };
 use espalier_runtime::{block_on, file::FileSystem};
 use espalier_sstable::{
-    Descriptor, PageCache, SSTableId, SSTableWriter, VectorIndexWriter, VectorPoints,
+    Descriptor, PageCache, SSTable, SSTableId, SSTableWriter, VectorIndexWriter, VectorPoints,
     WriterOptions, versions::Version,
 };
 use espalier_types::{CqlType, Similarity};
@@ -78,7 +78,7 @@ async fn search(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> NearestPlaces
     let sstable = Rc::new(sstable(&file_system, table, &options, places).await);
     NearestPlaces {
         memtables: Vec::new(),
-        files: vec![SearchedFile { sstable, failure: None }],
+        files: vec![IndexFile::new(sstable)],
         index: INDEX.into(),
         options,
         vector: vec![1.0, 1.0],
