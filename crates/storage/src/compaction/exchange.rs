@@ -27,26 +27,18 @@ pub(crate) struct Job {
     pub(crate) scrub: Option<Rc<Scrub>>,
 }
 
-/// The end of a compaction that did not fail.
-#[derive(Debug)]
-pub(super) enum Outcome {
-    Done(Box<CompactionOutcome>),
-    /// Stopped by request, without an effect.
-    Stopped,
-}
-
-/// Runs the compaction.
+/// Runs the compaction. Returns `None` if it was stopped by request, without an effect.
 pub(super) async fn run(
     store: &Rc<ShardStore>,
     table: &Rc<Table>,
     job: Job,
-) -> Result<Outcome, StorageError> {
+) -> Result<Option<CompactionOutcome>, StorageError> {
     let Job { guard, level, split, scrub } = job;
     let (running, started, metadata) = (&*guard.running, Instant::now(), table.metadata());
     let task = Task { store, table, metadata, running, scrub, started };
     let context = context_of(store, table, &task.metadata);
     let merged = merge(context, running, level, split, task.scrub.as_deref()).await?;
-    let Some(merged) = merged else { return Ok(Outcome::Stopped) };
+    let Some(merged) = merged else { return Ok(None) };
     let Merged { written, transaction, discarded, partitions } = merged;
     // The permit to exchange files. An abort after a failed commit keeps it until the outputs are
     // removed.
@@ -60,7 +52,7 @@ pub(super) async fn run(
         }
         let (written, opened) = match task.open(written.map_err(StorageError::from)).await {
             Ok(Some(outputs)) => outputs,
-            Ok(None) => break 'abort Ok(Outcome::Stopped),
+            Ok(None) => break 'abort Ok(None),
             Err(error) => break 'abort Err(error),
         };
         _turn = table.exchanges.lock.acquire(1).await;
@@ -71,7 +63,7 @@ pub(super) async fn run(
                 let outcome = task.outcome(&written, partitions);
                 task.exchange(opened, &removed).await?;
                 finish(transaction, &removed).await;
-                return Ok(Outcome::Done(Box::new(outcome)));
+                return Ok(Some(outcome));
             }
             Err(CommitFailure::Undone(error)) => Err(error.into()),
             Err(CommitFailure::Unknown(error)) => {

@@ -18,7 +18,7 @@ use espalier_sstable::SSTable;
 use super::{
     backlog::running,
     candidates::{TableCandidates, candidates_of, is_inside, tokens_of},
-    exchange::{self, Job, Outcome},
+    exchange::{self, Job},
     room::{bytes_for_compactions, check_room, device_of},
 };
 use crate::{ShardStore, StorageError, shard::add, table::Table};
@@ -166,7 +166,7 @@ pub(crate) async fn perform(
     let compaction = async move { Box::pin(exchange::run(&of_store, &of_table, job)).await };
     let outcome = SchedulingGroup::Compaction.run(compaction).await;
     match &outcome {
-        Ok(Outcome::Done(outcome)) => {
+        Ok(Some(outcome)) => {
             tracing::debug!(
                 keyspace = outcome.keyspace,
                 table = outcome.table,
@@ -183,10 +183,10 @@ pub(crate) async fn perform(
                 peers.record_compaction(outcome);
             }
         }
-        Ok(Outcome::Stopped) => add(&store.counters.compactions.stopped, 1),
+        Ok(None) => add(&store.counters.compactions.stopped, 1),
         Err(_) => add(&store.counters.compactions.failed, 1),
     }
-    outcome.map(|outcome| matches!(outcome, Outcome::Done(_)))
+    outcome.map(|outcome| outcome.is_some())
 }
 
 /// Returns the most urgent compaction of all tables, with its files reserved.
