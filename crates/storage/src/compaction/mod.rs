@@ -26,10 +26,9 @@ mod surroundings;
 mod tests;
 
 pub(crate) use backlog::{backlog, flush_pause, pending_of, progress, running, shares};
-pub(crate) use candidates::{TableCandidates, candidates_of};
+pub(crate) use candidates::candidates_of;
 pub(crate) use exchange::Job;
 pub(crate) use history::history_update;
 pub(crate) use requests::{NamedFile, RequestedCompactions, is_named, may_take, named_files};
 pub(crate) use room::{bytes_for_compactions, check_room, device_of, reserved_bytes};
 pub(crate) use scheduler::{perform, rewrite_plan, run as run_scheduler, split_plan};
-pub(crate) use surroundings::load_of;

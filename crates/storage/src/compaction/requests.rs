@@ -11,16 +11,14 @@ use std::{
 };
 
 use espalier_compaction::{
-    CompactionKind, RunningGuard, Scrub, ScrubMode, ScrubReport, compaction_id, strategy::Split,
-    validate,
+    CompactionKind, RunningGuard, Scrub, ScrubMode, ScrubReport, ShardLoad, compaction_id,
+    strategy::Split, validate,
 };
 use espalier_mutation::schema::TableId;
 use espalier_runtime::SchedulingGroup;
 use espalier_sstable::{Component, SSTable};
 
-use super::{
-    Job, TableCandidates, candidates_of, check_room, load_of, perform, rewrite_plan, split_plan,
-};
+use super::{Job, candidates_of, check_room, perform, rewrite_plan, split_plan};
 use crate::{FirstFailure, ShardStore, StorageError, table::Table};
 
 /// The outcome of [`RequestedCompactions::take_one`].
@@ -68,7 +66,8 @@ impl RequestedCompactions<'_> {
         &self,
         inputs: Vec<Rc<SSTable>>,
     ) -> Result<(), StorageError> {
-        let plan = self.candidates().one_run(&self.table.compaction_strategy(), &inputs);
+        let plan = candidates_of(self.store, self.table)
+            .one_run(&self.table.compaction_strategy(), &inputs);
         self.compact_files(inputs, plan).await
     }
 
@@ -174,20 +173,14 @@ impl RequestedCompactions<'_> {
         let done = match mode {
             ScrubMode::Validate => {
                 guard.running.writes_nothing();
-                let (load, files) = (load_of(self.store), self.store.file_system.clone());
-                let scrub = scrub.clone();
+                let load: Rc<dyn ShardLoad> = self.store.clone();
+                let (files, scrub) = (self.store.file_system.clone(), scrub.clone());
                 let check =
                     async move { Box::pin(validate(&files, &load, &guard.running, &scrub)).await };
                 SchedulingGroup::Maintenance.run(check).await.map_err(StorageError::from)
             }
             ScrubMode::Abort | ScrubMode::Skip => {
-                match check_room(self.store, self.table, &guard.running).await {
-                    Err(error) => Err(error),
-                    Ok(()) => {
-                        let job = Job { guard, level, split, scrub: Some(scrub.clone()) };
-                        perform(self.store, self.table, job).await
-                    }
-                }
+                self.perform(Job { guard, level, split, scrub: Some(scrub.clone()) }).await
             }
         };
         self.store.wakers.compaction.notify_one();
@@ -260,12 +253,15 @@ impl RequestedCompactions<'_> {
         if self.store.is_closing() {
             return Err(StorageError::ShuttingDown);
         }
-        let is_done = match check_room(self.store, self.table, &job.guard.running).await {
-            Ok(()) => perform(self.store, self.table, job).await,
-            Err(error) => Err(error),
-        };
+        let is_done = self.perform(job).await;
         self.store.wakers.compaction.notify_one();
         if is_done? { Ok(()) } else { Err(self.stopped()) }
+    }
+
+    /// Compacts if the disk has room. Returns false if the compaction was stopped.
+    async fn perform(&self, job: Job) -> Result<bool, StorageError> {
+        check_room(self.store, self.table, &job.guard.running).await?;
+        perform(self.store, self.table, job).await
     }
 
     /// Returns whether a compaction of this kind was asked to stop since the request.
@@ -284,13 +280,9 @@ impl RequestedCompactions<'_> {
         }
     }
 
-    fn candidates(&self) -> TableCandidates {
-        candidates_of(self.store, self.table)
-    }
-
     /// Returns the files that no compaction has, and for which `is_wanted` returns true.
     pub(crate) fn idle_files(&self, is_wanted: impl Fn(&SSTable) -> bool) -> Vec<Rc<SSTable>> {
-        let mut idle = self.candidates().idle;
+        let mut idle = candidates_of(self.store, self.table).idle;
         idle.retain(|sstable| is_wanted(sstable));
         idle
     }

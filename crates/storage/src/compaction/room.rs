@@ -6,16 +6,14 @@ use uuid::Uuid;
 use super::{backlog::running, scheduler::RESERVED_BYTES};
 use crate::{ShardStore, StorageError, table::Table};
 
-/// Returns the free bytes of a table's disk, less `RESERVED_BYTES` and less the bytes that all
-/// running compactions will still write there.
-pub(crate) async fn bytes_for_compactions(store: &ShardStore, table: &Table) -> u64 {
-    bytes_without(store, table, None).await
-}
-
 /// Returns the free bytes of a table's disk, less `RESERVED_BYTES` and less the bytes that running
 /// compactions will still write there. With `before`, only the compactions that began before the
 /// compaction with this id count.
-async fn bytes_without(store: &ShardStore, table: &Table, before: Option<Uuid>) -> u64 {
+pub(crate) async fn bytes_for_compactions(
+    store: &ShardStore,
+    table: &Table,
+    before: Option<Uuid>,
+) -> u64 {
     let device = device_of(store, table).await;
     let directory = match store.file_system.exists(&table.home.directory).await {
         Ok(true) => &table.home.directory,
@@ -64,7 +62,7 @@ pub(crate) async fn check_room(
     table: &Table,
     running: &Running,
 ) -> Result<(), StorageError> {
-    let available = bytes_without(store, table, Some(running.id)).await;
+    let available = bytes_for_compactions(store, table, Some(running.id)).await;
     let needed_bytes = running.bytes_to_come();
     if needed_bytes > available {
         return Err(StorageError::NoDiskSpace { needed_bytes });

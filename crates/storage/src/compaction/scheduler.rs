@@ -90,7 +90,7 @@ async fn available_by_table(store: &ShardStore) -> HashMap<TableId, u64> {
         let device = device_of(store, &table).await;
         let available = match of_devices.get(&device) {
             Some(available) => *available,
-            None => bytes_for_compactions(store, &table).await,
+            None => bytes_for_compactions(store, &table, None).await,
         };
         of_devices.insert(device, available);
         of_tables.insert(table.borrow_metadata().id, available);

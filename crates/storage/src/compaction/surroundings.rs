@@ -32,14 +32,8 @@ pub(super) fn context_of(
         vector_limits: store.configuration().vectors.index,
         table: table.clone(),
         outputs: Rc::new(outputs),
-        load: load_of(store),
+        load: store.clone(),
     }
-}
-
-/// Returns the load of the shard. Each compaction computes its share of `compaction_throughput`
-/// from it.
-pub(crate) fn load_of(store: &Rc<ShardStore>) -> Rc<dyn ShardLoad> {
-    store.clone()
 }
 
 impl TableData for Table {

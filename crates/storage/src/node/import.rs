@@ -189,7 +189,7 @@ async fn check_room_for_copies(
     for files in files_of_each(node.store().file_system(), found).await? {
         bytes += files.values().map(|file| file.length).sum::<u64>();
     }
-    let available = bytes_for_compactions(node.store(), table).await;
+    let available = bytes_for_compactions(node.store(), table, None).await;
     if bytes > available {
         Err(StorageError::NotImportable(format!(
             "the files have {bytes} bytes, and the disk has room for {available} bytes more"
