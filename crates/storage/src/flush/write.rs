@@ -216,12 +216,13 @@ impl TableFlush<'_> {
     /// tables, such as a row and its view row. If the SSTable were sealed first, a crash could keep
     /// the writes to this table only. If the log could not be written, marks the views.
     async fn wait_for_log(&self, memtable: &Memtable) -> Result<(), StorageError> {
+        // During the replay, the shard has no active log to wait for.
+        let Some(log) = self.store.logs.of_table(self.table) else { return Ok(()) };
         if let Some((_, end)) = memtable.positions() {
-            self.store.logs.wait_until_durable(self.table, end).await;
+            log.wait_until_durable(end).await;
         }
         let metadata = self.table.metadata();
-        let log = self.store.logs.of_table(self.table);
-        let has_failed = log.is_some_and(|log| log.failure_in_memory().is_some());
+        let has_failed = log.failure_in_memory().is_some();
         if has_failed && (metadata.is_view() || metadata.has_views()) {
             let data_directory = &self.store.configuration().data_directory;
             mark_unsynced_views(self.store.file_system(), data_directory).await?;

@@ -69,14 +69,6 @@ impl Logs {
         }
     }
 
-    /// Waits until the records before `end` in a table's log are durable, or only a flush can make
-    /// their writes durable. During the replay, the shard has no active log to wait for.
-    pub(crate) async fn wait_until_durable(&self, table: &Table, end: LogPosition) {
-        if let Some(log) = self.of_table(table) {
-            log.wait_until_durable(end).await;
-        }
-    }
-
     /// Returns the intervals of a table's log from one position to another.
     pub(crate) fn intervals(
         &self,

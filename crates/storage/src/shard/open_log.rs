@@ -13,33 +13,34 @@ pub(super) const SCHEMA_SEGMENT_BYTES: u32 = 4 << 20;
 
 /// Opens a commit log of a store, which takes over the segments of an earlier run.
 pub(crate) fn open_log(store: &ShardStore, kind: LogKind, adopted: Vec<(u64, PathBuf, u32)>) {
-    let configuration = &store.configuration;
-    let (segment_bytes, total_bytes) = match kind {
-        LogKind::Data => (
-            configuration.commit_log.segment_bytes,
-            configuration.commit_log.total_bytes / store.routing.context.count as u64,
-        ),
-        LogKind::Schema => (SCHEMA_SEGMENT_BYTES, 4 * u64::from(SCHEMA_SEGMENT_BYTES)),
+    let (settings, shard) = (&store.configuration.commit_log, store.shard());
+    let data = CommitLogConfiguration {
+        directory: settings.directory.clone(),
+        kind,
+        shard: shard.index as u32,
+        shard_count: shard.count as u32,
+        sync: settings.sync,
+        segment_bytes: settings.segment_bytes,
+        total_bytes: settings.total_bytes / shard.count as u64,
     };
-    let log = CommitLog::open(
-        CommitLogConfiguration {
-            directory: configuration.commit_log.directory.clone(),
-            kind,
-            shard: store.routing.context.index as u32,
-            // The schema's log belongs to shard 0, however many others there are.
-            shard_count: match kind {
-                LogKind::Data => store.routing.context.count as u32,
-                LogKind::Schema => 1,
-            },
-            sync: match kind {
-                LogKind::Data => configuration.commit_log.sync,
+    let (place, configuration) = match kind {
+        LogKind::Data => (&store.logs.data, data),
+        LogKind::Schema => {
+            let schema = CommitLogConfiguration {
+                // The schema's log belongs to shard 0, however many others there are.
+                shard_count: 1,
                 // A schema change is durable when it is acknowledged, whatever the setting for
                 // data.
-                LogKind::Schema => CommitLogSync::Batch,
-            },
-            segment_bytes,
-            total_bytes,
-        },
+                sync: CommitLogSync::Batch,
+                segment_bytes: SCHEMA_SEGMENT_BYTES,
+                total_bytes: 4 * u64::from(SCHEMA_SEGMENT_BYTES),
+                ..data
+            };
+            (&store.logs.schema, schema)
+        }
+    };
+    let log = CommitLog::open(
+        configuration,
         store.file_system.clone(),
         store.shared.segment_ids.clone(),
         adopted,
@@ -52,9 +53,5 @@ pub(crate) fn open_log(store: &ShardStore, kind: LogKind, adopted: Vec<(u64, Pat
         }
     })
     .detach();
-    let place = match kind {
-        LogKind::Data => &store.logs.data,
-        LogKind::Schema => &store.logs.schema,
-    };
     let _ = place.set(log);
 }
