@@ -3,14 +3,17 @@
 use std::{rc::Rc, sync::Arc};
 
 use bytes::Bytes;
+use espalier_memtable::Memtable;
 use espalier_mutation::{
     Clustering, ColumnData, DecoratedKey, Mutation, PartitionUpdate, Row,
     schema::{
         CLASS_OPTION, IndexKind, IndexMetadata, KeyspaceMetadata, SASI, Schema, TARGET_OPTION,
-        TableMetadata,
+        TableBuilder, TableId, TableMetadata,
     },
 };
 use espalier_runtime::{ShardContext, file::FileSystem, random::uuid_v4};
+use espalier_types::CqlType;
+use uuid::Uuid;
 
 use crate::{Node, SharedStorage, StorageConfiguration, table::Table};
 
@@ -25,6 +28,17 @@ pub(crate) async fn open(file_system: FileSystem) -> Node {
 pub(crate) async fn open_with(configuration: StorageConfiguration, files: FileSystem) -> Node {
     let (context, shared) = (ShardContext { index: 0, count: 1 }, SharedStorage::new());
     Node::open(context, files, Arc::new(configuration), shared).await.unwrap()
+}
+
+/// Begins a table in the keyspace `ks`. The number distinguishes the ids of tables.
+pub(crate) fn table_builder(name: &str, number: u128) -> TableBuilder {
+    TableBuilder::new("ks", name, TableId(Uuid::from_u128(number)))
+}
+
+/// Makes a table `k blob PRIMARY KEY, v blob`.
+pub(crate) fn table_of_blobs(name: &str, number: u128) -> TableMetadata {
+    let builder = table_builder(name, number).partition_key("k", CqlType::Blob);
+    builder.regular("v", CqlType::Blob).build()
 }
 
 /// Makes an index of the values of a column, or of the elements that `target` names.
@@ -68,6 +82,11 @@ pub(crate) async fn create(node: &Node, metadata: TableMetadata) -> Arc<TableMet
     };
     node.change_schema(change).await.unwrap().unwrap();
     node.store().schema().table("ks", &name).unwrap().clone()
+}
+
+/// Returns the number of entries that a memtable has in an index.
+pub(crate) fn entry_count(memtable: &Memtable, index: &str) -> usize {
+    memtable.index_entries(index, (&[], &[]), usize::MAX).entries.len()
 }
 
 /// Returns this shard's part of a table.

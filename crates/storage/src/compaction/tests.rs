@@ -1,15 +1,10 @@
 //! This test checks the header of a compaction's output.
 
 use bytes::Bytes;
-use espalier_mutation::{
-    Cell, ColumnData,
-    schema::{TableBuilder, TableId},
-};
+use espalier_mutation::{Cell, ColumnData};
 use espalier_runtime::{block_on, file::FileSystem, time};
-use espalier_types::CqlType;
-use uuid::Uuid;
 
-use crate::test_database::{create, open, table, write_of};
+use crate::test_database::{create, open, table, table_of_blobs, write_of};
 
 /// The compaction turns the expired cell into a tombstone, whose deletion time is the second in
 /// which the cell was written. The header must have a minimum that is not above this time, as
@@ -20,11 +15,7 @@ fn the_header_covers_tombstones_of_expired_cells() {
     let file_system = FileSystem::simulated(1);
     block_on(async {
         let node = open(file_system).await;
-        let metadata = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(0xa1)))
-            .partition_key("k", CqlType::Blob)
-            .regular("v", CqlType::Blob)
-            .build();
-        let metadata = create(&node, metadata).await;
+        let metadata = create(&node, table_of_blobs("t", 0xa1)).await;
         let now_s = u32::try_from(time::now_seconds()).unwrap();
         for name in ["a", "b"] {
             let cell = Cell::expiring(1, TTL, now_s - 1, Bytes::from_static(b"1"));

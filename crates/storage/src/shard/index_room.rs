@@ -141,10 +141,7 @@ mod tests {
     use std::{sync::Arc, time::Duration};
 
     use bytes::Bytes;
-    use espalier_mutation::{
-        Cell, ColumnData,
-        schema::{TableBuilder, TableId},
-    };
+    use espalier_mutation::{Cell, ColumnData};
     use espalier_runtime::{
         block_on,
         file::FileSystem,
@@ -154,12 +151,14 @@ mod tests {
         yield_now,
     };
     use espalier_types::CqlType;
-    use uuid::Uuid;
 
     use super::{super::replay::apply_replayed, *};
     use crate::{
         Node, StorageConfiguration,
-        test_database::{create, index_of, index_of_terms, open_with, table, write_of},
+        test_database::{
+            create, entry_count, index_of, index_of_terms, open_with, table, table_builder,
+            write_of,
+        },
     };
 
     const WORDS: usize = 3000;
@@ -170,8 +169,8 @@ mod tests {
         let mut configuration = StorageConfiguration::new("node");
         configuration.commit_log.segment_bytes = 1 << 20;
         let node = open_with(configuration, FileSystem::simulated(1)).await;
-        let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
-        let builder = builder.partition_key("k", CqlType::Blob).regular("v", CqlType::Text);
+        let builder = table_builder("t", 1).partition_key("k", CqlType::Blob);
+        let builder = builder.regular("v", CqlType::Text);
         let metadata = create(&node, builder.indexes(vec![index_of_terms()]).build()).await;
         (node, metadata)
     }
@@ -203,8 +202,7 @@ mod tests {
             assert!(may_lack_index_room(store, updates.into_iter()));
             store.check_write(&mutation, 0).await.unwrap();
             store.apply(&mutation).await.unwrap();
-            let entries = table.memtable().index_entries("by_v", (&[], &[]), usize::MAX).entries;
-            assert_eq!(entries.len(), different);
+            assert_eq!(entry_count(&table.memtable(), "by_v"), different);
         });
     }
 
@@ -231,8 +229,7 @@ mod tests {
             alter(vec![other]);
             force_every_yield(false);
             write.await.unwrap();
-            let entries = table.memtable().index_entries("of_k", (&[], &[]), usize::MAX).entries;
-            assert_eq!(entries.len(), 1);
+            assert_eq!(entry_count(&table.memtable(), "of_k"), 1);
         });
     }
 

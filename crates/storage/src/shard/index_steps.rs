@@ -137,7 +137,7 @@ mod tests {
     use bytes::Bytes;
     use espalier_mutation::{
         Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, Row,
-        schema::{IndexMetadata, TableBuilder, TableId, TableMetadata},
+        schema::{IndexMetadata, TableMetadata},
     };
     use espalier_runtime::{
         block_on,
@@ -148,12 +148,14 @@ mod tests {
         yield_now,
     };
     use espalier_types::CqlType;
-    use uuid::Uuid;
 
     use super::{super::replay::apply_replayed, *};
     use crate::{
         Node, StorageConfiguration,
-        test_database::{create, index_of, index_of_terms, open, open_with, table, write_of},
+        test_database::{
+            create, entry_count, index_of, index_of_terms, open, open_with, table, table_builder,
+            write_of,
+        },
     };
 
     const ELEMENTS: i32 = 1500;
@@ -163,13 +165,20 @@ mod tests {
     }
 
     /// The value of a large write.
-    #[derive(Clone, Copy, PartialEq)]
+    #[derive(Clone, Copy)]
     enum Large {
         Set,
         Text,
     }
 
     impl Large {
+        fn column_type(self) -> CqlType {
+            match self {
+                Self::Set => CqlType::Set { element: CqlType::Int.into(), frozen: false },
+                Self::Text => CqlType::Text,
+            }
+        }
+
         fn index(self) -> IndexMetadata {
             match self {
                 Self::Set => index_of("by_v", "values(v)"),
@@ -195,12 +204,9 @@ mod tests {
     /// Opens a node with a table that has an index, and returns a write of many elements.
     async fn opened(large: Large) -> (Node, Arc<TableMetadata>, Mutation) {
         let node = open(FileSystem::simulated(1)).await;
-        let set = CqlType::Set { element: CqlType::Int.into(), frozen: false };
-        let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
-        let of_value = if large == Large::Set { set } else { CqlType::Text };
-        let mut metadata = builder.partition_key("k", CqlType::Int).regular("v", of_value).build();
-        metadata.indexes.push(large.index());
-        let metadata = create(&node, metadata).await;
+        let builder = table_builder("t", 1).partition_key("k", CqlType::Int);
+        let builder = builder.regular("v", large.column_type()).indexes(vec![large.index()]);
+        let metadata = create(&node, builder.build()).await;
         let mutation = write_of(&metadata, bytes(1), large.value());
         (node, metadata, mutation)
     }
@@ -210,7 +216,7 @@ mod tests {
     }
 
     fn entries(memtable: &Memtable) -> usize {
-        memtable.index_entries("by_v", (&[], &[]), usize::MAX).entries.len()
+        entry_count(memtable, "by_v")
     }
 
     #[test]
@@ -277,11 +283,10 @@ mod tests {
     fn a_large_write_ends_if_a_static_row_lacks_the_indexed_column() {
         block_on(async {
             let node = open(FileSystem::simulated(1)).await;
-            let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
-            let builder = builder.partition_key("k", CqlType::Int);
+            let builder = table_builder("t", 1).partition_key("k", CqlType::Int);
             let builder = builder.clustering("c", CqlType::Int, false);
-            let set = CqlType::Set { element: CqlType::Int.into(), frozen: false };
-            let builder = builder.static_column("s", CqlType::Int).regular("v", set);
+            let builder = builder.static_column("s", CqlType::Int);
+            let builder = builder.regular("v", Large::Set.column_type());
             let indexes = vec![index_of("by_c", "c"), Large::Set.index()];
             let metadata = create(&node, builder.indexes(indexes).build()).await;
             let column = |name| metadata.column(name).unwrap().id;
@@ -297,8 +302,8 @@ mod tests {
             let write = timeout(Duration::from_secs(60), store.apply(&mutation));
             write.await.expect("the write ends").unwrap();
             let memtable = table(&node, &metadata).memtable();
-            let entries_of_c = memtable.index_entries("by_c", (&[], &[]), usize::MAX).entries;
-            assert_eq!((entries_of_c.len(), entries(&memtable)), (1, ELEMENTS as usize));
+            assert_eq!(entry_count(&memtable, "by_c"), 1);
+            assert_eq!(entries(&memtable), ELEMENTS as usize);
         });
     }
 
@@ -337,11 +342,10 @@ mod tests {
             configuration.memtables.bytes = 8 << 20;
             configuration.timeouts.write = Duration::from_secs(60);
             let node = open_with(configuration, FileSystem::simulated(1)).await;
-            let set = CqlType::Set { element: CqlType::Int.into(), frozen: false };
-            let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
-            let mut metadata = builder.partition_key("k", CqlType::Blob).regular("v", set).build();
-            metadata.indexes.push(Large::Set.index());
-            let metadata = create(&node, metadata).await;
+            let builder = table_builder("t", 1).partition_key("k", CqlType::Blob);
+            let builder = builder.regular("v", Large::Set.column_type());
+            let builder = builder.indexes(vec![Large::Set.index()]);
+            let metadata = create(&node, builder.build()).await;
             let of_one = ELEMENTS as usize * 1100;
             force_every_yield(true);
             let mut writes = Vec::new();

@@ -4,16 +4,14 @@ use bytes::Bytes;
 use espalier_compaction::strategy::{PickedCompaction, Split};
 use espalier_mutation::{
     Cell, ColumnData, Liveness,
-    schema::{TableBuilder, TableId, TableMetadata, TableOptions},
+    schema::{TableMetadata, TableOptions},
 };
 use espalier_runtime::{block_on, file::FileSystem};
-use espalier_types::CqlType;
-use uuid::Uuid;
 
 use super::{CONCURRENT, CONCURRENT_WITH_SHORT, Room, max_bytes_of_next, next_job, within};
 use crate::{
     Node,
-    test_database::{create, open, write_of},
+    test_database::{create, open, table_of_blobs, write_of},
 };
 
 const DAY_US: i64 = 86_400_000_000;
@@ -21,10 +19,7 @@ const ALL_ROOM: Room<'static> = Room { available: &|_| u64::MAX, max_bytes: u64:
 
 /// `k blob PRIMARY KEY, v blob`.
 fn metadata(name: &str, id: u128, class: &str) -> TableMetadata {
-    let mut metadata = TableBuilder::new("ks", name, TableId(Uuid::from_u128(id)))
-        .partition_key("k", CqlType::Blob)
-        .regular("v", CqlType::Blob)
-        .build();
+    let mut metadata = table_of_blobs(name, id);
     let compaction = [("class".to_owned(), format!("{class}CompactionStrategy"))].into();
     metadata.options = TableOptions { compaction, ..TableOptions::default() };
     metadata

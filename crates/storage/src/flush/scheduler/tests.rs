@@ -4,33 +4,26 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    DecoratedKey, DeletionTime, Mutation, PartitionUpdate,
-    schema::{TableBuilder, TableId, TableMetadata},
+    DecoratedKey, DeletionTime, Mutation, PartitionUpdate, schema::TableMetadata,
 };
 use espalier_runtime::{
     block_on,
     file::FileSystem,
     time::{self, ManualClock},
 };
-use espalier_types::CqlType;
-use uuid::Uuid;
 
 use super::{pause_of, victim};
 use crate::{
     Node,
     flush::flush_tables,
-    test_database::{create, open, table},
+    test_database::{create, open, table, table_of_blobs},
 };
 
 /// Opens a node with a table `k blob PRIMARY KEY, v blob`. Also returns an empty update of one of
 /// the table's partitions.
 async fn with_an_update(file_system: FileSystem) -> (Node, Arc<TableMetadata>, PartitionUpdate) {
     let node = open(file_system).await;
-    let metadata = TableBuilder::new("ks", "narrow", TableId(Uuid::from_u128(0xa1)))
-        .partition_key("k", CqlType::Blob)
-        .regular("v", CqlType::Blob)
-        .build();
-    let metadata = create(&node, metadata).await;
+    let metadata = create(&node, table_of_blobs("narrow", 0xa1)).await;
     let key = DecoratedKey::new(Bytes::from_static(b"a"));
     let update = PartitionUpdate::new(metadata.id, key);
     (node, metadata, update)
@@ -86,10 +79,7 @@ fn a_table_whose_flush_lock_is_held_delays_no_flush_of_another() {
         let node = open(file_system).await;
         let mut tables = Vec::new();
         for number in 1..=2 {
-            let id = TableId(Uuid::from_u128(number));
-            let mut metadata = TableBuilder::new("ks", format!("t{number}"), id)
-                .partition_key("k", CqlType::Blob)
-                .build();
+            let mut metadata = table_of_blobs(&format!("t{number}"), number);
             metadata.options.memtable_flush_period_in_ms = 1000;
             let metadata = create(&node, metadata).await;
             tables.push(table(&node, &metadata));

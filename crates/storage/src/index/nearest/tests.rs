@@ -3,7 +3,6 @@ use std::path::PathBuf;
 use espalier_mutation::{
     Cell, Clustering, ColumnData, DecoratedKey, DeletionTime, PartitionHeader, Row, Unfiltered,
     path,
-    schema::{TableBuilder, TableId},
 };
 use espalier_runtime::{block_on, file::FileSystem};
 use espalier_sstable::{
@@ -11,9 +10,9 @@ use espalier_sstable::{
     WriterOptions, versions::Version,
 };
 use espalier_types::{CqlType, Similarity};
-use uuid::Uuid;
 
 use super::*;
+use crate::test_database::table_builder;
 
 const INDEX: &str = "by_v";
 
@@ -62,9 +61,9 @@ async fn sstable(
 
 /// Returns a table with a column of vectors.
 fn table() -> Arc<TableMetadata> {
-    let builder = TableBuilder::new("ks", "t", TableId(Uuid::from_u128(1)));
     let v = CqlType::Vector { element: CqlType::Float.into(), dimension: 2 };
-    Arc::new(builder.partition_key("k", CqlType::Int).regular("v", v).build())
+    let builder = table_builder("t", 1).partition_key("k", CqlType::Int);
+    Arc::new(builder.regular("v", v).build())
 }
 
 /// Returns a search of an SSTable whose component of vectors has `places`.
