@@ -6,7 +6,6 @@
 //! its writes. After a failed write the memtable stays readable, the reason is kept, and the
 //! scheduler retries the flush.
 
-mod by_time;
 mod copy;
 mod scheduler;
 mod write;

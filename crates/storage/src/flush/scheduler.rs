@@ -1,13 +1,14 @@
 //! The scheduler decides when to flush: when memtables take too much memory, when a trie is nearly
 //! full, when memtables keep the commit log from freeing segments, and when time requires it
-//! (`by_time`).
+//! although memory is free.
 
 use std::{rc::Rc, time::Duration};
 
 use espalier_commitlog::CommitLog;
+use espalier_mutation::purge::PurgeLimits;
 use espalier_runtime::time::{self, Instant};
 
-use super::{by_time, flush_in_background};
+use super::flush_in_background;
 use crate::{ShardStore, compaction::flush_pause, shard::FlushProgress, table::Table};
 
 /// Pause before a failed flush is retried.
@@ -26,6 +27,12 @@ const PAUSE_LOOK: Duration = Duration::from_secs(1);
 /// Minimum interval between two passes while a flush waits, because each write wakes the scheduler
 /// then.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// Interval of the check whether time requires flushes.
+const TICK: Duration = Duration::from_secs(1);
+/// A memtable without writes for this long is idle (arbitrary: the pauses of queue workloads are
+/// shorter).
+const REST: Duration = Duration::from_secs(30);
 
 /// A table with a flush that waits for compactions. Other tables are flushed meanwhile.
 struct Paused<'a> {
@@ -47,7 +54,7 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
         }
         let now = Instant::now();
         let waits = paused.iter().map(|paused| paused.until.since(now));
-        let longest = waits.min().map_or(by_time::TICK, |wait| wait.min(by_time::TICK));
+        let longest = waits.min().map_or(TICK, |wait| wait.min(TICK));
         let _ = time::timeout(longest, store.wakers.flush.notified()).await;
         while !store.is_closing() {
             let now = Instant::now();
@@ -95,8 +102,8 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
             // Check again for each table, because the flushes before it took time. The holder of a
             // table's flush lock may be a truncation that waits for another shard, so such a table
             // waits for the next tick, and the others do not wait for it.
-            let is_due = || by_time::is_due(&table, store.configuration.autocompaction);
-            if !store.is_closing() && is_free(&table) && is_due() {
+            let is_now_due = || is_due(&table, store.configuration.autocompaction);
+            if !store.is_closing() && is_free(&table) && is_now_due() {
                 flush(&store, &table).await;
             }
         }
@@ -194,6 +201,33 @@ fn victim(store: &ShardStore, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<T
             .find(holds)
             .cloned()
     })
+}
+
+/// Returns whether a table must be flushed although memory is free: its memtable has reached the
+/// table's `memtable_flush_period_in_ms`, or it is idle and has tombstones or expired data that a
+/// compaction could purge. `autocompaction` is true if compactions start automatically.
+fn is_due(table: &Table, autocompaction: bool) -> bool {
+    let now = Instant::now();
+    let (clock, memtable) = (&table.flushes.clock, table.memtable());
+    if memtable.is_empty() {
+        clock.record_empty();
+        return false;
+    }
+    let (memtables, writes) = table.empty_ranges().written();
+    let age = clock.dirty_time(memtables, now);
+    let rest = clock.idle_time(writes, now);
+    let metadata = table.metadata();
+    let period = Duration::from_millis(u64::from(metadata.options.memtable_flush_period_in_ms));
+    if !period.is_zero() && age >= period {
+        return true;
+    }
+    // A compaction purges data, but only data in files.
+    let is_compacted = autocompaction && table.compaction_strategy().is_enabled();
+    let limits = PurgeLimits::at(&metadata, time::now_seconds());
+    is_compacted
+        && rest >= REST
+        && !table.is_schema()
+        && limits.are_old_enough(memtable.statistics().minimum_local_deletion_time)
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `entry` | the bytes of an entry |
-//! | `component`, `vector_component` | the entries of an SSTable, which a flush writes |
+//! | `component` | the entries of an SSTable, which a flush writes |
 //! | `source`, `union` | cursors over the entries, and their union in the order of the table |
 //! | `candidates` | the places of one term |
 //! | `range`, `kept` | the places of a range of values, sorted in passes |
@@ -24,7 +24,6 @@ mod nearest;
 mod range;
 mod source;
 mod union;
-mod vector_component;
 
 pub(crate) use candidates::{Candidates, Found, Places};
 pub(crate) use component::write_memtable;

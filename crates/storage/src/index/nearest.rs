@@ -24,7 +24,7 @@ use espalier_runtime::maybe_yield;
 use espalier_sstable::{NearestSearch, Neighbor, Top, VectorLimits};
 use espalier_types::similarity::floats;
 
-use super::{candidates::Places, entry, source::IndexFile, vector_component::vectors_at_once};
+use super::{candidates::Places, component::vectors_at_once, entry, source::IndexFile};
 use crate::{NearestBound, StorageError, table::TableView};
 
 /// Minimum number of nodes whose links a search of a graph follows. The graph may need more.

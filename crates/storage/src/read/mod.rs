@@ -7,7 +7,6 @@ mod by_index;
 mod cached_source;
 mod continuous_scan;
 mod in_place;
-mod live_row;
 mod partition;
 mod range_read;
 mod range_scan;
@@ -17,8 +16,7 @@ mod source;
 mod trace;
 mod visit;
 
-pub(crate) use live_row::keep_live;
-pub(crate) use partition::Remaining;
+pub(crate) use partition::{Remaining, keep_live};
 pub(crate) use shard_read::{TableAccess, may_hold, read_on_shard, read_one, sources_of};
 pub(crate) use source::{FileSource, Source};
 pub(crate) use trace::{

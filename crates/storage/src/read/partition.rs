@@ -8,17 +8,18 @@
 
 use espalier_mutation::{
     Clustering, DecoratedKey, PartitionHeader, Row, Unfiltered, UnfilteredStream,
+    purge::purge_row,
     reconcile::{MergedPartition, StoppedAt},
+    schema::TableMetadata,
 };
 use espalier_runtime::time::Instant;
 
 use super::source::Source;
 use crate::{
-    FlatColumns, FlatRows, PartitionRows, ReadCommand, ReadLimits, ReadPosition, ReadResult,
-    StorageError,
+    ColumnSelection, FlatColumns, FlatRows, PartitionRows, ReadCommand, ReadLimits, ReadPosition,
+    ReadResult, StorageError,
     command::{LONG_WALK, partition_bytes},
     empty_ranges::EmptyRangeRecorder,
-    read::keep_live,
 };
 
 /// The limits that are left for the rest of a read.
@@ -361,6 +362,23 @@ impl<'a> RowWalk<'a> {
 pub(super) fn visible_static_row(header: &PartitionHeader, command: &ReadCommand) -> Option<Row> {
     let mut row = header.static_row.clone()?;
     keep_live(&mut row, &command.table, &command.columns, command.now_s).then_some(row)
+}
+
+/// Removes everything dead from a row, for a reader. Returns whether the row exists; if it does,
+/// only the selected columns are left.
+pub(crate) fn keep_live(
+    row: &mut Row,
+    table: &TableMetadata,
+    selection: &ColumnSelection,
+    now_s: u32,
+) -> bool {
+    purge_row(row, now_s, &mut |_, _| true);
+    row.columns.retain(|(id, _)| table.column_by_id(*id).is_some());
+    let exists = !row.liveness.is_none() || !row.columns.is_empty();
+    if exists && let ColumnSelection::Only(_) = selection {
+        row.columns.retain(|(id, _)| selection.contains(*id));
+    }
+    exists
 }
 
 #[cfg(test)]

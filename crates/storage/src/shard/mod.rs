@@ -13,7 +13,7 @@
 //! | `write`, `storable`, `index_room`, `index_steps` | the write path: commit log and memtable |
 //! | `read`, `row_lookup`, `look_ahead` | reads of the shard's partitions |
 //! | `turns` | timestamps and log state for the holder of a turn |
-//! | `install`, `replay`, `open_log` | the schema and the logs at the start |
+//! | `install`, `replay` | the schema and the logs at the start |
 //! | `sstables` | names and opens SSTables |
 //! | `peers`, `split_parts` | the rest of the node, and files that several shards share |
 
@@ -26,7 +26,6 @@ mod install;
 mod logs;
 mod look_ahead;
 mod memtables;
-mod open_log;
 mod peers;
 mod read;
 mod replay;
@@ -63,10 +62,9 @@ pub(crate) use counters::{Counters, add};
 pub(crate) use flush_estimate::FlushProgress;
 pub(crate) use index_room::check_index_entries;
 pub(crate) use install::{FoundTable, FoundTables};
-pub(crate) use logs::Logs;
+pub(crate) use logs::{Logs, open_log};
 pub use look_ahead::LookAhead;
 pub(crate) use memtables::Memtables;
-pub(crate) use open_log::open_log;
 pub(crate) use peers::Peers;
 pub(crate) use replay::{apply_replayed, recover_tables, replay};
 pub use routing::Routing;

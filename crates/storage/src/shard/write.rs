@@ -18,7 +18,7 @@ use super::{
     counters::add,
     index_room::check_index_entries,
     index_steps::{IndexedWrite, has_many_entries},
-    open_log::SCHEMA_SEGMENT_BYTES,
+    logs::SCHEMA_SEGMENT_BYTES,
     storable::{check_key, check_row, check_storable},
 };
 use crate::{StorageError, table::Table};
