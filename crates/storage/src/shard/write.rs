@@ -4,7 +4,7 @@
 use std::{rc::Rc, time::Duration};
 
 use espalier_commitlog::{
-    AppendError, Appended, ColumnMapping, CommitLog, CommitLogError, CommitTicket, EncodedMutation,
+    AppendError, Appended, ColumnMapping, CommitLog, CommitTicket, EncodedMutation,
 };
 use espalier_mutation::{
     DecoratedKeyRef, Mutation, PartitionUpdate, RowContent, RowRef,
@@ -72,6 +72,15 @@ impl WriteError {
             Self::HasManyEntries => "the write has many entries in secondary indexes",
             Self::Failed(_) => "the write failed",
         }
+    }
+}
+
+impl<E> From<E> for WriteError
+where
+    StorageError: From<E>,
+{
+    fn from(error: E) -> Self {
+        Self::Failed(error.into())
     }
 }
 
@@ -300,7 +309,7 @@ impl<'s> Writer<'s> {
     #[inline]
     fn admit(self) -> Result<(), WriteError> {
         if self.0.life.is_closing.get() {
-            return Err(WriteError::Failed(StorageError::ShuttingDown));
+            return Err(StorageError::ShuttingDown.into());
         }
         if !self.0.memtables.budget.has_room() {
             self.0.wakers.flush.notify_one();
@@ -329,10 +338,10 @@ impl<'s> Writer<'s> {
         is_schema: bool,
         mappings: &[&ColumnMapping],
     ) -> Result<Appended, WriteError> {
-        let log = self.0.logs.get(is_schema).map_err(WriteError::Failed)?;
+        let log = self.0.logs.get(is_schema)?;
         let appended = log.append(body, mappings).map_err(|error| match error {
             AppendError::NoRoom => WriteError::NoLogRoom,
-            AppendError::Failed(error) => WriteError::Failed(error.into()),
+            AppendError::Failed(error) => error.into(),
         })?;
         trace_event!("Appending to commitlog: {} bytes", body.len());
         Ok(appended)
@@ -363,10 +372,10 @@ impl<'s> Writer<'s> {
     fn tables_to_write(self, mutation: &Mutation) -> Result<SmallVec<[Rc<Table>; 2]>, WriteError> {
         let mut tables: SmallVec<[Rc<Table>; 2]> = SmallVec::new();
         for update in &mutation.updates {
-            let table = self.0.tables.get(update.table).map_err(WriteError::Failed)?;
+            let table = self.0.tables.get(update.table)?;
             let features = table.sstable_features(self.0.tables.default_features);
             check_versions(&table.borrow_metadata(), update)?;
-            check_storable(&table, features, update).map_err(WriteError::Failed)?;
+            check_storable(&table, features, update)?;
             tables.push(table);
         }
         Ok(tables)
@@ -390,16 +399,14 @@ impl<'s> Writer<'s> {
             tables.iter().map(|table| table.borrow_mapping().clone()).collect();
         let is_schema = tables.first().is_some_and(|table| table.is_schema());
         let number = |index: usize| mappings.get(index).map_or(0, |mapping| mapping.number);
-        encoder
-            .encode(mutation, self.maximum_record_bytes(is_schema), number)
-            .map_err(|error| WriteError::Failed(error.into()))?;
+        encoder.encode(mutation, self.maximum_record_bytes(is_schema), number)?;
         let mut appended = None;
         if tables.iter().any(|table| table.is_durable()) {
-            let log = self.0.logs.get(is_schema).map_err(WriteError::Failed)?;
+            let log = self.0.logs.get(is_schema)?;
             if check == LogCheck::Intact
                 && let Some(failure) = log.failure_in_memory()
             {
-                return Err(WriteError::Failed(failure.into()));
+                return Err(failure.into());
             }
             let mappings: SmallVec<[&ColumnMapping; 2]> =
                 mappings.iter().map(|mapping| &**mapping).collect();
@@ -413,12 +420,11 @@ impl<'s> Writer<'s> {
             }
             let packed = |index| encoder.packed_row(first_row + index);
             table.empty_ranges().record_update(&table.borrow_metadata(), update, packed);
-            let applied = if indexed.has(number, &memtable) {
-                memtable.apply_rows(&table.metadata(), update, packed)
+            if indexed.has(number, &memtable) {
+                memtable.apply_rows(&table.metadata(), update, packed)?;
             } else {
-                memtable.apply(&table.metadata(), update, packed)
-            };
-            applied.map_err(|error| WriteError::Failed(error.into()))?;
+                memtable.apply(&table.metadata(), update, packed)?;
+            }
             trace_event!(
                 "Adding to {} memtable: {} rows",
                 table.metadata().name,
@@ -440,11 +446,11 @@ impl<'s> Writer<'s> {
     ) -> Result<CommitTicket, WriteError> {
         self.admit()?;
         let tables = self.0.tables.by_id.borrow();
-        let table = tables.get(&id).ok_or(WriteError::Failed(StorageError::UnknownTable(id)))?;
+        let table = tables.get(&id).ok_or(StorageError::UnknownTable(id))?;
         let features = table.sstable_features(self.0.tables.default_features);
         check_version(&table.borrow_metadata(), row)?;
-        check_key(key.key).map_err(WriteError::Failed)?;
-        check_row(table, features, row).map_err(WriteError::Failed)?;
+        check_key(key.key)?;
+        check_row(table, features, row)?;
         self.admit_to(table)?;
         if table.borrow_metadata().has_views() {
             return Err(WriteError::HasViews);
@@ -457,14 +463,11 @@ impl<'s> Writer<'s> {
         let mut encoder = self.0.buffers.encoder.borrow_mut();
         let mut ticket = CommitTicket::acknowledged();
         let maximum = self.maximum_record_bytes(table.is_schema());
-        let failed = |error: CommitLogError| WriteError::Failed(error.into());
         if !table.is_durable() {
-            encoder.pack(row, maximum).map_err(failed)?;
+            encoder.pack(row, maximum)?;
         } else {
             let mapping = table.borrow_mapping();
-            encoder
-                .encode_row(mapping.number, key.key, clustering, row, maximum)
-                .map_err(failed)?;
+            encoder.encode_row(mapping.number, key.key, clustering, row, maximum)?;
             let appended = self.log_write(&encoder.body, table.is_schema(), &[&mapping])?;
             memtable.add_position(appended.start, appended.end);
             ticket = appended.ticket;
@@ -472,8 +475,7 @@ impl<'s> Writer<'s> {
         let packed = encoder.packed_row(0);
         let metadata = table.borrow_metadata();
         table.empty_ranges().record_row(&metadata, key, clustering, row, packed);
-        let applied = memtable.apply_row(&metadata, key, clustering, row, packed);
-        applied.map_err(|error| WriteError::Failed(error.into()))?;
+        memtable.apply_row(&metadata, key, clustering, row, packed)?;
         trace_event!("Adding to {} memtable: 1 row", metadata.name);
         Ok(self.end_write(&mut encoder, ticket))
     }
