@@ -44,14 +44,17 @@ pub(super) async fn run(
     // removed.
     let _turn;
     let aborted = 'abort: {
+        let written = match written {
+            Ok(written) => written,
+            Err(error) => break 'abort Err(error.into()),
+        };
         if !discarded.is_empty()
-            && written.is_ok()
             && let Err(error) = record_discarded(store, table, &discarded).await
         {
             break 'abort Err(error);
         }
-        let (written, opened) = match task.open(written.map_err(StorageError::from)).await {
-            Ok(Some(outputs)) => outputs,
+        let opened = match task.open(&written).await {
+            Ok(Some(opened)) => opened,
             Ok(None) => break 'abort Ok(None),
             Err(error) => break 'abort Err(error),
         };
@@ -97,24 +100,19 @@ impl Task<'_> {
     /// if the compaction was stopped or the table dropped.
     async fn open(
         &self,
-        written: Result<Vec<WrittenSSTable>, StorageError>,
-    ) -> Result<Option<(Vec<WrittenSSTable>, Vec<Rc<SSTable>>)>, StorageError> {
-        let written = written?;
-        let opened = if self.is_split() {
-            self.stage(&written).await?;
-            Vec::new()
+        written: &[WrittenSSTable],
+    ) -> Result<Option<Vec<Rc<SSTable>>>, StorageError> {
+        let outputs = written.iter().map(|output| output.descriptor.clone());
+        let mut opened = Vec::new();
+        if self.is_split() {
+            self.peers()?.stage(self.metadata.id, self.running.id, outputs.collect()).await?;
         } else {
-            open(self.store, &self.metadata, &written).await?
-        };
+            for output in outputs {
+                opened.push(self.store.open_sstable(&self.metadata, output).await?);
+            }
+        }
         let is_stopped = self.running.is_stopped() || self.table.is_dropped();
-        Ok((!is_stopped).then_some((written, opened)))
-    }
-
-    /// Opens the parts of a split file on the shards that own them.
-    async fn stage(&self, written: &[WrittenSSTable]) -> Result<(), StorageError> {
-        let parts: Vec<Descriptor> = written.iter().map(|part| part.descriptor.clone()).collect();
-        let (id, split) = (self.metadata.id, self.running.id);
-        self.peers()?.stage(id, split, parts).await
+        Ok((!is_stopped).then_some(opened))
     }
 
     /// Returns the other shards. A file is split only if it has partitions of another shard, so a
@@ -184,18 +182,6 @@ impl Task<'_> {
         }
         exchanged
     }
-}
-
-async fn open(
-    store: &ShardStore,
-    metadata: &Arc<TableMetadata>,
-    written: &[WrittenSSTable],
-) -> Result<Vec<Rc<SSTable>>, StorageError> {
-    let mut opened = Vec::with_capacity(written.len());
-    for output in written {
-        opened.push(store.open_sstable(metadata, output.descriptor.clone()).await?);
-    }
-    Ok(opened)
 }
 
 async fn finish(transaction: Transaction, removed: &[Descriptor]) {
