@@ -168,21 +168,8 @@ impl TableFlush<'_> {
             // The files belong to another SSTable and must not be removed.
             Err(error @ SSTableError::NameTaken { .. }) => return Err(error.into()),
             Err(error) => Err(error.into()),
-            Ok(writer) => {
-                let written = self.write_sstable(memtable, &metadata, writer, progress).await;
-                match written {
-                    Ok(Some(descriptor)) => {
-                        self.store.open_sstable(&table.metadata(), descriptor).await.map(Some)
-                    }
-                    Ok(None) => Ok(None),
-                    Err(error) => Err(error),
-                }
-            }
+            Ok(writer) => self.write_sstable(memtable, &metadata, writer, progress).await,
         };
-        let outcome = outcome.and_then(|sstable| {
-            table.adopt(sstable.as_slice())?;
-            Ok(sstable)
-        });
         // Remove the files of a failed attempt, so that retries do not fill a full disk.
         if outcome.is_err()
             && let Err(error) = remove_sstable(self.store.file_system(), &descriptor).await
@@ -197,19 +184,24 @@ impl TableFlush<'_> {
         outcome
     }
 
+    /// Writes and opens the SSTable; `None` if the memtable has no data to write. The caller must
+    /// add it to the view before it yields.
     async fn write_sstable(
         &self,
         memtable: &Rc<Memtable>,
         metadata: &Arc<TableMetadata>,
         mut writer: SSTableWriter,
         progress: &FlushProgress<'_>,
-    ) -> Result<Option<Descriptor>, StorageError> {
+    ) -> Result<Option<Rc<SSTable>>, StorageError> {
         Copy::new(memtable, metadata, &mut writer, progress).run().await?;
         let limits = &self.store.configuration().vectors.index;
         write_memtable(self.store.file_system(), memtable, &mut writer, limits).await?;
         progress.all_rows_written();
         self.wait_for_log(memtable).await?;
-        Ok(writer.finish().await?.map(|written| written.descriptor))
+        let Some(written) = writer.finish().await? else { return Ok(None) };
+        let sstable = self.store.open_sstable(&self.table.metadata(), written.descriptor).await?;
+        self.table.adopt(std::slice::from_ref(&sstable))?;
+        Ok(Some(sstable))
     }
 
     /// Waits until the log has the memtable's writes on disk. One record may hold writes to several
