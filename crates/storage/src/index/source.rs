@@ -147,12 +147,6 @@ pub(super) fn open(
 }
 
 impl EntrySource {
-    /// Creates a source of sorted entries.
-    #[cfg(test)]
-    pub(super) fn of_entries(entries: Vec<Vec<u8>>) -> Self {
-        Self::List(entries, 0)
-    }
-
     /// Moves to the least entry that is not below `from`.
     pub(super) async fn seek(&mut self, from: &[u8]) -> Result<(), StorageError> {
         match self {

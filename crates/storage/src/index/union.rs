@@ -137,7 +137,7 @@ mod tests {
         let stream = |(value, list): (usize, &Vec<u64>)| {
             let value: Rc<[u8]> = vec![value as u8].into();
             let entries = list.iter().map(|place| [&*value, &place.to_be_bytes()].concat());
-            Stream::new(EntrySource::of_entries(entries.collect()), value)
+            Stream::new(EntrySource::List(entries.collect(), 0), value)
         };
         Union::new(lists.iter().enumerate().map(stream).collect())
     }

@@ -13,10 +13,8 @@
 //!
 //! Memory bound: one fragment of each source. The visitor bounds what it keeps.
 
-use std::sync::Arc;
-
 use espalier_mutation::{
-    Direction, KeyRange, PartitionHeader, Unfiltered, UnfilteredStream, path,
+    DecoratedKey, KeyRange, PartitionHeader, Unfiltered, UnfilteredStream, path,
     reconcile::MergedPartition,
 };
 use espalier_runtime::maybe_yield;
@@ -74,7 +72,7 @@ pub(crate) fn visit_on_shard<'a>(
 ) -> LocalBoxFuture<'a, Result<Visit, StorageError>> {
     Box::pin(async move {
         match &command.target {
-            ReadTarget::Partition(_) => visit_one(access, command, visitor).await,
+            ReadTarget::Partition(key) => visit_one(access, command, key, visitor).await,
             ReadTarget::Range(range) => {
                 let range = intersection(range, own);
                 visit_range(access, command, range, visitor).await
@@ -86,9 +84,9 @@ pub(crate) fn visit_on_shard<'a>(
 async fn visit_one(
     access: TableAccess<'_>,
     command: &ReadCommand,
+    key: &DecoratedKey,
     visitor: &mut dyn FragmentVisitor,
 ) -> Result<Visit, StorageError> {
-    let ReadTarget::Partition(key) = &command.target else { return Ok(Visit::Continue) };
     let (view, slices, table) = (access.view, &command.slices, &command.table);
     let is_single_row = table.clustering_columns().is_empty() && !table.has_static_columns();
     let has_files = !view.sstables.is_empty();
@@ -131,10 +129,8 @@ async fn visit_partition(
     sources: Vec<Source<'_>>,
     visitor: &mut dyn FragmentVisitor,
 ) -> Result<Visit, StorageError> {
-    let (table, direction): (_, Direction) = (Arc::clone(&command.table), command.direction);
-    let Some(mut merged) = MergedPartition::new(table, direction, sources).await? else {
-        return Ok(Visit::Continue);
-    };
+    let merged = MergedPartition::new(command.table.clone(), command.direction, sources).await?;
+    let Some(mut merged) = merged else { return Ok(Visit::Continue) };
     let mut wanted = visitor.begin(merged.header());
     while wanted == Visit::Continue {
         let Some(fragment) = merged.next().await? else { break };

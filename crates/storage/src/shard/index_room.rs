@@ -59,7 +59,7 @@ pub(crate) async fn check_index_entries(
     if !may_lack_index_room(store, updates.clone()) {
         return Ok(());
     }
-    let mut room = IndexRoom::of(store);
+    let mut room = IndexRoom { used_bytes: 0, max_bytes: max_bytes(store) };
     for (table, update) in updates {
         let (metadata, memtable) = (table.metadata(), table.memtable());
         let mut count = IndexEntryCount::default();
@@ -77,10 +77,6 @@ struct IndexRoom {
 }
 
 impl IndexRoom {
-    fn of(store: &ShardStore) -> Self {
-        Self { used_bytes: 0, max_bytes: max_bytes(store) }
-    }
-
     /// Takes the bytes of some entries of an update, as [`Memtable::some_entry_bytes`] counts them.
     /// Returns whether there are no others. All steps of an update need the same memtable, because
     /// another one may have other indexes.

@@ -139,6 +139,7 @@ pub(crate) struct Buffers {
 }
 
 /// Wakes the background tasks of a shard.
+#[derive(Default)]
 pub(crate) struct Wakers {
     /// Notified when flushes may be needed or have room, and when the store closes.
     pub(crate) flush: Notify,
@@ -177,12 +178,7 @@ impl ShardStore {
             },
             buffers: Buffers::default(),
             turns: Turns::default(),
-            wakers: Wakers {
-                flush: Notify::new(),
-                compaction: Notify::new(),
-                indexes: Notify::new(),
-                empty_ranges: Notify::new(),
-            },
+            wakers: Wakers::default(),
             counters: Counters::default(),
             life: Life::default(),
             peers: OnceCell::new(),
