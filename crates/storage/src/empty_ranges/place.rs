@@ -1,7 +1,7 @@
 //! Places: positions among all rows of a table. A place is the path of a partition, as a memtable's
 //! trie has it, followed by the path of a row or a bound in the partition.
 
-use std::{cmp::Ordering, rc::Rc};
+use std::rc::Rc;
 
 use espalier_mutation::{DecoratedKey, DecoratedKeyRef, KeyBound, path, schema::TableMetadata};
 
@@ -18,10 +18,11 @@ pub(super) fn path_of(key: DecoratedKeyRef<'_>) -> Vec<u8> {
 }
 
 /// A position between rows, ordered as rows are read.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     path: Rc<[u8]>,
-    /// The length of the partition's part of the path; 0 if the path is a token's, or the end.
+    /// The length of the partition's part of the path; 0 if the path is a token's, or the end. The
+    /// same for places of the same path, because no partition's path begins with that of another.
     partition_bytes: usize,
 }
 
@@ -151,24 +152,4 @@ impl Place {
 
 fn partition_key(partition: &[u8]) -> Result<DecoratedKey, StorageError> {
     path::partition_key(partition, true).map_err(StorageError::malformed_key("cached empty range"))
-}
-
-impl PartialEq for Place {
-    fn eq(&self, other: &Self) -> bool {
-        self.path == other.path
-    }
-}
-
-impl Eq for Place {}
-
-impl PartialOrd for Place {
-    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
-        Some(self.cmp(other))
-    }
-}
-
-impl Ord for Place {
-    fn cmp(&self, other: &Self) -> Ordering {
-        self.path.cmp(&other.path)
-    }
 }
