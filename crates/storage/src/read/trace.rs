@@ -70,9 +70,7 @@ fn deleted(deletion: DeletionTime) -> &'static str {
 
 /// Counts the partition deletion of a source.
 pub(super) fn record_partition(deletion: DeletionTime) {
-    if !deletion.is_live() {
-        trace::count(PARTITION_TOMBSTONES, 1);
-    }
+    trace::count(PARTITION_TOMBSTONES, u64::from(!deletion.is_live()));
 }
 
 /// Counts a fragment of a source.
@@ -98,9 +96,7 @@ fn record_row(row: &Row) {
     });
     trace::count(CELL_TOMBSTONES, cells.sum());
     trace::count(ROWS, 1);
-    if !row.deletion.is_live() {
-        trace::count(ROW_TOMBSTONES, 1);
-    }
+    trace::count(ROW_TOMBSTONES, u64::from(!row.deletion.is_live()));
 }
 
 /// Counts a skip over data that this source or another one has deleted.
@@ -199,9 +195,7 @@ pub(crate) fn trace_found_row(source: RowSource, found: Option<&FoundRow<'_>>) {
 
 /// Counts the tombstones in the row and returns whether the row is visible.
 fn record_found_row(found: &FoundRow<'_>) -> bool {
-    if !found.range_deletion.is_live() {
-        trace::count(RANGE_TOMBSTONES, 1);
-    }
+    trace::count(RANGE_TOMBSTONES, u64::from(!found.range_deletion.is_live()));
     let Some(row) = &found.row else { return false };
     let now_s = u32::try_from(time::now_seconds_coarse()).unwrap_or(u32::MAX);
     let count_cell =
