@@ -175,7 +175,8 @@ impl<'a> EmptyRangeRecorder<'a> {
         }
         let Some(live_writes) = live_writes else {
             // The view does not show writes from here on.
-            self.stop_before(key);
+            self.end_run(&Place::before_partition(&path_of(key.borrowed())));
+            self.is_over = true;
             return;
         };
         self.opened = live_writes;
@@ -315,14 +316,6 @@ impl<'a> EmptyRangeRecorder<'a> {
     pub(crate) fn end_at(&mut self, bound: &KeyBound) {
         if !self.is_over {
             self.end_run(&Place::end(bound));
-        }
-    }
-
-    /// Ends the run in front of a partition, from which on nothing is recorded.
-    fn stop_before(&mut self, key: &DecoratedKey) {
-        if !self.is_over {
-            self.end_run(&Place::before_partition(&path_of(key.borrowed())));
-            self.is_over = true;
         }
     }
 

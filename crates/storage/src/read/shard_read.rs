@@ -10,8 +10,8 @@ use std::{rc::Rc, sync::Arc};
 use espalier_cache::CacheAccess;
 use espalier_memtable::MemtablePartition;
 use espalier_mutation::{
-    BoundKind, Clustering, ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime,
-    Direction, KeyRange, UnfilteredStream,
+    BoundKind, ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, KeyRange,
+    UnfilteredStream,
 };
 use espalier_runtime::{trace, trace_event};
 use espalier_sstable::SSTable;
@@ -153,15 +153,10 @@ pub(super) fn slices_behind(
     if comparator.types.is_empty() {
         return None;
     }
-    let reached = bound_behind(last, command.direction);
+    let kind = command.direction.order(BoundKind::ExclusiveStart, BoundKind::ExclusiveEnd).0;
+    let reached = ClusteringBound { kind, values: last.values.clone() };
     let slices = command.slices.behind(comparator, reached, command.direction);
     (!slices.slices.is_empty()).then(|| Arc::new(slices))
-}
-
-/// Returns the bound behind a row in the direction of the read.
-fn bound_behind(row: &Clustering, direction: Direction) -> ClusteringBound {
-    let kind = direction.order(BoundKind::ExclusiveStart, BoundKind::ExclusiveEnd).0;
-    ClusteringBound { kind, values: row.values.clone() }
 }
 
 /// Opens the streams that may hold something of a partition: those of the memtables, then those of
