@@ -333,7 +333,6 @@ impl EmptyRanges {
             };
             self.record_deletion(at(&tombstone.start), at(&tombstone.end), &partition);
         }
-        let mut index = 0;
         if update.static_row.is_some() {
             let (before, behind) = Place::around_static_row(&partition);
             if is_dead(packed(0)) {
@@ -342,12 +341,10 @@ impl EmptyRanges {
             } else {
                 self.record_live(before, behind)
             }
-            index = 1;
         }
-        for row in &update.rows {
-            let values = &row.clustering.values;
-            let is_dead = is_dead(packed(index));
-            index += 1;
+        let first = usize::from(update.static_row.is_some());
+        for (index, row) in (first..).zip(&update.rows) {
+            let (values, is_dead) = (&row.clustering.values, is_dead(packed(index)));
             self.record_row_at(table, update.key.borrowed(), values, is_dead);
         }
     }

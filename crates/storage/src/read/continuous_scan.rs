@@ -97,12 +97,11 @@ impl<'a> ContinuousScan<'a> {
         // earlier partition in between: the recorder would not know this partition, and the
         // recorded range would hide it.
         let of_memtables = self.view.next_in_memory(&self.at, &self.range)?.map(|next| next.key);
-        let is_of_files = match (&of_memtables, self.continuous_range.partitions.front()) {
-            (None, None) => return Ok(ContinuousStep::End),
-            (Some(key), Some(known)) => known.key <= *key,
-            (_, known) => known.is_some(),
-        };
-        let known = is_of_files.then(|| self.continuous_range.partitions.pop_front()).flatten();
+        let partitions = &mut self.continuous_range.partitions;
+        let in_memory = of_memtables.as_ref();
+        let is_next = |known: &KnownPartition| in_memory.is_none_or(|key| known.key <= *key);
+        let known =
+            if partitions.front().is_some_and(is_next) { partitions.pop_front() } else { None };
         let key = match (&known, of_memtables) {
             (None, None) => return Ok(ContinuousStep::End),
             (None, Some(key)) => key,
