@@ -107,9 +107,11 @@ impl RequestedCompactions<'_> {
         let is_other = |sstable: &Rc<SSTable>| sstable.descriptor().version != version;
         // A snapshot of the current SSTables; newer ones already have the target version. Held
         // weakly, so that an SSTable compacted before its turn frees its disk space.
-        let mut left: Vec<Rc<SSTable>> = self.table.view().sstables.to_vec();
-        left.retain(|sstable| !only_others || is_other(sstable));
-        let left: Vec<Weak<SSTable>> = left.iter().map(Rc::downgrade).rev().collect();
+        let left: Vec<Weak<SSTable>> = {
+            let view = self.table.view();
+            let left = view.sstables.iter().filter(|its| !only_others || is_other(its));
+            left.map(Rc::downgrade).rev().collect()
+        };
         let mut failure = FirstFailure::none();
         for sstable in left {
             let Some(sstable) = sstable.upgrade() else { continue };
