@@ -44,8 +44,8 @@ impl EventRegistry {
 }
 
 /// Sends the events of a change of the schema to all connections of the node that registered for
-/// them. Drivers would otherwise not know of the change. The caller is on a shard; the call does not
-/// wait.
+/// them. Drivers would otherwise not know of the change. The caller is on a shard; the call does
+/// not wait.
 pub(crate) fn broadcast_schema_change(change: SchemaChange) {
     let Some(context) = current_shard() else { return };
     for change in change.into_events() {

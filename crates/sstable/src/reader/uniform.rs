@@ -24,8 +24,8 @@ impl<'scan> UniformRows<'scan> {
         Self { rows, at, seen: [UniformRow::default(); 2], now: 0 }
     }
 
-    /// Looks at the next item and returns its kind; `None` if it is of another kind or not wholly
-    /// in memory.
+    /// Returns whether the next item is a uniform row or the end of the partition; `None` if it is
+    /// neither, or not wholly in memory.
     #[inline]
     pub(crate) fn look(&mut self) -> Option<UniformStep> {
         self.rows.source.look_uniform(self.at, &mut self.seen[self.now & 1])

@@ -204,9 +204,10 @@ impl BlockBuilder {
 /// Encodes a position in byte-comparable form. Replaces the content of `out`.
 fn encode_position<'a>(
     types: &[(CqlType, bool)],
-    (values, weight): (impl Iterator<Item = Option<&'a [u8]>>, i8),
+    (values, weight): (impl Iterator<Item = Option<&'a [u8]>> + Clone, i8),
     out: &mut Vec<u8>,
 ) {
+    debug_assert!(values.clone().count() <= types.len(), "more values than clustering columns");
     out.clear();
     for ((column_type, reversed), value) in types.iter().zip(values) {
         encode_component(column_type, *reversed, value, out);

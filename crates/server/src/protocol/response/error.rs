@@ -29,8 +29,7 @@ impl WriteType {
     }
 }
 
-/// The code of an error, with the fields that belong to it. If only a cluster can fill a field, the
-/// field has the value of a one-node cluster that did not answer.
+/// The code of an error, with the fields that belong to it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[allow(missing_docs)]
 pub enum ErrorDetail {
@@ -187,7 +186,8 @@ impl ErrorResponse {
 const NO_DATA: u8 = 0;
 
 /// Appends the fields with which four errors begin: the consistency, the number of replicas that
-/// answered, and the number of answers that the request needed.
+/// answered, and the number of answers that the request needed. The numbers are those of a cluster
+/// of one node that did not answer.
 fn put_replicas(out: &mut Vec<u8>, consistency: Consistency) {
     out.put_u16(consistency.code());
     out.put_i32(0);
