@@ -107,7 +107,8 @@ fn change_options(
         return Err(Error::invalid("Cannot alter the clustering order or the storage of a table"));
     }
     check_no_id(&options.properties)?;
-    let changed_options = set_options(context, table.options.clone(), &options.properties)?;
+    let properties = guardrails::unignored(context, &options.properties);
+    let changed_options = set_options(context, table.options.clone(), &properties)?;
     check_counter_options(holds_counters(table), &changed_options)?;
     if table.has_views() && changed_options.gc_grace_seconds == 0 {
         return Err(Error::invalid(

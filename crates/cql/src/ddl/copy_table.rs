@@ -10,7 +10,7 @@ use espalier_runtime::random;
 use espalier_types::{CqlType, UserType};
 
 use super::{
-    Context, Outcome, already_exists, check_changeable, check_table_name, create_index,
+    Context, Outcome, already_exists, check_changeable, check_table_name, create_index, guardrails,
     is_system_keyspace,
     options::{check_counter_options, check_no_id, set_options},
     unchanged_if, unreadable,
@@ -64,7 +64,8 @@ pub(super) fn create(context: &Context<'_>, statement: &CreateTableLike<'_>) -> 
         check_types(source, source_owner, target)
             .map_err(|message| invalid(&statement.source, message))?;
     }
-    let options = set_options(context, source.options.clone(), &statement.options.properties)?;
+    let properties = guardrails::unignored(context, &statement.options.properties);
+    let options = set_options(context, source.options.clone(), &properties)?;
     check_counter_options(source.is_counter(), &options)?;
     let mut indexes = Vec::new();
     if statement.copied.contains(&CopiedPart::Indexes) {

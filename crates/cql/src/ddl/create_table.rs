@@ -49,7 +49,8 @@ pub fn create(context: &Context<'_>, statement: &CreateTable<'_>) -> Outcome {
     );
     builder = declaration.add_key_columns(builder, key)?;
     let (builder, has_counters) = declaration.add_other_columns(builder, key, &key_names)?;
-    let options = new_options(context, &statement.options.properties)?;
+    let properties = guardrails::unignored(context, &statement.options.properties);
+    let options = new_options(context, &properties)?;
     check_counter_options(has_counters, &options)?;
     let table = builder.options(options).build();
     let table = constraint::constrain(context, table, &statement.columns)?;

@@ -7,7 +7,7 @@ use espalier_sstable::versions::Version;
 use espalier_storage::CompactionStrategy;
 
 use super::{
-    Context, guardrails,
+    Context,
     option_values::{check_caching, check_read_repair, check_retry_policy},
     scylla_options,
 };
@@ -50,17 +50,18 @@ pub fn check_no_id(properties: &[Property<'_>]) -> Result<()> {
 ///
 /// # Errors
 /// As [`set_options`].
-pub fn new_options(context: &Context<'_>, properties: &[Property<'_>]) -> Result<TableOptions> {
+pub fn new_options(context: &Context<'_>, properties: &[&Property<'_>]) -> Result<TableOptions> {
     let mut options = TableOptions::default();
-    let compaction = class_of(guardrails::unignored(context, properties), "compaction");
+    let compaction = class_of(properties.iter().copied(), "compaction");
     if compaction.is_some_and(|class| class.ends_with("LeveledCompactionStrategy")) {
         options.bloom_filter_fp_chance = 0.1;
     }
     set_options(context, options, properties)
 }
 
-/// Returns `options` with the properties that the guardrails do not ignore, and warns the client of
-/// ScyllaDB's properties, which have no effect. Skips `id`, which the caller handles.
+/// Returns `options` with these properties, and warns the client of ScyllaDB's properties, which
+/// have no effect. Skips `id`, which the caller handles. The caller leaves out the properties that
+/// the guardrails ignore. It asks the guardrails once, because an operator may change them.
 ///
 /// # Errors
 /// A property is unknown or has an invalid value, `max_index_interval` is below
@@ -68,10 +69,9 @@ pub fn new_options(context: &Context<'_>, properties: &[Property<'_>]) -> Result
 pub fn set_options(
     context: &Context<'_>,
     mut options: TableOptions,
-    properties: &[Property<'_>],
+    properties: &[&Property<'_>],
 ) -> Result<TableOptions> {
-    let properties = guardrails::unignored(context, properties);
-    scylla_options::warn(context, &properties);
+    scylla_options::warn(context, properties);
     // The property `extensions` replaces all extensions, so it is set before the properties that
     // the schema stores as extensions.
     let is_extensions = |property: &&&Property<'_>| property.name.as_str() == "extensions";
@@ -93,7 +93,7 @@ pub fn set_options(
     }
     // The memtable configuration is checked only if the statement sets it, because a configuration
     // that was removed from the settings must not prevent changes of other options.
-    if find_property(properties, "memtable").is_some()
+    if find_property(properties.iter().copied(), "memtable").is_some()
         && context.node.is_some_and(|node| node.memtables.get(&options.memtable).is_none())
     {
         return Err(Error::configuration(format!(

@@ -320,8 +320,8 @@ impl<'s> Declaration<'s> {
     ) -> Result<TableMetadata> {
         let statement = self.statement;
         let properties = &statement.options.properties;
-        let options = new_options(self.context, properties)?;
         let unignored = guardrails::unignored(self.context, properties);
+        let options = new_options(self.context, &unignored)?;
         if let Some(property) = find_property(unignored, "default_time_to_live") {
             return Err(self.context.invalid(
                 property.name.position,

@@ -45,7 +45,8 @@ pub(super) fn alter(context: &Context<'_>, statement: &AlterView<'_>) -> Outcome
     };
     check_no_id(&statement.properties)?;
     guardrails::judge(context, &statement.properties)?;
-    let altered = set_options(context, view.options.clone(), &statement.properties)?;
+    let properties = guardrails::unignored(context, &statement.properties);
+    let altered = set_options(context, view.options.clone(), &properties)?;
     let refuse = |message| Err(context.invalid(statement.position, message));
     if altered.gc_grace_seconds == 0 {
         return refuse(
