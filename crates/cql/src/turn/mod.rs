@@ -218,9 +218,9 @@ async fn run(
     Ok(QueryResult::Rows(answer::applied(&plan)))
 }
 
-/// Returns the time, in seconds since 1970, for a statement that has waited for turns: `now_s` if
-/// the client has chosen it. Otherwise `now_s` is the time of the arrival. Rows may have expired
-/// during the wait, and a TTL begins after the wait.
+/// Returns the time, in seconds since 1970, for a statement that has waited for turns. Returns
+/// `now_s` if the client has chosen it. Otherwise returns the clock, but at least `now_s`, the time
+/// of arrival: rows may have expired during the wait, and a TTL begins after it.
 pub fn now_after_wait_s(now_s: u32, is_chosen: bool) -> u32 {
     if is_chosen {
         return now_s;
