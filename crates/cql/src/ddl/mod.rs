@@ -52,7 +52,7 @@ use crate::{
     guard::Guard,
 };
 
-pub use espalier_storage::system::{SYSTEM_KEYSPACES, is_system_keyspace};
+pub use espalier_storage::system::is_system_keyspace;
 pub use protected::is_replicated_system_keyspace;
 
 /// The new schema and the change, or `None` if the statement leaves the schema unchanged.

@@ -42,7 +42,7 @@ pub use local::{
 pub(crate) use local::{address, truncations_of};
 pub use row::{Fields, RowWriter};
 pub(crate) use row::{deletion_below, text_key};
-pub use system_keyspaces::{SYSTEM_KEYSPACES, is_system_keyspace};
+pub use system_keyspaces::is_system_keyspace;
 pub use traces::{TRACES_KEYSPACE, TraceSession, TraceWriter};
 pub use views::{VIEWS_KEYSPACE, VIRTUAL_SCHEMA_KEYSPACE, is_made_when_read, is_virtual};
 

@@ -1,7 +1,7 @@
 //! The names of the keyspaces that the node keeps for itself, as Cassandra does.
 
 /// Keyspaces whose tables no statement of a user creates, alters or drops.
-pub const SYSTEM_KEYSPACES: [&str; 7] = [
+const SYSTEM_KEYSPACES: [&str; 7] = [
     "system",
     "system_schema",
     "system_auth",

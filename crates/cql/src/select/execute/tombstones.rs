@@ -16,7 +16,7 @@ use espalier_storage::{
 use espalier_types::literal::to_cql_literal;
 
 use super::{Execution, key_components};
-use crate::{Error, ErrorCode, ErrorDetail, Result, ddl::SYSTEM_KEYSPACES};
+use crate::{Error, ErrorCode, ErrorDetail, Result, ddl::is_system_keyspace};
 
 /// The tombstones of a page.
 #[derive(Default)]
@@ -71,7 +71,9 @@ impl Execution<'_> {
     fn refuse_tombstones(&self) -> Result<()> {
         let largest = i64::try_from(self.tombstones.largest).unwrap_or(i64::MAX);
         let exceeded = self.guard.guardrails.exceeded(Limit::Tombstones, largest);
-        if !matches!(exceeded, Some((Level::Fail, _))) || is_system(&self.select.table) {
+        if !matches!(exceeded, Some((Level::Fail, _)))
+            || is_system_keyspace(&self.select.table.keyspace)
+        {
             return Ok(());
         }
         self.guard.warn(self.tombstone_text());
@@ -87,7 +89,7 @@ impl Execution<'_> {
     pub(super) fn warn_of_tombstones(&self) {
         let largest = i64::try_from(self.tombstones.largest).unwrap_or(i64::MAX);
         let exceeded = self.guard.guardrails.exceeded(Limit::Tombstones, largest);
-        if exceeded.is_some() && !is_system(&self.select.table) {
+        if exceeded.is_some() && !is_system_keyspace(&self.select.table.keyspace) {
             self.guard.warn(self.tombstone_text());
         }
     }
@@ -126,8 +128,4 @@ fn place(table: &TableMetadata, key: &DecoratedKey) -> Option<String> {
         format!("{} = {}", column.name, to_cql_literal(&column.column_type, value))
     });
     Some(format!(" WHERE {}", equal.collect::<Vec<_>>().join(" AND ")))
-}
-
-fn is_system(table: &TableMetadata) -> bool {
-    SYSTEM_KEYSPACES.contains(&table.keyspace.as_str())
 }
