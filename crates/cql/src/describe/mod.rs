@@ -129,8 +129,23 @@ fn rows(columns: &[&str], values: Vec<Vec<String>>, paging_state: Option<Bytes>)
 
 /// Returns whether the answer lists objects without their statements.
 fn is_list(target: &DescribeTarget<'_>) -> bool {
-    use DescribeTarget::{Aggregates, Functions, Keyspaces, Tables, Types};
-    matches!(target, Keyspaces | Tables | Types | Functions | Aggregates)
+    match target {
+        DescribeTarget::Keyspaces
+        | DescribeTarget::Tables
+        | DescribeTarget::Types
+        | DescribeTarget::Functions
+        | DescribeTarget::Aggregates => true,
+        DescribeTarget::Cluster
+        | DescribeTarget::Schema { .. }
+        | DescribeTarget::Keyspace { .. }
+        | DescribeTarget::Table(_)
+        | DescribeTarget::Index(_)
+        | DescribeTarget::MaterializedView(_)
+        | DescribeTarget::Type(_)
+        | DescribeTarget::Function(_)
+        | DescribeTarget::Aggregate(_)
+        | DescribeTarget::Any(_) => false,
+    }
 }
 
 struct Describer<'a> {
