@@ -28,7 +28,7 @@ pub struct KeyspaceMetadata {
 }
 
 impl KeyspaceMetadata {
-    /// Creates a keyspace without replication, tables and types.
+    /// Creates an empty keyspace without replication. Its writes go to the commit log.
     pub fn new(name: impl Into<String>) -> Self {
         Self {
             name: name.into(),
