@@ -107,8 +107,9 @@ impl Change {
         applied
     }
 
-    /// Writes the changes. Their timestamp is later than those of the rows that they change, even
-    /// if the clock was set back: a revoked permission must not stay in effect.
+    /// Applies the statements of this change together. Their timestamp is later than those of the
+    /// rows that they change, even if the clock was set back: a revoked permission must not stay in
+    /// effect.
     async fn write(self, database: &Node) -> Result<()> {
         let schema = database.store().schema();
         let now_us = time::now_micros();

@@ -214,7 +214,8 @@ impl Context<'_> {
         })
     }
 
-    /// Returns the schema with a keyspace added or replaced, and the change of its object `name`.
+    /// Returns the schema with a keyspace added or replaced, and the change of its object `name`,
+    /// which is empty for the keyspace itself.
     fn with_keyspace(
         &self,
         keyspace: KeyspaceMetadata,

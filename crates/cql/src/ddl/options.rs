@@ -38,6 +38,9 @@ pub(super) fn class_of<'p>(
 }
 
 /// Refuses an id among the properties of a statement that cannot choose the id of its table.
+///
+/// # Errors
+/// The properties contain `id`.
 pub fn check_no_id(properties: &[Property<'_>]) -> Result<()> {
     match find_property(properties, "id") {
         Some(_) => Err(Error::configuration("Cannot alter table id.")),
