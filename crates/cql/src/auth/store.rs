@@ -1,8 +1,8 @@
 //! Reads system tables, and writes the tables of `system_auth`, by CQL statements.
 //!
-//! The tables are ordinary ones, so that the node can read Cassandra's files of these tables, and a
-//! superuser can correct rows with CQL. The node applies a change of several rows as a whole, even
-//! if the node crashes during the change.
+//! The tables of `system_auth` are ordinary ones, so that the node can read Cassandra's files of
+//! these tables, and a superuser can correct rows with CQL. The node applies a change of several
+//! rows as a whole, even if the node crashes during the change.
 
 use bytes::Bytes;
 use espalier_runtime::time;
