@@ -18,6 +18,7 @@ mod error;
 mod functions;
 pub mod grammar;
 mod guard;
+mod internal_query;
 mod look_ahead;
 mod metadata;
 mod modify;

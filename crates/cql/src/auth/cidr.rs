@@ -8,8 +8,8 @@ use espalier_storage::Node;
 
 use super::login::unauthorized;
 use super::role::EffectiveRole;
-use super::store;
 use crate::Result;
+use crate::internal_query::{self, take_count, take_value};
 
 /// Checks whether a role has access from an address. The inner result is Cassandra's error if the
 /// role has no access.
@@ -20,7 +20,7 @@ pub async fn check(database: &Node, role: &EffectiveRole, address: IpAddr) -> Re
     let Some(groups) = &role.cidr_groups else { return Ok(Ok(())) };
     const TEXT: &str = "SELECT cidrs FROM system_auth.cidr_groups WHERE cidr_group = ?";
     for group in groups {
-        let rows = store::read(database, TEXT, &[group]).await?;
+        let rows = internal_query::read(database, TEXT, &[group]).await?;
         let cidrs = rows.first().and_then(|row| row.first().cloned().flatten());
         if ranges(cidrs).any(|(network, bits)| contains(network, bits, address)) {
             return Ok(Ok(()));
@@ -32,10 +32,10 @@ pub async fn check(database: &Node, role: &EffectiveRole, address: IpAddr) -> Re
 /// Returns the ranges of a value of `cidrs`: `set<tuple<inet, smallint>>`.
 fn ranges(value: Option<Bytes>) -> impl Iterator<Item = (IpAddr, u16)> {
     let mut content = value.unwrap_or_default();
-    let count = store::take_count(&mut content);
-    (0..count).map_while(move |_| store::take_value(&mut content)).filter_map(|mut tuple| {
-        let network = address_of(&store::take_value(&mut tuple)?)?;
-        let bits = store::take_value(&mut tuple)?;
+    let count = take_count(&mut content);
+    (0..count).map_while(move |_| take_value(&mut content)).filter_map(|mut tuple| {
+        let network = address_of(&take_value(&mut tuple)?)?;
+        let bits = take_value(&mut tuple)?;
         Some((network, u16::from_be_bytes(<[u8; 2]>::try_from(&*bits).ok()?)))
     })
 }

@@ -39,7 +39,6 @@ pub use login::Login;
 pub use obfuscate::obfuscate;
 pub use settings::{AuthSettings, Authenticator, Authorizer, Superuser};
 pub(crate) use statement::{creator_permissions, execute, revoke_dropped};
-pub(crate) use store::read_texts;
 pub use superuser::{FirstSuperuser, make_superuser};
 
 use crate::{Error, ErrorCode, Result};

@@ -9,8 +9,7 @@ use hashbrown::HashMap;
 
 use super::permission::{Permission, PermissionSet};
 use super::resource::Resource;
-use super::store;
-use crate::Result;
+use crate::{Result, internal_query};
 
 /// A role as one row of `system_auth.roles` has it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -94,7 +93,7 @@ impl EffectiveRole {
 pub async fn find(database: &Node, name: &str) -> Result<Option<RoleRow>> {
     const TEXT: &str = "SELECT can_login, is_superuser, member_of, salted_hash \
                         FROM system_auth.roles WHERE role = ?";
-    let rows = store::read(database, TEXT, &[name]).await?;
+    let rows = internal_query::read(database, TEXT, &[name]).await?;
     Ok(rows.first().map(row_of))
 }
 
@@ -104,7 +103,7 @@ pub async fn find(database: &Node, name: &str) -> Result<Option<RoleRow>> {
 /// The storage fails.
 pub async fn of_identity(database: &Node, identity: &str) -> Result<Option<String>> {
     const TEXT: &str = "SELECT role FROM system_auth.identity_to_role WHERE identity = ?";
-    Ok(store::read_texts(database, TEXT, &[identity]).await?.into_iter().next())
+    Ok(internal_query::read_texts(database, TEXT, &[identity]).await?.into_iter().next())
 }
 
 /// Reads all roles by name.
@@ -114,21 +113,21 @@ pub async fn of_identity(database: &Node, identity: &str) -> Result<Option<Strin
 pub async fn all(database: &Node) -> Result<BTreeMap<String, RoleRow>> {
     const TEXT: &str = "SELECT can_login, is_superuser, member_of, salted_hash, role \
                         FROM system_auth.roles";
-    let rows = store::read(database, TEXT, &[]).await?;
-    let named = |row: &store::Row| {
-        let name = store::text(row.get(4)?.as_ref())?.to_owned();
+    let rows = internal_query::read(database, TEXT, &[]).await?;
+    let named = |row: &internal_query::Row| {
+        let name = internal_query::text(row.get(4)?.as_ref())?.to_owned();
         Some((name, row_of(row)))
     };
     Ok(rows.iter().filter_map(named).collect())
 }
 
-fn row_of(row: &store::Row) -> RoleRow {
+fn row_of(row: &internal_query::Row) -> RoleRow {
     let column = |index: usize| row.get(index).and_then(Option::as_ref);
     RoleRow {
-        can_login: store::boolean(column(0)),
-        is_superuser: store::boolean(column(1)),
-        member_of: store::texts(column(2)),
-        salted_hash: store::text(column(3)).map(str::to_owned),
+        can_login: internal_query::boolean(column(0)),
+        is_superuser: internal_query::boolean(column(1)),
+        member_of: internal_query::texts(column(2)),
+        salted_hash: internal_query::text(column(3)).map(str::to_owned),
     }
 }
 
@@ -164,9 +163,9 @@ pub fn include_superuser(rows: &BTreeMap<String, RoleRow>) -> bool {
 pub async fn permissions_of(database: &Node, role: &str) -> Result<Vec<(String, PermissionSet)>> {
     const TEXT: &str =
         "SELECT resource, permissions FROM system_auth.role_permissions WHERE role = ?";
-    let rows = store::read(database, TEXT, &[role]).await?;
-    let named = |row: &store::Row| {
-        let resource = store::text(row.first()?.as_ref())?.to_owned();
+    let rows = internal_query::read(database, TEXT, &[role]).await?;
+    let named = |row: &internal_query::Row| {
+        let resource = internal_query::text(row.first()?.as_ref())?.to_owned();
         Some((resource, permission_set(row.get(1)?.as_ref())))
     };
     Ok(rows.iter().filter_map(named).collect())
@@ -174,7 +173,7 @@ pub async fn permissions_of(database: &Node, role: &str) -> Result<Vec<(String, 
 
 /// Returns the permissions of a column `permissions`. Skips unknown names.
 pub fn permission_set(value: Option<&bytes::Bytes>) -> PermissionSet {
-    store::texts(value).iter().filter_map(|name| Permission::from_name(name)).collect()
+    internal_query::texts(value).iter().filter_map(|name| Permission::from_name(name)).collect()
 }
 
 /// Reads the set of names that limits a role; `None` if the role has no limit.
@@ -188,7 +187,7 @@ pub async fn restriction(
     role: &str,
 ) -> Result<Option<Vec<String>>> {
     let text = format!("SELECT {column} FROM system_auth.{table} WHERE role = ?");
-    let rows = store::read(database, &text, &[role]).await?;
-    let names = rows.first().map(|row| store::texts(row.first().and_then(Option::as_ref)));
+    let rows = internal_query::read(database, &text, &[role]).await?;
+    let names = rows.first().map(|row| internal_query::texts(row.first().and_then(Option::as_ref)));
     Ok(names.filter(|names| !names.is_empty()))
 }

@@ -7,9 +7,10 @@
 use espalier_storage::Node;
 
 use super::settings::AuthSettings;
-use super::store::{self, Change};
+use super::store::Change;
 use super::{Auth, password, role};
 use crate::Result;
+use crate::internal_query::text_value;
 
 /// The superuser's name if the settings name none, as in Cassandra.
 const DEFAULT_NAME: &str = "cassandra";
@@ -66,7 +67,7 @@ pub async fn make_superuser(database: &Node, auth: &Auth) -> Result<Option<First
     let mut change = Change::default();
     const TEXT: &str = "INSERT INTO system_auth.roles (role, is_superuser, can_login, salted_hash) \
                         VALUES (?, true, true, ?)";
-    change.add_values(TEXT, vec![store::text_value(&name), store::text_value(&hash)]);
+    change.add_values(TEXT, vec![text_value(&name), text_value(&hash)]);
     change.apply(database, auth).await?;
     Ok(Some(FirstSuperuser { name, generated_password }))
 }

@@ -31,6 +31,7 @@ use crate::{
     auth::{self, Auth, Login},
     consistency, describe,
     guard::{self, Guard},
+    internal_query,
     metadata::statement_id,
     modify::Clocks,
     planner,
@@ -433,7 +434,7 @@ impl QueryProcessor {
     /// Returns the cluster's name as `system.local` has it, if the node has written that row.
     async fn cluster_name(&self) -> Option<String> {
         const TEXT: &str = "SELECT cluster_name FROM system.local WHERE key = 'local'";
-        let names = auth::read_texts(&self.inner.database, TEXT, &[]).await.ok()?;
+        let names = internal_query::read_texts(&self.inner.database, TEXT, &[]).await.ok()?;
         names.into_iter().find(|name| !name.is_empty())
     }
 }

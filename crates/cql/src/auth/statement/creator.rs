@@ -10,10 +10,10 @@ use espalier_storage::Node;
 
 use super::super::resource::Resource;
 use super::super::settings::Authorizer;
-use super::super::store::{self, Change};
+use super::super::store::Change;
 use super::super::{Auth, Login, role};
 use super::{LOCK, SHARD, grant};
-use crate::{ChangeKind, ChangeTarget, Result, SchemaChange};
+use crate::{ChangeKind, ChangeTarget, Result, SchemaChange, internal_query};
 
 /// Grants the client all permissions on the object that a statement has created. The creator of a
 /// view gets none, because the permissions on its base table decide.
@@ -124,7 +124,7 @@ pub(super) async fn revoke_all_on(
     const TEXT: &str =
         "SELECT role FROM system_auth.resource_role_permissons_index WHERE resource = ?";
     let name = resource.name();
-    for role in store::read_texts(database, TEXT, &[&name]).await? {
+    for role in internal_query::read_texts(database, TEXT, &[&name]).await? {
         const TEXT: &str =
             "DELETE FROM system_auth.role_permissions WHERE role = ? AND resource = ?";
         change.add(TEXT, &[&role, &name]);

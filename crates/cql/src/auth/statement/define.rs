@@ -10,11 +10,12 @@ use hashbrown::HashMap;
 use super::super::login::unauthorized;
 use super::super::permission::Permission;
 use super::super::resource::Resource;
-use super::super::store::{self, Change};
+use super::super::store::Change;
 use super::super::{password, role};
 use super::Run;
 use super::list::generated_password;
 use crate::grammar::ast::{Access, DefineRole, Password, RoleOptions};
+use crate::internal_query::{self, boolean_value, set_value, text_value};
 use crate::{Error, ErrorCode, QueryResult, Result};
 
 /// Minimum time between two changes of a role's password, as in Cassandra, because hashes cost
@@ -57,15 +58,11 @@ impl Run<'_> {
         let (hash, generated) = self.hash_of(options).await?;
         let mut change = Change::default();
         let login = options.login == Some(true);
-        let mut values = vec![
-            store::text_value(name),
-            store::boolean_value(is_superuser),
-            store::boolean_value(login),
-        ];
+        let mut values = vec![text_value(name), boolean_value(is_superuser), boolean_value(login)];
         let text = "INSERT INTO system_auth.roles (role, is_superuser, can_login";
         match hash {
             Some(hash) => {
-                values.push(store::text_value(&hash));
+                values.push(text_value(&hash));
                 change.add_values(format!("{text}, salted_hash) VALUES (?, ?, ?, ?)"), values);
             }
             None => change.add_values(format!("{text}) VALUES (?, ?, ?)"), values),
@@ -126,16 +123,16 @@ impl Run<'_> {
         let mut change = Change::default();
         let mut set = |column: &str, value| {
             let text = format!("UPDATE system_auth.roles SET {column} = ? WHERE role = ?");
-            change.add_values(text, vec![value, store::text_value(name)]);
+            change.add_values(text, vec![value, text_value(name)]);
         };
         if let Some(superuser) = options.superuser {
-            set("is_superuser", store::boolean_value(superuser));
+            set("is_superuser", boolean_value(superuser));
         }
         if let Some(login) = options.login {
-            set("can_login", store::boolean_value(login));
+            set("can_login", boolean_value(login));
         }
         if let Some(hash) = hash {
-            set("salted_hash", store::text_value(&hash));
+            set("salted_hash", text_value(&hash));
         }
         self.put_access(&mut change, name, options);
         change.apply(self.database, self.auth).await?;
@@ -202,7 +199,7 @@ impl Run<'_> {
         }
         let Some(Access::Only(names)) = &options.cidrs else { return Ok(()) };
         const TEXT: &str = "SELECT cidr_group FROM system_auth.cidr_groups";
-        let known = store::read_texts(self.database, TEXT, &[]).await?;
+        let known = internal_query::read_texts(self.database, TEXT, &[]).await?;
         if names.iter().all(|name| known.iter().any(|known| known == name)) {
             return Ok(());
         }
@@ -241,12 +238,12 @@ impl Run<'_> {
                 continue; // Like Cassandra, ignores the option of CREATE.
             }
             let names = match access {
-                Access::All => store::set_value([]),
-                Access::Only(names) => store::set_value(names.iter().map(|name| &**name)),
+                Access::All => set_value([]),
+                Access::Only(names) => set_value(names.iter().map(|name| &**name)),
             };
             change.add_values(
                 format!("INSERT INTO system_auth.{table} (role, {column}) VALUES (?, ?)"),
-                vec![store::text_value(name), names],
+                vec![text_value(name), names],
             );
         }
     }
@@ -274,7 +271,7 @@ impl Run<'_> {
             change.add(TEXT, &[granted, name]);
         }
         const MEMBERS: &str = "SELECT member FROM system_auth.role_members WHERE role = ?";
-        for member in store::read_texts(self.database, MEMBERS, &[name]).await? {
+        for member in internal_query::read_texts(self.database, MEMBERS, &[name]).await? {
             leave(&mut change, &member, name);
         }
         change.add("DELETE FROM system_auth.role_members WHERE role = ?", &[name]);
@@ -306,7 +303,7 @@ impl Run<'_> {
         }
         let mut change = Change::default();
         const TEXT: &str = "UPDATE system_auth.roles SET member_of = member_of + ? WHERE role = ?";
-        change.add_values(TEXT, vec![store::set_value([name]), store::text_value(to)]);
+        change.add_values(TEXT, vec![set_value([name]), text_value(to)]);
         change
             .add("INSERT INTO system_auth.role_members (role, member) VALUES (?, ?)", &[name, to]);
         change.apply(self.database, self.auth).await?;
@@ -336,7 +333,7 @@ impl Run<'_> {
 /// Adds a statement to `change` that removes `role` from the roles of `member`.
 fn leave(change: &mut Change, member: &str, role: &str) {
     const TEXT: &str = "UPDATE system_auth.roles SET member_of = member_of - ? WHERE role = ?";
-    change.add_values(TEXT, vec![store::set_value([role]), store::text_value(member)]);
+    change.add_values(TEXT, vec![set_value([role]), text_value(member)]);
 }
 
 /// Refuses a new password within [`MIN_PASSWORD_INTERVAL`] after the last one.

@@ -8,9 +8,10 @@ use super::super::permission::{Permission, PermissionSet};
 use super::super::resource::Resource;
 use super::super::role;
 use super::super::settings::Authorizer;
-use super::super::store::{self, Change};
+use super::super::store::Change;
 use super::Run;
 use crate::grammar::ast::{self, Grant};
+use crate::internal_query::{set_value, text_value};
 use crate::{Error, QueryResult, Result};
 
 /// Permissions that can be granted on a system keyspace.
@@ -58,9 +59,9 @@ impl Run<'_> {
             change.add_values(
                 TEXT,
                 vec![
-                    store::set_value(lost.iter().map(Permission::name)),
-                    store::text_value(name),
-                    store::text_value(&resource.name()),
+                    set_value(lost.iter().map(Permission::name)),
+                    text_value(name),
+                    text_value(&resource.name()),
                 ],
             );
             if known.without(lost).is_empty() {
@@ -221,11 +222,7 @@ pub(super) fn put(change: &mut Change, role: &str, resource: &Resource, new: Per
     let resource = resource.name();
     change.add_values(
         TEXT,
-        vec![
-            store::set_value(new.iter().map(Permission::name)),
-            store::text_value(role),
-            store::text_value(&resource),
-        ],
+        vec![set_value(new.iter().map(Permission::name)), text_value(role), text_value(&resource)],
     );
     const INDEX: &str =
         "INSERT INTO system_auth.resource_role_permissons_index (resource, role) VALUES (?, ?)";

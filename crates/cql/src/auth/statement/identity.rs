@@ -5,9 +5,9 @@ use super::super::login::unauthorized;
 use super::super::permission::Permission;
 use super::super::resource::Resource;
 use super::super::role;
-use super::super::store::{self, Change};
+use super::super::store::Change;
 use super::Run;
-use crate::{Error, QueryResult, Result};
+use crate::{Error, QueryResult, Result, internal_query};
 
 impl Run<'_> {
     pub(super) async fn add_identity(
@@ -79,9 +79,9 @@ impl Run<'_> {
     /// Returns the identities of a role.
     pub(super) async fn identities_of(&self, name: &str) -> Result<Vec<String>> {
         const TEXT: &str = "SELECT identity, role FROM system_auth.identity_to_role";
-        let rows = store::read(self.database, TEXT, &[]).await?;
-        let of_role = |row: &store::Row| {
-            let text = |index: usize| store::text(row.get(index).and_then(Option::as_ref));
+        let rows = internal_query::read(self.database, TEXT, &[]).await?;
+        let of_role = |row: &internal_query::Row| {
+            let text = |index: usize| internal_query::text(row.get(index).and_then(Option::as_ref));
             (text(1) == Some(name)).then(|| text(0).map(str::to_owned)).flatten()
         };
         Ok(rows.iter().filter_map(of_role).collect())

@@ -8,11 +8,11 @@ use espalier_types::CqlType;
 use super::super::login::unauthorized;
 use super::super::permission::{Permission, PermissionSet};
 use super::super::resource::Resource;
-use super::super::{AUTH_KEYSPACE, Authorizer, role, store};
+use super::super::{AUTH_KEYSPACE, Authorizer, role};
 use super::{Run, grant};
 use crate::grammar::ast::{ListPermissions, Permissions};
 use crate::select::put;
-use crate::{ColumnSpec, Error, QueryResult, Result, ResultMetadata, Rows};
+use crate::{ColumnSpec, Error, QueryResult, Result, ResultMetadata, Rows, internal_query};
 
 impl Run<'_> {
     pub(super) async fn list_roles(
@@ -191,7 +191,7 @@ impl Run<'_> {
 
     async fn roles_with_permissions(&self) -> Result<BTreeSet<String>> {
         const TEXT: &str = "SELECT DISTINCT role FROM system_auth.role_permissions";
-        Ok(store::read_texts(self.database, TEXT, &[]).await?.into_iter().collect())
+        Ok(internal_query::read_texts(self.database, TEXT, &[]).await?.into_iter().collect())
     }
 }
 
