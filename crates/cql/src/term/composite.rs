@@ -120,7 +120,7 @@ impl<'p, 'a> LiteralPreparation<'p, 'a> {
         let part = |(index, part): (usize, &CqlType)| {
             self.preparation.receiver(&format!("{name}[{index}]"), part)
         };
-        let parts: Vec<_> = types.iter().enumerate().map(part).collect();
+        let parts: Vec<_> = types.iter().take(items.len()).enumerate().map(part).collect();
         prepare_parts(self.preparation, items.iter().zip(parts), target)
     }
 
