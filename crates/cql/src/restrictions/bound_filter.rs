@@ -70,7 +70,7 @@ impl<'p> BoundFilters<'p> {
 #[derive(Debug)]
 struct BoundFilter<'p> {
     filter: &'p Filter,
-    /// The key or index of an element.
+    /// The key, if an element of a map is tested.
     key: Option<Bytes>,
     /// The type of the tested value.
     value_type: &'p CqlType,
@@ -139,13 +139,7 @@ impl<'p> BoundFilter<'p> {
             value.ok_or_else(|| null_value(name))
         };
         let value_type = match &column.column_type {
-            CqlType::Map { value: element, .. }
-            | CqlType::List { element, .. }
-            | CqlType::Set { element, .. }
-                if key.is_some() =>
-            {
-                element.as_ref()
-            }
+            CqlType::Map { value: element, .. } if key.is_some() => element.as_ref(),
             whole => whole,
         };
         let analysed = |term: &Term| {

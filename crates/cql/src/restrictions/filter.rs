@@ -18,8 +18,7 @@ use crate::{
 pub struct Filter {
     /// The column that is tested.
     pub column: ColumnDefinition,
-    /// The key or index of the element that is tested (`m[key]`, `l[index]`); `None` for the whole
-    /// column.
+    /// The key, if an element of a map is tested (`m[key]`).
     pub key: Option<Term>,
     /// The condition that it must satisfy.
     pub operator: FilterOperator,
