@@ -75,7 +75,7 @@ struct Execution<'s> {
     guard: Guard<'s>,
 }
 
-/// The node, and the part of each read command that is the same for all reads of an execution.
+/// The node that an execution reads from, with the slices and the time of its reads.
 struct Source<'s> {
     database: &'s Node,
     /// The slices of each partition.
