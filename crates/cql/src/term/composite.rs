@@ -10,29 +10,41 @@ use super::{
 use crate::{
     Error, Result,
     functions::argument_of,
-    grammar::ast::{Expression, Name, Position},
+    grammar::ast::{Expression, ExpressionKind, Name, Position},
     metadata::ColumnSpec,
 };
 
 /// The preparation of a literal as a value of `receiver`'s type.
-pub(super) struct LiteralPreparation<'p, 'a> {
+struct LiteralPreparation<'p, 'a> {
     preparation: &'p mut Preparation<'a>,
     /// The place of the literal.
     position: Position,
     receiver: &'p ColumnSpec,
 }
 
-impl<'p, 'a> LiteralPreparation<'p, 'a> {
-    pub(super) fn new(
-        preparation: &'p mut Preparation<'a>,
-        position: Position,
-        receiver: &'p ColumnSpec,
-    ) -> Self {
-        Self { preparation, position, receiver }
+/// Prepares a literal that has parts as a value of `receiver`'s type.
+///
+/// # Errors
+/// As [`prepare_term`], or the expression is no such literal.
+pub(super) fn prepare_composite(
+    preparation: &mut Preparation<'_>,
+    expression: &Expression<'_>,
+    receiver: &ColumnSpec,
+) -> Result<Term> {
+    let mut literal = LiteralPreparation { preparation, position: expression.position, receiver };
+    match &expression.kind {
+        ExpressionKind::List(items) => literal.list(items),
+        ExpressionKind::Set(items) => literal.set(items),
+        ExpressionKind::Map(entries) => literal.map(entries),
+        ExpressionKind::UserDefined(fields) => literal.user_defined(fields),
+        ExpressionKind::Tuple(items) => literal.tuple(items),
+        _ => Err(literal.invalid(format!("{expression} is not a literal with parts"))),
     }
+}
 
+impl LiteralPreparation<'_, '_> {
     /// Prepares `[a, b]`, which is a list or a vector.
-    pub(super) fn list(&mut self, items: &[Expression<'_>]) -> Result<Term> {
+    fn list(&mut self, items: &[Expression<'_>]) -> Result<Term> {
         let receiver = self.receiver;
         let target = &receiver.column_type;
         match target {
@@ -56,7 +68,7 @@ impl<'p, 'a> LiteralPreparation<'p, 'a> {
     }
 
     /// Prepares `{a, b}`. `{}` is also an empty map.
-    pub(super) fn set(&mut self, items: &[Expression<'_>]) -> Result<Term> {
+    fn set(&mut self, items: &[Expression<'_>]) -> Result<Term> {
         let receiver = self.receiver;
         match &receiver.column_type {
             CqlType::Set { element, .. } => self.elements("set", items, element),
@@ -81,7 +93,7 @@ impl<'p, 'a> LiteralPreparation<'p, 'a> {
     }
 
     /// Prepares `{k: v}`.
-    pub(super) fn map(&mut self, entries: &[(Expression<'_>, Expression<'_>)]) -> Result<Term> {
+    fn map(&mut self, entries: &[(Expression<'_>, Expression<'_>)]) -> Result<Term> {
         let ColumnSpec { name, column_type: target, .. } = self.receiver;
         let CqlType::Map { key, value, .. } = target else {
             return Err(self.wrong_literal("map"));
@@ -97,7 +109,7 @@ impl<'p, 'a> LiteralPreparation<'p, 'a> {
     }
 
     /// Prepares `(a, b)`. Parentheses around one term may also just group it.
-    pub(super) fn tuple(&mut self, items: &[Expression<'_>]) -> Result<Term> {
+    fn tuple(&mut self, items: &[Expression<'_>]) -> Result<Term> {
         let receiver = self.receiver;
         let ColumnSpec { name, column_type: target, .. } = receiver;
         let types = match target {
@@ -125,7 +137,7 @@ impl<'p, 'a> LiteralPreparation<'p, 'a> {
     }
 
     /// Prepares `{field: value}`.
-    pub(super) fn user_defined(&mut self, fields: &[(Name<'_>, Expression<'_>)]) -> Result<Term> {
+    fn user_defined(&mut self, fields: &[(Name<'_>, Expression<'_>)]) -> Result<Term> {
         let ColumnSpec { name: receiver, column_type: target, .. } = self.receiver;
         let CqlType::UserDefined { definition, .. } = target else {
             return Err(self.wrong_literal("user type"));

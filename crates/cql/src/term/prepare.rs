@@ -9,7 +9,7 @@ use espalier_types::CqlType;
 use super::{
     Term,
     assignment::{Assignable, is_assignable, literal_fits},
-    composite::LiteralPreparation,
+    composite::prepare_composite,
     custom_type::custom_type,
     evaluate::marker_name,
     hint::prepare_hinted,
@@ -294,21 +294,11 @@ pub fn prepare_term(
         ExpressionKind::BindMarker(marker) => preparation.bind(*marker, receiver),
         ExpressionKind::Literal(literal) => constant(preparation, literal, position, receiver)
             .map(|value| Term::Constant(Some(value))),
-        ExpressionKind::List(items) => {
-            LiteralPreparation::new(preparation, position, receiver).list(items)
-        }
-        ExpressionKind::Set(items) => {
-            LiteralPreparation::new(preparation, position, receiver).set(items)
-        }
-        ExpressionKind::Map(entries) => {
-            LiteralPreparation::new(preparation, position, receiver).map(entries)
-        }
-        ExpressionKind::UserDefined(fields) => {
-            LiteralPreparation::new(preparation, position, receiver).user_defined(fields)
-        }
-        ExpressionKind::Tuple(items) => {
-            LiteralPreparation::new(preparation, position, receiver).tuple(items)
-        }
+        ExpressionKind::List(_)
+        | ExpressionKind::Set(_)
+        | ExpressionKind::Map(_)
+        | ExpressionKind::UserDefined(_)
+        | ExpressionKind::Tuple(_) => prepare_composite(preparation, expression, receiver),
         ExpressionKind::TypeHint(type_name, inner) => {
             prepare_hinted(preparation, expression, type_name, inner, receiver)
         }
