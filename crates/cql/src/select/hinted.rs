@@ -86,6 +86,7 @@ impl SelectionPreparation<'_, '_> {
             _ => None,
         };
         let Some(given) = given else { return Ok(None) };
+        self.preparation.count_fields(definition)?;
         let values = values_by_field(definition, given.iter().copied()).map_err(|at| {
             let (unknown, name) = (given[at].0, &definition.name);
             let message = format!("Unknown field '{unknown}' in value of user defined type {name}");

@@ -142,6 +142,7 @@ impl LiteralPreparation<'_, '_> {
         let CqlType::UserDefined { definition, .. } = target else {
             return Err(self.wrong_literal("user type"));
         };
+        self.preparation.count_fields(definition)?;
         let given = fields.iter().map(|(name, expression)| (name.as_str(), expression));
         let given = values_by_field(definition, given).map_err(|at| {
             let name = &fields[at].0;
@@ -151,11 +152,12 @@ impl LiteralPreparation<'_, '_> {
         })?;
         let mut parts = Vec::with_capacity(definition.fields.len());
         for ((field, field_type), given) in definition.fields.iter().zip(given) {
-            let part = self.preparation.receiver(&format!("{receiver}.{field}"), field_type);
             parts.push(match given {
                 Some(expression) => {
                     let place = || format!("user type literal for {receiver}: field {field}");
                     self.check_part(expression, field_type, place)?;
+                    let name = format!("{receiver}.{field}");
+                    let part = self.preparation.receiver(&name, field_type);
                     prepare_term(self.preparation, expression, &part)?
                 }
                 None => Term::NULL,

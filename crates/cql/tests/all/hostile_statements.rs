@@ -118,6 +118,30 @@ fn literals_of_user_types_take_no_longer_with_more_fields() {
     });
 }
 
+/// A short literal of a user type has a part for each field of the type.
+#[test]
+fn fields_of_literals_in_a_statement_are_bounded() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let fields: Vec<_> = (0..4000).map(|number| format!("f{number} int")).collect();
+        node.query(&format!("CREATE TYPE u ({})", fields.join(", ")), Values::NONE).await.unwrap();
+        let create = "CREATE TABLE large (k int PRIMARY KEY, l list<frozen<u>>)";
+        node.query(create, Values::NONE).await.unwrap();
+        let repeated = |literal: &str, count: usize| vec![literal; count].join(", ");
+        for text in [
+            format!("INSERT INTO large (k, l) VALUES (1, [{}])", repeated("{f1: 1}", 126)),
+            format!("INSERT INTO large (k, l) VALUES (1, [{}])", repeated("{f1: :v}", 126)),
+            format!("SELECT (list<frozen<u>>) [{}] FROM large", repeated("{f1: k}", 126)),
+        ] {
+            let message = node.query(&text, Values::NONE).await.unwrap_err().message;
+            assert!(message.contains("more than 500000 fields"), "{message}");
+        }
+        let few = repeated("{f1: 1}", 10);
+        let text = format!("INSERT INTO large (k, l) VALUES (1, [{few}])");
+        node.query(&text, Values::NONE).await.unwrap();
+    });
+}
+
 #[test]
 fn nested_calls_are_planned_in_linear_time() {
     block_on(async {
