@@ -35,6 +35,10 @@ use std::time::Duration;
 /// latency and raises the share of system calls (one costs about 1 µs).
 const RUN_SLICE: Duration = Duration::from_micros(200);
 
+/// The same time once a task of another group than the statements has run: the loop asks the kernel
+/// after each slice of such a task, because a request may have arrived.
+const RUN_SLICE_BESIDE_GROUPS: Duration = Duration::from_micros(50);
+
 thread_local! {
     static CURRENT: RefCell<Option<Rc<LoopState>>> = const { RefCell::new(None) };
 }
@@ -230,7 +234,8 @@ impl LoopState {
         mut main: MainFuture<'_>,
         may_end: &dyn Fn() -> bool,
     ) {
-        let slice = ticks::from_duration(RUN_SLICE);
+        let run_slice = ticks::from_duration(RUN_SLICE);
+        let slice_beside_groups = ticks::from_duration(RUN_SLICE_BESIDE_GROUPS);
         let main_waker =
             Arc::new(MainWaker { ready: AtomicBool::new(true), driver: runtime.waker() });
         let waker = Waker::from(Arc::clone(&main_waker));
@@ -244,7 +249,7 @@ impl LoopState {
             signal::deliver();
             self.inbox.receive(self);
             let iteration_began = now;
-            let (mut more, mut held_back) = (true, None);
+            let (mut more, mut held_back, mut slice) = (true, None, run_slice);
             loop {
                 if !is_done && main_waker.ready.swap(false, Ordering::AcqRel) {
                     is_done = main.as_mut().poll(&mut context).is_ready();
@@ -252,7 +257,10 @@ impl LoopState {
                 }
                 let group = self.group_before_statements();
                 now = match group {
-                    Some(group) => self.queues.run(group),
+                    Some(group) => {
+                        slice = slice_beside_groups;
+                        self.queues.run(group)
+                    }
                     None => {
                         more = runtime.run();
                         preempt::task_ends()
@@ -271,7 +279,10 @@ impl LoopState {
                             preempt::wake_first_rested();
                         }
                         Next::Group(group) => {
-                            self.queues.run(group);
+                            slice = slice_beside_groups;
+                            if self.queues.run(group).wrapping_sub(iteration_began) > slice {
+                                break;
+                            }
                         }
                         Next::HeldBack(ticks) => {
                             held_back = Some(ticks);
@@ -336,13 +347,19 @@ impl LoopState {
         self.kernel_looks.set(self.kernel_looks.get() + 1);
         let from = ticks::now();
         if busy || self.spins() {
+            // Under forced yields no slice is long, so the rest would only cost time.
+            let is_shared = self.queues.is_ready() && !preempt::is_forced();
+            if is_shared {
+                // A call after a wake does not wait. Otherwise the kernel would set a timer for a
+                // wait of no time, which takes some 9 µs.
+                runtime.waker().wake();
+            }
             runtime.poll_with(Some(Duration::ZERO));
-            // Under forced yields no slice is long, so a second call would only cost time.
-            if self.queues.is_ready() && !preempt::is_forced() {
-                // If a task was woken since the previous look, the call above only submitted
-                // operations. This second call completes a submitted read whose bytes have arrived
-                // already. Otherwise the request in these bytes would wait for the slice of another
-                // task.
+            if is_shared {
+                // A call after a wake may only submit operations. This second call completes a
+                // submitted read whose bytes have arrived already. Otherwise the request in these
+                // bytes would wait for the slice of another task.
+                runtime.waker().wake();
                 runtime.poll_with(Some(Duration::ZERO));
             }
         } else if held_back.is_some() || !time::advance_when_idle() {

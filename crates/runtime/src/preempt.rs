@@ -1,8 +1,9 @@
 //! Cooperative preemption: budgets, yields and the stall detector.
 //!
 //! - A task that calls [`maybe_yield`] in its loops holds the core for about [`TASK_BUDGET`] (500
-//!   µs, as in Seastar), or for 200 µs if it belongs to another group than the statements
-//!   (`scheduling`). The budget is wall time.
+//!   µs, as in Seastar). If it belongs to another group than the statements, it holds the core for
+//!   200 µs, or for 100 µs while statements run between the slices (`scheduling`). The budget is
+//!   wall time.
 //! - [`maybe_yield`] counts down and compares. It reads the clock at the first call of a poll, and
 //!   then after 2, 4, 8, 16, 16, … calls, as long as the step between two calls takes less than
 //!   [`QUICK_STEP`] on average. After longer steps it reads the clock at the next call.

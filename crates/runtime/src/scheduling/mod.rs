@@ -31,6 +31,10 @@ pub(crate) const GROUPS: usize = SchedulingGroup::ALL.len();
 /// the budget of statements, because a request that arrives waits for the rest of the slice.
 pub(crate) const BACKGROUND_SLICE: Duration = Duration::from_micros(200);
 
+/// The slice while statements run between the slices. Each slice costs two calls to the kernel, so
+/// it is longer while no statements run.
+pub(crate) const SLICE_BESIDE_STATEMENTS: Duration = Duration::from_micros(100);
+
 /// The shares of the statements. The shares of the other groups are relative to these.
 pub const STATEMENT_SHARES: u32 = 1000;
 

@@ -11,7 +11,9 @@
 //! Memory: an executor for each group that ever had a task, with a slot for each of its tasks.
 
 use super::accounts::YIELDED;
-use super::{BACKGROUND_SLICE, GROUPS, STATEMENT_SHARES, SchedulingGroup, shares_of};
+use super::{
+    BACKGROUND_SLICE, GROUPS, SLICE_BESIDE_STATEMENTS, STATEMENT_SHARES, SchedulingGroup, shares_of,
+};
 use crate::{preempt, ticks, time};
 use compio_executor::{Executor, ExecutorConfig, JoinHandle};
 use std::cell::{Cell, OnceCell};
@@ -29,6 +31,10 @@ const CONTROL_INTERVAL: Duration = Duration::from_millis(10);
 
 /// The loop holds groups back for statements that used more than 1/`IDLE_PART` of the core lately.
 const IDLE_PART: u64 = 5;
+
+/// The least time of statements between two slices of other groups after which the second slice is
+/// short. A look for ready statements takes much less, and a request more.
+const STATEMENTS_RAN: Duration = Duration::from_micros(2);
 
 /// Under forced yields, one in so many choices before a statement is a task of another group
 /// (arbitrary). When no statement is ready or has yielded, every second choice is such a task.
@@ -61,6 +67,8 @@ pub(crate) struct RunQueues {
     /// For each group: the time of the last decision to hold it back or not, and the ticks for
     /// which statements had run by then.
     decided: [Cell<(u64, u64)>; GROUPS],
+    /// The ticks for which statements had run when a task of a group was last polled.
+    ran_at_slice: Cell<u64>,
     /// Under forced yields: the number of choices before statements, and without a ready statement.
     forced: [Cell<usize>; 2],
 }
@@ -91,6 +99,7 @@ impl RunQueues {
             driver,
             asked: Default::default(),
             decided: Default::default(),
+            ran_at_slice: Cell::new(0),
             forced: Default::default(),
         }
     }
@@ -223,7 +232,13 @@ impl RunQueues {
         let Some(executor) = self.executors[group].get() else { return ticks::now() };
         let bit = 1 << group;
         self.ready.fetch_and(!bit, Ordering::AcqRel);
-        preempt::enter_group(group, BACKGROUND_SLICE);
+        let ran = preempt::with_accounts(|accounts| accounts.statement_ticks());
+        let ran_between = ran.wrapping_sub(self.ran_at_slice.replace(ran));
+        let is_beside_statements = ran_between > ticks::from_duration(STATEMENTS_RAN);
+        preempt::enter_group(
+            group,
+            if is_beside_statements { SLICE_BESIDE_STATEMENTS } else { BACKGROUND_SLICE },
+        );
         let is_more_ready = executor.tick();
         if is_more_ready {
             self.ready.fetch_or(bit, Ordering::AcqRel);

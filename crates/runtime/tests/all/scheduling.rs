@@ -308,3 +308,30 @@ fn tasks_of_groups_end_by_cancellation_panic_or_end_of_loop() {
     });
     assert_eq!(dropped.get(), 2);
 }
+
+/// Returns the average time of a slice of maintenance beside statements, in microseconds.
+fn average_slice_us(beside: Beside) -> f64 {
+    block_on(async move {
+        let stop = Rc::new(Cell::new(false));
+        Maintenance.set_controller(|| Some(1000));
+        Maintenance.spawn(hog(stop.clone())).detach();
+        if let Beside::Busy = beside {
+            spawn_local(busy(stop.clone())).detach();
+        }
+        sleep(Duration::from_millis(20)).await;
+        let before = report(Maintenance);
+        let began = thread_time();
+        while thread_time() - began < MEASURED {
+            sleep(Duration::from_millis(5)).await;
+        }
+        stop.set(true);
+        let after = report(Maintenance);
+        (after.run_us - before.run_us) as f64 / (after.polls - before.polls) as f64
+    })
+}
+
+#[test]
+fn a_slice_is_shorter_beside_statements() {
+    let (alone, beside) = (average_slice_us(Beside::Nothing), average_slice_us(Beside::Busy));
+    assert!(beside < 0.75 * alone, "{beside} µs beside statements, {alone} µs alone");
+}
