@@ -128,6 +128,13 @@ impl Candidates {
         Some(Self { term: term.clone(), listed, kind })
     }
 
+    /// Creates the places of a search for near vectors.
+    #[cfg(test)]
+    pub(super) fn of_vectors(term: IndexTerm, places: NearestPlaces) -> Self {
+        let kind = Kind::Nearest { places: Box::new(places), bypass_cache: false };
+        Self { term, listed: Listed::Rows, kind }
+    }
+
     /// Returns whether the places are rows or partitions.
     pub(crate) fn listed(&self) -> Listed {
         self.listed
@@ -259,8 +266,12 @@ impl Candidates {
         }
     }
 
-    /// Records that a source may have given a malformed place.
+    /// Records that a source has given a malformed place. The error does not name the source. If
+    /// the search has recorded the SSTable, the others are sound; if not, any may be damaged.
     pub(crate) fn suspect(&mut self, error: &StorageError) {
+        if self.files().any(|file| file.has_failed()) {
+            return;
+        }
         self.files().for_each(|file| file.suspect(error));
     }
 

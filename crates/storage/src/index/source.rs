@@ -90,6 +90,11 @@ impl IndexFile {
         outcome.inspect_err(|error| self.failure = Some(error.clone()))
     }
 
+    /// Returns whether a read of the component has failed.
+    pub(super) fn has_failed(&self) -> bool {
+        self.failure.is_some()
+    }
+
     /// Records that the component may have given a malformed entry.
     pub(super) fn suspect(&mut self, error: &StorageError) {
         self.failure.get_or_insert_with(|| error.clone());

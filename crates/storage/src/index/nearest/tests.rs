@@ -12,9 +12,11 @@ use espalier_sstable::{
 use espalier_types::{CqlType, Similarity};
 
 use super::*;
-use crate::test_database::table_builder;
+use crate::{IndexTerm, IndexValues, index::Candidates, test_database::table_builder};
 
 const INDEX: &str = "by_v";
+const OPTIONS: VectorIndexOptions =
+    VectorIndexOptions { similarity: Similarity::Euclidean, dimension: 2, optimizes_recall: false };
 
 /// Returns the place of a partition of one row.
 fn place(table: &TableMetadata, key: i32) -> Vec<u8> {
@@ -26,17 +28,13 @@ fn place(table: &TableMetadata, key: i32) -> Vec<u8> {
 }
 
 /// Writes an SSTable of one row whose component of vectors has `places`.
-async fn sstable(
-    file_system: &FileSystem,
-    table: &Arc<TableMetadata>,
-    options: &VectorIndexOptions,
-    places: &[Vec<u8>],
-) -> SSTable {
+async fn sstable(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> Rc<SSTable> {
+    let file_system = FileSystem::simulated(1);
     file_system.create_dir_all("ks/t").await.unwrap();
     let id = SSTableId::Generation(1.try_into().unwrap());
     let descriptor = Descriptor::new(PathBuf::from("ks/t"), Version::named("da").unwrap(), id);
     let settings = WriterOptions::for_table(descriptor.clone(), table.clone()).unwrap();
-    let mut writer = SSTableWriter::create(file_system, settings).await.unwrap();
+    let mut writer = SSTableWriter::create(&file_system, settings).await.unwrap();
     let (key, deletion) = (DecoratedKey::new(Bytes::from_static(b"0001")), DeletionTime::LIVE);
     writer.start_partition(PartitionHeader { key, deletion, static_row: None }).unwrap();
     let mut row = Row::empty(Clustering::empty());
@@ -44,11 +42,11 @@ async fn sstable(
     row.columns.push((table.column("v").unwrap().id, ColumnData::Simple(cell)));
     writer.add(Unfiltered::Row(row)).await.unwrap();
     writer.end_partition().await.unwrap();
-    let (limits, shape) = (VectorLimits::default(), (options.similarity, options.dimension));
+    let (limits, shape) = (VectorLimits::default(), (OPTIONS.similarity, OPTIONS.dimension));
     let component =
-        VectorIndexWriter::create(file_system, &descriptor, INDEX, "s", shape, &limits, true);
+        VectorIndexWriter::create(&file_system, &descriptor, INDEX, "s", shape, &limits, true);
     let mut component = component.await.unwrap();
-    let mut points = VectorPoints::new(options.similarity, options.dimension, &limits);
+    let mut points = VectorPoints::new(OPTIONS.similarity, OPTIONS.dimension, &limits);
     for (number, place) in (1_u8..).zip(places) {
         points.push(place, &[f32::from(number), 1.0]);
     }
@@ -56,7 +54,7 @@ async fn sstable(
     writer.add_vector_index(component).await.unwrap();
     let written = writer.finish().await.unwrap().unwrap();
     let cache = PageCache::new(1 << 20);
-    SSTable::open(file_system, table, written.descriptor, &cache).await.unwrap()
+    Rc::new(SSTable::open(&file_system, table, written.descriptor, &cache).await.unwrap())
 }
 
 /// Returns a table with a column of vectors.
@@ -66,20 +64,13 @@ fn table() -> Arc<TableMetadata> {
     Arc::new(builder.regular("v", v).build())
 }
 
-/// Returns a search of an SSTable whose component of vectors has `places`.
-async fn search(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> NearestPlaces {
-    let options = VectorIndexOptions {
-        similarity: Similarity::Euclidean,
-        dimension: 2,
-        optimizes_recall: false,
-    };
-    let file_system = FileSystem::simulated(1);
-    let sstable = Rc::new(sstable(&file_system, table, &options, places).await);
+/// Returns a search of SSTables.
+fn search(sstables: &[Rc<SSTable>], table: &Arc<TableMetadata>) -> NearestPlaces {
     NearestPlaces {
         memtables: Vec::new(),
-        files: vec![IndexFile::new(sstable)],
+        files: sstables.iter().cloned().map(IndexFile::new).collect(),
         index: INDEX.into(),
-        options,
+        options: OPTIONS,
         vector: vec![1.0, 1.0],
         count: 10,
         limits: VectorLimits::default(),
@@ -92,7 +83,7 @@ async fn search(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> NearestPlaces
 
 /// Returns whether a search finds damage, and whether it names the file.
 async fn finds_damage(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> (bool, bool) {
-    let mut search = search(places, table).await;
+    let mut search = search(&[sstable(places, table).await], table);
     let outcome = search.next(&[], None, false).await;
     assert!(outcome.as_ref().err().is_none_or(entry::is_malformed));
     (outcome.is_err(), search.files().any(|file| file.forget_damaged(INDEX)))
@@ -111,6 +102,25 @@ fn a_malformed_place_is_found_before_any_row_is_read() {
 }
 
 #[test]
+fn a_malformed_place_condemns_only_the_sstable_that_has_it() {
+    let table = table();
+    let (good, mut cut) = (place(&table, 1), place(&table, 2));
+    cut.truncate(cut.len() - 3);
+    block_on(async {
+        let sstables = [sstable(&[good], &table).await, sstable(&[cut], &table).await];
+        let mut search = search(&sstables, &table);
+        let error = search.next(&[], None, false).await.err().unwrap();
+        assert!(entry::is_malformed(&error));
+        let term = IndexTerm { index: INDEX.into(), values: IndexValues::OneOf(Vec::new()) };
+        let mut candidates = Candidates::of_vectors(term, search);
+        candidates.suspect(&error);
+        assert!(candidates.forget_damaged());
+        let damaged = sstables.map(|sstable| sstable.reader().forgotten_secondary_indexes());
+        assert_eq!(damaged, [0, 1]);
+    });
+}
+
+#[test]
 fn places_come_once_and_in_the_order_of_the_table() {
     let table = table();
     // The search finds the places in this order.
@@ -119,7 +129,7 @@ fn places_come_once_and_in_the_order_of_the_table() {
     expected.sort();
     expected.dedup();
     block_on(async {
-        let mut search = search(&found, &table).await;
+        let mut search = search(&[sstable(&found, &table).await], &table);
         let Places { places, is_last } = search.next(&[], None, false).await.unwrap();
         assert_eq!((places, is_last), (expected, true));
     });
