@@ -102,8 +102,8 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
             // Check again for each table, because the flushes before it took time. The holder of a
             // table's flush lock may be a truncation that waits for another shard, so such a table
             // waits for the next tick, and the others do not wait for it.
-            let is_now_due = || is_due(&table, store.configuration.autocompaction);
-            if !store.is_closing() && is_free(&table) && is_now_due() {
+            let autocompaction = store.configuration.autocompaction;
+            if !store.is_closing() && is_free(&table) && is_due(&table, autocompaction) {
                 flush(&store, &table).await;
             }
         }
