@@ -12,9 +12,9 @@ use crate::StorageError;
 const ENTRIES_AT_ONCE: usize = 64;
 /// Maximum number of floats that a step copies from a memtable's vectors or compares with them,
 /// which takes some ten microseconds.
-const COMPONENTS_AT_ONCE: usize = 8 << 10;
+const FLOATS_AT_ONCE: usize = 8 << 10;
 /// Maximum number of vectors of a step.
-const MAX_AT_ONCE: usize = 64;
+const VECTORS_AT_ONCE: usize = 64;
 
 /// Writes the entries and the vectors of a frozen memtable.
 pub(crate) async fn write_memtable(
@@ -55,7 +55,7 @@ pub(crate) async fn write_memtable(
 
 /// Returns the number of vectors of a memtable to copy or compare at a time.
 pub(super) fn vectors_at_once(dimension: usize) -> usize {
-    (COMPONENTS_AT_ONCE / dimension.max(1)).clamp(1, MAX_AT_ONCE)
+    (FLOATS_AT_ONCE / dimension.max(1)).clamp(1, VECTORS_AT_ONCE)
 }
 
 /// Writes the vectors of a memtable.
