@@ -154,6 +154,9 @@ impl TableFlush<'_> {
         table.change_view(|view| view.without(&[], std::slice::from_ref(memtable)));
     }
 
+    /// Writes the SSTable of a memtable. If that fails, removes its files. The SSTable has the
+    /// present version of the table (see `Table::adopt`), so the caller must add it to the view
+    /// before it yields. Returns `None` if the memtable has no data to write.
     async fn flush_memtable(
         &self,
         memtable: &Rc<Memtable>,
@@ -184,8 +187,9 @@ impl TableFlush<'_> {
         outcome
     }
 
-    /// Writes and opens the SSTable; `None` if the memtable has no data to write. The caller must
-    /// add it to the view before it yields.
+    /// Writes and opens the SSTable, and gives it the present version of the table (see
+    /// `Table::adopt`), so the caller must add it to the view before it yields. Returns `None` if
+    /// the memtable has no data to write.
     async fn write_sstable(
         &self,
         memtable: &Rc<Memtable>,
