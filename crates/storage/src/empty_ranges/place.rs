@@ -21,8 +21,9 @@ pub(super) fn path_of(key: DecoratedKeyRef<'_>) -> Vec<u8> {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Place {
     path: Rc<[u8]>,
-    /// The length of the partition's part of the path; 0 if the path is a token's, or the end. The
-    /// same for places of the same path, because no partition's path begins with that of another.
+    /// The length of the partition's part of the path; 0 if the path is a token's, or the end.
+    /// Places with equal paths have equal lengths here: partition paths are prefix-free, and a
+    /// token's path is shorter than any of them. So the derived order is that of the paths.
     partition_bytes: usize,
 }
 
