@@ -5,8 +5,9 @@
 //! | module | contents |
 //! | --- | --- |
 //! | `entry` | the bytes of an entry |
-//! | `component` | the entries of an SSTable, which a flush writes |
-//! | `source`, `union` | cursors over the entries, and their union in the order of the table |
+//! | `component` | writes the entries and vectors of a flushed memtable |
+//! | `source` | the searched SSTables, and cursors over entries |
+//! | `union` | the union of cursors in the order of the table |
 //! | `candidates` | the places of one term |
 //! | `range`, `kept` | the places of a range of values, sorted in passes |
 //! | `nearest` | a search for the most similar vectors |
