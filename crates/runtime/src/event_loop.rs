@@ -7,9 +7,10 @@
 //!   work. (The runtime underneath clears its "notified" flag with a plain store when it comes back
 //!   from the kernel. Without the fence, the memory model lets the runtime's next read of its wake
 //!   queue miss a wake.)
-//! - Between two calls to the kernel, tasks run for at most [`RUN_SLICE`] plus the budgets of three
-//!   tasks: a task of another scheduling group, the main task and a statement. If one of them runs
-//!   a task group, the slice of that group is added.
+//! - Between two calls to the kernel, tasks run for at most [`RUN_SLICE`] plus the budgets of the
+//!   main task and one other; for at most [`RUN_SLICE_BESIDE_GROUPS`] plus these budgets once a task
+//!   of another scheduling group has run. If one of them runs a task group, the slice of that group
+//!   is added.
 //! - The scheduling group with the least virtual time runs next (`scheduling`). A statement that
 //!   yielded becomes ready when no other statement is ready, or when yielded statements have had
 //!   less time than the others.
@@ -35,8 +36,9 @@ use std::time::Duration;
 /// latency and raises the share of system calls (one costs about 1 µs).
 const RUN_SLICE: Duration = Duration::from_micros(200);
 
-/// The same time once a task of another group than the statements has run: the loop asks the kernel
-/// after each slice of such a task, because a request may have arrived.
+/// The time after which the loop asks the kernel in an iteration in which a task of another group
+/// than the statements has run. It is shorter than such a task's slice, so the loop asks after each
+/// full slice, because a request may have arrived.
 const RUN_SLICE_BESIDE_GROUPS: Duration = Duration::from_micros(50);
 
 thread_local! {
@@ -249,7 +251,8 @@ impl LoopState {
             signal::deliver();
             self.inbox.receive(self);
             let iteration_began = now;
-            let (mut more, mut held_back, mut slice) = (true, None, run_slice);
+            let (mut held_back, mut slice) = (None, run_slice);
+            let mut more;
             loop {
                 if !is_done && main_waker.ready.swap(false, Ordering::AcqRel) {
                     is_done = main.as_mut().poll(&mut context).is_ready();
@@ -258,7 +261,8 @@ impl LoopState {
                 let group = self.group_before_statements();
                 now = match group {
                     Some(group) => {
-                        slice = slice_beside_groups;
+                        // The task may wake a statement.
+                        (slice, more) = (slice_beside_groups, true);
                         self.queues.run(group)
                     }
                     None => {
@@ -279,7 +283,7 @@ impl LoopState {
                             preempt::wake_first_rested();
                         }
                         Next::Group(group) => {
-                            slice = slice_beside_groups;
+                            (slice, more) = (slice_beside_groups, true);
                             if self.queues.run(group).wrapping_sub(iteration_began) > slice {
                                 break;
                             }
@@ -350,16 +354,17 @@ impl LoopState {
             // Under forced yields no slice is long, so the rest would only cost time.
             let is_shared = self.queues.is_ready() && !preempt::is_forced();
             if is_shared {
-                // A call after a wake does not wait. Otherwise the kernel would set a timer for a
-                // wait of no time, which takes some 9 µs.
-                runtime.waker().wake();
+                // A call after a wake does not wait. For a wait of no time, the kernel would set a
+                // timer, which takes some 9 µs.
+                self.queues.wake_driver();
             }
             runtime.poll_with(Some(Duration::ZERO));
             if is_shared {
-                // A call after a wake may only submit operations. This second call completes a
-                // submitted read whose bytes have arrived already. Otherwise the request in these
-                // bytes would wait for the slice of another task.
-                runtime.waker().wake();
+                // The first call submits reads. If the bytes of a read have arrived already, the
+                // kernel leaves its completion as work for the next call, and marks the ring. The
+                // second call takes this completion. Otherwise the request in these bytes would
+                // wait for the slice of another task.
+                self.queues.wake_driver();
                 runtime.poll_with(Some(Duration::ZERO));
             }
         } else if held_back.is_some() || !time::advance_when_idle() {

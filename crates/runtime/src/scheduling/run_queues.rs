@@ -32,9 +32,10 @@ const CONTROL_INTERVAL: Duration = Duration::from_millis(10);
 /// The loop holds groups back for statements that used more than 1/`IDLE_PART` of the core lately.
 const IDLE_PART: u64 = 5;
 
-/// The least time of statements between two slices of other groups after which the second slice is
-/// short. A look for ready statements takes much less, and a request more.
-const STATEMENTS_RAN: Duration = Duration::from_micros(2);
+/// The minimum time for which statements must have run since the last poll of a group's task, so
+/// that the next slice is [`SLICE_BESIDE_STATEMENTS`]. A look that finds no ready statement takes
+/// less, and a request takes more.
+const MIN_STATEMENT_TIME: Duration = Duration::from_micros(4);
 
 /// Under forced yields, one in so many choices before a statement is a task of another group
 /// (arbitrary). When no statement is ready or has yielded, every second choice is such a task.
@@ -122,6 +123,11 @@ impl RunQueues {
         // A new task is ready without a wake.
         self.ready.fetch_or(bit, Ordering::AcqRel);
         executor.spawn(future)
+    }
+
+    /// Wakes the driver, so that its next call to the kernel does not wait.
+    pub(crate) fn wake_driver(&self) {
+        self.driver.wake_by_ref();
     }
 
     /// Returns whether any group but the statements has a ready task.
@@ -234,7 +240,7 @@ impl RunQueues {
         self.ready.fetch_and(!bit, Ordering::AcqRel);
         let ran = preempt::with_accounts(|accounts| accounts.statement_ticks());
         let ran_between = ran.wrapping_sub(self.ran_at_slice.replace(ran));
-        let is_beside_statements = ran_between > ticks::from_duration(STATEMENTS_RAN);
+        let is_beside_statements = ran_between > ticks::from_duration(MIN_STATEMENT_TIME);
         preempt::enter_group(
             group,
             if is_beside_statements { SLICE_BESIDE_STATEMENTS } else { BACKGROUND_SLICE },

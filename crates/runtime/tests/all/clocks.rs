@@ -1,10 +1,11 @@
 //! Tests that clocks run, stand still, and move when a test moves them.
 
+use espalier_runtime::cpu::thread_time;
 use espalier_runtime::time::{
     Instant, ManualClock, interval, next_timestamp_micros, now_micros, now_seconds, sleep,
     sleep_until, timeout,
 };
-use espalier_runtime::{block_on, spawn_local, yield_now};
+use espalier_runtime::{SchedulingGroup, block_on, spawn_local, yield_now};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::time::Duration;
@@ -36,6 +37,23 @@ fn sleeping_takes_its_time() {
         assert!(Instant::coarse().elapsed() < SECOND);
         assert!(timeout(Duration::from_millis(5), sleep(SECOND)).await.is_err());
         assert_eq!(timeout(SECOND, async { 3 }).await, Ok(3));
+    });
+}
+
+#[test]
+fn a_clock_stands_still_while_a_statement_that_a_group_woke_is_ready() {
+    let _installed = ManualClock::new(0).moving_when_idle().install();
+    block_on(async {
+        let _timer = spawn_local(sleep(3600 * SECOND));
+        let waiting = spawn_local(async {
+            let long_poll = async {
+                let from = thread_time();
+                while thread_time() - from < Duration::from_micros(300) {}
+            };
+            SchedulingGroup::Compaction.spawn(long_poll).await;
+            now_seconds()
+        });
+        assert_eq!(waiting.await, 0);
     });
 }
 
