@@ -136,9 +136,15 @@ fn fields_of_literals_in_a_statement_are_bounded() {
             let message = node.query(&text, Values::NONE).await.unwrap_err().message;
             assert!(message.contains("more than 500000 fields"), "{message}");
         }
+        let json = |count| {
+            format!(r#"INSERT INTO large JSON '{{"k":1,"l":[{}]}}'"#, repeated("{}", count))
+        };
+        let message = node.query(&json(126), Values::NONE).await.unwrap_err().message;
+        assert!(message.contains("504000 fields or more"), "{message}");
         let few = repeated("{f1: 1}", 10);
         let text = format!("INSERT INTO large (k, l) VALUES (1, [{few}])");
         node.query(&text, Values::NONE).await.unwrap();
+        node.query(&json(10), Values::NONE).await.unwrap();
     });
 }
 

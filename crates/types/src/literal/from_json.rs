@@ -10,13 +10,18 @@ use crate::literal::{
 };
 use crate::{CqlType, UserType, ValueError, collection};
 
+/// The maximum number of fields that the user types in one JSON value have together, absent fields
+/// included (arbitrary). An absent field takes four bytes of the value and nothing of the JSON, so
+/// without this limit a document of 16 MiB could become 80 GB.
+const MAX_FIELDS: usize = 500_000;
+
 /// Returns the value of a JSON text, as Cassandra's `fromJson` and `INSERT JSON` read it; `null` is
 /// `None`.
 ///
 /// # Errors
 ///
-/// Returns an error if the text is not JSON, if the JSON is not a value of the type, or if null is
-/// inside a collection.
+/// Returns an error if the text is not JSON, if the JSON is not a value of the type, if null is
+/// inside a collection, or if its user types have more than 500,000 fields.
 pub fn from_json(ty: &CqlType, text: &str) -> Result<Option<Bytes>, ValueError> {
     let json = parse_json(text).map_err(|error| ValueError::Text {
         reason: format!("Could not decode JSON string '{}': {error}", quoted(text)),
@@ -32,8 +37,14 @@ pub fn from_json(ty: &CqlType, text: &str) -> Result<Option<Bytes>, ValueError> 
 ///
 /// # Errors
 ///
-/// Returns an error if the JSON is not a value of the type, or if null is inside a collection.
+/// Returns an error if the JSON is not a value of the type, if null is inside a collection, or if
+/// its user types have more than 500,000 fields.
 pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, ValueError> {
+    value(ty, json, &mut 0)
+}
+
+/// Returns the value of a part of the JSON. `fields` is the number of fields so far.
+fn value(ty: &CqlType, json: &Json, fields: &mut usize) -> Result<Option<Bytes>, ValueError> {
     let is_nested = is_nested(ty);
     if let (true, Json::String(text)) = (is_nested, json) {
         let inner = parse_json(text).map_err(|error| ValueError::Text {
@@ -44,28 +55,30 @@ pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, Value
         if matches!(inner, Json::String(_)) {
             return Err(wrong_kind(ty, json));
         }
-        return from_json_value(ty, &inner);
+        return value(ty, &inner, fields);
     }
     let value = match (ty, json) {
         (_, Json::Null) => return Ok(None),
         (CqlType::Set { element, .. }, Json::Array(items)) => {
-            collection::set_of(element, elements(ty, element, items)?)
+            collection::set_of(element, elements(ty, element, items, fields)?)
         }
         (CqlType::List { element, .. }, Json::Array(items)) => {
-            collection::list_of(elements(ty, element, items)?)
+            collection::list_of(elements(ty, element, items, fields)?)
         }
         (CqlType::Vector { element, dimension }, Json::Array(items)) => {
-            vector(ty, element, *dimension, items)?
+            vector(ty, element, *dimension, items, fields)?
         }
-        (CqlType::Map { key, value, .. }, Json::Object(members)) => map(ty, key, value, members)?,
+        (CqlType::Map { key, value, .. }, Json::Object(members)) => {
+            map(ty, (key, value), members, fields)?
+        }
         (CqlType::Tuple(types), Json::Array(items)) => {
             if items.len() != types.len() {
                 return Err(wrong_length(ty, types.len(), items));
             }
-            tuple(ty, types, items)?
+            tuple(ty, types, items, fields)?
         }
         (CqlType::UserDefined { definition, .. }, Json::Object(members)) => {
-            user_type(ty, definition, members)?
+            user_type(ty, definition, members, fields)?
         }
         (CqlType::Text | CqlType::Ascii, Json::String(text)) => from_text(ty, text)?,
         (CqlType::Blob, Json::String(text)) if text.starts_with("0x") => {
@@ -123,12 +136,17 @@ fn is_nested(ty: &CqlType) -> bool {
     )
 }
 
-fn elements(outer: &CqlType, ty: &CqlType, items: &[Json]) -> Result<Vec<Bytes>, ValueError> {
+fn elements(
+    outer: &CqlType,
+    ty: &CqlType,
+    items: &[Json],
+    fields: &mut usize,
+) -> Result<Vec<Bytes>, ValueError> {
     items
         .iter()
         .enumerate()
         .map(|(index, item)| {
-            from_json_value(ty, item)
+            value(ty, item, fields)
                 .map_err(|error| part(outer, format!("element {index}"), error))?
                 .ok_or_else(|| null_inside(outer))
         })
@@ -140,39 +158,45 @@ fn vector(
     element: &CqlType,
     dimension: usize,
     items: &[Json],
+    fields: &mut usize,
 ) -> Result<Bytes, ValueError> {
     if items.len() != dimension {
         return Err(wrong_length(ty, dimension, items));
     }
-    Ok(collection::vector_of(element, elements(ty, element, items)?))
+    Ok(collection::vector_of(element, elements(ty, element, items, fields)?))
 }
 
-fn tuple(ty: &CqlType, types: &[CqlType], items: &[Json]) -> Result<Bytes, ValueError> {
-    let fields = types.iter().zip(items).enumerate().map(|(index, (field, item))| {
-        from_json_value(field, item).map_err(|error| part(ty, format!("field {index}"), error))
+fn tuple(
+    ty: &CqlType,
+    types: &[CqlType],
+    items: &[Json],
+    fields: &mut usize,
+) -> Result<Bytes, ValueError> {
+    let parts = types.iter().zip(items).enumerate().map(|(index, (field, item))| {
+        value(field, item, fields).map_err(|error| part(ty, format!("field {index}"), error))
     });
-    Ok(collection::tuple_of(fields.collect::<Result<Vec<_>, _>>()?))
+    Ok(collection::tuple_of(parts.collect::<Result<Vec<_>, _>>()?))
 }
 
 fn map(
     ty: &CqlType,
-    key: &CqlType,
-    value: &CqlType,
+    (key_type, value_type): (&CqlType, &CqlType),
     members: &[(String, Json)],
+    fields: &mut usize,
 ) -> Result<Bytes, ValueError> {
     let null = || null_inside(ty);
     let mut entries = Vec::with_capacity(members.len());
     for (name, member) in members {
         // JSON keys are strings, whatever the type of the map's keys.
-        let key = from_json_value(key, &Json::String(name.clone()))
+        let key = value(key_type, &Json::String(name.clone()), fields)
             .map_err(|error| part(ty, format!("key '{name}'"), error))?
             .ok_or_else(null)?;
-        let value = from_json_value(value, member)
+        let value = value(value_type, member, fields)
             .map_err(|error| part(ty, format!("value of '{name}'"), error))?
             .ok_or_else(null)?;
         entries.push((key, value));
     }
-    Ok(collection::sorted_map_of(key, entries))
+    Ok(collection::sorted_map_of(key_type, entries))
 }
 
 /// Reads a UDT. Names in CQL quotes keep their case, and other names become lower case.
@@ -180,7 +204,15 @@ fn user_type(
     ty: &CqlType,
     definition: &UserType,
     members: &[(String, Json)],
+    fields: &mut usize,
 ) -> Result<Bytes, ValueError> {
+    *fields += definition.fields.len();
+    if *fields > MAX_FIELDS {
+        return Err(ValueError::Text {
+            reason: format!("The user types in the JSON value have {fields} fields or more"),
+            expected: "at most 500000",
+        });
+    }
     let indexes = definition.field_indexes();
     let mut values = vec![None; definition.fields.len()];
     for (name, member) in members {
@@ -194,7 +226,7 @@ fn user_type(
             got: name.clone(),
         })?;
         let (_, field) = &definition.fields[index];
-        values[index] = from_json_value(field, member)
+        values[index] = value(field, member, fields)
             .map_err(|error| part(ty, format!("field '{name}'"), error))?;
     }
     Ok(collection::tuple_of(values))
