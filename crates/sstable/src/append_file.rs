@@ -1,6 +1,6 @@
 //! A file that is written from front to back. Bytes are gathered and written in large pieces; the
-//! buffer is reused. A step that appends more than 256 KiB fills several buffers, because the
-//! growth of one buffer by megabytes would copy it and hold the core.
+//! buffer is reused. A step of many appends, of more than 256 KiB together, fills several buffers:
+//! the growth of one buffer by megabytes would copy it and hold the core.
 //!
 //! The bytes go through the kernel's page cache. A durable file is synced in parts while it is
 //! written, because the index of a large SSTable can have hundreds of megabytes, and one sync of
@@ -16,7 +16,7 @@ use crate::{
     error::{FileName, Result},
 };
 
-/// [`AppendFile::flush_if_large`] writes the buffer once it holds this number of bytes.
+/// [`AppendFile::flush_if_large`] writes the buffers once they hold this number of bytes.
 const BUFFER_BYTES: usize = 256 * 1024;
 
 pub(crate) struct AppendFile {

@@ -267,7 +267,8 @@ impl Candidates {
     }
 
     /// Records that a source has given a malformed place. The error does not name the source. If
-    /// the search has recorded the SSTable, the others are sound; if not, any may be damaged.
+    /// the search has recorded the SSTable, only that one is blamed. Otherwise any SSTable of the
+    /// search may be damaged, so all are blamed.
     pub(crate) fn suspect(&mut self, error: &StorageError) {
         if self.files().any(|file| file.has_failed()) {
             return;

@@ -34,7 +34,8 @@ impl Node {
         for shard in first..shards.end {
             let part = read_on(self, shard, command.clone()).await?;
             let is_last = part.next.is_some() || shard + 1 == shards.end;
-            // Counting takes a walk over all rows, so only a further shard's limits are computed.
+            // The counts walk over all rows, so the limits are computed only if another shard
+            // follows.
             if !is_last {
                 let limits = &mut command.limits;
                 limits.rows = limits.rows.saturating_sub(part.row_count());
