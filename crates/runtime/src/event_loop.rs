@@ -8,9 +8,9 @@
 //!   from the kernel. Without the fence, the memory model lets the runtime's next read of its wake
 //!   queue miss a wake.)
 //! - Between two calls to the kernel, tasks run for at most [`RUN_SLICE`] plus the budgets of the
-//!   main task and one other; for at most [`RUN_SLICE_BESIDE_GROUPS`] plus these budgets once a task
-//!   of another scheduling group has run. If one of them runs a task group, the slice of that group
-//!   is added.
+//!   main task and one other. Once a task of another scheduling group has run, they run for at most
+//!   [`RUN_SLICE_BESIDE_GROUPS`] plus these budgets. If one of them runs a task group, the slice of
+//!   that group is added.
 //! - The scheduling group with the least virtual time runs next (`scheduling`). A statement that
 //!   yielded becomes ready when no other statement is ready, or when yielded statements have had
 //!   less time than the others.
@@ -24,6 +24,7 @@ use compio::runtime::Runtime;
 use std::cell::{Cell, OnceCell, RefCell};
 use std::future::Future;
 use std::io;
+use std::ops::ControlFlow;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::pin::Pin;
 use std::rc::Rc;
@@ -205,6 +206,22 @@ impl EventLoop {
     }
 }
 
+/// The time between two calls to the kernel.
+struct Iteration {
+    /// The tick at which it began.
+    began: u64,
+    /// The ticks after which the loop asks the kernel again.
+    slice: u64,
+    /// True if a statement, or the main task, may be ready.
+    may_have_statements: bool,
+}
+
+impl Iteration {
+    fn is_over(&self, now: u64) -> bool {
+        now.wrapping_sub(self.began) > self.slice
+    }
+}
+
 impl LoopState {
     pub(crate) fn report(&self) -> LoopReport {
         LoopReport {
@@ -236,8 +253,7 @@ impl LoopState {
         mut main: MainFuture<'_>,
         may_end: &dyn Fn() -> bool,
     ) {
-        let run_slice = ticks::from_duration(RUN_SLICE);
-        let slice_beside_groups = ticks::from_duration(RUN_SLICE_BESIDE_GROUPS);
+        let slice = ticks::from_duration(RUN_SLICE);
         let main_waker =
             Arc::new(MainWaker { ready: AtomicBool::new(true), driver: runtime.waker() });
         let waker = Waker::from(Arc::clone(&main_waker));
@@ -250,9 +266,8 @@ impl LoopState {
             time::forget_seconds_of_iteration();
             signal::deliver();
             self.inbox.receive(self);
-            let iteration_began = now;
-            let (mut held_back, mut slice) = (None, run_slice);
-            let mut more;
+            let mut iteration = Iteration { began: now, slice, may_have_statements: true };
+            let mut held_back = None;
             loop {
                 if !is_done && main_waker.ready.swap(false, Ordering::AcqRel) {
                     is_done = main.as_mut().poll(&mut context).is_ready();
@@ -260,47 +275,31 @@ impl LoopState {
                 }
                 let group = self.group_before_statements();
                 now = match group {
-                    Some(group) => {
-                        // The task may wake a statement.
-                        (slice, more) = (slice_beside_groups, true);
-                        self.queues.run(group)
-                    }
+                    Some(group) => self.run_group(group, &mut iteration),
                     None => {
-                        more = runtime.run();
+                        iteration.may_have_statements = runtime.run();
                         preempt::task_ends()
                     }
                 };
                 let is_main_ready = !is_done && main_waker.ready.load(Ordering::Acquire);
-                more |= is_main_ready;
-                if now.wrapping_sub(iteration_began) > slice || !more && self.inbox.has_messages() {
+                iteration.may_have_statements |= is_main_ready;
+                let more = iteration.may_have_statements;
+                if iteration.is_over(now) || !more && self.inbox.has_messages() {
                     break;
                 }
-                if !more && group.is_none() {
-                    // Messages to other shards do not wait for the slice of another task.
-                    self.calls.flush_all();
-                    match self.queues.next_without_statements(preempt::has_rested()) {
-                        Next::Yielded => {
-                            preempt::wake_first_rested();
-                        }
-                        Next::Group(group) => {
-                            (slice, more) = (slice_beside_groups, true);
-                            if self.queues.run(group).wrapping_sub(iteration_began) > slice {
-                                break;
-                            }
-                        }
-                        Next::HeldBack(ticks) => {
-                            held_back = Some(ticks);
-                            break;
-                        }
-                        Next::Nothing => break,
-                    }
+                if !more
+                    && group.is_none()
+                    && let ControlFlow::Break(ticks) = self.run_without_statements(&mut iteration)
+                {
+                    held_back = ticks;
+                    break;
                 }
             }
             self.calls.flush_all();
             if is_done && may_end() {
                 return;
             }
-            let busy = more
+            let busy = iteration.may_have_statements
                 || held_back.is_none() && self.queues.is_ready()
                 || preempt::has_yielded()
                 || !is_done && main_waker.ready.load(Ordering::Acquire)
@@ -308,6 +307,35 @@ impl LoopState {
             self.look_at_kernel(runtime, busy, held_back);
             preempt::let_yielded_run();
         }
+    }
+
+    /// Runs the next yielded statement or task of another group, when no statement is ready. Breaks
+    /// if the loop must ask the kernel, with the ticks for which groups are held back.
+    fn run_without_statements(&self, iteration: &mut Iteration) -> ControlFlow<Option<u64>> {
+        // Messages to other shards do not wait for the slice of another task.
+        self.calls.flush_all();
+        match self.queues.next_without_statements(preempt::has_rested()) {
+            Next::Yielded => {
+                preempt::wake_first_rested();
+            }
+            Next::Group(group) => {
+                let now = self.run_group(group, iteration);
+                if iteration.is_over(now) {
+                    return ControlFlow::Break(None);
+                }
+            }
+            Next::HeldBack(ticks) => return ControlFlow::Break(Some(ticks)),
+            Next::Nothing => return ControlFlow::Break(None),
+        }
+        ControlFlow::Continue(())
+    }
+
+    /// Polls one task of a group, and returns the tick at which the poll ended.
+    fn run_group(&self, group: usize, iteration: &mut Iteration) -> u64 {
+        iteration.slice = ticks::from_duration(RUN_SLICE_BESIDE_GROUPS);
+        // The task may wake a statement.
+        iteration.may_have_statements = true;
+        self.queues.run(group)
     }
 
     /// Makes ready the yielded statements that have had less time than the others, and returns the

@@ -31,8 +31,8 @@ pub(crate) const GROUPS: usize = SchedulingGroup::ALL.len();
 /// the budget of statements, because a request that arrives waits for the rest of the slice.
 pub(crate) const BACKGROUND_SLICE: Duration = Duration::from_micros(200);
 
-/// The slice of a task if statements have run since the last poll of such a task. Without statements
-/// the slice is [`BACKGROUND_SLICE`], because each slice costs two calls to the kernel.
+/// The slice of a task if statements have run since the last poll of such a task. Otherwise the
+/// slice is [`BACKGROUND_SLICE`], because each slice costs two calls to the kernel.
 pub(crate) const SLICE_BESIDE_STATEMENTS: Duration = Duration::from_micros(100);
 
 /// The shares of the statements. The shares of the other groups are relative to these.
