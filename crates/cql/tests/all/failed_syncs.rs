@@ -91,10 +91,14 @@ fn a_view_is_built_again_after_a_failed_sync_and_a_crash() {
             "CREATE TABLE ks.t (k int PRIMARY KEY, v int)",
             "CREATE MATERIALIZED VIEW ks.w AS SELECT * FROM ks.t \
              WHERE k IS NOT NULL AND v IS NOT NULL PRIMARY KEY (v, k)",
+            "CREATE TABLE ks.other (k int PRIMARY KEY)",
         ] {
             execute(&processor, statement).await.unwrap();
         }
         wait_for_view(&database).await;
+        // This write waits until the log is synced with the last state of the build. Otherwise the
+        // sync of that state could be the one that fails.
+        execute(&processor, "INSERT INTO ks.other (k) VALUES (1)").await.unwrap();
         disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("/w-"));
         disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput).on_path("commitlog-"));
         query(&processor, INSERT).await.unwrap_err();
