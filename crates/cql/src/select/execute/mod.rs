@@ -102,8 +102,7 @@ pub async fn execute(
     options: &QueryOptions<'_>,
     now_s: u32,
 ) -> Result<Rows> {
-    let table = &select.table;
-    let guard = Guard::of(database, options);
+    let (table, guard) = (&select.table, Guard::of(database, options));
     let limit = evaluate_limit(select.limit.as_ref(), evaluation, "LIMIT")?;
     select.check_page_size(options, limit, guard)?;
     let per_partition_limit =
