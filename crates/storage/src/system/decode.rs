@@ -20,7 +20,7 @@ use uuid::Uuid;
 use super::{
     SCHEMA_KEYSPACE, SCHEMA_TABLES, SchemaError,
     column_rows::{NamedConstraints, NamedMask, read_constraints, read_mask},
-    definitions, keyspaces,
+    keyspaces,
     row::Fields,
     table,
     view_rows::{check_columns, read_condition, read_definition},
@@ -78,7 +78,7 @@ pub fn read_keyspaces(
         let keyspace = KeyspaceMetadata {
             replication: text_map(replication),
             durable_writes: fields.boolean("durable_writes").unwrap_or(true),
-            ..definitions::keyspace(name, &[], &[])
+            ..KeyspaceMetadata::new(name)
         };
         found.insert(name.clone(), keyspace);
     }

@@ -182,11 +182,7 @@ pub fn table(keyspace: &str, name: &str) -> Arc<TableMetadata> {
 }
 
 /// Returns a keyspace with these tables.
-pub(super) fn keyspace(
-    name: &str,
-    replication: &[(&str, &str)],
-    tables: &[(&str, &str)],
-) -> KeyspaceMetadata {
+fn keyspace(name: &str, replication: &[(&str, &str)], tables: &[(&str, &str)]) -> KeyspaceMetadata {
     KeyspaceMetadata {
         replication: replication.iter().map(|(k, v)| (k.to_string(), v.to_string())).collect(),
         tables: tables

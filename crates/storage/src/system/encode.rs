@@ -12,7 +12,7 @@ use espalier_mutation::{
 use espalier_types::UserType;
 
 use super::{
-    SCHEMA_KEYSPACE, SCHEMA_TABLES, definitions, mask_value,
+    SCHEMA_KEYSPACE, SCHEMA_TABLES, mask_value,
     row::{RowWriter, deletion_below, text_key},
     table,
     view_rows::{with_condition, with_definition},
@@ -29,7 +29,7 @@ pub fn schema_mutation(old: &Schema, new: &Schema, timestamp: i64, now_s: u32) -
             writer.update(name, &keyspace.name).deletion = DeletionTime::new(timestamp, now_s);
         }
     }
-    let nothing = definitions::keyspace("", &[], &[]);
+    let nothing = KeyspaceMetadata::new("");
     for keyspace in new.keyspaces.values() {
         match old.keyspaces.get(&keyspace.name) {
             Some(before) if Arc::ptr_eq(before, keyspace) || before == keyspace => {}
