@@ -6,7 +6,7 @@ use std::rc::Rc;
 use espalier_runtime::submit_to_all;
 use espalier_storage::{
     Node, RowCacheMetrics,
-    system::{DATA_CENTER, RACK, TOKEN},
+    system::{DATA_CENTER, RACK, TOKEN, is_virtual},
 };
 
 use serde::Serialize;
@@ -17,6 +17,13 @@ use super::json::{Pair, number};
 use crate::shard::ShardServer;
 
 const NO_NODES: [&str; 0] = [];
+
+/// Answers with the names of the stored keyspaces.
+pub(super) fn keyspaces(server: &ShardServer) -> HttpResponse {
+    let schema = server.processor.database().store().schema();
+    let names: Vec<_> = schema.keyspaces.keys().filter(|name| !is_virtual(name)).collect();
+    HttpResponse::json(&names)
+}
 
 /// Answers with the state of a view's build: UNKNOWN, STARTED, CHECKING or SUCCESS.
 async fn view_build_status(database: &Node, address: &str, keyspace: &str, view: &str) -> Answer {
@@ -48,7 +55,7 @@ pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> Answer {
         ["storage_service", "schema_version"] => {
             HttpResponse::json(&database.store().schema().version.to_string())
         }
-        ["storage_service", "keyspaces"] => super::routes::keyspaces(server),
+        ["storage_service", "keyspaces"] => keyspaces(server),
         ["storage_service", "tokens"] => HttpResponse::json(&[TOKEN]),
         ["storage_service", "tokens_endpoint"] => pair(TOKEN, &address),
         ["storage_service", "ownership", keyspace]

@@ -101,7 +101,7 @@ async fn column_family(server: &Rc<ShardServer>, request: &HttpRequest, path: &[
             super::auto_compaction::of_table(database, request, name).await
         }
         ("GET", [_, "name"]) => Ok(tables(server)),
-        ("GET", [_, "name", "keyspace"]) => Ok(keyspaces(server)),
+        ("GET", [_, "name", "keyspace"]) => Ok(super::node::keyspaces(server)),
         ("GET", [_, "statistics"]) => super::tables::statistics(database).await,
         ("GET", [_, "metrics", name, table]) => super::tables::metric(database, name, table).await,
         (method, path) => unanswered(method, path),
@@ -218,12 +218,6 @@ fn not_found() -> HttpResponse {
         or schema_version, view_build_statuses/KS/VIEW; GET /gossiper/endpoint/live and down; GET /snitch/datacenter and rack; \
         GET /system/uptime_ms; POST /storage_service/reload_ssl_certificates.";
     HttpResponse::error(404, MESSAGE)
-}
-
-pub(super) fn keyspaces(server: &ShardServer) -> HttpResponse {
-    let schema = server.processor.database().store().schema();
-    let names: Vec<_> = schema.keyspaces.keys().filter(|name| !is_virtual(name)).collect();
-    HttpResponse::json(&names)
 }
 
 fn tables(server: &ShardServer) -> HttpResponse {

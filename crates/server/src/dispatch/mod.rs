@@ -181,8 +181,8 @@ async fn serve_batch(
         ..batch_options(batch.consistency, &batch.tail)
     };
     let processor = &connection.server.processor;
-    let statements = cql::Batch { kind: batch.kind, statements };
-    let result = processor.batch(statements, &client, &options).await;
+    let batch_request = cql::Batch { kind: batch.kind, statements };
+    let result = processor.batch(batch_request, &client, &options).await;
     let columns = Columns::Unprepared { skip: false };
     let levels = Levels::new(batch.consistency, &batch.tail);
     finish(connection, header, levels, columns, result, &warnings)
