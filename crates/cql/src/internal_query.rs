@@ -3,6 +3,7 @@
 use bytes::Bytes;
 use espalier_runtime::time;
 use espalier_storage::Node;
+use espalier_types::{CqlType, collection};
 
 use crate::{
     Error, ErrorCode, QueryOptions, Result, Value, planner, prepared::Plan, select,
@@ -76,15 +77,7 @@ pub fn texts(value: Option<&Bytes>) -> Vec<String> {
 
 /// Returns a set of texts as a value.
 pub fn set_value<'t>(elements: impl IntoIterator<Item = &'t str>) -> Value {
-    let mut elements: Vec<&str> = elements.into_iter().collect();
-    elements.sort_unstable();
-    elements.dedup();
-    let mut content = (elements.len() as i32).to_be_bytes().to_vec();
-    for element in elements {
-        content.extend_from_slice(&(element.len() as i32).to_be_bytes());
-        content.extend_from_slice(element.as_bytes());
-    }
-    Value::Bytes(content.into())
+    Value::Bytes(collection::set_of(&CqlType::Text, elements.into_iter().collect()))
 }
 
 /// Returns a boolean as a value.
