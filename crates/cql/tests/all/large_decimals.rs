@@ -31,11 +31,12 @@ fn indexes_list_decimals_up_to_a_size() {
         for statement in [
             "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
             "CREATE TABLE k.t (k int PRIMARY KEY, d decimal, e decimal, s set<decimal>, \
-             m map<int, decimal>, f frozen<list<decimal>>)",
+             m map<int, decimal>, f frozen<list<decimal>>, c 'CompositeType(DecimalType)')",
             "CREATE INDEX ON k.t (d)",
             "CREATE INDEX ON k.t (s)",
             "CREATE INDEX ON k.t (ENTRIES(m))",
             "CREATE INDEX ON k.t (FULL(f))",
+            "CREATE INDEX ON k.t (c)",
         ] {
             execute(&processor, statement).await.unwrap();
         }
@@ -43,6 +44,10 @@ fn indexes_list_decimals_up_to_a_size() {
         let large = [&[0, 0, 0, 1], vec![1; MAX_NUMBER_BYTES].as_slice()].concat();
         let list = |value: &[u8], count: usize| {
             collection::list_of(std::iter::repeat_n(value, count)).to_vec()
+        };
+        let composite = |value: &[u8]| {
+            let length = u16::try_from(value.len()).unwrap().to_be_bytes();
+            [&length[..], value, &[0]].concat()
         };
         let distinct = |count: u8| {
             let numbers: Vec<Vec<u8>> =
@@ -63,10 +68,12 @@ fn indexes_list_decimals_up_to_a_size() {
             ("UPDATE k.t SET s = ? WHERE k = 1", distinct(most as u8), distinct(most as u8 + 1)),
             ("UPDATE k.t SET m[1] = ? WHERE k = 1", fits.clone(), large.clone()),
             ("UPDATE k.t SET f = ? WHERE k = 1", list(&fits, most), list(&fits, most + 1)),
+            ("UPDATE k.t SET c = ? WHERE k = 1", composite(&fits), composite(&large)),
             ("SELECT k FROM k.t WHERE d = ?", fits.clone(), large.clone()),
             ("SELECT k FROM k.t WHERE s CONTAINS ?", fits.clone(), large.clone()),
             ("SELECT k FROM k.t WHERE m[1] = ?", fits.clone(), large.clone()),
             ("SELECT k FROM k.t WHERE f = ?", list(&fits, most), list(&large, 1)),
+            ("SELECT k FROM k.t WHERE c = ?", composite(&fits), composite(&large)),
         ] {
             execute_with(&processor, statement, &accepted).await.unwrap();
             let message = execute_with(&processor, statement, &refused).await.unwrap_err();

@@ -16,6 +16,15 @@ const MAX_WORK: usize = MAX_LARGE_NUMBERS * MAX_NUMBER_BYTES * MAX_NUMBER_BYTES;
 /// Length of a value, in bytes, whose numbers take no more than some microseconds to print.
 const SHORT_VALUE: usize = 256;
 
+/// An operation that converts numbers of a value to decimal digits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    /// Prints the value. A composite prints as a blob.
+    Print,
+    /// Makes an entry of an index, which has the digits of decimals, also of those in composites.
+    Index,
+}
+
 /// Refuses a `varint` or `decimal` that exceeds [`MAX_NUMBER_BYTES`].
 ///
 /// # Errors
@@ -41,13 +50,16 @@ impl IndexedDecimals {
     /// Returns [`ValueError::TooLarge`] for a decimal that exceeds [`MAX_NUMBER_BYTES`], and if the
     /// values so far take longer than [`MAX_LARGE_NUMBERS`] of the largest decimals.
     pub fn add(&mut self, ty: &CqlType, value: &[u8]) -> Result<(), ValueError> {
-        if has_decimals(ty) { check_parts(ty, value, &mut self.work) } else { Ok(()) }
+        if !has_decimals(ty) {
+            return Ok(());
+        }
+        check_parts(ty, value, Operation::Index, &mut self.work)
     }
 }
 
 /// Returns whether a value of the type may hold decimals.
 pub fn has_decimals(ty: &CqlType) -> bool {
-    has(ty, |ty| matches!(ty, CqlType::Decimal))
+    has_numbers(ty, Operation::Index)
 }
 
 /// Refuses a value whose numbers take too long to print. Returns the sum of the squares of the
@@ -57,8 +69,8 @@ pub fn has_decimals(ty: &CqlType) -> bool {
 /// Returns [`ValueError::TooLarge`] for such a value.
 pub fn check_printable(ty: &CqlType, value: &[u8]) -> Result<usize, ValueError> {
     let mut work = 0;
-    if value.len() > SHORT_VALUE && has_numbers(ty) {
-        check_parts(ty, value, &mut work)?;
+    if value.len() > SHORT_VALUE && has_numbers(ty, Operation::Print) {
+        check_parts(ty, value, Operation::Print, &mut work)?;
     }
     Ok(work)
 }
@@ -67,23 +79,26 @@ fn too_large(ty: &CqlType, got: usize) -> ValueError {
     ValueError::TooLarge { type_name: ty.cql_name(), limit: MAX_NUMBER_BYTES, got }
 }
 
-/// Returns whether a value of the type may hold numbers of any length.
-fn has_numbers(ty: &CqlType) -> bool {
-    has(ty, |ty| matches!(ty, CqlType::Varint | CqlType::Decimal))
-}
-
-/// Returns whether a type, or a type that it contains, is one that `is_it` accepts. Leaves out the
-/// parts of composites, as [`check_parts`] does.
-fn has(ty: &CqlType, is_it: fn(&CqlType) -> bool) -> bool {
-    let is_composite = matches!(ty, CqlType::Composite(_));
-    is_it(ty) || (!is_composite && ty.parts().any(|part| has(part, is_it)))
+/// Returns whether a value of the type may hold numbers of any length that the operation converts.
+fn has_numbers(ty: &CqlType, operation: Operation) -> bool {
+    match (operation, ty) {
+        (_, CqlType::Decimal) | (Operation::Print, CqlType::Varint) => true,
+        (Operation::Print, CqlType::Composite(_)) => false,
+        _ => ty.parts().any(|part| has_numbers(part, operation)),
+    }
 }
 
 /// Adds the work for `value` to `work`. A malformed part has no numbers, because it prints as a
 /// blob.
-fn check_parts(ty: &CqlType, value: &[u8], work: &mut usize) -> Result<(), ValueError> {
-    let mut nullable =
-        |ty: &CqlType, part: Option<&[u8]>| part.map_or(Ok(()), |part| check_parts(ty, part, work));
+fn check_parts(
+    ty: &CqlType,
+    value: &[u8],
+    operation: Operation,
+    work: &mut usize,
+) -> Result<(), ValueError> {
+    let mut nullable = |ty: &CqlType, part: Option<&[u8]>| {
+        part.map_or(Ok(()), |part| check_parts(ty, part, operation, work))
+    };
     match ty {
         CqlType::Varint | CqlType::Decimal => {
             check_number(ty, value)?;
@@ -112,6 +127,12 @@ fn check_parts(ty: &CqlType, value: &[u8], work: &mut usize) -> Result<(), Value
         CqlType::UserDefined { definition, .. } => collection::fields(value)
             .zip(&definition.fields)
             .try_for_each(|(field, (_, ty))| nullable(ty, field.ok().flatten())),
+        CqlType::Composite(types) if operation == Operation::Index => {
+            let (_, components) = collection::composite_components(value);
+            components.zip(types.iter()).try_for_each(|(component, ty)| {
+                nullable(ty, component.ok().map(|component| component.value))
+            })
+        }
         _ => Ok(()),
     }
 }
@@ -124,6 +145,11 @@ mod tests {
         let number = vec![1; bytes];
         let numbers = std::iter::repeat_n(number.as_slice(), count);
         collection::list_of(numbers).to_vec()
+    }
+
+    fn composite_of(count: usize, bytes: usize) -> Vec<u8> {
+        let length = u16::try_from(bytes).unwrap().to_be_bytes();
+        [&length[..], vec![1; bytes].as_slice(), &[0]].concat().repeat(count)
     }
 
     #[test]
@@ -146,5 +172,20 @@ mod tests {
         assert!(check_printable(&set, &set_of(5, MAX_NUMBER_BYTES)).is_err());
         assert!(check_printable(&set, &set_of(400, MAX_NUMBER_BYTES / 10)).is_ok());
         assert!(check_printable(&set, &set_of(100_000, 40)).is_ok());
+    }
+
+    #[test]
+    fn an_index_counts_the_decimals_of_composites_but_printing_does_not() {
+        let composite = CqlType::Composite(vec![CqlType::Decimal; 5].into());
+        let add = |ty: &CqlType, value: &[u8]| IndexedDecimals::default().add(ty, value);
+        assert!(has_decimals(&composite));
+        assert!(add(&composite, &composite_of(4, MAX_NUMBER_BYTES)).is_ok());
+        assert!(add(&composite, &composite_of(5, MAX_NUMBER_BYTES)).is_err());
+        let large = composite_of(1, MAX_NUMBER_BYTES + 1);
+        assert!(add(&composite, &large).is_err());
+        let list = CqlType::List { element: composite.clone().into(), frozen: true };
+        assert!(add(&list, &collection::list_of([&large])).is_err());
+        assert!(check_printable(&composite, &large).is_ok());
+        assert!(check_printable(&list, &collection::list_of([&large])).is_ok());
     }
 }
