@@ -180,7 +180,7 @@ fn check_expiry(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
 }
 
 /// Checks the vectors of a type. Error texts call the column or field `what`, for example `Column
-/// v`.
+/// v`. Looks also in composites, unlike Cassandra.
 ///
 /// # Errors
 /// Vectors are switched off, or a vector has too many dimensions.
@@ -195,8 +195,13 @@ pub(super) fn check_vectors(
             guard.require_as(Feature::VectorType, what)?;
             guard.check(Limit::VectorDimensions, *dimension, what)?;
         }
-        // Fields of user types were checked when the types were made. Composites are not checked.
-        CqlType::UserDefined { .. } | CqlType::Composite(_) => return Ok(()),
+        // The fields of a type of the keyspace were checked when the type was made.
+        CqlType::UserDefined { .. } => return Ok(()),
+        // A composite contains the definitions of its user types, so their fields are checked.
+        CqlType::Composite(parts) => {
+            let mut parts = parts.iter().map(CqlType::without_user_types);
+            return parts.try_for_each(|part| check_vectors(context, &part, what));
+        }
         _ => {}
     }
     column_type.parts().try_for_each(|part| check_vectors(context, part, what))

@@ -187,6 +187,31 @@ fn prepared_writes_are_refused_too() {
 }
 
 #[test]
+fn vectors_in_composites_have_the_limit_of_other_vectors() {
+    block_on(async {
+        let processor = open(": vector_dimensions_fail_threshold = 4").await;
+        let (mut client, options) = (ClientState::default(), QueryOptions::default());
+        let keyspace = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}";
+        processor.query(keyspace, &mut client, &options).await.unwrap();
+        let vector = "VectorType(FloatType,5)";
+        for parts in [
+            vector.to_string(),
+            format!("ListType({vector})"),
+            format!("Int32Type,UserType(k,75,61:{vector})"),
+            format!("CompositeType(UserType(k,75,61:UserType(k,76,61:{vector})))"),
+        ] {
+            let statement =
+                format!("CREATE TABLE k.t (k int PRIMARY KEY, v 'CompositeType({parts})')");
+            let error = processor.query(&statement, &mut client, &options).await.unwrap_err();
+            assert!(error.message.contains("v has a vector of 5 dimensions"), "{parts}: {error:?}");
+        }
+        let accepted =
+            "CREATE TABLE k.t (k int PRIMARY KEY, v 'CompositeType(VectorType(FloatType,4))')";
+        processor.query(accepted, &mut client, &options).await.unwrap();
+    });
+}
+
+#[test]
 fn writes_are_refused_while_the_disk_is_full() {
     block_on(async {
         let files = FileSystem::simulated(1);
