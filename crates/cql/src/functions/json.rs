@@ -8,7 +8,7 @@ use std::{cell::RefCell, rc::Rc, sync::Arc};
 use bytes::Bytes;
 use espalier_types::{
     CqlType,
-    literal::{self, Json},
+    literal::{self, FieldCount, Json},
 };
 use hashbrown::{HashMap, HashSet};
 
@@ -119,26 +119,31 @@ pub struct JsonColumn {
     pub document: Term,
     /// The column as it is stored.
     pub name: String,
-    /// Its type.
-    pub column_type: CqlType,
-    /// The names of all columns of the table. A document that has another name is an error.
-    pub columns: Arc<[String]>,
+    /// The names and types of all columns of the table. A document that has another name is an
+    /// error.
+    pub columns: Arc<[(String, CqlType)]>,
     /// True if a column that the document omits keeps its value; otherwise it becomes null.
     pub default_unset: bool,
 }
 
-/// The members of a document, by column name.
+/// The values of a document by column name; `None` is null.
 #[derive(Debug)]
 pub struct Document {
-    members: HashMap<String, Json>,
+    values: HashMap<String, Option<Bytes>>,
 }
 
 impl Document {
-    /// Parses a document for a table with these columns.
+    /// Parses a document for a table with these columns, all values at once, as Cassandra does.
+    /// `fields` counts the fields of its user types.
     ///
     /// # Errors
-    /// The text is not UTF-8 or not a JSON object, or a member is not one of `columns`.
-    pub fn parse(text: &[u8], columns: &[String]) -> Result<Self> {
+    /// The text is not UTF-8 or not a JSON object, a member is not one of `columns` or not a value
+    /// of the column's type, or the user types have too many fields.
+    pub fn parse(
+        text: &[u8],
+        columns: &[(String, CqlType)],
+        fields: &mut FieldCount,
+    ) -> Result<Self> {
         let wrong = |reason: String| {
             let text = String::from_utf8_lossy(text);
             Error::invalid(format!(
@@ -151,14 +156,14 @@ impl Document {
             Json::Null => return Err(Error::invalid("Got null for INSERT JSON values")),
             _ => return Err(wrong("it is not an object".to_string())),
         };
-        let columns: HashSet<&str> = columns.iter().map(String::as_str).collect();
-        let mut members = HashMap::with_capacity(columns.len().min(found.len()));
+        let names: HashSet<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
+        let mut members = HashMap::with_capacity(names.len().min(found.len()));
         for (name, value) in found {
             let stored = match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
                 Some(quoted) => quoted.to_string(),
                 None => name.to_lowercase(),
             };
-            if !columns.contains(stored.as_str()) {
+            if !names.contains(stored.as_str()) {
                 return Err(Error::invalid(format!(
                     "JSON values map contains unrecognized column: {stored}"
                 )));
@@ -166,28 +171,31 @@ impl Document {
             // The last member of a name counts.
             members.insert(stored, value);
         }
-        Ok(Self { members })
+        let mut values = HashMap::with_capacity(members.len());
+        for (name, column_type) in columns {
+            let Some(json) = members.get(name) else { continue };
+            let value = literal::from_json_value(column_type, json, fields).map_err(|error| {
+                Error::invalid(format!("Error decoding JSON value for {name}: {error}"))
+            })?;
+            values.insert(name.clone(), value);
+        }
+        Ok(Self { values })
     }
 
     /// Returns the value of a column.
-    ///
-    /// # Errors
-    /// The member is not a value of `column_type`.
-    pub fn column(&self, name: &str, column_type: &CqlType, default_unset: bool) -> Result<Bound> {
-        let Some(json) = self.members.get(name) else {
-            return Ok(if default_unset { Bound::Unset } else { Bound::Null });
-        };
-        let value = literal::from_json_value(column_type, json).map_err(|error| {
-            Error::invalid(format!("Error decoding JSON value for {name}: {error}"))
-        })?;
-        Ok(value.map_or(Bound::Null, Bound::Value))
+    pub fn column(&self, name: &str, default_unset: bool) -> Bound {
+        match self.values.get(name) {
+            Some(Some(value)) => Bound::Value(value.clone()),
+            None if default_unset => Bound::Unset,
+            Some(None) | None => Bound::Null,
+        }
     }
 }
 
 /// A document, its text, and the columns that it may have.
 struct Parsed {
     text: Bytes,
-    columns: Arc<[String]>,
+    columns: Arc<[(String, CqlType)]>,
     document: Rc<Document>,
 }
 
@@ -217,8 +225,7 @@ impl JsonColumn {
     /// Returns the column's value in the document of this execution.
     ///
     /// # Errors
-    /// The document is null, unset or refused by [`Document::parse`], or the member is not a value
-    /// of the column's type.
+    /// The document is null, unset or refused by [`Document::parse`].
     pub fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
         let text = self.document.evaluate(evaluation)?.required("[json]")?;
         let Some(text) = text else {
@@ -235,12 +242,13 @@ impl JsonColumn {
         let document = match kept {
             Some(document) => document,
             None => {
-                let document = Rc::new(Document::parse(&text, &self.columns)?);
+                let fields = &mut FieldCount::default();
+                let document = Rc::new(Document::parse(&text, &self.columns, fields)?);
                 let columns = Arc::clone(&self.columns);
                 LAST.set(Some(Parsed { text, columns, document: document.clone() }));
                 document
             }
         };
-        document.column(&self.name, &self.column_type, self.default_unset)
+        Ok(document.column(&self.name, self.default_unset))
     }
 }

@@ -29,8 +29,10 @@ pub(super) fn given_by_document<'t>(
 ) -> Result<Vec<(&'t ColumnDefinition, Term)>> {
     let receiver = preparation.receiver("[json]", &CqlType::Text);
     let document = prepare_term(preparation, document, &receiver)?;
-    let columns: Arc<[String]> =
-        table.visible_columns().map(|column| column.name.clone()).collect();
+    let columns: Arc<[(String, CqlType)]> = table
+        .visible_columns()
+        .map(|column| (column.name.clone(), column.column_type.clone()))
+        .collect();
     let constant = match &document {
         Term::Constant(Some(text)) if !keeps_unset => Some(text),
         _ => None,
@@ -41,7 +43,6 @@ pub(super) fn given_by_document<'t>(
             let term = JsonColumn {
                 document: document.clone(),
                 name: column.name.clone(),
-                column_type: column.column_type.clone(),
                 columns: columns.clone(),
                 default_unset,
             };
@@ -49,10 +50,10 @@ pub(super) fn given_by_document<'t>(
         };
         return Ok(table.visible_columns().map(of_column).collect());
     };
-    let document = Document::parse(text, &columns)?;
+    let document = Document::parse(text, &columns, &mut preparation.fields)?;
     let mut given = Vec::with_capacity(columns.len());
     for column in table.visible_columns() {
-        match document.column(&column.name, &column.column_type, default_unset)? {
+        match document.column(&column.name, default_unset) {
             Bound::Value(value) => given.push((column, Term::Constant(Some(value)))),
             Bound::Null => given.push((column, Term::NULL)),
             Bound::Unset if column.is_primary_key() => {

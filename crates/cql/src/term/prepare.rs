@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use espalier_mutation::schema::{ColumnDefinition, ColumnKind, Schema, TableMetadata};
-use espalier_types::{CqlType, UserType};
+use espalier_types::{CqlType, UserType, literal::FieldCount};
 
 use super::{
     Term,
@@ -18,20 +18,12 @@ use super::{
 use crate::{
     Error, Result,
     functions::{self, KnownResults},
-    grammar::{
-        MAX_TOKENS,
-        ast::{
-            BindMarker, BindMarkers, Expression, ExpressionKind, Literal, Name, Position, TypeName,
-            TypeNameKind,
-        },
+    grammar::ast::{
+        BindMarker, BindMarkers, Expression, ExpressionKind, Literal, Name, Position, TypeName,
+        TypeNameKind,
     },
     metadata::ColumnSpec,
 };
-
-/// The maximum number of fields that the user types of a statement's literals have together.
-/// Arbitrary, but a statement that gives all fields stays below it, because a field takes at least
-/// four tokens (`f: 1,`).
-const MAX_LITERAL_FIELDS: usize = MAX_TOKENS / 4;
 
 /// The state of a statement's preparation: its context, and the markers collected so far.
 pub struct Preparation<'a> {
@@ -58,8 +50,8 @@ pub struct Preparation<'a> {
     pub known_results: KnownResults,
     /// Number of columns that the JSON documents of the statement write so far.
     pub document_columns: usize,
-    /// Number of fields that the user types of the literals have so far.
-    literal_fields: usize,
+    /// The fields of the user types in the literals and the literal JSON documents so far.
+    pub fields: FieldCount,
 }
 
 impl<'a> Preparation<'a> {
@@ -83,7 +75,7 @@ impl<'a> Preparation<'a> {
             references: None,
             known_results: KnownResults::default(),
             document_columns: 0,
-            literal_fields: 0,
+            fields: FieldCount::default(),
         }
     }
 
@@ -125,21 +117,12 @@ impl<'a> Preparation<'a> {
         })
     }
 
-    /// Counts all fields of a literal's type, before the literal is prepared. A literal such as
-    /// `{f: 1}` has a part for each field of its type, so without this limit the plan of a
-    /// statement of 1 MiB could take many GB.
+    /// Counts all fields of a literal's type, before the literal is prepared.
     ///
     /// # Errors
     /// The types of the statement's literals have too many fields.
     pub fn count_fields(&mut self, definition: &UserType) -> Result<()> {
-        self.literal_fields += definition.fields.len();
-        if self.literal_fields <= MAX_LITERAL_FIELDS {
-            return Ok(());
-        }
-        let message = format!(
-            "The user types of the literals in a statement have more than {MAX_LITERAL_FIELDS} fields"
-        );
-        Err(Error::invalid(message))
+        self.fields.add(definition).map_err(Error::invalid_from)
     }
 
     /// Returns the receiver for values of `name` with type `column_type`, for messages and marker

@@ -128,23 +128,51 @@ fn fields_of_literals_in_a_statement_are_bounded() {
         let create = "CREATE TABLE large (k int PRIMARY KEY, l list<frozen<u>>)";
         node.query(create, Values::NONE).await.unwrap();
         let repeated = |literal: &str, count: usize| vec![literal; count].join(", ");
+        let json = |count| {
+            format!(r#"INSERT INTO large JSON '{{"k":1,"l":[{}]}}'"#, repeated("{}", count))
+        };
         for text in [
             format!("INSERT INTO large (k, l) VALUES (1, [{}])", repeated("{f1: 1}", 126)),
             format!("INSERT INTO large (k, l) VALUES (1, [{}])", repeated("{f1: :v}", 126)),
             format!("SELECT (list<frozen<u>>) [{}] FROM large", repeated("{f1: k}", 126)),
+            json(126),
+            format!("BEGIN BATCH {}; {}; APPLY BATCH", json(63), json(63)),
         ] {
             let message = node.query(&text, Values::NONE).await.unwrap_err().message;
-            assert!(message.contains("more than 500000 fields"), "{message}");
+            assert!(message.contains("504000 fields or more"), "{message}");
         }
-        let json = |count| {
-            format!(r#"INSERT INTO large JSON '{{"k":1,"l":[{}]}}'"#, repeated("{}", count))
-        };
-        let message = node.query(&json(126), Values::NONE).await.unwrap_err().message;
-        assert!(message.contains("504000 fields or more"), "{message}");
         let few = repeated("{f1: 1}", 10);
         let text = format!("INSERT INTO large (k, l) VALUES (1, [{few}])");
         node.query(&text, Values::NONE).await.unwrap();
         node.query(&json(10), Values::NONE).await.unwrap();
+    });
+}
+
+/// A JSON document has a value for each column of its table.
+#[test]
+fn fields_of_a_json_document_are_bounded_over_all_columns() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let fields: Vec<_> = (0..4000).map(|number| format!("f{number} int")).collect();
+        node.query(&format!("CREATE TYPE u ({})", fields.join(", ")), Values::NONE).await.unwrap();
+        let create = "CREATE TABLE two (k int PRIMARY KEY, a list<frozen<u>>, b list<frozen<u>>)";
+        node.query(create, Values::NONE).await.unwrap();
+        let document = |count: usize| {
+            let list = vec!["{}"; count].join(",");
+            format!(r#"{{"k":1,"a":[{list}],"b":[{list}]}}"#)
+        };
+        for (count, is_refused) in [(63, true), (62, false)] {
+            let bound = [Value::Bytes(document(count).into())];
+            let literal = format!("INSERT INTO two JSON '{}'", document(count));
+            for (text, values) in [
+                ("INSERT INTO two JSON ?", Values::Positional(&bound)),
+                (literal.as_str(), Values::NONE),
+            ] {
+                let message = node.query(text, values).await.err().map(|error| error.message);
+                assert_eq!(message.is_some(), is_refused, "{message:?}");
+                assert!(message.is_none_or(|message| message.contains("504000 fields or more")));
+            }
+        }
     });
 }
 

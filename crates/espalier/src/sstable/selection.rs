@@ -10,7 +10,7 @@ use espalier_mutation::{
     build_composite,
 };
 use espalier_types::CqlType;
-use espalier_types::literal::{Json, from_json_value, from_text, parse_json};
+use espalier_types::literal::{FieldCount, Json, from_json_value, from_text, parse_json};
 
 use super::{ToolError, arguments::DumpArguments, output::counted, values::from_field};
 
@@ -124,7 +124,8 @@ fn parse_values(columns: &[ColumnDefinition], text: &str) -> Result<Vec<Bytes>, 
         && columns.len() >= items.len()
     {
         let values = columns.iter().zip(&items).map(|(column, item)| {
-            let value = from_json_value(&column.column_type, item);
+            let fields = &mut FieldCount::default();
+            let value = from_json_value(&column.column_type, item, fields);
             let value = value.map_err(|error| format!("{}: {error}", column.name))?;
             value.ok_or_else(|| format!("{}: null", column.name))
         });

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use bytes::Bytes;
 use espalier_types::CqlType;
-use espalier_types::literal::{Json, from_json_value, from_text, parse_json};
+use espalier_types::literal::{FieldCount, Json, from_json_value, from_text, parse_json};
 
 /// A hint for values in CQL's notation, which cqlsh's COPY TO writes too.
 const NOT_AS_IN_CQL: &str = "collections, tuples and UDTs are JSON here, not CQL: \
@@ -24,7 +24,7 @@ pub fn from_field(ty: &CqlType, text: &str) -> Result<Option<Bytes>, String> {
         refuse_twins(&json)?;
         let is_other_kind = matches!(json, Json::Object(_))
             && !matches!(ty, CqlType::Map { .. } | CqlType::UserDefined { .. });
-        return from_json_value(ty, &json).map_err(|error| {
+        return from_json_value(ty, &json, &mut FieldCount::default()).map_err(|error| {
             if is_other_kind { with_hint(error.to_string()) } else { error.to_string() }
         });
     }

@@ -3,17 +3,12 @@
 use bytes::Bytes;
 
 use crate::literal::{
-    Json, from_text,
+    FieldCount, Json, from_text,
     json_refusal::{not_valid, null_inside, wrong_kind, wrong_length},
     parse_json,
     refusal::quoted,
 };
 use crate::{CqlType, UserType, ValueError, collection};
-
-/// The maximum number of fields that the user types in one JSON value have together, absent fields
-/// included (arbitrary). An absent field takes four bytes of the value and nothing of the JSON, so
-/// without this limit a document of 16 MiB could become 80 GB.
-const MAX_FIELDS: usize = 500_000;
 
 /// Returns the value of a JSON text, as Cassandra's `fromJson` and `INSERT JSON` read it; `null` is
 /// `None`.
@@ -27,10 +22,11 @@ pub fn from_json(ty: &CqlType, text: &str) -> Result<Option<Bytes>, ValueError> 
         reason: format!("Could not decode JSON string '{}': {error}", quoted(text)),
         expected: "JSON",
     })?;
-    from_json_value(ty, &json)
+    from_json_value(ty, &json, &mut FieldCount::default())
 }
 
-/// Returns the value of parsed JSON; see [`from_json`].
+/// Returns the value of parsed JSON, or of a part of it; see [`from_json`]. `fields` counts the
+/// fields of the whole document.
 ///
 /// Numbers and booleans may also be strings, and a collection, tuple, UDT or vector may be a string
 /// that holds its JSON.
@@ -38,13 +34,12 @@ pub fn from_json(ty: &CqlType, text: &str) -> Result<Option<Bytes>, ValueError> 
 /// # Errors
 ///
 /// Returns an error if the JSON is not a value of the type, if null is inside a collection, or if
-/// its user types have more than 500,000 fields.
-pub fn from_json_value(ty: &CqlType, json: &Json) -> Result<Option<Bytes>, ValueError> {
-    value(ty, json, &mut 0)
-}
-
-/// Returns the value of a part of the JSON. `fields` is the number of fields so far.
-fn value(ty: &CqlType, json: &Json, fields: &mut usize) -> Result<Option<Bytes>, ValueError> {
+/// the user types of the document have more than 500,000 fields.
+pub fn from_json_value(
+    ty: &CqlType,
+    json: &Json,
+    fields: &mut FieldCount,
+) -> Result<Option<Bytes>, ValueError> {
     let is_nested = is_nested(ty);
     if let (true, Json::String(text)) = (is_nested, json) {
         let inner = parse_json(text).map_err(|error| ValueError::Text {
@@ -55,7 +50,7 @@ fn value(ty: &CqlType, json: &Json, fields: &mut usize) -> Result<Option<Bytes>,
         if matches!(inner, Json::String(_)) {
             return Err(wrong_kind(ty, json));
         }
-        return value(ty, &inner, fields);
+        return from_json_value(ty, &inner, fields);
     }
     let value = match (ty, json) {
         (_, Json::Null) => return Ok(None),
@@ -71,12 +66,7 @@ fn value(ty: &CqlType, json: &Json, fields: &mut usize) -> Result<Option<Bytes>,
         (CqlType::Map { key, value, .. }, Json::Object(members)) => {
             map(ty, (key, value), members, fields)?
         }
-        (CqlType::Tuple(types), Json::Array(items)) => {
-            if items.len() != types.len() {
-                return Err(wrong_length(ty, types.len(), items));
-            }
-            tuple(ty, types, items, fields)?
-        }
+        (CqlType::Tuple(types), Json::Array(items)) => tuple(ty, types, items, fields)?,
         (CqlType::UserDefined { definition, .. }, Json::Object(members)) => {
             user_type(ty, definition, members, fields)?
         }
@@ -140,13 +130,13 @@ fn elements(
     outer: &CqlType,
     ty: &CqlType,
     items: &[Json],
-    fields: &mut usize,
+    fields: &mut FieldCount,
 ) -> Result<Vec<Bytes>, ValueError> {
     items
         .iter()
         .enumerate()
         .map(|(index, item)| {
-            value(ty, item, fields)
+            from_json_value(ty, item, fields)
                 .map_err(|error| part(outer, format!("element {index}"), error))?
                 .ok_or_else(|| null_inside(outer))
         })
@@ -158,7 +148,7 @@ fn vector(
     element: &CqlType,
     dimension: usize,
     items: &[Json],
-    fields: &mut usize,
+    fields: &mut FieldCount,
 ) -> Result<Bytes, ValueError> {
     if items.len() != dimension {
         return Err(wrong_length(ty, dimension, items));
@@ -170,10 +160,14 @@ fn tuple(
     ty: &CqlType,
     types: &[CqlType],
     items: &[Json],
-    fields: &mut usize,
+    fields: &mut FieldCount,
 ) -> Result<Bytes, ValueError> {
+    if items.len() != types.len() {
+        return Err(wrong_length(ty, types.len(), items));
+    }
     let parts = types.iter().zip(items).enumerate().map(|(index, (field, item))| {
-        value(field, item, fields).map_err(|error| part(ty, format!("field {index}"), error))
+        from_json_value(field, item, fields)
+            .map_err(|error| part(ty, format!("field {index}"), error))
     });
     Ok(collection::tuple_of(parts.collect::<Result<Vec<_>, _>>()?))
 }
@@ -182,16 +176,16 @@ fn map(
     ty: &CqlType,
     (key_type, value_type): (&CqlType, &CqlType),
     members: &[(String, Json)],
-    fields: &mut usize,
+    fields: &mut FieldCount,
 ) -> Result<Bytes, ValueError> {
     let null = || null_inside(ty);
     let mut entries = Vec::with_capacity(members.len());
     for (name, member) in members {
         // JSON keys are strings, whatever the type of the map's keys.
-        let key = value(key_type, &Json::String(name.clone()), fields)
+        let key = from_json_value(key_type, &Json::String(name.clone()), fields)
             .map_err(|error| part(ty, format!("key '{name}'"), error))?
             .ok_or_else(null)?;
-        let value = value(value_type, member, fields)
+        let value = from_json_value(value_type, member, fields)
             .map_err(|error| part(ty, format!("value of '{name}'"), error))?
             .ok_or_else(null)?;
         entries.push((key, value));
@@ -204,15 +198,9 @@ fn user_type(
     ty: &CqlType,
     definition: &UserType,
     members: &[(String, Json)],
-    fields: &mut usize,
+    fields: &mut FieldCount,
 ) -> Result<Bytes, ValueError> {
-    *fields += definition.fields.len();
-    if *fields > MAX_FIELDS {
-        return Err(ValueError::Text {
-            reason: format!("The user types in the JSON value have {fields} fields or more"),
-            expected: "at most 500000",
-        });
-    }
+    fields.add(definition)?;
     let indexes = definition.field_indexes();
     let mut values = vec![None; definition.fields.len()];
     for (name, member) in members {
@@ -226,7 +214,7 @@ fn user_type(
             got: name.clone(),
         })?;
         let (_, field) = &definition.fields[index];
-        values[index] = value(field, member, fields)
+        values[index] = from_json_value(field, member, fields)
             .map_err(|error| part(ty, format!("field '{name}'"), error))?;
     }
     Ok(collection::tuple_of(values))

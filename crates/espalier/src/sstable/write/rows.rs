@@ -17,7 +17,7 @@ use espalier_mutation::{
     Cell, Clustering, ColumnData, ComplexColumn, DecoratedKey, DeletionTime, Liveness,
     MAX_TTL_SECONDS, NO_DELETION_TIME, Row, build_composite,
 };
-use espalier_types::literal::{Json, from_json_value};
+use espalier_types::literal::{FieldCount, Json, from_json_value};
 use espalier_types::{CqlType, collection, timeuuid};
 
 use super::input::Record;
@@ -361,7 +361,8 @@ impl Value<'_> {
     fn of(&self, column: &ColumnDefinition) -> Result<Option<Bytes>, String> {
         let value = match self {
             Self::Json(json) => {
-                from_json_value(&column.column_type, json).map_err(|error| error.to_string())
+                from_json_value(&column.column_type, json, &mut FieldCount::default())
+                    .map_err(|error| error.to_string())
             }
             Self::Text(None) => Ok(None),
             // A writer that quotes every field cannot express a missing value otherwise.
