@@ -5,9 +5,10 @@ use espalier_types::CqlType;
 
 use crate::{Error, Result};
 
-/// Returns the type that a Java class names. The schema tables must be able to store the type, so
-/// its user types must be those of the keyspace, and this node must know all its classes. Neither
-/// is checked for a user type inside a composite, because the composite contains its definition.
+/// Returns the type that a Java class names. This node must know all classes of the type. The
+/// schema tables must be able to store the type, so its user types must be those of the keyspace.
+/// The user types of a composite may be others, as in Cassandra, because the name of the
+/// composite's class defines them.
 ///
 /// # Errors
 /// Code 0x2000 with Cassandra's text.
@@ -40,9 +41,6 @@ fn check_classes(column_type: &CqlType) -> Result<(), String> {
             }
             Err(format!("Unable to find abstract-type class '{class}'"))
         }
-        // The fields of a type of the keyspace were checked when it was created. The fields of a
-        // user type inside a composite are not checked.
-        CqlType::UserDefined { .. } => Ok(()),
         other => other.parts().try_for_each(check_classes),
     }
 }
