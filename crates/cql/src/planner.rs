@@ -41,10 +41,11 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
         return Err(Error::invalid("Too many bind markers: at most 65535"));
     }
     let tables = Vec::new();
-    let (uses_session_keyspace, timeout) = (false, None);
-    let mut planner = Planner { text, keyspace, schema, tables, uses_session_keyspace, timeout };
+    let (uses_session_keyspace, timeout, literal_fields) = (false, None, 0);
+    let mut planner =
+        Planner { text, keyspace, schema, tables, uses_session_keyspace, timeout, literal_fields };
     let (plan, markers, key) = planner.statement(&parsed)?;
-    let Planner { tables, uses_session_keyspace, timeout, .. } = planner;
+    let Planner { tables, uses_session_keyspace, timeout, literal_fields, .. } = planner;
     let needs = needs_of(&plan, &parsed.statement, keyspace, schema);
     let keyspace = keyspace.filter(|_| uses_session_keyspace || !plan.names_tables());
     let result = match &plan {
@@ -60,6 +61,7 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
         result,
         timeout,
         plan,
+        literal_fields,
         result_changed: false,
         schema: Arc::downgrade(schema),
         tables,
@@ -141,6 +143,8 @@ struct Planner<'a> {
     uses_session_keyspace: bool,
     /// `USING TIMEOUT` of the statement.
     timeout: Option<Term>,
+    /// The number of fields of the user types in the statement's literals.
+    literal_fields: usize,
 }
 
 type Planned = (Plan, Vec<ColumnSpec>, Vec<u16>);
@@ -155,7 +159,7 @@ impl<'a> Planner<'a> {
                 let planned = plan_select(&mut preparation, &table, select)?;
                 self.timeout = plan_timeout(&mut preparation, select.timeout.as_ref())?;
                 let key = preparation.key_indices(&table);
-                Ok((Plan::Select(Box::new(planned)), preparation.into_markers()?, key))
+                Ok((Plan::Select(Box::new(planned)), self.finish(preparation)?, key))
             }
             Statement::Modification(statement) => {
                 let table = self.table(statement.table())?;
@@ -163,7 +167,7 @@ impl<'a> Planner<'a> {
                 let planned = plan_modification(&mut preparation, &table, statement)?;
                 self.timeout = plan_timeout(&mut preparation, statement.using().timeout.as_ref())?;
                 let key = preparation.key_indices(&table);
-                Ok((Plan::Modification(Box::new(planned)), preparation.into_markers()?, key))
+                Ok((Plan::Modification(Box::new(planned)), self.finish(preparation)?, key))
             }
             Statement::Batch(batch) => self.batch(batch, &parsed.bind_markers),
             Statement::Transaction(transaction) => {
@@ -185,7 +189,7 @@ impl<'a> Planner<'a> {
                 }
                 let mut preparation = self.preparation(&table, &parsed.bind_markers);
                 self.timeout = plan_timeout(&mut preparation, statement.timeout.as_ref())?;
-                Ok((Plan::Truncate(table.id), preparation.into_markers()?, Vec::new()))
+                Ok((Plan::Truncate(table.id), self.finish(preparation)?, Vec::new()))
             }
             Statement::Describe(_) => plain(Plan::Describe),
             Statement::Role(_) => plain(Plan::Role),
@@ -215,6 +219,12 @@ impl<'a> Planner<'a> {
         Preparation::of_table(self.text, self.schema, table, markers)
     }
 
+    /// Ends the preparation of a statement's terms. Returns the metadata of its markers.
+    fn finish(&mut self, preparation: Preparation<'a>) -> Result<Vec<ColumnSpec>> {
+        self.literal_fields = preparation.fields.get();
+        preparation.into_markers()
+    }
+
     fn table(&mut self, name: &QualifiedName<'_>) -> Result<Arc<TableMetadata>> {
         let table = find_table(self.keyspace, self.schema, name)?;
         self.uses_session_keyspace |= name.keyspace.is_none();
@@ -240,7 +250,7 @@ impl<'a> Planner<'a> {
         let mut preparation = Preparation::new(self.text, self.schema, keyspace, table, markers);
         let mut find_table = |name: &QualifiedName<'_>| self.table(name);
         let planned = plan_transaction(&mut preparation, transaction, &mut find_table)?;
-        let markers = preparation.into_markers()?;
+        let markers = self.finish(preparation)?;
         Ok((Plan::Transaction(Box::new(planned)), markers, Vec::new()))
     }
 
@@ -278,7 +288,7 @@ impl<'a> Planner<'a> {
         let key = key.map(|table| preparation.key_indices(&table)).unwrap_or_default();
         check_statements(batch.kind, statements.iter(), timestamp.is_some())?;
         let plan = PlannedBatch { kind: batch.kind, timestamp, statements };
-        Ok((Plan::Batch(Box::new(plan)), preparation.into_markers()?, key))
+        Ok((Plan::Batch(Box::new(plan)), self.finish(preparation)?, key))
     }
 }
 

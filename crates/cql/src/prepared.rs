@@ -4,10 +4,11 @@
 //! the next look-up plans the statement again from its text.
 //!
 //! Memory: each cache has at most [`MAX_STATEMENTS`] statements, with [`MAX_TEXT_BYTES`] of text
-//! and [`MAX_COLUMNS`] columns in total. A batch with more columns is cached alone. Apart from its
-//! columns, a plan may take about fifty times the bytes of its text. At a limit, the cache evicts
-//! the oldest statement that was not used since the eviction last checked it (second chance). A
-//! client prepares an evicted statement again when the node reports its id as unknown.
+//! and [`MAX_COLUMNS`] columns in total. A statement with more columns is cached alone. Apart from
+//! its columns and its literals of user types, a plan may take about fifty times the bytes of its
+//! text. At a limit, the cache evicts the oldest statement that was not used since the eviction
+//! last checked it (second chance). A client prepares an evicted statement again when the node
+//! reports its id as unknown.
 
 use std::{
     collections::VecDeque,
@@ -37,7 +38,8 @@ pub const MAX_STATEMENTS: usize = 20_000;
 pub const MAX_TEXT_BYTES: usize = 16 << 20;
 /// The maximum number of columns and bind markers in the plans of a cache. The text of a `SELECT *`
 /// is short, but its plan has all columns of the table. A column of a plan takes about 500 bytes,
-/// so all columns together take at most about 100 MB.
+/// so all columns together take at most about 100 MB. A literal such as `{f: ?}` is short, too, but
+/// its plan has a term for each field of its type. Two fields count as a column.
 pub const MAX_COLUMNS: usize = 200_000;
 /// The maximum length of one statement that can be prepared, in bytes.
 pub const MAX_STATEMENT_BYTES: usize = 1 << 20;
@@ -64,6 +66,8 @@ pub struct Prepared {
     /// `USING TIMEOUT`.
     pub(crate) timeout: Option<Term>,
     pub(crate) plan: Plan,
+    /// The number of fields of the user types in the statement's literals.
+    pub(crate) literal_fields: usize,
     /// The schema of the plan, only for comparison by address.
     pub(crate) schema: Weak<Schema>,
     /// The version of each table of the plan.
@@ -178,10 +182,10 @@ impl Prepared {
         }
     }
 
-    /// Returns the number of columns and bind markers, which counts towards [`MAX_COLUMNS`].
+    /// Returns the number that counts towards [`MAX_COLUMNS`].
     fn column_count(&self) -> usize {
-        let of_plan = self.plan.column_count();
-        of_plan.max(self.result.columns.len()) + self.bind.columns.len()
+        let of_plan = self.plan.column_count().max(self.result.columns.len());
+        of_plan + self.bind.columns.len() + self.literal_fields / 2
     }
 
     /// Returns whether the statement's metadata names result columns.
@@ -337,6 +341,7 @@ mod tests {
             result_changed: false,
             timeout: None,
             plan: Plan::Schema,
+            literal_fields: 0,
             schema: Weak::new(),
             tables: Vec::new(),
             depends_on_schema: false,

@@ -1,11 +1,14 @@
 //! Statements and named values that try to take much time or memory, or that lack a value.
 
 use bytes::Bytes;
-use espalier_cql::{Value, Values};
-use espalier_runtime::block_on;
+use espalier_cql::{ClientState, Value, Values};
+use espalier_runtime::{block_on, file::FileSystem};
 use espalier_testing::Stopwatch;
 
-use crate::hostile_values::{PATIENCE, TestNode, ints};
+use crate::{
+    hostile_values::{PATIENCE, TestNode, ints},
+    support::node::open_with_keyspace,
+};
 
 /// A hint or a cast may name a type that no table has, so the limits of types must hold there, too.
 #[test]
@@ -145,6 +148,26 @@ fn fields_of_literals_in_a_statement_are_bounded() {
         let text = format!("INSERT INTO large (k, l) VALUES (1, [{few}])");
         node.query(&text, Values::NONE).await.unwrap();
         node.query(&json(10), Values::NONE).await.unwrap();
+    });
+}
+
+/// A short literal of a user type has a term in the plan for each field of the type.
+#[test]
+fn a_cache_of_plans_counts_the_fields_of_literals() {
+    block_on(async {
+        let fields: Vec<_> = (0..4000).map(|number| format!("f{number} int")).collect();
+        let create_type = format!("CREATE TYPE ks.u ({})", fields.join(", "));
+        let create_table = "CREATE TABLE ks.large (k int PRIMARY KEY, l list<frozen<u>>)";
+        let statements = [create_type.as_str(), create_table];
+        let (_, processor) = open_with_keyspace(&FileSystem::simulated(1), &statements).await;
+        let list = vec!["{f1: ?}"; 40].join(", ");
+        let prepare = |key: usize| {
+            let text = format!("INSERT INTO ks.large (k, l) VALUES ({key}, [{list}])");
+            processor.prepare(&text, &ClientState::default()).unwrap().id
+        };
+        let ids: Vec<_> = (0..3).map(prepare).collect();
+        let is_cached = ids.iter().map(|id| processor.known(id).is_some());
+        assert_eq!(is_cached.collect::<Vec<_>>(), [false, true, true]);
     });
 }
 

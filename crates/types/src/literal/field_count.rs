@@ -18,6 +18,11 @@ pub struct FieldCount {
 }
 
 impl FieldCount {
+    /// Returns the number of fields so far.
+    pub fn get(&self) -> usize {
+        self.fields
+    }
+
     /// Counts all fields of a value's type, before the value is made.
     ///
     /// # Errors
