@@ -42,14 +42,8 @@ pub async fn read_texts(database: &Node, query: &str, values: &[&str]) -> Result
     Ok(rows.iter().filter_map(first).collect())
 }
 
-/// Takes the number of elements of a collection from the front of `content`.
-pub fn take_count(content: &mut Bytes) -> i32 {
-    let count = content.split_to(content.len().min(4));
-    <[u8; 4]>::try_from(&*count).map_or(0, i32::from_be_bytes)
-}
-
 /// Takes one value with its length from the front of `content`; `None` for null.
-pub fn take_value(content: &mut Bytes) -> Option<Bytes> {
+fn take_value(content: &mut Bytes) -> Option<Bytes> {
     let length = content.split_to(content.len().min(4));
     let length = <[u8; 4]>::try_from(&*length).map(i32::from_be_bytes).ok()?;
     let length = usize::try_from(length).ok()?;
@@ -66,13 +60,15 @@ pub fn boolean(value: Option<&Bytes>) -> bool {
     value.is_some_and(|value| value.first().is_some_and(|byte| *byte != 0))
 }
 
+/// Returns the elements of a set up to the first malformed one; none for null.
+pub fn elements(value: Option<&Bytes>) -> impl Iterator<Item = &[u8]> {
+    let elements = value.and_then(|value| collection::elements(value).ok());
+    elements.into_iter().flatten().map_while(|element| element.ok().flatten())
+}
+
 /// Returns the elements of a set of texts; none for null.
 pub fn texts(value: Option<&Bytes>) -> Vec<String> {
-    let Some(mut content) = value.cloned() else { return Vec::new() };
-    (0..take_count(&mut content))
-        .map_while(|_| take_value(&mut content))
-        .filter_map(|element| String::from_utf8(element.to_vec()).ok())
-        .collect()
+    elements(value).filter_map(|element| String::from_utf8(element.to_vec()).ok()).collect()
 }
 
 /// Returns a set of texts as a value.
@@ -98,4 +94,17 @@ pub fn bound(values: &[&str]) -> Vec<Value> {
 /// Returns the error of a statement of the node that is not of the expected kind.
 pub fn not_a(text: &str) -> Error {
     Error::new(ErrorCode::ServerError, format!("not a statement of its kind: {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_set_that_ends_early_has_only_its_whole_elements() {
+        let whole = collection::list_of(["ab", "cde"]);
+        assert_eq!(texts(Some(&whole)), ["ab", "cde"]);
+        assert_eq!(texts(Some(&whole.slice(..whole.len() - 1))), ["ab"]);
+        assert_eq!(texts(None), [""; 0]);
+    }
 }

@@ -5,11 +5,12 @@ use std::net::IpAddr;
 
 use bytes::Bytes;
 use espalier_storage::Node;
+use espalier_types::collection;
 
 use super::login::unauthorized;
 use super::role::EffectiveRole;
 use crate::Result;
-use crate::internal_query::{self, take_count, take_value};
+use crate::internal_query;
 
 /// Checks whether a role has access from an address. The inner result is Cassandra's error if the
 /// role has no access.
@@ -21,7 +22,7 @@ pub async fn check(database: &Node, role: &EffectiveRole, address: IpAddr) -> Re
     const TEXT: &str = "SELECT cidrs FROM system_auth.cidr_groups WHERE cidr_group = ?";
     for group in groups {
         let rows = internal_query::read(database, TEXT, &[group]).await?;
-        let cidrs = rows.first().and_then(|row| row.first().cloned().flatten());
+        let cidrs = rows.first().and_then(|row| row.first()?.as_ref());
         if ranges(cidrs).any(|(network, bits)| contains(network, bits, address)) {
             return Ok(Ok(()));
         }
@@ -30,13 +31,12 @@ pub async fn check(database: &Node, role: &EffectiveRole, address: IpAddr) -> Re
 }
 
 /// Returns the ranges of a value of `cidrs`: `set<tuple<inet, smallint>>`.
-fn ranges(value: Option<Bytes>) -> impl Iterator<Item = (IpAddr, u16)> {
-    let mut content = value.unwrap_or_default();
-    let count = take_count(&mut content);
-    (0..count).map_while(move |_| take_value(&mut content)).filter_map(|mut tuple| {
-        let network = address_of(&take_value(&mut tuple)?)?;
-        let bits = take_value(&mut tuple)?;
-        Some((network, u16::from_be_bytes(<[u8; 2]>::try_from(&*bits).ok()?)))
+fn ranges(value: Option<&Bytes>) -> impl Iterator<Item = (IpAddr, u16)> {
+    internal_query::elements(value).filter_map(|tuple| {
+        let mut fields = collection::fields(tuple);
+        let network = address_of(fields.next()?.ok()??)?;
+        let bits = fields.next()?.ok()??;
+        Some((network, u16::from_be_bytes(bits.try_into().ok()?)))
     })
 }
 
@@ -63,6 +63,19 @@ fn contains(network: IpAddr, bits: u16, address: IpAddr) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ranges_are_whole_elements_of_the_set() {
+        let (network, bits) = ([10, 1, 0, 0], 16u16.to_be_bytes());
+        let range = collection::tuple_of([Some(&network[..]), Some(&bits[..])]);
+        let mut set = collection::list_of([&range, &range]).to_vec();
+        let expected = (IpAddr::from(network), 16u16);
+        let found = |set: &[u8]| ranges(Some(&Bytes::copy_from_slice(set))).collect::<Vec<_>>();
+        assert_eq!(found(&set), [expected; 2]);
+        // The last element is longer than the rest of the set.
+        set[4 + 4 + range.len() + 3] += 1;
+        assert_eq!(found(&set), [expected]);
+    }
 
     #[test]
     fn ranges_contain_addresses_of_their_family() {
