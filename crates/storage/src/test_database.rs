@@ -1,17 +1,21 @@
 //! A node for unit tests of internals.
 
-use std::{rc::Rc, sync::Arc};
+use std::{path::PathBuf, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use espalier_memtable::Memtable;
 use espalier_mutation::{
-    Clustering, ColumnData, DecoratedKey, Mutation, PartitionUpdate, Row,
+    Cell, Clustering, ColumnData, DecoratedKey, DeletionTime, Mutation, PartitionHeader,
+    PartitionUpdate, Row, Unfiltered,
     schema::{
         CLASS_OPTION, IndexKind, IndexMetadata, KeyspaceMetadata, SASI, Schema, TARGET_OPTION,
         TableBuilder, TableId, TableMetadata,
     },
 };
 use espalier_runtime::{ShardContext, file::FileSystem, random::uuid_v4};
+use espalier_sstable::{
+    Descriptor, PageCache, SSTable, SSTableId, SSTableWriter, WriterOptions, versions::Version,
+};
 use espalier_types::CqlType;
 use uuid::Uuid;
 
@@ -62,6 +66,41 @@ pub(crate) fn write_of(metadata: &TableMetadata, key: Bytes, data: ColumnData) -
     let mut update = PartitionUpdate::new(metadata.id, DecoratedKey::new(key));
     update.rows.push(row);
     Mutation { updates: vec![update] }
+}
+
+/// Writes an SSTable of one row with this value in column `v`. The caller may add components before
+/// it calls [`open_sstable`].
+pub(crate) async fn write_sstable(
+    file_system: &FileSystem,
+    table: &Arc<TableMetadata>,
+    key: &DecoratedKey,
+    clustering: Clustering,
+    value: &'static [u8],
+) -> SSTableWriter {
+    file_system.create_dir_all("ks/t").await.unwrap();
+    let id = SSTableId::Generation(1.try_into().unwrap());
+    let descriptor = Descriptor::new(PathBuf::from("ks/t"), Version::named("da").unwrap(), id);
+    let settings = WriterOptions::for_table(descriptor, table.clone()).unwrap();
+    let mut writer = SSTableWriter::create(file_system, settings).await.unwrap();
+    let (key, deletion) = (key.clone(), DeletionTime::LIVE);
+    writer.start_partition(PartitionHeader { key, deletion, static_row: None }).unwrap();
+    let mut row = Row::empty(clustering);
+    let cell = Cell::live(1, Bytes::from_static(value));
+    row.columns.push((table.column("v").unwrap().id, ColumnData::Simple(cell)));
+    writer.add(Unfiltered::Row(row)).await.unwrap();
+    writer.end_partition().await.unwrap();
+    writer
+}
+
+/// Finishes an SSTable and opens it.
+pub(crate) async fn open_sstable(
+    file_system: &FileSystem,
+    table: &Arc<TableMetadata>,
+    writer: SSTableWriter,
+) -> Rc<SSTable> {
+    let written = writer.finish().await.unwrap().unwrap();
+    let cache = PageCache::new(1 << 20);
+    Rc::new(SSTable::open(file_system, table, written.descriptor, &cache).await.unwrap())
 }
 
 /// Adds a table to the keyspace `ks` and returns its metadata as installed.

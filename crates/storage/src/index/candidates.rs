@@ -11,7 +11,7 @@
 
 use std::rc::Rc;
 
-use espalier_mutation::{Listed, put_entry_value};
+use espalier_mutation::{ClusteringComparator, Listed, put_entry_value};
 use espalier_runtime::maybe_yield;
 
 use super::{
@@ -126,13 +126,6 @@ impl Candidates {
             }
         };
         Some(Self { term: term.clone(), listed, kind })
-    }
-
-    /// Creates the places of a search for near vectors.
-    #[cfg(test)]
-    pub(super) fn of_vectors(term: IndexTerm, places: NearestPlaces) -> Self {
-        let kind = Kind::Nearest { places: Box::new(places), bypass_cache: false };
-        Self { term, listed: Listed::Rows, kind }
     }
 
     /// Returns whether the places are rows or partitions.
@@ -266,14 +259,19 @@ impl Candidates {
         }
     }
 
-    /// Records that a source has given a malformed place. The error does not name the source. If
-    /// the search has recorded the SSTable, only that one is blamed. Otherwise any SSTable of the
-    /// search may be damaged, so all are blamed.
-    pub(crate) fn suspect(&mut self, error: &StorageError) {
-        if self.files().any(|file| file.has_failed()) {
-            return;
+    /// Records which SSTables have malformed entries, after the read has met a malformed place. The
+    /// place does not name its SSTable, because the search merges the entries of all sources. So
+    /// this reads the entries of the term in each SSTable again, up to the first malformed one. The
+    /// search must not continue then.
+    pub(crate) async fn find_malformed(&mut self, comparator: &ClusteringComparator) {
+        let listed = self.listed;
+        let check = |found: &[u8]| entry::check(comparator, listed, found);
+        match &mut self.kind {
+            Kind::OneOf { union, .. } => union.find_malformed(check).await,
+            Kind::Between(range) => range.find_malformed(check).await,
+            // The search for near vectors has checked each place of an SSTable.
+            Kind::Nearest { .. } | Kind::Found(_) => {}
         }
-        self.files().for_each(|file| file.suspect(error));
     }
 
     /// Leaves damaged components out of later reads. Returns whether there are any.

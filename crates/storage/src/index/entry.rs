@@ -51,6 +51,16 @@ pub(crate) fn clustering(
     path::clustering(comparator, row).map_err(|error| corrupt(&error.to_string()))
 }
 
+/// Checks that an entry can be split and decoded.
+pub(super) fn check(
+    comparator: &ClusteringComparator,
+    listed: Listed,
+    entry: &[u8],
+) -> Result<(), StorageError> {
+    let place = entry.get(value_length(entry)?..).unwrap_or_default();
+    check_place(comparator, listed, place)
+}
+
 /// Checks that a place can be split and decoded.
 pub(super) fn check_place(
     comparator: &ClusteringComparator,

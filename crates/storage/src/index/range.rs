@@ -111,6 +111,17 @@ impl RangeSearch {
         self.sources.iter_mut().filter_map(EntrySource::file)
     }
 
+    /// Records which SSTables have an entry of the range that `check` refuses.
+    pub(super) async fn find_malformed(
+        &mut self,
+        check: impl Fn(&[u8]) -> Result<(), StorageError>,
+    ) {
+        let bounds = (self.lower.as_slice(), self.upper.as_deref());
+        for source in &mut self.sources {
+            source.find_malformed(bounds, &check).await;
+        }
+    }
+
     /// Returns the number of entries that all passes together have read.
     pub(super) fn passed_entries(&self) -> u64 {
         self.passed

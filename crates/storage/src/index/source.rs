@@ -4,6 +4,7 @@
 use std::{collections::VecDeque, rc::Rc};
 
 use espalier_memtable::Memtable;
+use espalier_runtime::maybe_yield;
 use espalier_sstable::{EntryCursor, SSTable, VectorIndex};
 
 use crate::{StorageError, table::TableView};
@@ -53,7 +54,7 @@ pub(super) struct FileEntries {
 /// An SSTable whose component of an index is searched.
 pub(super) struct IndexFile {
     sstable: Rc<SSTable>,
-    /// The error of a failed read of the component.
+    /// The error of a failed read or check of the component.
     failure: Option<StorageError>,
 }
 
@@ -81,7 +82,7 @@ impl IndexFile {
         })
     }
 
-    /// Records the error of a read of the component, if the read has failed.
+    /// Records the error of a read of the component, or of a check of what was read, if it failed.
     pub(super) fn record<T, E>(&mut self, outcome: Result<T, E>) -> Result<T, StorageError>
     where
         StorageError: From<E>,
@@ -90,18 +91,7 @@ impl IndexFile {
         outcome.inspect_err(|error| self.failure = Some(error.clone()))
     }
 
-    /// Returns whether a read of the component has failed.
-    pub(super) fn has_failed(&self) -> bool {
-        self.failure.is_some()
-    }
-
-    /// Records that the component may have given a malformed entry.
-    pub(super) fn suspect(&mut self, error: &StorageError) {
-        self.failure.get_or_insert_with(|| error.clone());
-    }
-
-    /// Leaves the component out of later reads if a read of it has failed. Returns whether a read
-    /// has failed.
+    /// Leaves the component out of later reads if a failure was recorded. Returns whether one was.
     pub(super) fn forget_damaged(&self, index: &str) -> bool {
         let Some(error) = &self.failure else { return false };
         if self.sstable.reader().forget_secondary_index(index) {
@@ -196,6 +186,27 @@ impl EntrySource {
                 *passed += 1;
                 Ok(())
             }
+        }
+    }
+
+    /// Reads the entries of an SSTable from `lower` to `upper`, without `upper`. Records the error
+    /// if `check` refuses one of them.
+    pub(super) async fn find_malformed(
+        &mut self,
+        (lower, upper): (&[u8], Option<&[u8]>),
+        check: &impl Fn(&[u8]) -> Result<(), StorageError>,
+    ) {
+        let Self::File(entries) = self else { return };
+        let FileEntries { file, cursor, .. } = &mut **entries;
+        let mut moved = cursor.seek(lower).await;
+        while let Ok(true) = file.record(moved) {
+            let found = cursor.entry();
+            let is_behind = upper.is_some_and(|upper| found >= upper);
+            if is_behind || file.record(check(found)).is_err() {
+                return;
+            }
+            moved = cursor.next().await;
+            maybe_yield().await;
         }
     }
 

@@ -8,7 +8,10 @@ use std::{cmp::Ordering, rc::Rc};
 
 use espalier_runtime::maybe_yield;
 
-use super::source::{EntrySource, IndexFile};
+use super::{
+    entry::BEHIND,
+    source::{EntrySource, IndexFile},
+};
 use crate::StorageError;
 
 /// The entries of one value in one source.
@@ -93,6 +96,17 @@ impl Union {
             maybe_yield().await;
         }
         Ok(())
+    }
+
+    /// Records which SSTables have an entry of the values that `check` refuses.
+    pub(super) async fn find_malformed(
+        &mut self,
+        check: impl Fn(&[u8]) -> Result<(), StorageError>,
+    ) {
+        for Stream { source, value, .. } in &mut self.streams {
+            let end = [&**value, &[BEHIND]].concat();
+            source.find_malformed((&**value, Some(end.as_slice())), &check).await;
+        }
     }
 
     /// Returns the stream at the least place if `is_wanted` accepts the place.

@@ -95,7 +95,7 @@ pub(crate) async fn read_indexed(
         }
         Err(error) => {
             if entry::is_malformed(&error) {
-                first.suspect(&error);
+                first.find_malformed(command.table.comparator()).await;
             }
             let damaged = terms.iter_mut().filter_map(|term| term.forget_damaged().then_some(()));
             if damaged.count() == 0 {
@@ -298,3 +298,6 @@ impl IndexedRead<'_> {
         earlier + here.map_or(0, |partition| partition.rows.len())
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,18 +1,10 @@
-use std::path::PathBuf;
-
-use espalier_mutation::{
-    Cell, Clustering, ColumnData, DecoratedKey, DeletionTime, PartitionHeader, Row, Unfiltered,
-    path,
-};
+use espalier_mutation::{Clustering, DecoratedKey, path};
 use espalier_runtime::{block_on, file::FileSystem};
-use espalier_sstable::{
-    Descriptor, PageCache, SSTable, SSTableId, SSTableWriter, VectorIndexWriter, VectorPoints,
-    WriterOptions, versions::Version,
-};
+use espalier_sstable::{SSTable, VectorIndexWriter, VectorPoints};
 use espalier_types::{CqlType, Similarity};
 
 use super::*;
-use crate::{IndexTerm, IndexValues, index::Candidates, test_database::table_builder};
+use crate::test_database::{open_sstable, table_builder, write_sstable};
 
 const INDEX: &str = "by_v";
 const OPTIONS: VectorIndexOptions =
@@ -30,21 +22,12 @@ fn place(table: &TableMetadata, key: i32) -> Vec<u8> {
 /// Writes an SSTable of one row whose component of vectors has `places`.
 async fn sstable(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> Rc<SSTable> {
     let file_system = FileSystem::simulated(1);
-    file_system.create_dir_all("ks/t").await.unwrap();
-    let id = SSTableId::Generation(1.try_into().unwrap());
-    let descriptor = Descriptor::new(PathBuf::from("ks/t"), Version::named("da").unwrap(), id);
-    let settings = WriterOptions::for_table(descriptor.clone(), table.clone()).unwrap();
-    let mut writer = SSTableWriter::create(&file_system, settings).await.unwrap();
-    let (key, deletion) = (DecoratedKey::new(Bytes::from_static(b"0001")), DeletionTime::LIVE);
-    writer.start_partition(PartitionHeader { key, deletion, static_row: None }).unwrap();
-    let mut row = Row::empty(Clustering::empty());
-    let cell = Cell::live(1, Bytes::from_static(&[0; 8]));
-    row.columns.push((table.column("v").unwrap().id, ColumnData::Simple(cell)));
-    writer.add(Unfiltered::Row(row)).await.unwrap();
-    writer.end_partition().await.unwrap();
+    let key = DecoratedKey::new(Bytes::from_static(b"0001"));
+    let mut writer = write_sstable(&file_system, table, &key, Clustering::empty(), &[0; 8]).await;
     let (limits, shape) = (VectorLimits::default(), (OPTIONS.similarity, OPTIONS.dimension));
+    let descriptor = writer.descriptor();
     let component =
-        VectorIndexWriter::create(&file_system, &descriptor, INDEX, "s", shape, &limits, true);
+        VectorIndexWriter::create(&file_system, descriptor, INDEX, "s", shape, &limits, true);
     let mut component = component.await.unwrap();
     let mut points = VectorPoints::new(OPTIONS.similarity, OPTIONS.dimension, &limits);
     for (number, place) in (1_u8..).zip(places) {
@@ -52,9 +35,7 @@ async fn sstable(places: &[Vec<u8>], table: &Arc<TableMetadata>) -> Rc<SSTable> 
     }
     component.write_segment(points, true).await.unwrap();
     writer.add_vector_index(component).await.unwrap();
-    let written = writer.finish().await.unwrap().unwrap();
-    let cache = PageCache::new(1 << 20);
-    Rc::new(SSTable::open(&file_system, table, written.descriptor, &cache).await.unwrap())
+    open_sstable(&file_system, table, writer).await
 }
 
 /// Returns a table with a column of vectors.
@@ -111,12 +92,8 @@ fn a_malformed_place_condemns_only_the_sstable_that_has_it() {
         let mut search = search(&sstables, &table);
         let error = search.next(&[], None, false).await.err().unwrap();
         assert!(entry::is_malformed(&error));
-        let term = IndexTerm { index: INDEX.into(), values: IndexValues::OneOf(Vec::new()) };
-        let mut candidates = Candidates::of_vectors(term, search);
-        candidates.suspect(&error);
-        assert!(candidates.forget_damaged());
-        let damaged = sstables.map(|sstable| sstable.reader().forgotten_secondary_indexes());
-        assert_eq!(damaged, [0, 1]);
+        let damaged: Vec<bool> = search.files().map(|file| file.forget_damaged(INDEX)).collect();
+        assert_eq!(damaged, [false, true]);
     });
 }
 
