@@ -1,8 +1,9 @@
 //! Describes the node under the paths that ScyllaDB has for a ring of nodes. This node reports
 //! itself as the whole ring.
 
-use std::rc::Rc;
+use std::{rc::Rc, sync::Arc};
 
+use espalier_mutation::schema::{KeyspaceMetadata, Schema};
 use espalier_runtime::submit_to_all;
 use espalier_storage::{
     Node, RowCacheMetrics,
@@ -23,6 +24,14 @@ pub(super) fn keyspaces(server: &ShardServer) -> HttpResponse {
     let schema = server.processor.database().store().schema();
     let names: Vec<_> = schema.keyspaces.keys().filter(|name| !is_virtual(name)).collect();
     HttpResponse::json(&names)
+}
+
+/// Returns a keyspace, or the error that the schema does not have it.
+pub(super) fn known_keyspace<'s>(
+    schema: &'s Schema,
+    name: &str,
+) -> Result<&'s Arc<KeyspaceMetadata>, String> {
+    schema.keyspace(name).ok_or_else(|| format!("Keyspace {name} does not exist"))
 }
 
 /// Answers with the state of a view's build: UNKNOWN, STARTED, CHECKING or SUCCESS.
@@ -58,12 +67,9 @@ pub(super) async fn answer(server: &Rc<ShardServer>, path: &[&str]) -> Answer {
         ["storage_service", "keyspaces"] => keyspaces(server),
         ["storage_service", "tokens"] => HttpResponse::json(&[TOKEN]),
         ["storage_service", "tokens_endpoint"] => pair(TOKEN, &address),
-        ["storage_service", "ownership", keyspace]
-            if database.store().schema().keyspace(keyspace).is_none() =>
-        {
-            return Err(format!("Keyspace {keyspace} does not exist").into());
-        }
-        ["storage_service", "ownership"] | ["storage_service", "ownership", _] => {
+        ["storage_service", "ownership"] => pair(&address, "1.0"),
+        ["storage_service", "ownership", keyspace] => {
+            known_keyspace(&database.store().schema(), keyspace)?;
             pair(&address, "1.0")
         }
         ["storage_service", "view_build_statuses", keyspace, view] => {

@@ -9,6 +9,7 @@ use espalier_storage::{FirstFailure, Node, system::is_virtual};
 use super::compaction::{names, outcome};
 use super::http::{Answer, HttpRequest, HttpResponse};
 use super::json::number;
+use super::node::known_keyspace;
 use crate::metrics::render;
 use crate::shard::ShardServer;
 
@@ -167,8 +168,7 @@ async fn set_trace_probability(given: Option<&str>) -> Answer {
 /// Answers a cleanup, which removes nothing, even on a member of a ring.
 fn cleanup(server: &ShardServer, request: &HttpRequest, keyspace: &str) -> Answer {
     let schema = server.processor.database().store().schema();
-    let known =
-        schema.keyspace(keyspace).ok_or_else(|| format!("Keyspace {keyspace} does not exist"))?;
+    let known = known_keyspace(&schema, keyspace)?;
     match names(request, "cf").into_iter().find(|name| !known.tables.contains_key(*name)) {
         Some(name) => Err(format!("There is no table {keyspace}.{name}").into()),
         None => Ok(HttpResponse::json(&0)),
@@ -231,8 +231,7 @@ fn tables(server: &ShardServer) -> HttpResponse {
 async fn flush(server: &ShardServer, keyspace: &str, names: &[&str]) -> Answer {
     let database = server.processor.database();
     let schema = database.store().schema();
-    let metadata =
-        schema.keyspace(keyspace).ok_or_else(|| format!("Keyspace {keyspace} does not exist"))?;
+    let metadata = known_keyspace(&schema, keyspace)?;
     if let Some(unknown) = names.iter().find(|name| !metadata.tables.contains_key(**name)) {
         return Err(format!("Column family '{keyspace}:{unknown}' not found").into());
     }

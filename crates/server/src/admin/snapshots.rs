@@ -15,6 +15,7 @@ use serde::Serialize;
 use super::compaction::{flag, names, outcome};
 use super::http::{Answer, HttpRequest, HttpResponse, status_of};
 use super::json::Pair;
+use super::node::known_keyspace;
 use crate::events::broadcast_schema_change;
 use crate::shard::ShardServer;
 
@@ -104,9 +105,8 @@ async fn restore(server: &Rc<ShardServer>, request: &HttpRequest) -> Answer {
             .into());
     };
     let schema = database.store().schema();
-    let known = schema
-        .keyspace(keyspace)
-        .ok_or_else(|| format!("Keyspace {keyspace} does not exist: create it first"))?;
+    let known =
+        known_keyspace(&schema, keyspace).map_err(|error| format!("{error}: create it first"))?;
     let is_missing = !known.tables.contains_key(table);
     if is_missing && server.config.is_ring_member {
         let reason = format!(
