@@ -105,6 +105,12 @@ impl<'a> EmptyRangeRecorder<'a> {
 
     fn new(access: Option<&'a EmptyRangeAccess>, command: &'a ReadCommand) -> Self {
         let since = access.map_or(0, |access| access.ranges.live_writes.get());
+        // A step mostly drops all its fragments before it calls the recorder again. A live write
+        // during the step would make the recorder blind, so it registers at the beginning.
+        let is_step = access.is_some_and(|access| access.step.is_some());
+        if let Some(access) = access.filter(|_| is_step) {
+            access.ranges.begin_recording();
+        }
         Self {
             access,
             command,
@@ -116,7 +122,7 @@ impl<'a> EmptyRangeRecorder<'a> {
             opened: since,
             deletions: access.map_or(0, |access| access.ranges.deletions.get()),
             is_within: false,
-            is_registered: false,
+            is_registered: is_step,
             is_blind: false,
             is_over: access.is_none_or(|access| !access.shows_all_writes()),
         }

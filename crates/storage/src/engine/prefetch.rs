@@ -160,11 +160,11 @@ async fn read(
 mod tests {
     use bytes::Bytes;
     use espalier_mutation::{
-        Clustering, DecoratedKey, DeletionTime, Direction, Mutation, PartitionUpdate,
+        Clustering, DecoratedKey, DeletionTime, Direction, Liveness, Mutation, PartitionUpdate,
         RangeTombstone, Row,
         schema::{TableBuilder, TableMetadata},
     };
-    use espalier_runtime::{block_on, file::FileSystem};
+    use espalier_runtime::{block_on, file::FileSystem, preempt::force_every_yield};
     use espalier_types::CqlType;
     use uuid::Uuid;
 
@@ -317,6 +317,41 @@ mod tests {
     fn a_step_ends_among_deletions_of_prefixes_in_two_files() {
         let table = table_of(&[("c1", true), ("c2", false)]);
         check_steps(table, 2 * (ROWS as u64 + 1), delete_prefixes);
+    }
+
+    #[test]
+    fn a_step_records_ranges_while_rows_are_written() {
+        block_on(async {
+            let node = test_database::open(FileSystem::simulated(1)).await;
+            let metadata = test_database::create(&node, table_of(&[("c", false)])).await;
+            let table = test_database::table(&node, &metadata);
+            delete_rows(&node, &metadata).await;
+            let value = Bytes::copy_from_slice(&ROWS.to_be_bytes());
+            let mut row = Row::empty(Clustering::new([value]));
+            row.liveness = Liveness::live(2);
+            let mut update = PartitionUpdate::new(metadata.id, key());
+            update.rows.push(row);
+            let mut partition = Vec::new();
+            path::put_partition(key().borrowed(), &mut partition);
+            let start = Place::within(&partition, &[path::BOTTOM]);
+            let before = table.empty_ranges().written();
+            force_every_yield(true);
+            let step = async {
+                prefetch(node.store(), &table, start, MAX_WALKED).await.unwrap();
+                table.empty_ranges().written()
+            };
+            // The step opens the partition in its first poll, so it does not see the row.
+            let write = node.apply(Mutation { updates: vec![update] });
+            let (behind, written) = futures_util::future::join(step, write).await;
+            force_every_yield(false);
+            written.unwrap();
+            assert_ne!(behind, before, "the row was not written during the step");
+            let target = ReadTarget::Range(KeyRange::full());
+            let command = ReadCommand::of_all(metadata, target, now_s());
+            let (read, _) = read(node.store(), &table, &command, u64::MAX).await.unwrap();
+            assert_eq!(read.partitions.len(), 1);
+            assert!(read.dropped < STEP, "{} dropped", read.dropped);
+        });
     }
 
     /// The next page of a statement begins behind a row, so only the prefetcher stops at a range
