@@ -10,41 +10,21 @@ use super::{
 use crate::{
     Error, Result,
     functions::argument_of,
-    grammar::ast::{Expression, ExpressionKind, Name, Position},
+    grammar::ast::{Expression, Name, Position},
     metadata::ColumnSpec,
 };
 
-/// The preparation of a literal as a value of `receiver`'s type.
-struct LiteralPreparation<'p, 'a> {
-    preparation: &'p mut Preparation<'a>,
+/// The preparation of a literal that has parts as a value of `receiver`'s type.
+pub(super) struct LiteralPreparation<'p, 'a> {
+    pub(super) preparation: &'p mut Preparation<'a>,
     /// The place of the literal.
-    position: Position,
-    receiver: &'p ColumnSpec,
-}
-
-/// Prepares a literal that has parts as a value of `receiver`'s type.
-///
-/// # Errors
-/// As [`prepare_term`], or the expression is no such literal.
-pub(super) fn prepare_composite(
-    preparation: &mut Preparation<'_>,
-    expression: &Expression<'_>,
-    receiver: &ColumnSpec,
-) -> Result<Term> {
-    let mut literal = LiteralPreparation { preparation, position: expression.position, receiver };
-    match &expression.kind {
-        ExpressionKind::List(items) => literal.list(items),
-        ExpressionKind::Set(items) => literal.set(items),
-        ExpressionKind::Map(entries) => literal.map(entries),
-        ExpressionKind::UserDefined(fields) => literal.user_defined(fields),
-        ExpressionKind::Tuple(items) => literal.tuple(items),
-        _ => Err(literal.invalid(format!("{expression} is not a literal with parts"))),
-    }
+    pub(super) position: Position,
+    pub(super) receiver: &'p ColumnSpec,
 }
 
 impl LiteralPreparation<'_, '_> {
     /// Prepares `[a, b]`, which is a list or a vector.
-    fn list(&mut self, items: &[Expression<'_>]) -> Result<Term> {
+    pub(super) fn list(&mut self, items: &[Expression<'_>]) -> Result<Term> {
         let receiver = self.receiver;
         let target = &receiver.column_type;
         match target {
@@ -68,7 +48,7 @@ impl LiteralPreparation<'_, '_> {
     }
 
     /// Prepares `{a, b}`. `{}` is also an empty map.
-    fn set(&mut self, items: &[Expression<'_>]) -> Result<Term> {
+    pub(super) fn set(&mut self, items: &[Expression<'_>]) -> Result<Term> {
         let receiver = self.receiver;
         match &receiver.column_type {
             CqlType::Set { element, .. } => self.elements("set", items, element),
@@ -93,7 +73,7 @@ impl LiteralPreparation<'_, '_> {
     }
 
     /// Prepares `{k: v}`.
-    fn map(&mut self, entries: &[(Expression<'_>, Expression<'_>)]) -> Result<Term> {
+    pub(super) fn map(&mut self, entries: &[(Expression<'_>, Expression<'_>)]) -> Result<Term> {
         let ColumnSpec { name, column_type: target, .. } = self.receiver;
         let CqlType::Map { key, value, .. } = target else {
             return Err(self.wrong_literal("map"));
@@ -109,7 +89,7 @@ impl LiteralPreparation<'_, '_> {
     }
 
     /// Prepares `(a, b)`. Parentheses around one term may also just group it.
-    fn tuple(&mut self, items: &[Expression<'_>]) -> Result<Term> {
+    pub(super) fn tuple(&mut self, items: &[Expression<'_>]) -> Result<Term> {
         let receiver = self.receiver;
         let ColumnSpec { name, column_type: target, .. } = receiver;
         let types = match target {
@@ -137,7 +117,7 @@ impl LiteralPreparation<'_, '_> {
     }
 
     /// Prepares `{field: value}`.
-    fn user_defined(&mut self, fields: &[(Name<'_>, Expression<'_>)]) -> Result<Term> {
+    pub(super) fn user_defined(&mut self, fields: &[(Name<'_>, Expression<'_>)]) -> Result<Term> {
         let ColumnSpec { name: receiver, column_type: target, .. } = self.receiver;
         let CqlType::UserDefined { definition, .. } = target else {
             return Err(self.wrong_literal("user type"));

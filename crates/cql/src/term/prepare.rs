@@ -9,7 +9,7 @@ use espalier_types::{CqlType, UserType, literal::FieldCount};
 use super::{
     Term,
     assignment::{Assignable, is_assignable, literal_fits},
-    composite::prepare_composite,
+    composite::LiteralPreparation,
     custom_type::custom_type,
     evaluate::marker_name,
     hint::prepare_hinted,
@@ -300,16 +300,17 @@ pub fn prepare_term(
     receiver: &ColumnSpec,
 ) -> Result<Term> {
     let position = expression.position;
+    let mut literal = LiteralPreparation { preparation: &mut *preparation, position, receiver };
     match &expression.kind {
         ExpressionKind::Null => Ok(Term::NULL),
         ExpressionKind::BindMarker(marker) => preparation.bind(*marker, receiver),
-        ExpressionKind::Literal(literal) => constant(preparation, literal, position, receiver)
+        ExpressionKind::Literal(scalar) => constant(preparation, scalar, position, receiver)
             .map(|value| Term::Constant(Some(value))),
-        ExpressionKind::List(_)
-        | ExpressionKind::Set(_)
-        | ExpressionKind::Map(_)
-        | ExpressionKind::UserDefined(_)
-        | ExpressionKind::Tuple(_) => prepare_composite(preparation, expression, receiver),
+        ExpressionKind::List(items) => literal.list(items),
+        ExpressionKind::Set(items) => literal.set(items),
+        ExpressionKind::Map(entries) => literal.map(entries),
+        ExpressionKind::UserDefined(fields) => literal.user_defined(fields),
+        ExpressionKind::Tuple(items) => literal.tuple(items),
         ExpressionKind::TypeHint(type_name, inner) => {
             prepare_hinted(preparation, expression, type_name, inner, receiver)
         }
