@@ -34,7 +34,7 @@ impl Semaphore {
 
     /// Returns whether a task waits for units.
     pub fn has_waiters(&self) -> bool {
-        self.shared.borrow_mut().queue.next_need().is_some()
+        self.shared.borrow().queue.next_need().is_some()
     }
 
     /// Waits for `units`. A request for more units than will ever be free waits for ever: clamp
