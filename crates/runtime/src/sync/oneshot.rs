@@ -54,11 +54,6 @@ impl<T> Sender<T> {
         Ok(())
         // Dropping `self` wakes the receiver.
     }
-
-    /// Returns whether the receiver was dropped.
-    pub fn is_abandoned(&self) -> bool {
-        self.shared.borrow().receiver_gone
-    }
 }
 
 impl<T> Drop for Sender<T> {

@@ -165,13 +165,7 @@ impl Connection {
                 Either::Right((probe, _)) => (None, Some(probe)),
             }
         };
-        let waited = time::timeout(PATIENCE, waiting).await;
-        // Without a reservation, this request has left the queue, in which it may have blocked
-        // others.
-        if !matches!(waited, Ok((Some(_), _))) {
-            answers.grant();
-        }
-        waited.map_err(|_| {
+        time::timeout(PATIENCE, waiting).await.map_err(|_| {
             self.server.metrics.requests_shed.increment();
             let message = "Clients have too many unread rows \
                 (native_transport_max_request_data_in_flight, .._per_ip): try again later";
