@@ -6,6 +6,8 @@
 //! adds its times to the bins in the order of the spool, so that equal data yields equal bytes. It
 //! joins the nearest bins until [`MAX_BINS`] remain.
 
+use std::collections::VecDeque;
+
 use espalier_runtime::maybe_yield;
 
 /// Maximum number of bins in the file.
@@ -31,19 +33,20 @@ pub struct DropTimes {
 #[derive(Clone, Debug, Default)]
 pub struct DropTimesBuilder {
     spool: Spool,
-    /// The rest of a full spool, whose times move to the bins.
-    draining: std::vec::IntoIter<Page>,
+    /// Pages of full spools, whose times move to the bins in this order. They are never more than
+    /// the pages of one spool: each new time takes at most one new page, and empties one of these.
+    draining: VecDeque<Page>,
     bins: Vec<(u64, u32)>,
 }
 
 /// Slots of the spool, each with a time and its count. A free slot has the count 0.
-type Page = Option<Box<[(u32, u32); PAGE_SLOTS]>>;
+type Page = Box<[(u32, u32); PAGE_SLOTS]>;
 
 /// Rounded times with their counts, each in the slot in which Cassandra's spool would keep it.
 #[derive(Clone, Debug, Default)]
 struct Spool {
     /// All pages, or none if the spool is empty. A page whose slots are all free is `None`.
-    pages: Vec<Page>,
+    pages: Vec<Option<Page>>,
     /// Number of times.
     times: usize,
 }
@@ -101,22 +104,21 @@ impl DropTimesBuilder {
                 self.spool.add(time);
             }
         }
-        // Each new time after a full spool empties one page of it, so that no call takes long.
+        // Each new time empties one page of full spools, so that no call takes long.
         self.drain_page();
     }
 
-    /// Begins to move the times of the spool to the bins. If times of an earlier spool are left,
-    /// moves these at once. That happens only to chosen times, which fill a new spool by collisions
-    /// of their slots.
+    /// Begins to move the times of the spool to the bins, after the times of earlier spools. Such
+    /// times are left only if a client chose times that fill a new spool by collisions of their
+    /// slots.
     fn begin_drain(&mut self) {
-        while self.drain_page() {}
-        self.draining = std::mem::take(&mut self.spool).pages.into_iter();
+        self.draining.extend(std::mem::take(&mut self.spool).pages.into_iter().flatten());
     }
 
     /// Moves the times of a page to the bins. Returns false if there is no page left.
     fn drain_page(&mut self) -> bool {
-        let Some(page) = self.draining.next() else { return false };
-        for (time, count) in page.into_iter().flat_map(|page| *page) {
+        let Some(page) = self.draining.pop_front() else { return false };
+        for (time, count) in *page {
             if count > 0 {
                 self.add_to_bins(u64::from(time), count);
             }
@@ -154,16 +156,11 @@ impl DropTimesBuilder {
 
     /// Returns the histogram.
     pub async fn build(mut self) -> DropTimes {
-        self.drain_all().await;
         self.begin_drain();
-        self.drain_all().await;
-        DropTimes { bins: self.bins }
-    }
-
-    async fn drain_all(&mut self) {
         while self.drain_page() {
             maybe_yield().await;
         }
+        DropTimes { bins: self.bins }
     }
 }
 
@@ -233,13 +230,24 @@ mod tests {
         bins.bins
     }
 
+    /// Returns times that have the same slot: multiples of 15 · 2^17 seconds.
+    fn colliding() -> impl Iterator<Item = u32> {
+        (0..250).map(|number| (number % 150) * 15 * SPOOL_SLOTS as u32)
+    }
+
+    /// Returns times that fill a spool, and times that fill the next spool by collisions while most
+    /// of the first spool is left.
+    fn two_full_spools() -> impl Iterator<Item = u32> {
+        (0..SPOOL_SLOTS as u32 + 10).map(|minute| minute * 60).chain(colliding())
+    }
+
     #[test]
     fn bins_are_those_of_a_spool_that_moves_as_a_whole() {
         let mut random = Generator::from_seed(7);
-        // Multiples of 15 · 2^17 seconds have the same slot.
-        let colliding = (0..250u32).map(|number| (number % 150) * 15 * SPOOL_SLOTS as u32);
         let spread = (0..200_000).map(|_| random.below(u64::from(u32::MAX)) as u32);
-        for times in [spread.collect::<Vec<_>>(), colliding.collect()] {
+        for times in
+            [spread.collect::<Vec<_>>(), colliding().collect(), two_full_spools().collect()]
+        {
             assert_eq!(build(times.clone()), model(&times));
         }
     }
@@ -254,8 +262,10 @@ mod tests {
             steps += usize::from(now > moved);
             moved = now;
         };
-        for minute in 0..300_000 {
-            builder.add(minute * 60);
+        let later = (0..300_000).map(|minute| 300_000_000 + minute * 60);
+        let times: Vec<u32> = two_full_spools().chain(later).collect();
+        for time in &times {
+            builder.add(*time);
             check(&builder);
         }
         builder.begin_drain();
@@ -263,7 +273,7 @@ mod tests {
         while builder.drain_page() {
             check(&builder);
         }
-        assert_eq!(moved, 300_000);
+        assert_eq!(moved, times.len());
         assert!(steps > 300_000 / PAGE_SLOTS);
     }
 }
