@@ -1,5 +1,5 @@
-//! Writes the outputs of a compaction, one SSTable after another. Each output is recorded in the
-//! transaction before its files are created.
+//! Writes the outputs of a compaction, one SSTable after another. The name of each output is
+//! reserved, then recorded in the transaction, and then its files are created.
 
 use std::{rc::Rc, sync::Arc};
 
@@ -9,8 +9,8 @@ use espalier_mutation::{
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
-    EncodingStats, PresentColumns, SSTable, SSTableError, SSTableWriter, WrittenSSTable,
-    set_commit_log_facts,
+    EncodingStats, PresentColumns, SSTable, SSTableWriter, WrittenSSTable,
+    components::reserve_name, set_commit_log_facts,
 };
 
 use crate::{
@@ -180,15 +180,13 @@ impl<'a> Outputs<'a> {
         if !template.intervals.is_empty() {
             set_commit_log_facts(&mut options.facts, &template.intervals, context.host);
         }
+        // The log may name only files that this compaction makes, because recovery removes them. So
+        // the name is reserved first: an operator may have copied files under it into the directory
+        // since it was chosen.
+        reserve_name(&context.file_system, &options.descriptor).await?;
         self.transaction.add(&options.descriptor).await?;
-        let created = SSTableWriter::create(&context.file_system, options).await;
-        if matches!(created, Err(SSTableError::NameTaken { .. })) {
-            // The name was free a moment ago. The files that have it belong to another SSTable and
-            // must not be removed.
-            self.transaction.forget_last();
-        }
         Ok(Output {
-            writer: created?,
+            writer: SSTableWriter::create_reserved(&context.file_system, options).await?,
             indexes: IndexBuilders::new(&self.metadata, &context.vector_limits),
             file_system: context.file_system.clone(),
             metadata: self.metadata.clone(),

@@ -1,7 +1,12 @@
 //! These tests run a compaction without tables and shards: two files, a few facts, and a statement
 //! about the content of the memtables.
 
-use std::{cell::Cell, path::PathBuf, rc::Rc, sync::Arc};
+use std::{
+    cell::Cell,
+    path::{Path, PathBuf},
+    rc::Rc,
+    sync::Arc,
+};
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -13,6 +18,7 @@ use espalier_mutation::{
 use espalier_runtime::{block_on, file::FileSystem};
 use espalier_sstable::{
     Descriptor, PageCache, SSTable, SSTableId, SSTableWriter, VectorLimits, WriterOptions,
+    components::list_directory,
     versions::{Version, VersionFeatures},
 };
 use espalier_types::CqlType;
@@ -21,7 +27,7 @@ use uuid::Uuid;
 
 use crate::{
     CompactionContext, CompactionError, CompactionKind, Merged, OutputFactory, ShardLoad,
-    TableCompactions, TableData, Throughput, compaction_id, merge, strategy::Split,
+    TableCompactions, TableData, Throughput, compaction_id, merge, recover, strategy::Split,
 };
 
 const DIRECTORY: &str = "ks/t";
@@ -256,4 +262,39 @@ fn a_stopped_compaction_leaves_its_inputs_alone() {
         assert!(merged.is_none());
         assert_eq!(file_system.read_dir(DIRECTORY).await.unwrap().len(), before);
     });
+}
+
+/// An operator has copied an SSTable into the directory, under the name that the compaction has
+/// chosen for its output.
+#[test]
+fn a_crash_leaves_an_sstable_that_has_the_name_of_an_output() {
+    for operations in 0.. {
+        let file_system = FileSystem::simulated(operations);
+        let disk = file_system.simulated_disk().unwrap();
+        block_on(async {
+            file_system.create_dir_all(DIRECTORY).await.unwrap();
+            let input = write(&file_system, 1, &[("a", 1, Some("input"))]).await;
+            write(&file_system, 101, &[("b", 1, Some("copy"))]).await;
+            let compactions = Rc::new(TableCompactions::default());
+            let inputs = vec![input.clone()];
+            let guard = compactions.begin(compaction_id(), CompactionKind::Major, inputs).unwrap();
+            let data = Data { sstables: [input].into(), oldest_in_memory: None };
+            let context = context(&file_system, data);
+            disk.power_off_after(operations);
+            let merged = merge(context, &guard.running, 0, Split::Never, None).await;
+            assert!(merged.is_err(), "{operations}");
+        });
+        for seed in 0..4 {
+            let crashed = FileSystem::on(disk.crash(seed));
+            block_on(async {
+                let directory = Path::new(DIRECTORY);
+                recover(&crashed, directory).await.unwrap();
+                let found = list_directory(&crashed, directory).await.unwrap();
+                assert_eq!(found.sealed, [named(1), named(101)], "{operations}, seed {seed}");
+            });
+        }
+        if !disk.is_power_off() {
+            break;
+        }
+    }
 }

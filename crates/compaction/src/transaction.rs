@@ -5,7 +5,7 @@
 //!
 //! ```text
 //! da_txn_compaction_<timeuuid>.log
-//! ADD:[<path of the set>,0,<files>][<crc>]              synced before an output has a file
+//! ADD:[<path of the set>,0,<files>][<crc>]              synced before an output has data
 //! REMOVE:[<path of the set>,<mtime ms>,<files>][<crc>]  synced when all outputs are sealed
 //! COMMIT:[,0,0][<crc>]                                  synced: from here on the inputs are dead
 //! ABORT:[,0,0][<crc>]                                   synced if the write of COMMIT has failed
@@ -157,7 +157,8 @@ impl Transaction {
         std::path::absolute(&path).unwrap_or(path).display().to_string()
     }
 
-    /// Records a set before its files are created.
+    /// Records a set whose name is reserved, before its other files are created. [`Self::abort`]
+    /// removes the files, even if this call fails.
     ///
     /// # Errors
     ///
@@ -166,12 +167,6 @@ impl Transaction {
         self.added.push(descriptor.clone());
         let path = Self::path_of(descriptor);
         self.append(&[Record { kind: Kind::Add, path, modified_ms: 0, files: 0 }]).await
-    }
-
-    /// Forgets the set that was recorded last, so that [`Self::abort`] leaves its files alone. The
-    /// transaction did not create them.
-    pub fn forget_last(&mut self) {
-        self.added.pop();
     }
 
     /// Commits the transaction. After a success, the added sets are valid and the removed ones are

@@ -172,6 +172,18 @@ pub(crate) async fn check_name_is_free(
     }
 }
 
+/// Reserves a name for a new SSTable by creating its TemporaryTOC.txt. Until the SSTable is sealed,
+/// a listing reports its files as garbage.
+///
+/// # Errors
+/// Returns [`SSTableError::NameTaken`] if [`component_taken`] finds a file with the name; nothing
+/// is changed then. Fails also if a name cannot be queried or the file cannot be created.
+pub async fn reserve_name(file_system: &FileSystem, descriptor: &Descriptor) -> Result<()> {
+    check_name_is_free(file_system, descriptor).await?;
+    file_system.create_new(descriptor.path(&Component::TemporaryToc)).await?;
+    Ok(())
+}
+
 /// Removes an SSTable, as [`remove_sstables`] does. Lists the whole directory.
 ///
 /// # Errors

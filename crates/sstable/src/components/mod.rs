@@ -15,7 +15,7 @@ pub use descriptor::{Descriptor, NotAnSSTable};
 pub use digest::{format_digest, parse_digest};
 pub use directory::{
     DirectoryListing, component_taken, components_found, components_of_each, files_found,
-    files_of_each, list_directory, remove_sstable, remove_sstables,
+    files_of_each, list_directory, remove_sstable, remove_sstables, reserve_name,
 };
 pub(crate) use directory::{check_name_is_free, take_back_if_failed};
 pub use identifier::SSTableId;

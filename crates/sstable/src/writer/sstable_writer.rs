@@ -13,7 +13,7 @@ use super::{
 };
 use crate::{
     append_file::WrittenFile,
-    components::{Component, Descriptor, check_name_is_free, take_back_if_failed},
+    components::{Component, Descriptor, reserve_name, take_back_if_failed},
     data::{
         clustering_values::borrowed,
         column_map::FileLayout,
@@ -68,16 +68,27 @@ pub enum StreamWriteError<E> {
 }
 
 impl SSTableWriter {
-    /// Creates the files.
+    /// Reserves the name and creates the files.
     ///
     /// # Errors
     /// Returns [`SSTableError::NameTaken`] if a file of this SSTable's name exists; nothing is
     /// changed then. Returns another error if the version or the table cannot be written, or if a
     /// file cannot be created.
     pub async fn create(file_system: &FileSystem, options: WriterOptions) -> Result<Self> {
+        let descriptor = options.descriptor.clone();
+        reserve_name(file_system, &descriptor).await?;
+        let created = Self::create_reserved(file_system, options).await;
+        take_back_if_failed(file_system, &descriptor, created).await
+    }
+
+    /// Creates the files under a name that the caller has reserved with [`reserve_name`].
+    ///
+    /// # Errors
+    /// Fails if the version or the table cannot be written, or if a file cannot be created. The
+    /// caller must then remove the files, of which there is at least TemporaryTOC.txt.
+    pub async fn create_reserved(file_system: &FileSystem, options: WriterOptions) -> Result<Self> {
         let features = options.descriptor.writable_features()?;
-        let descriptor = &options.descriptor;
-        let name = descriptor.name_in_errors(&Component::Data);
+        let name = options.descriptor.name_in_errors(&Component::Data);
         let table = &options.table;
         let header = SerializationHeader::for_table(
             table,
@@ -85,13 +96,10 @@ impl SSTableWriter {
             &options.encoding_stats,
         );
         let layout = FileLayout::new(&name, &header, table.clone(), features)?;
-        check_name_is_free(file_system, descriptor).await?;
         // Unless the options exclude it, `create_files` makes the name of TemporaryTOC.txt durable
         // before it creates any other file. Files with neither TOC.txt nor TemporaryTOC.txt would
         // look like an SSTable that has lost its table of contents.
-        file_system.create_new(descriptor.path(&Component::TemporaryToc)).await?;
-        let created = create_files(file_system, &options, features).await;
-        let (data, index) = take_back_if_failed(file_system, descriptor, created).await?;
+        let (data, index) = create_files(file_system, &options, features).await?;
         let filter =
             FilterSize::for_keys(options.estimated_partitions, options.bloom_filter_fp_chance)
                 .map(FilterBuilder::new);
