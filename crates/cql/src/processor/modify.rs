@@ -195,6 +195,12 @@ impl QueryProcessor {
                 BatchedStatement::Prepared(prepared) => prepared.clone(),
             });
         }
+        // As in Cassandra, this check precedes those of the permissions.
+        if planned.iter().any(|prepared| !matches!(prepared.plan, Plan::Modification(_))) {
+            return Err(Error::invalid(
+                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
+            ));
+        }
         if let Some(login) = client.login.as_deref() {
             for prepared in &planned {
                 self.authorize(login, prepared).await?;
@@ -224,13 +230,6 @@ impl QueryProcessor {
     ) -> Result<QueryResult> {
         let now_us = time::now_micros();
         let clocks = clocks(options, now_us);
-        let modification = |prepared: &Arc<Prepared>| match &prepared.plan {
-            Plan::Modification(_) => Ok(()),
-            _ => Err(Error::invalid(
-                "Invalid statement in batch: only UPDATE, INSERT and DELETE statements are allowed.",
-            )),
-        };
-        planned.iter().try_for_each(modification)?;
         if planned.iter().any(|prepared| prepared.timeout.is_some()) {
             return Err(Error::invalid(planner::TIMEOUT_INSIDE));
         }

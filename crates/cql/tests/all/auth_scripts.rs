@@ -5,8 +5,10 @@
 use std::{fmt::Write, net::Ipv4Addr, path::PathBuf, rc::Rc, sync::Arc};
 
 use espalier_cql::{
-    ClientState, PreparedCache, QueryOptions, QueryProcessor,
+    Batch, BatchStatement, BatchedStatement, ClientState, PreparedCache, QueryOptions,
+    QueryProcessor, Values,
     auth::{Auth, AuthSettings, Authenticator, Authorizer, Login, Superuser, make_superuser},
+    grammar::ast::BatchKind,
 };
 use espalier_runtime::{ShardContext, block_on, file::FileSystem};
 use espalier_storage::{Node, SharedStorage, StorageConfiguration, guardrails::Setting};
@@ -269,6 +271,46 @@ fn a_write_to_a_table_with_views_needs_permissions_on_them() {
             let prepared = processor.prepared(&prepared.id).unwrap();
             let answer = processor.execute(&prepared, &plain, &options).await;
             assert_eq!(show_answer(answer), expected, "{change}");
+        }
+    });
+}
+
+/// As in Cassandra, a client without permissions also learns that a statement may not be in a
+/// batch.
+#[test]
+fn a_batch_checks_kinds_of_statements_before_permissions() {
+    block_on(async {
+        let processor = open().await;
+        let options = QueryOptions::default();
+        let mut root = log_in(&processor, SUPERUSER).await;
+        for statement in [
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+            "CREATE TABLE k.t (k int PRIMARY KEY)",
+            "CREATE ROLE plain WITH PASSWORD = 'plain' AND LOGIN = true",
+        ] {
+            processor.query(statement, &mut root, &options).await.unwrap();
+        }
+        let plain = log_in(&processor, "plain").await;
+        let (insert, select) = ("INSERT INTO k.t (k) VALUES (1)", "SELECT k FROM k.t");
+        for (texts, expected) in [
+            (
+                [insert, select],
+                "Invalid: Invalid statement in batch: only UPDATE, INSERT and DELETE statements \
+                 are allowed.\n",
+            ),
+            (
+                [insert, insert],
+                "Unauthorized: User plain has no MODIFY permission on <table k.t> or any of its \
+                 parents\n",
+            ),
+        ] {
+            let statements = texts.map(|text| BatchStatement {
+                statement: BatchedStatement::Text(text),
+                values: Values::NONE,
+            });
+            let batch = Batch { kind: BatchKind::Unlogged, statements: statements.into() };
+            let answer = processor.batch(batch, &plain, &options).await;
+            assert_eq!(show_answer(answer), expected);
         }
     });
 }
