@@ -42,16 +42,9 @@ pub(super) fn describe(
         Request::Execute(execute) => {
             if let Some(prepared) = connection.server.processor.known(execute.id) {
                 parameters.statement("query", &prepared.text);
-                let values = &execute.parameters.values;
-                for (index, column) in prepared.bind.columns.iter().enumerate() {
-                    let text = match values.get(index) {
-                        _ if has_masks(connection, column) => "<masked>".to_owned(),
-                        Some(Value::Set(bytes)) => value_text(&column.column_type, bytes),
-                        Some(Value::Unset) => "<unset>".to_owned(),
-                        Some(Value::Null) | None => "null".to_owned(),
-                    };
-                    parameters.put(format!("bound_var_{index}_{}", column.name), text);
-                }
+                let value = |index| execute.parameters.values.get(index);
+                let has_masks = |column: &BindColumn| has_masks(connection, column);
+                parameters.variables(&prepared.bind.columns, value, has_masks);
             }
             parameters.execution(&execute.parameters);
             "Execute CQL3 prepared query"
@@ -99,6 +92,34 @@ impl Parameters {
 
     fn statement(&mut self, key: &str, text: &str) {
         self.put(key, cut(&obfuscate(text), MAX_STATEMENT_BYTES));
+    }
+
+    /// Adds the bind variables, until the parameters are full. `value` returns the value at an
+    /// index, and `has_masks` whether the table of a column has masks.
+    fn variables<'a>(
+        &mut self,
+        columns: &[BindColumn],
+        value: impl Fn(usize) -> Option<Value<'a>>,
+        has_masks: impl Fn(&BindColumn) -> bool,
+    ) {
+        let mut last: Option<(&BindColumn, bool)> = None;
+        for (index, column) in columns.iter().enumerate() {
+            if self.bytes >= MAX_BYTES {
+                break;
+            }
+            let same_table = last.filter(|(other, _)| {
+                other.table == column.table && other.keyspace == column.keyspace
+            });
+            let is_masked = same_table.map_or_else(|| has_masks(column), |(_, masked)| masked);
+            last = Some((column, is_masked));
+            let text = match value(index) {
+                _ if is_masked => "<masked>".to_owned(),
+                Some(Value::Set(bytes)) => value_text(&column.column_type, bytes),
+                Some(Value::Unset) => "<unset>".to_owned(),
+                Some(Value::Null) | None => "null".to_owned(),
+            };
+            self.put(format!("bound_var_{index}_{}", column.name), text);
+        }
     }
 
     fn execution(&mut self, parameters: &QueryParameters<'_>) {
@@ -150,6 +171,8 @@ fn cut(text: &str, bytes: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use espalier_types::CqlType;
 
     use super::*;
@@ -174,5 +197,31 @@ mod tests {
         let bytes: usize =
             parameters.entries.iter().map(|(key, value)| key.len() + value.len()).sum();
         assert!(bytes <= MAX_BYTES && bytes > MAX_BYTES / 2);
+    }
+
+    #[test]
+    fn variables_are_described_only_until_the_parameters_are_full() {
+        let column = |index: usize| BindColumn {
+            keyspace: "ks".into(),
+            table: if index / 60 % 2 == 0 { "t" } else { "u" }.into(),
+            name: "v".to_owned(),
+            column_type: CqlType::Blob,
+        };
+        let columns: Vec<_> = (0..12_000).map(column).collect();
+        let (values, tables) = (Cell::new(0), Cell::new(0));
+        let value = |_: usize| {
+            values.set(values.get() + 1);
+            Some(Value::Set(&[7; 500]))
+        };
+        let has_masks = |column: &BindColumn| {
+            tables.set(tables.get() + 1);
+            &*column.table == "u"
+        };
+        let mut parameters = Parameters::default();
+        parameters.variables(&columns, value, has_masks);
+        let masked = parameters.entries.iter().filter(|(_, text)| text == "<masked>").count();
+        assert!((1..=120).contains(&masked), "{masked}");
+        assert!(values.get() < 500, "{} values", values.get());
+        assert!(tables.get() < 10, "{} look-ups", tables.get());
     }
 }
