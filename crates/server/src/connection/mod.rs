@@ -11,8 +11,8 @@
 //!
 //! - A receive buffer. It grows only with bytes that have arrived, to at most one frame. The reader
 //!   takes up to sixteen requests out of it before it serves them.
-//! - A send buffer. Once it holds more than [`MAX_UNSENT`] bytes, the reader stops reading until
-//!   the buffer drains, and the requests read no rows (see [`room`]).
+//! - A send buffer. Once it holds more than [`MAX_UNSENT`] bytes, the reader neither reads nor
+//!   starts requests until the buffer drains, and the requests read no rows (see [`room`]).
 //! - At most [`MAX_TASKS`] tasks, and about [`MAX_WAITING_REQUESTS`] tasks and acknowledgements
 //!   together.
 
@@ -47,7 +47,7 @@ use crate::shard::ShardServer;
 use reader::{Next, Reader};
 
 /// Limit of unsent bytes at which the reader waits: a client that does not read its answers gets no
-/// more of them.
+/// more of them. Bytes that a write has taken out of the send buffer do not count for the reader.
 const MAX_UNSENT: usize = 1024 * 1024;
 
 /// The connection splits longer writes into pieces of this size in bytes, so that other connections
@@ -192,17 +192,20 @@ impl Connection {
                     break;
                 }
             }
-            let next = reader.serve_frames().await;
-            if next == Next::Close {
-                self.flush().await;
-                if !self.closed.is_set() {
-                    reader.part().await;
+            match reader.serve_frames().await {
+                Ok(Next::Continue) => {}
+                Ok(Next::Close) => {
+                    self.flush().await;
+                    if !self.closed.is_set() {
+                        reader.part().await;
+                    }
+                    break;
                 }
-                break;
-            }
-            if let Err(error) = reader.ease().await {
-                tracing::debug!(peer = %self.peer, %error, "a request arrives too slowly, closing");
-                break;
+                Err(error) => {
+                    let peer = self.peer;
+                    tracing::debug!(%peer, %error, "a request arrives too slowly, closing");
+                    break;
+                }
             }
             if self.closed.is_set() {
                 break;
@@ -379,13 +382,16 @@ impl Connection {
         }
     }
 
+    /// Returns whether more than [`MAX_UNSENT`] bytes wait until the write under way is done.
+    fn is_backed_up(&self) -> bool {
+        self.writing.get() && self.send.borrow().len() > MAX_UNSENT
+    }
+
     /// Makes the reader wait while the client does not read its answers or too many of its requests
     /// wait.
     async fn wait_until_eased(&self) {
-        let strained = || {
-            (self.writing.get() && self.send.borrow().len() > MAX_UNSENT)
-                || self.waiting_requests.get() >= MAX_WAITING_REQUESTS
-        };
+        let strained =
+            || self.is_backed_up() || self.waiting_requests.get() >= MAX_WAITING_REQUESTS;
         while strained() && !self.closed.is_set() {
             self.eased.notified().await;
         }

@@ -152,7 +152,7 @@ where
     ///
     /// Fails with `TimedOut` if the client does not send the rest of a large envelope in its time.
     /// The limit exists because the envelope holds memory.
-    pub async fn ease(&mut self) -> io::Result<()> {
+    async fn ease(&mut self) -> io::Result<()> {
         self.flush().await;
         match &mut self.unfinished {
             None => self.connection.wait_until_eased().await,
@@ -192,8 +192,12 @@ where
         }
     }
 
-    /// Serves all whole frames that have arrived.
-    pub async fn serve_frames(&mut self) -> Next {
+    /// Serves all whole frames that have arrived, and writes the answers.
+    ///
+    /// # Errors
+    ///
+    /// As [`Self::ease`].
+    pub async fn serve_frames(&mut self) -> io::Result<Next> {
         loop {
             let behind = self.take_arrived();
             if self.arrived.len() > 1 && !self.connection.awaits_login.get() {
@@ -204,16 +208,17 @@ where
                 self.connection.wait_for_tasks().await;
                 self.start(envelope, admitted).await;
                 if self.connection.has_failed_to_log_in() {
-                    return Next::Close;
+                    return Ok(Next::Close);
                 }
-                self.yield_core().await;
+                self.yield_or_ease().await?;
             }
             match behind {
                 None => {}
                 Some(Ok(None)) => {
                     self.count_unfinished().await;
                     if !self.decoder.is_paused() {
-                        return Next::Continue;
+                        self.ease().await?;
+                        return Ok(Next::Continue);
                     }
                 }
                 Some(Ok(Some(envelope))) => {
@@ -226,14 +231,14 @@ where
                     self.connection.send.borrow_mut().write_failure(&failure);
                     if failure.fatal {
                         tracing::debug!(peer = %self.connection.peer, %failure, "closing");
-                        return Next::Close;
+                        return Ok(Next::Close);
                     }
                 }
             }
             if self.connection.has_failed_to_log_in() {
-                return Next::Close;
+                return Ok(Next::Close);
             }
-            self.yield_core().await;
+            self.yield_or_ease().await?;
         }
     }
 
@@ -309,11 +314,14 @@ where
         None
     }
 
-    async fn yield_core(&self) {
+    /// Yields the core if it is time. Waits while a task writes and too many answers wait behind
+    /// it: one read may bring requests whose answers are a thousand times larger.
+    async fn yield_or_ease(&mut self) -> io::Result<()> {
         if should_yield() {
             self.flush().await;
             yield_now().await;
         }
+        if self.connection.is_backed_up() { self.ease().await } else { Ok(()) }
     }
 
     /// Starts a request of a connection that is past STARTUP.

@@ -15,3 +15,4 @@ mod requests;
 mod restores;
 mod ring;
 mod unfinished;
+mod unread_answers;

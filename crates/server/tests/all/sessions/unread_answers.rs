@@ -1,0 +1,80 @@
+//! Tests that the node bounds the answers of a client that does not read them, also of requests
+//! that arrived before the first answer.
+
+use std::time::Duration;
+
+use cassandra_protocol::frame::Opcode;
+use cassandra_protocol::frame::message_response::ResponseBody;
+use cassandra_protocol::types::value::Value;
+use espalier_runtime::time::sleep;
+
+use super::admin_api::metric;
+use super::bounds::wait_for;
+use super::client::{Client, MODES};
+use super::node::{TestNode, with_node};
+
+const KEYSPACE: &str = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleStrategy'}";
+
+/// The limit of unsent bytes at which a connection serves no more requests.
+const MAX_UNSENT: u64 = 1 << 20;
+
+/// Connects a client to each shard of a node with two shards.
+async fn clients_of_shards(node: &TestNode) -> [Client; 2] {
+    let mut clients = [node.client(MODES[3]).await, node.client(MODES[3]).await];
+    let options = clients[0].request(0, Opcode::Options, vec![]);
+    match clients[0].ask(options).await {
+        ResponseBody::Supported(supported) => {
+            if supported.data["SCYLLA_SHARD"] == ["1"] {
+                clients.reverse();
+            }
+        }
+        other => panic!("{other:?}"),
+    }
+    clients
+}
+
+/// A task writes an answer that the client does not read, so the reader does not write. It serves
+/// requests only until their answers reach the limit, although all of them arrive in one segment.
+#[test]
+fn requests_wait_behind_an_answer_that_is_not_read() {
+    const ROWS: i32 = 60;
+    const ROW_BYTES: usize = 400_000;
+    const REQUESTS: i16 = 1500;
+    with_node(
+        2,
+        |_| {},
+        |node| async move {
+            let [mut client, _other] = clients_of_shards(&node).await;
+            client.must(KEYSPACE).await;
+            let columns = (0..500).map(|number| format!("a_column_with_a_long_name_{number} int"));
+            let columns = columns.collect::<Vec<_>>().join(", ");
+            client.must(&format!("CREATE TABLE ks.wide (k int PRIMARY KEY, {columns})")).await;
+            client.must("CREATE TABLE ks.t (k int PRIMARY KEY, v blob)").await;
+            let insert = client.must_prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)").await;
+            for key in 0..ROWS {
+                let row = [key.to_be_bytes().to_vec(), vec![7; ROW_BYTES]].map(Value::Some);
+                let inserted = client.ask(client.execute(0, &insert, row.into())).await;
+                assert!(matches!(inserted, ResponseBody::Result(_)), "{inserted:?}");
+            }
+            let wide = "SELECT * FROM ks.wide";
+            client.must_prepare(wide).await;
+            // The rows are on both shards, so the request waits, and becomes a task.
+            client.send(&[client.query(1, "SELECT v FROM ks.t")]).await;
+            let unsent = || metric(node.admin, "espalier_transport_unsent_bytes{shard=\"0\"}");
+            let rows = ROWS as u64 * ROW_BYTES as u64;
+            assert!(wait_for(async || unsent().await >= rows).await, "no rows are unsent");
+            let before = unsent().await;
+            let requests: Vec<_> =
+                (0..REQUESTS).map(|stream| client.prepare(stream, wide)).collect();
+            client.send(&requests).await;
+            let added = async || unsent().await - before;
+            assert!(wait_for(async || added().await > MAX_UNSENT).await, "no request is served");
+            sleep(Duration::from_millis(500)).await;
+            let bytes = added().await;
+            assert!(bytes < 2 * MAX_UNSENT, "{bytes} bytes wait behind the rows");
+            for _ in 0..=REQUESTS {
+                assert_eq!(client.receive().await.unwrap().opcode, Opcode::Result);
+            }
+        },
+    );
+}
