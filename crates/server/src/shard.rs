@@ -38,6 +38,10 @@ use crate::traces::Traces;
 /// (`native_transport_max_threads`).
 const MAX_ROW_READERS: usize = 128;
 
+/// Limit of concurrent requests of one shard that read the node's own tables. Arbitrary: eight
+/// connections that read all the time fill it.
+const MAX_OWN_TABLE_READERS: usize = 16;
+
 /// Lower bound of a shard's limits of unsent bytes and of answers, for a node with little memory:
 /// some pages.
 const MIN_UNSENT_LIMIT: usize = 32 << 20;
@@ -118,6 +122,9 @@ pub struct ShardServer {
     pub(crate) answers: Rc<AnswerMemory>,
     /// Permits of requests that read pages of rows.
     pub(crate) row_readers: Semaphore,
+    /// Permits of requests that read the node's own tables. Separate, so that reads of users'
+    /// tables do not delay the drivers that connect.
+    pub(crate) own_table_readers: Semaphore,
     pub(crate) plans: PlanMemory,
     /// Buffer for the row of an EXECUTE that is answered without a future.
     pub(crate) row: RefCell<Vec<u8>>,
@@ -164,6 +171,7 @@ impl ShardServer {
                 share(config.max_request_data_in_flight_per_ip).max(MIN_ANSWERS_OF_ADDRESS),
             ),
             row_readers: Semaphore::new(MAX_ROW_READERS),
+            own_table_readers: Semaphore::new(MAX_OWN_TABLE_READERS),
             plans: PlanMemory::default(),
             row: RefCell::default(),
             more_counters: RefCell::default(),

@@ -76,6 +76,10 @@ const MANY_TASKS: usize = 1024;
 /// Limit of requests of one connection that read rows at the same time.
 const MAX_ROW_READERS: usize = 32;
 
+/// Limit of requests of one connection that read the node's own tables at the same time. Arbitrary:
+/// an answer with the columns of many tables takes megabytes.
+const MAX_OWN_TABLE_READERS: usize = 2;
+
 /// One client's connection, shared by its reader and its waiting requests.
 pub(crate) struct Connection {
     pub server: Rc<ShardServer>,
@@ -110,6 +114,7 @@ pub(crate) struct Connection {
     /// Notified after each write, and when the connection closes.
     sent: Notify,
     row_readers: Semaphore,
+    own_table_readers: Semaphore,
     /// Permits for planned QUERY statements that may read rows.
     planned_queries: Semaphore,
     answer_account: AddressAccount,
@@ -161,6 +166,7 @@ impl Connection {
             eased: Notify::new(),
             sent: Notify::new(),
             row_readers: Semaphore::new(MAX_ROW_READERS),
+            own_table_readers: Semaphore::new(MAX_OWN_TABLE_READERS),
             planned_queries: Semaphore::new(MAX_ROW_READERS),
             answer_account,
             expected_answer: Cell::new(0),

@@ -10,6 +10,8 @@
 //! - A request reserves memory before it reads (see [`crate::answers`]). When memory is full, the
 //!   request waits. After [`PATIENCE`] the node refuses it. A request whose answer may be small can
 //!   read without a reservation, but only a few such requests read at the same time.
+//! - A read of the node's own tables reserves nothing, because drivers need it to connect. It has
+//!   permits of its own, of which a connection has few and a shard has more.
 
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -115,6 +117,23 @@ impl Connection {
         }
     }
 
+    /// Waits until a request of this client may read the node's own tables.
+    ///
+    /// # Errors
+    ///
+    /// Fails if the connection is closed.
+    pub async fn places_for_own_tables(&self) -> Result<[Permit; 2], ErrorResponse> {
+        let of_connection = self.own_table_readers.acquire(1).await;
+        loop {
+            self.taken_answers().await?;
+            let of_shard = self.server.own_table_readers.acquire(1).await;
+            // Meanwhile, the connection may have got other answers to send.
+            if !self.is_behind() {
+                return Ok([of_connection, of_shard]);
+            }
+        }
+    }
+
     /// Waits for one of the connection's permits for planned queries.
     pub async fn place_for_query(&self) -> Permit {
         self.planned_queries.acquire(1).await
@@ -125,7 +144,7 @@ impl Connection {
     /// # Errors
     ///
     /// Fails if the connection is closed.
-    pub async fn taken_answers(&self) -> Result<(), ErrorResponse> {
+    async fn taken_answers(&self) -> Result<(), ErrorResponse> {
         while self.is_behind() {
             self.sent.notified().await;
         }

@@ -10,9 +10,12 @@ use crate::connection::Connection;
 use crate::protocol::response::{ErrorDetail, ErrorResponse};
 
 /// Executes `prepared`. A read of a user's table waits for memory first; if that memory is not
-/// enough, the read runs again with more. The read ends when its connection closes. Reads of the
-/// node's own tables, which drivers need to connect, reserve nothing and wait only until their
-/// client has read its answers. Other statements start at once.
+/// enough, the read runs again with more. Reads of the node's own tables, which drivers need to
+/// connect, reserve nothing: they wait only for each other, and until their client has read its
+/// answers. A read ends when its connection closes. Other statements start at once.
+///
+/// The permits of a read end here, so the caller adds the answer to the send buffer before it waits
+/// again.
 pub(super) async fn execute_with_room(
     connection: &Rc<Connection>,
     prepared: &Arc<cql::Prepared>,
@@ -21,10 +24,17 @@ pub(super) async fn execute_with_room(
 ) -> Result<cql::Result<cql::QueryResult>, ErrorResponse> {
     let processor = &connection.server.processor;
     if !prepared.reads_user_table() {
-        if prepared.is_query() {
-            connection.taken_answers().await?;
-        }
-        return Ok(processor.execute(prepared, client, options).await);
+        let _places = if prepared.is_query() {
+            Some(connection.places_for_own_tables().await?)
+        } else {
+            None
+        };
+        let execution = pin!(processor.execute(prepared, client, options));
+        return if prepared.is_select() {
+            connection.while_open(execution).await
+        } else {
+            Ok(execution.await)
+        };
     }
     let mut least = 0;
     loop {

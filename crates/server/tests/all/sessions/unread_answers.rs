@@ -22,7 +22,8 @@ const MAX_UNSENT: u64 = 1 << 20;
 async fn clients_of_shards(node: &TestNode) -> [Client; 2] {
     let mut clients = [node.client(MODES[3]).await, node.client(MODES[3]).await];
     let options = clients[0].request(0, Opcode::Options, vec![]);
-    match clients[0].ask(options).await {
+    let answer = clients[0].ask(options).await;
+    match answer {
         ResponseBody::Supported(supported) => {
             if supported.data["SCYLLA_SHARD"] == ["1"] {
                 clients.reverse();
@@ -73,6 +74,47 @@ fn requests_wait_behind_an_answer_that_is_not_read() {
             let bytes = added().await;
             assert!(bytes < 2 * MAX_UNSENT, "{bytes} bytes wait behind the rows");
             for _ in 0..=REQUESTS {
+                assert_eq!(client.receive().await.unwrap().opcode, Opcode::Result);
+            }
+        },
+    );
+}
+
+/// A client pipelines reads of a table of the other shard, which answers none of them until all
+/// that may run at the same time have begun.
+#[test]
+fn few_reads_of_the_schema_run_at_the_same_time() {
+    const COMMENT_BYTES: usize = 200_000;
+    const REQUESTS: i16 = 400;
+    with_node(
+        2,
+        |_| {},
+        |node| async move {
+            // Shard 0 has the tables of the schema.
+            let [mut busy, mut client] = clients_of_shards(&node).await;
+            client.must(KEYSPACE).await;
+            let comment = "x".repeat(COMMENT_BYTES);
+            let columns = "k int PRIMARY KEY, d decimal";
+            client.must(&format!("CREATE TABLE ks.t ({columns}) WITH comment = '{comment}'")).await;
+            let digits = "7".repeat(1000);
+            client.must(&format!("INSERT INTO ks.t (k, d) VALUES (1, {digits})")).await;
+            let select = "SELECT comment FROM system_schema.tables \
+                          WHERE keyspace_name = 'ks' AND table_name = 't'";
+            let select = client.must_prepare(select).await;
+            // The logarithm of a number of 1000 digits takes about 24 ms, and the node does not
+            // yield within a row.
+            let selectors = ["max(log10(d))"; 20].join(", ");
+            busy.send(&[busy.query(1, &format!("SELECT {selectors} FROM ks.t"))]).await;
+            sleep(Duration::from_millis(100)).await;
+            let requests: Vec<_> =
+                (0..REQUESTS).map(|stream| client.execute(stream, &select, vec![])).collect();
+            client.send(&requests).await;
+            let unsent = || metric(node.admin, "espalier_transport_unsent_bytes{shard=\"1\"}");
+            assert!(wait_for(async || unsent().await > MAX_UNSENT).await, "no answer is unsent");
+            sleep(Duration::from_millis(500)).await;
+            let bytes = unsent().await;
+            assert!(bytes < 4 * MAX_UNSENT, "{bytes} bytes of answers");
+            for _ in 0..REQUESTS {
                 assert_eq!(client.receive().await.unwrap().opcode, Opcode::Result);
             }
         },
