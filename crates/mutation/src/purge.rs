@@ -4,6 +4,9 @@
 
 use crate::{Cell, ColumnData, DeletionTime, Liveness, Row, schema::TableMetadata};
 
+/// The compaction option that keeps the tombstones of unrepaired data.
+const ONLY_REPAIRED: &str = "only_purge_repaired_tombstones";
+
 /// The ages at which dead data may be removed.
 #[derive(Clone, Copy, Debug)]
 pub struct PurgeLimits {
@@ -18,9 +21,19 @@ impl PurgeLimits {
     pub const NONE: Self = Self { now_s: 0, gc_before_s: 0 };
 
     /// Returns the limits from the table's options at a second since 1970.
+    ///
+    /// No deletion of a table with `only_purge_repaired_tombstones` is old enough, because no data
+    /// here counts as repaired: this node has no repair, and its compactions merge files that
+    /// Cassandra repaired with others.
     pub fn at(table: &TableMetadata, now_s: i64) -> Self {
         let now_s = u32::try_from(now_s).unwrap_or(0);
-        Self { now_s, gc_before_s: now_s.saturating_sub(table.options.gc_grace_seconds) }
+        let option = table.options.compaction.get(ONLY_REPAIRED);
+        let gc_before_s = if option.is_some_and(|value| value.eq_ignore_ascii_case("true")) {
+            0
+        } else {
+            now_s.saturating_sub(table.options.gc_grace_seconds)
+        };
+        Self { now_s, gc_before_s }
     }
 
     /// Returns whether a deletion or expiration at a second is old enough.
@@ -80,8 +93,13 @@ fn stays(cell: &mut Cell, now_s: u32, may_go: &mut impl FnMut(i64, u32) -> bool)
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Clustering, ComplexColumn, schema::ColumnId};
+    use crate::{
+        Clustering, ComplexColumn,
+        schema::{ColumnId, TableBuilder, TableId},
+    };
     use bytes::Bytes;
+    use espalier_types::CqlType;
+    use uuid::Uuid;
 
     const NOW: u32 = 1000;
 
@@ -95,6 +113,18 @@ mod tests {
 
     fn value() -> Bytes {
         Bytes::from_static(b"v")
+    }
+
+    #[test]
+    fn only_purge_repaired_tombstones_keeps_deletions_of_any_age() {
+        let builder = TableBuilder::new("ks", "t", TableId(Uuid::nil()));
+        let mut table = builder.partition_key("k", CqlType::Blob).build();
+        table.options.gc_grace_seconds = 100;
+        for (option, gc_before_s) in [("false", NOW - 100), ("x", NOW - 100), ("True", 0)] {
+            table.options.compaction.insert(ONLY_REPAIRED.into(), option.into());
+            let limits = PurgeLimits::at(&table, NOW.into());
+            assert_eq!((limits.now_s, limits.gc_before_s), (NOW, gc_before_s), "{option}");
+        }
     }
 
     #[test]

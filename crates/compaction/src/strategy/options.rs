@@ -159,7 +159,7 @@ impl Common {
             options.positive_long("tombstone_compaction_interval", 86_400)?;
         let unchecked_tombstones = options.flag("unchecked_tombstone_compaction", false)?;
         options.flag("log_all", false)?;
-        // Ignored, because this node has no repair to wait for.
+        // `PurgeLimits` reads this option.
         options.flag("only_purge_repaired_tombstones", false)?;
         if let Some(text) = options.text("provide_overlapping_tombstones")
             && !["none", "row", "cell"].contains(&text.to_lowercase().as_str())

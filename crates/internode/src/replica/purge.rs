@@ -6,19 +6,13 @@ use espalier_mutation::{
     schema::TableMetadata,
 };
 
-/// The compaction option that keeps the tombstones of unrepaired data. No data here is repaired.
-const ONLY_REPAIRED: &str = "only_purge_repaired_tombstones";
-
 /// The times by which a read purges.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Purge(PurgeLimits);
 
 impl Purge {
     pub fn new(table: &TableMetadata, now_s: u32) -> Self {
-        let option = table.options.compaction.get(ONLY_REPAIRED);
-        let keeps_all = option.is_some_and(|value| value.eq_ignore_ascii_case("true"));
-        let limits = PurgeLimits::at(table, now_s.into());
-        Self(if keeps_all { PurgeLimits { gc_before_s: 0, ..limits } } else { limits })
+        Self(PurgeLimits::at(table, now_s.into()))
     }
 
     /// Returns the part of a deletion that remains.

@@ -27,8 +27,8 @@ use espalier_cache::{CacheAccess, RowCache, TableCache};
 use espalier_commitlog::ColumnMapping;
 use espalier_compaction::{TableCompactions, strategy::CompactionStrategy};
 use espalier_memtable::{Memtable, MemtableFactory};
-use espalier_mutation::{LogPosition, schema::TableMetadata};
-use espalier_runtime::sync::Semaphore;
+use espalier_mutation::{LogPosition, purge::PurgeLimits, schema::TableMetadata};
+use espalier_runtime::{sync::Semaphore, time};
 use espalier_sstable::{
     SSTable,
     versions::{Version, VersionFeatures},
@@ -202,8 +202,9 @@ impl Table {
         // The row cache drops tombstones that can be purged. With a longer grace time, such a
         // tombstone counts again and must cover older writes that arrive later, so the cached rows
         // cannot be kept.
-        let are_tombstones_younger =
-            metadata.options.gc_grace_seconds > self.borrow_metadata().options.gc_grace_seconds;
+        let now_s = time::now_seconds();
+        let gc_before_s = |table: &TableMetadata| PurgeLimits::at(table, now_s).gc_before_s;
+        let are_tombstones_younger = gc_before_s(&metadata) < gc_before_s(&self.borrow_metadata());
         self.cache.alter(&metadata, has_same_rows && !are_tombstones_younger);
         if !has_same_rows {
             self.empty_ranges.forget();

@@ -3,7 +3,10 @@
 
 use std::sync::Arc;
 
-use espalier_mutation::{DeletionTime, Mutation, PartitionUpdate, Row, schema::TableMetadata};
+use espalier_mutation::{
+    DeletionTime, Mutation, PartitionUpdate, Row,
+    schema::{TableMetadata, TableOptions},
+};
 use espalier_runtime::{file::FileSystem, time};
 use espalier_storage::{Node, ReadCommand, ReadTarget};
 
@@ -95,18 +98,27 @@ fn tombstones_stay_as_long_as_they_are_young() {
 }
 
 #[test]
-fn tombstones_kept_by_a_longer_grace_cover_late_writes() {
-    with_queue(50, async |database, table, _| {
-        for _ in 0..10 {
-            first(&database, &table).await;
-        }
-        assert!(database.store().row_cache().metrics().rows <= ROWS as u64 / 2 + 1);
-        alter_options(&database, "wide", |options| options.gc_grace_seconds = 864_000).await;
-        let table = crate::support::table(&database, "wide");
-        database.apply(insert(&table, "p", Some(7), 15, &[("v", "late")])).await.unwrap();
-        read_partition(&database, &table, "p").await.unwrap();
-        assert_eq!(first(&database, &table).await.0, Some(ROWS / 2));
-    });
+fn tombstones_kept_by_a_changed_option_cover_late_writes() {
+    let changes: [fn(&mut TableOptions); 2] = [
+        |options| options.gc_grace_seconds = 864_000,
+        |options| {
+            let name = "only_purge_repaired_tombstones";
+            options.compaction.insert(name.into(), "true".into());
+        },
+    ];
+    for change in changes {
+        with_queue(50, async |database, table, _| {
+            for _ in 0..10 {
+                first(&database, &table).await;
+            }
+            assert!(database.store().row_cache().metrics().rows <= ROWS as u64 / 2 + 1);
+            alter_options(&database, "wide", change).await;
+            let table = crate::support::table(&database, "wide");
+            database.apply(insert(&table, "p", Some(7), 15, &[("v", "late")])).await.unwrap();
+            read_partition(&database, &table, "p").await.unwrap();
+            assert_eq!(first(&database, &table).await.0, Some(ROWS / 2));
+        });
+    }
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use espalier_compaction::strategy::{PickedCompaction, Split};
 use espalier_mutation::{
-    Cell, ColumnData, Liveness,
+    Cell, ColumnData, DecoratedKey, DeletionTime, Liveness, Mutation, PartitionUpdate,
     schema::{TableMetadata, TableOptions},
 };
 use espalier_runtime::{block_on, file::FileSystem};
@@ -117,4 +117,26 @@ fn a_pick_too_large_for_the_disk_drops_files_but_not_its_garbage() {
     assert_eq!(cut(Some(2), 0, 84), [0, 2, 3]);
     assert!(cut(Some(2), 0, 30).is_empty());
     assert!(cut(Some(1), 0, 84).is_empty());
+}
+
+/// The file has nothing but an expired tombstone.
+#[test]
+fn a_table_that_keeps_its_tombstones_gets_no_compaction_for_them() {
+    let file_system = FileSystem::simulated(3);
+    block_on(async {
+        let node = open(file_system).await;
+        for (name, number, keeps) in [("kept", 0xc1, "true"), ("purged", 0xc2, "false")] {
+            let mut metadata = metadata(name, number, "SizeTiered");
+            let compaction = &mut metadata.options.compaction;
+            compaction.insert("only_purge_repaired_tombstones".into(), keeps.into());
+            let table = create(&node, metadata).await;
+            let key = DecoratedKey::new(Bytes::from_static(b"a"));
+            let mut update = PartitionUpdate::new(table.id, key);
+            update.deletion = DeletionTime::new(1, 1);
+            node.apply(Mutation { updates: vec![update] }).await.unwrap();
+            node.flush("ks", Some(name)).await.unwrap();
+            let job = next_job(node.store(), ALL_ROOM);
+            assert_eq!(job.is_some(), keeps == "false", "{name}");
+        }
+    });
 }
