@@ -11,6 +11,7 @@ mod garbage;
 mod leveled;
 mod options;
 mod overlaps;
+mod size;
 mod size_tiered;
 mod time_window;
 mod unified;
@@ -191,6 +192,15 @@ impl CompactionStrategy {
         };
         options.end()?;
         Ok(Self { common, kind })
+    }
+
+    /// Returns the strategy for options that [`CompactionStrategy::parse`] refuses: that of their
+    /// class, if it is known, with default options. `enabled` is kept.
+    pub fn fallback(compaction: &BTreeMap<String, String>) -> Self {
+        let class = compaction.get("class").map(|class| ("class".to_owned(), class.clone()));
+        let strategy = Self::parse(&class.into_iter().collect()).unwrap_or_default();
+        let enabled = compaction.get("enabled");
+        strategy.with_enabled(!enabled.is_some_and(|text| text.eq_ignore_ascii_case("false")))
     }
 
     /// Returns the `compaction` option with the defaults that Cassandra adds when a table is

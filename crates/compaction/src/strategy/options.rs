@@ -1,6 +1,13 @@
 //! This module reads the options of a strategy; its error texts are Cassandra's.
 
-use std::{collections::BTreeMap, fmt::Display, str::FromStr};
+use std::{collections::BTreeMap, str::FromStr};
+
+use super::size::{parse_bytes, print_bytes};
+
+/// Minimum of the sizes that [`Options::bytes`] reads.
+const MIN_BYTES: f64 = (1 << 20) as f64;
+/// Cassandra keeps sizes in 63 bits.
+const MAX_BYTES: f64 = (1u64 << 63) as f64;
 
 /// The options that have not been read yet.
 pub(super) struct Options<'a> {
@@ -48,12 +55,6 @@ impl<'a> Options<'a> {
         self.number(name, default)
     }
 
-    pub(super) fn positive_long(&mut self, name: &str, default: i64) -> Result<u64, String> {
-        let value = self.long(name, default)?;
-        above_zero(name, value, value > 0)?;
-        Ok(value.unsigned_abs())
-    }
-
     /// Reads a float. Ignores blanks around the number and a `d` or `f` behind it, as Java does.
     pub(super) fn float(&mut self, name: &str, default: f64) -> Result<f64, String> {
         let Some(text) = self.text(name) else { return Ok(default) };
@@ -84,14 +85,19 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Reads a size in bytes, such as `1GiB`, `1.5 MiB` or `100B`.
-    pub(super) fn bytes(&mut self, name: &str, default: u64) -> Result<u64, String> {
-        let Some(text) = self.text(name) else { return Ok(default) };
-        bytes(text).ok_or_else(|| {
-            format!(
-                "{text} is not a valid size in bytes for {name}: a number with B, KiB, MiB, GiB or TiB"
-            )
-        })
+    /// Reads a size of at least 1 MiB, in bytes.
+    pub(super) fn bytes(&mut self, name: &str) -> Result<Option<u64>, String> {
+        let Some(text) = self.text(name) else { return Ok(None) };
+        let bytes = parse_bytes(text)
+            .map_err(|cause| format!("{name} {text} is not a valid size in bytes: {cause}"))?;
+        if bytes >= MAX_BYTES {
+            return Err(format!("{name} {text} is out of range of Long."));
+        }
+        if bytes < MIN_BYTES {
+            let least = print_bytes(MIN_BYTES as u64);
+            return Err(format!("{name} {text} is not acceptable, size must be at least {least}"));
+        }
+        Ok(Some(bytes as u64))
     }
 
     /// Returns an error if some options have not been read.
@@ -103,25 +109,6 @@ impl<'a> Options<'a> {
         let (names, class) = (names.join(", "), self.class);
         Err(format!("Properties specified [{names}] are not understood by {class}"))
     }
-}
-
-pub(super) fn above_zero(name: &str, value: impl Display, is_above: bool) -> Result<(), String> {
-    if is_above { Ok(()) } else { Err(format!("{name} must be greater than 0, but was {value}")) }
-}
-
-fn bytes(text: &str) -> Option<u64> {
-    let end = text.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(text.len());
-    let number: f64 = text[..end].trim().parse().ok()?;
-    let unit = match text[end..].trim() {
-        "B" | "" => 1u64,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        "TiB" => 1 << 40,
-        _ => return None,
-    };
-    let bytes = number * unit as f64;
-    (0.0..1e18).contains(&bytes).then_some(bytes as u64)
 }
 
 /// The options that all strategies accept.
@@ -153,10 +140,17 @@ impl Common {
         let enabled = options.flag("enabled", true)?;
         let is_named =
             options.has("tombstone_threshold") || options.has("tombstone_compaction_interval");
+        // Zero is valid in spite of the error texts.
         let tombstone_threshold = options.float("tombstone_threshold", 0.2)?;
-        above_zero("tombstone_threshold", tombstone_threshold, tombstone_threshold > 0.0)?;
-        let tombstone_interval_s =
-            options.positive_long("tombstone_compaction_interval", 86_400)?;
+        if tombstone_threshold < 0.0 {
+            return Err(format!(
+                "tombstone_threshold must be greater than 0, but was {tombstone_threshold}"
+            ));
+        }
+        let interval_s = options.long("tombstone_compaction_interval", 86_400)?;
+        let interval_s = u64::try_from(interval_s).map_err(|_| {
+            format!("tombstone_compaction_interval must be greater than 0, but was {interval_s}")
+        })?;
         let unchecked_tombstones = options.flag("unchecked_tombstone_compaction", false)?;
         options.flag("log_all", false)?;
         // `PurgeLimits` reads this option.
@@ -171,7 +165,8 @@ impl Common {
         Ok(Self {
             enabled,
             tombstone_threshold,
-            tombstone_interval_s,
+            // Without a pause, a file with tombstones that must stay would be rewritten on and on.
+            tombstone_interval_s: interval_s.max(1),
             unchecked_tombstones,
             names_tombstones: is_named || unchecked_tombstones,
         })

@@ -17,6 +17,7 @@ use super::{
     CompactionCandidates, PickedCompaction, SSTableInfo, Split, depth_of,
     options::Options,
     overlaps::{OverlapSet, overlap_sets, within_depth},
+    size::{parse_bytes, print_bytes},
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -64,27 +65,9 @@ impl Unified {
         let scaling = options.text("scaling_parameters").unwrap_or("T4");
         let scaling = scaling.split(',').map(|word| parse_scaling(word.trim()));
         let scaling = scaling.collect::<Result<Vec<i32>, String>>()?;
-        let target_bytes = options.bytes("target_sstable_size", 1 << 30)?;
-        if target_bytes < 1 << 20 {
-            return Err(format!(
-                "target_sstable_size {target_bytes} is not acceptable, size must be at least 1MiB"
-            ));
-        }
-        let minimum_bytes = options.bytes("min_sstable_size", 100 << 20)?;
-        if minimum_bytes as f64 > target_bytes as f64 * 0.5f64.sqrt() {
-            return Err(format!(
-                "Invalid configuration, min_sstable_size ({minimum_bytes}) should be less than 70% of target_sstable_size ({target_bytes})"
-            ));
-        }
-        let flush_bytes = match options.bytes("flush_size_override", 0)? {
-            0 => None,
-            bytes if bytes < 1 << 20 => {
-                return Err(format!(
-                    "flush_size_override {bytes} is not acceptable, must be greater than 1MiB"
-                ));
-            }
-            bytes => Some(bytes),
-        };
+        let target_bytes = options.bytes("target_sstable_size")?.unwrap_or(1 << 30);
+        let minimum_bytes = read_minimum_bytes(options, target_bytes)?;
+        let flush_bytes = options.bytes("flush_size_override")?;
         let base_shards = read_base_shards(options)?;
         let growth = options.share("sstable_growth", 1.0 / 3.0)?;
         if !(0.0..=1.0).contains(&growth) {
@@ -259,6 +242,23 @@ impl Unified {
         let exponent = (count.max(1.0).log2() * (1.0 - self.growth)).round();
         base * (1u64 << exponent.clamp(0.0, 20.0) as u32)
     }
+}
+
+fn read_minimum_bytes(options: &mut Options<'_>, target_bytes: u64) -> Result<u64, String> {
+    let Some(text) = options.text("min_sstable_size") else { return Ok(100 << 20) };
+    let bytes = parse_bytes(text)
+        .map_err(|_| format!("{text} is not a valid size in bytes for min_sstable_size"))?;
+    let bytes = u64::try_from(bytes as i64).map_err(
+        |_| "Invalid configuration, min_sstable_size should be greater than or equal to 0 (zero)",
+    )?;
+    let limit = (target_bytes as f64 * 0.5f64.sqrt()).ceil() as u64;
+    if bytes >= limit {
+        let (bytes, target) = (print_bytes(bytes), print_bytes(target_bytes));
+        return Err(format!(
+            "Invalid configuration, min_sstable_size ({bytes}) should be less than 70% of the targetSSTableSize ({target})"
+        ));
+    }
+    Ok(bytes)
 }
 
 fn read_base_shards(options: &mut Options<'_>) -> Result<u64, String> {

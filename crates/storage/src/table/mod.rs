@@ -405,8 +405,8 @@ fn begin_memtable(table: &Table, metadata: &TableMetadata) {
     table.empty_ranges.begin_memtable();
 }
 
-/// Returns the strategy of a table's options, or the default strategy if the options are invalid,
-/// as those of another node may be.
+/// Returns the strategy of a table's options, or that of their class alone if the options are
+/// invalid, as those of another node may be.
 fn strategy_of(metadata: &TableMetadata) -> CompactionStrategy {
     CompactionStrategy::parse(&metadata.options.compaction).unwrap_or_else(|reason| {
         let (keyspace, table) = (&metadata.keyspace, &metadata.name);
@@ -414,9 +414,10 @@ fn strategy_of(metadata: &TableMetadata) -> CompactionStrategy {
             %keyspace,
             %table,
             %reason,
-            "compaction options invalid, using the default strategy; correct them with ALTER TABLE"
+            "compaction options invalid, using the class with default options; correct them with \
+            ALTER TABLE"
         );
-        CompactionStrategy::default()
+        CompactionStrategy::fallback(&metadata.options.compaction)
     })
 }
 

@@ -1,4 +1,5 @@
-//! Tests that invalid options are refused with Cassandra's error texts.
+//! Tests that the options that Cassandra accepts are accepted, and the others refused with its
+//! error texts.
 
 use super::*;
 
@@ -45,8 +46,13 @@ fn bad_options_are_refused_in_cassandras_words() {
         ("SizeTiered", &[("min_sstable_size", "-1")], "min_sstable_size must be non negative: -1"),
         (
             "SizeTiered",
-            &[("tombstone_threshold", "0")],
-            "tombstone_threshold must be greater than 0, but was 0",
+            &[("tombstone_threshold", "-1")],
+            "tombstone_threshold must be greater than 0, but was -1",
+        ),
+        (
+            "SizeTiered",
+            &[("tombstone_compaction_interval", "-1")],
+            "tombstone_compaction_interval must be greater than 0, but was -1",
         ),
         (
             "SizeTiered",
@@ -78,13 +84,49 @@ fn bad_options_are_refused_in_cassandras_words() {
         ("Unified", &[("scaling_parameters", "L1")], "Fan factor cannot be lower than 2 in L1"),
         (
             "Unified",
-            &[("target_sstable_size", "1KiB")],
-            "target_sstable_size 1024 is not acceptable",
+            &[("target_sstable_size", "1 KiB")],
+            "target_sstable_size 1 KiB is not acceptable, size must be at least 1.000MiB",
+        ),
+        (
+            "Unified",
+            &[("target_sstable_size", "1073741824")],
+            "target_sstable_size 1073741824 is not a valid size in bytes: 1073741824 does not end in unit B",
+        ),
+        (
+            "Unified",
+            &[("target_sstable_size", "8EiB")],
+            "target_sstable_size 8EiB is out of range of Long.",
+        ),
+        (
+            "Unified",
+            &[("flush_size_override", "0B")],
+            "flush_size_override 0B is not acceptable, size must be at least 1.000MiB",
+        ),
+        (
+            "Unified",
+            &[("flush_size_override", "xB")],
+            "flush_size_override xB is not a valid size in bytes: null",
         ),
         (
             "Unified",
             &[("min_sstable_size", "1GiB")],
-            "should be less than 70% of target_sstable_size",
+            "Invalid configuration, min_sstable_size (1.000GiB) should be less than 70% of the targetSSTableSize (1.000GiB)",
+        ),
+        // The product of the target and the square root of a half is rounded up.
+        (
+            "Unified",
+            &[("min_sstable_size", "759250125B")],
+            "min_sstable_size (724.077MiB) should be less than 70%",
+        ),
+        (
+            "Unified",
+            &[("min_sstable_size", "-1B")],
+            "min_sstable_size should be greater than or equal to 0 (zero)",
+        ),
+        (
+            "Unified",
+            &[("min_sstable_size", "10")],
+            "10 is not a valid size in bytes for min_sstable_size",
         ),
         ("Unified", &[("base_shard_count", "0")], "base_shard_count should be positive: 0"),
         (
@@ -123,4 +165,68 @@ fn the_default_is_the_unified_strategy_without_options() {
 fn sstable_growth_may_be_in_percent() {
     let percent = strategy("UnifiedCompactionStrategy", &[("sstable_growth", "50%")]);
     assert_eq!(percent, strategy("UnifiedCompactionStrategy", &[("sstable_growth", "0.5")]));
+}
+
+#[test]
+fn valid_options_of_cassandra_are_accepted() {
+    for (class, pairs) in [
+        ("SizeTiered", &[("tombstone_threshold", "0"), ("tombstone_compaction_interval", "0")][..]),
+        ("Unified", &[("min_sstable_size", "759250124B")]),
+        // The default of min_sstable_size is larger.
+        ("Unified", &[("target_sstable_size", "1MiB")]),
+        ("Unified", &[("target_sstable_size", "1GB"), ("flush_size_override", "1e3MiB")]),
+    ] {
+        strategy(&format!("{class}CompactionStrategy"), pairs);
+    }
+}
+
+#[test]
+fn sizes_are_read_as_cassandra_reads_them() {
+    for (text, bytes) in [
+        ("0B", 0.0),
+        ("-1B", -1.0),
+        ("+1.5 KB", 1500.0),
+        ("1MB", 1e6),
+        ("1GB", 1e9),
+        ("2TB", 2e12),
+        ("1e3MiB", 1000.0 * MIB as f64),
+        ("1E+2B", 100.0),
+        ("1EiB", (1u64 << 60) as f64),
+        ("1PiB", (1u64 << 50) as f64),
+    ] {
+        assert_eq!(size::parse_bytes(text), Ok(bytes), "{text}");
+    }
+    for (text, reason) in [
+        ("1024", "1024 does not end in unit B"),
+        ("B", "null"),
+        (" 1B", "null"),
+        (".5B", "null"),
+        ("1.MiB", "Unexpected characters between pos 1 and 4 in 1.MiB"),
+        ("1XB", "Unexpected characters between pos 1 and 2 in 1XB"),
+        ("1MiiB", "Unexpected characters between pos 3 and 4 in 1MiiB"),
+    ] {
+        assert_eq!(size::parse_bytes(text), Err(reason.to_owned()), "{text}");
+    }
+}
+
+#[test]
+fn sizes_are_printed_with_three_digits() {
+    for (bytes, text) in [
+        (0, "0B"),
+        (1023, "1023B"),
+        (MIB, "1.000MiB"),
+        (1088 * MIB, "1.063GiB"),
+        (1 << 63, "8.000EiB"),
+    ] {
+        assert_eq!(size::print_bytes(bytes), text);
+    }
+}
+
+#[test]
+fn refused_options_leave_the_class_and_the_switch() {
+    let fallback = |pairs: &[(&str, &str)]| CompactionStrategy::fallback(&options(pairs));
+    let class = "LeveledCompactionStrategy";
+    let leveled = fallback(&[("class", class), ("fanout_size", "x"), ("enabled", "False")]);
+    assert_eq!(leveled, strategy(class, &[("enabled", "false")]));
+    assert_eq!(fallback(&[("class", "Foo"), ("enabled", "x")]), CompactionStrategy::default());
 }

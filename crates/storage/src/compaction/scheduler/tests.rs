@@ -140,3 +140,19 @@ fn a_table_that_keeps_its_tombstones_gets_no_compaction_for_them() {
         }
     });
 }
+
+/// Another node may have accepted the options.
+#[test]
+fn a_table_with_invalid_options_keeps_its_class_and_its_switch() {
+    let file_system = FileSystem::simulated(4);
+    block_on(async {
+        let node = open(file_system).await;
+        let mut metadata = metadata("invalid", 0xd1, "Leveled");
+        metadata.options.compaction.insert("enabled".into(), "false".into());
+        metadata.options.compaction.insert("fanout_size".into(), "x".into());
+        let table = create(&node, metadata).await;
+        let strategy = crate::test_database::table(&node, &table).compaction_strategy();
+        let kept = (strategy.name(), strategy.is_enabled());
+        assert_eq!(kept, ("LeveledCompactionStrategy", false));
+    });
+}
