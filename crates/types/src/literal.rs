@@ -41,6 +41,6 @@ pub use limit::{
     IndexedDecimals, MAX_LARGE_NUMBERS, MAX_NUMBER_BYTES, check_number, check_printable,
     has_decimals,
 };
-pub use number::{print_double, print_float};
+pub use number::{parse_float, print_double, print_float};
 pub use text::{from_text, to_text};
 pub use timestamp::{parse_timestamp, print_timestamp};

@@ -29,7 +29,7 @@ impl Leveled {
         if fanout < 1 {
             return Err(format!("fanout_size must be larger than 0, but was {fanout}"));
         }
-        options.flag("single_sstable_uplevel", true)?;
+        options.ignore(&["single_sstable_uplevel"]);
         let tiers = SizeTiered::read(options)?;
         let file_bytes = mebibytes.unsigned_abs().saturating_mul(1 << 20);
         Ok(Self { tiers, file_bytes, fanout: fanout.unsigned_abs() })

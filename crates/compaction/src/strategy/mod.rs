@@ -147,16 +147,6 @@ enum Kind {
 /// Package of the strategies in Cassandra.
 const PACKAGE: &str = "org.apache.cassandra.db.compaction.";
 
-/// The known class names. ScyllaDB's incremental strategy is treated as the size-tiered strategy,
-/// because the two look the same to a user.
-pub const STRATEGIES: [&str; 5] = [
-    "SizeTieredCompactionStrategy",
-    "LeveledCompactionStrategy",
-    "TimeWindowCompactionStrategy",
-    "UnifiedCompactionStrategy",
-    "IncrementalCompactionStrategy",
-];
-
 impl Default for CompactionStrategy {
     fn default() -> Self {
         Self { common: Common::default(), kind: Kind::Unified(Unified::default()) }
@@ -171,12 +161,13 @@ impl CompactionStrategy {
     pub fn parse(compaction: &BTreeMap<String, String>) -> Result<Self, String> {
         let class = compaction
             .get("class")
-            .ok_or("Missing sub-option 'class' for the 'compaction' option.")?;
+            .ok_or("Missing sub-option 'class' for the 'compaction' option")?;
         let simple = class.strip_prefix(PACKAGE).unwrap_or(class);
         let mut options = Options::new(simple, compaction);
         let common = Common::read(&mut options)?;
         let kind = match simple {
             "SizeTieredCompactionStrategy" => Kind::SizeTiered(SizeTiered::read(&mut options)?),
+            // ScyllaDB's strategy looks to a user like the size-tiered strategy.
             "IncrementalCompactionStrategy" => {
                 options.ignore(&["sstable_size_in_mb", "space_amplification_goal"]);
                 Kind::SizeTiered(SizeTiered::read(&mut options)?)
@@ -185,9 +176,8 @@ impl CompactionStrategy {
             "TimeWindowCompactionStrategy" => Kind::TimeWindow(TimeWindow::read(&mut options)?),
             "UnifiedCompactionStrategy" => Kind::Unified(Unified::read(&mut options)?),
             _ => {
-                let known = STRATEGIES.join(", ");
-                let what = format!("Unable to find compaction strategy class '{class}'");
-                return Err(format!("{what}; there are {known}"));
+                let package = if class.contains('.') { "" } else { PACKAGE };
+                return Err(format!("Unable to find compaction strategy class '{package}{class}'"));
             }
         };
         options.end()?;
@@ -232,10 +222,10 @@ impl CompactionStrategy {
     /// Returns the class name without the package.
     pub fn name(&self) -> &'static str {
         match &self.kind {
-            Kind::SizeTiered(_) => STRATEGIES[0],
-            Kind::Leveled(_) => STRATEGIES[1],
-            Kind::TimeWindow(_) => STRATEGIES[2],
-            Kind::Unified(_) => STRATEGIES[3],
+            Kind::SizeTiered(_) => "SizeTieredCompactionStrategy",
+            Kind::Leveled(_) => "LeveledCompactionStrategy",
+            Kind::TimeWindow(_) => "TimeWindowCompactionStrategy",
+            Kind::Unified(_) => "UnifiedCompactionStrategy",
         }
     }
 

@@ -1,6 +1,8 @@
 //! This module reads the options of a strategy; its error texts are Cassandra's.
 
-use std::{collections::BTreeMap, str::FromStr};
+use std::collections::BTreeMap;
+
+use espalier_types::literal::parse_float;
 
 use super::size::{parse_bytes, print_bytes};
 
@@ -8,6 +10,9 @@ use super::size::{parse_bytes, print_bytes};
 const MIN_BYTES: f64 = (1 << 20) as f64;
 /// Cassandra keeps sizes in 63 bits.
 const MAX_BYTES: f64 = (1u64 << 63) as f64;
+
+/// The kind of most numbers in Cassandra's error texts, even of some that are no ints.
+pub(super) const INT: &str = "int (base10)";
 
 /// The options that have not been read yet.
 pub(super) struct Options<'a> {
@@ -35,53 +40,46 @@ impl<'a> Options<'a> {
         self.left.retain(|name, _| !names.contains(name));
     }
 
-    fn number<T: FromStr>(&mut self, name: &str, default: T) -> Result<T, String> {
-        match self.text(name) {
-            None => Ok(default),
-            Some(text) => text
-                .parse()
-                .map_err(|_| format!("{text} is not a parsable int (base10) for {name}")),
-        }
+    /// Reads a number. `kind` stands for its type in the error text.
+    fn number<T>(
+        &mut self,
+        name: &str,
+        default: T,
+        kind: &str,
+        parse: impl FnOnce(&str) -> Option<T>,
+    ) -> Result<T, String> {
+        let Some(text) = self.text(name) else { return Ok(default) };
+        parse(text).ok_or_else(|| format!("{text} is not a parsable {kind} for {name}"))
     }
 
     /// Reads a number of 32 bits, as Cassandra does, so that Cassandra accepts each value that is
     /// valid here.
     pub(super) fn int(&mut self, name: &str, default: i32) -> Result<i64, String> {
-        self.number(name, default).map(i64::from)
+        self.number(name, default, INT, |text| text.parse().ok()).map(i64::from)
     }
 
     /// Reads a number of 64 bits.
-    pub(super) fn long(&mut self, name: &str, default: i64) -> Result<i64, String> {
-        self.number(name, default)
+    pub(super) fn long(&mut self, name: &str, default: i64, kind: &str) -> Result<i64, String> {
+        self.number(name, default, kind, |text| text.parse().ok())
     }
 
-    /// Reads a float. Ignores blanks around the number and a `d` or `f` behind it, as Java does.
-    pub(super) fn float(&mut self, name: &str, default: f64) -> Result<f64, String> {
-        let Some(text) = self.text(name) else { return Ok(default) };
-        let number = text.trim();
-        let number = number.strip_suffix(['d', 'D', 'f', 'F']).unwrap_or(number);
-        let value: Option<f64> = number.parse().ok();
-        let finite = value.filter(|value| value.is_finite());
-        finite.ok_or_else(|| format!("{text} is not a parsable float for {name}"))
+    pub(super) fn float(&mut self, name: &str, default: f64, kind: &str) -> Result<f64, String> {
+        self.number(name, default, kind, parse_float)
     }
 
-    /// Reads a share: `0.5` or `50%`.
-    pub(super) fn share(&mut self, name: &'static str, default: f64) -> Result<f64, String> {
-        let text = self.left.get(name).copied().unwrap_or_default();
-        let Some(percent) = text.trim().strip_suffix('%') else { return self.float(name, default) };
-        self.left.insert(name, percent);
-        self.float(name, default).map(|percent| percent / 100.0)
-    }
-
-    pub(super) fn flag(&mut self, name: &str, default: bool) -> Result<bool, String> {
+    /// Reads a flag. `refusal` makes the error text for another value, because Cassandra has one
+    /// for each option.
+    pub(super) fn flag(
+        &mut self,
+        name: &str,
+        default: bool,
+        refusal: impl FnOnce(&str) -> String,
+    ) -> Result<bool, String> {
         match self.text(name) {
             None => Ok(default),
             Some(text) if text.eq_ignore_ascii_case("true") => Ok(true),
             Some(text) if text.eq_ignore_ascii_case("false") => Ok(false),
-            Some(text) if name == "enabled" => {
-                Err(format!("enabled should either be 'true' or 'false', not {text}"))
-            }
-            Some(text) => Err(format!("'{name}' should be either 'true' or 'false', not '{text}'")),
+            Some(text) => Err(refusal(text)),
         }
     }
 
@@ -137,29 +135,36 @@ impl Default for Common {
 
 impl Common {
     pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
-        let enabled = options.flag("enabled", true)?;
+        let enabled = options.flag("enabled", true, |text| {
+            format!("enabled should either be 'true' or 'false', not {text}")
+        })?;
         let is_named =
             options.has("tombstone_threshold") || options.has("tombstone_compaction_interval");
         // Zero is valid in spite of the error texts.
-        let tombstone_threshold = options.float("tombstone_threshold", 0.2)?;
+        let tombstone_threshold = options.float("tombstone_threshold", 0.2, INT)?;
         if tombstone_threshold < 0.0 {
             return Err(format!(
-                "tombstone_threshold must be greater than 0, but was {tombstone_threshold}"
+                "tombstone_threshold must be greater than 0, but was {tombstone_threshold:.6}"
             ));
         }
-        let interval_s = options.long("tombstone_compaction_interval", 86_400)?;
+        let interval_s = options.long("tombstone_compaction_interval", 86_400, INT)?;
         let interval_s = u64::try_from(interval_s).map_err(|_| {
             format!("tombstone_compaction_interval must be greater than 0, but was {interval_s}")
         })?;
-        let unchecked_tombstones = options.flag("unchecked_tombstone_compaction", false)?;
-        options.flag("log_all", false)?;
-        // `PurgeLimits` reads this option.
-        options.flag("only_purge_repaired_tombstones", false)?;
-        if let Some(text) = options.text("provide_overlapping_tombstones")
-            && !["none", "row", "cell"].contains(&text.to_lowercase().as_str())
-        {
+        let unchecked = "unchecked_tombstone_compaction";
+        let unchecked_tombstones = options.flag(unchecked, false, |text| {
+            format!("'{unchecked}' should be either 'true' or 'false', not '{text}'")
+        })?;
+        options.flag("log_all", false, |text| {
+            format!("'log_all' should either be 'true' or 'false', not {text}")
+        })?;
+        // `PurgeLimits` reads this option. Any other word than `true` is false.
+        options.ignore(&["only_purge_repaired_tombstones"]);
+        let overlapping = options.text("provide_overlapping_tombstones").unwrap_or("NONE");
+        let overlapping = overlapping.to_uppercase();
+        if !["NONE", "ROW", "CELL"].contains(&overlapping.as_str()) {
             return Err(format!(
-                "Invalid value for 'provide_overlapping_tombstones' compaction sub-option - must be one of the following [NONE, ROW, CELL]: {text}"
+                "Invalid value {overlapping} for 'provide_overlapping_tombstones' compaction sub-option - must be one of the following [NONE, ROW, CELL]."
             ));
         }
         Ok(Self {
@@ -173,7 +178,7 @@ impl Common {
     }
 }
 
-fn is_digits(text: &str) -> bool {
+pub(super) fn is_digits(text: &str) -> bool {
     text.bytes().all(|byte| byte.is_ascii_digit())
 }
 

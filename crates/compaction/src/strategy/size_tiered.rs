@@ -1,9 +1,11 @@
 //! SizeTieredCompactionStrategy compacts files of similar size once there are `min_threshold` of
 //! them.
 
+use espalier_types::literal::print_double;
+
 use super::{
     CompactionCandidates, PickedCompaction, SSTableInfo,
-    options::{Options, Thresholds},
+    options::{INT, Options, Thresholds},
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -18,14 +20,15 @@ pub(super) struct SizeTiered {
 impl SizeTiered {
     pub(super) fn read(options: &mut Options<'_>) -> Result<Self, String> {
         let thresholds = Thresholds::read(options)?;
-        let bucket_low = options.float("bucket_low", 0.5)?;
-        let bucket_high = options.float("bucket_high", 1.5)?;
+        let bucket_low = options.float("bucket_low", 0.5, "float")?;
+        let bucket_high = options.float("bucket_high", 1.5, "float")?;
         if bucket_high <= bucket_low {
+            let (high, low) = (print_double(bucket_high), print_double(bucket_low));
             return Err(format!(
-                "bucket_high value ({bucket_high}) is less than or equal to the bucket_low value ({bucket_low})"
+                "bucket_high value ({high}) is less than or equal to the bucket_low value ({low})"
             ));
         }
-        let minimum_bytes = options.long("min_sstable_size", 50 << 20)?;
+        let minimum_bytes = options.long("min_sstable_size", 50 << 20, INT)?;
         let minimum_bytes = u64::try_from(minimum_bytes)
             .map_err(|_| format!("min_sstable_size must be non negative: {minimum_bytes}"))?;
         Ok(Self { thresholds, bucket_low, bucket_high, minimum_bytes })

@@ -5,7 +5,9 @@
 use std::collections::BTreeMap;
 
 use super::{
-    CompactionCandidates, PickedCompaction, SSTableInfo, options::Options, size_tiered::SizeTiered,
+    CompactionCandidates, PickedCompaction, SSTableInfo,
+    options::{INT, Options},
+    size_tiered::SizeTiered,
 };
 
 #[derive(Clone, Debug, PartialEq)]
@@ -33,16 +35,19 @@ impl TimeWindow {
         };
         let size = options.int("compaction_window_size", 1)?;
         if size < 1 {
-            return Err(format!("compaction_window_size must be greater than 1, but was {size}"));
+            return Err(format!("{size} must be greater than 1 for compaction_window_size"));
         }
-        let frequency = options.long("expired_sstable_check_frequency_seconds", 600)?;
+        let frequency = options.long("expired_sstable_check_frequency_seconds", 600, INT)?;
         if frequency < 0 {
             return Err(format!(
                 "expired_sstable_check_frequency_seconds must not be negative, but was {frequency}"
             ));
         }
         // Overlapping files are never ignored, because rows could reappear.
-        options.flag("unsafe_aggressive_sstable_expiration", false)?;
+        let expiration = "unsafe_aggressive_sstable_expiration";
+        options.flag(expiration, false, |text| {
+            format!("{expiration} is not 'true' or 'false' ({text})")
+        })?;
         let tiers = SizeTiered::read(options)?;
         let window_s = size.unsigned_abs().saturating_mul(unit_s);
         Ok(Self { tiers, window_s, per_second })

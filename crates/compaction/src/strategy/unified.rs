@@ -13,9 +13,11 @@
 
 use std::collections::BTreeMap;
 
+use espalier_types::literal::parse_float;
+
 use super::{
     CompactionCandidates, PickedCompaction, SSTableInfo, Split, depth_of,
-    options::Options,
+    options::{Options, is_digits},
     overlaps::{OverlapSet, overlap_sets, within_depth},
     size::{parse_bytes, print_bytes},
 };
@@ -69,24 +71,23 @@ impl Unified {
         let minimum_bytes = read_minimum_bytes(options, target_bytes)?;
         let flush_bytes = options.bytes("flush_size_override")?;
         let base_shards = read_base_shards(options)?;
-        let growth = options.share("sstable_growth", 1.0 / 3.0)?;
-        if !(0.0..=1.0).contains(&growth) {
-            return Err(format!(
-                "Invalid configuration, sstable_growth {growth} must be between 0 and 1"
-            ));
-        }
+        let growth = read_growth(options)?;
         let max_files = options.int("max_sstables_to_compact", 32)?;
         let max_files = match usize::try_from(max_files) {
             Ok(files) if files > 0 => files,
             _ => usize::MAX,
         };
-        let check_s = options.long("expired_sstable_check_frequency_seconds", 600)?;
+        let check_s =
+            options.long("expired_sstable_check_frequency_seconds", 600, "long (base10)")?;
         if check_s <= 0 {
             return Err(format!(
                 "Invalid configuration, expired_sstable_check_frequency_seconds should be positive: {check_s}"
             ));
         }
-        options.flag("unsafe_aggressive_sstable_expiration", false)?;
+        let expiration = "unsafe_aggressive_sstable_expiration";
+        options.flag(expiration, false, |text| {
+            format!("{expiration} should either be 'true' or 'false', not {text}")
+        })?;
         let method = options.text("overlap_inclusion_method").unwrap_or("TRANSITIVE");
         if !["NONE", "SINGLE", "TRANSITIVE"].contains(&method.to_uppercase().as_str()) {
             return Err(format!(
@@ -276,12 +277,34 @@ fn read_base_shards(options: &mut Options<'_>) -> Result<u64, String> {
     Ok(base_shards.unsigned_abs())
 }
 
+/// Reads a share: `0.5` or `50%`.
+fn read_growth(options: &mut Options<'_>) -> Result<f64, String> {
+    let Some(text) = options.text("sstable_growth") else { return Ok(1.0 / 3.0) };
+    let number = text.trim();
+    let (number, whole) = match number.strip_suffix('%') {
+        Some(percent) => (percent.trim(), 100.0),
+        None => (number, 1.0),
+    };
+    let growth = parse_float(number).map(|growth: f64| growth / whole);
+    match growth {
+        Some(growth) if (0.0..=1.0).contains(&growth) => return Ok(growth),
+        Some(_) => return Err(format!("sstable_growth {text} must be between 0 and 1")),
+        None => {}
+    }
+    // These are the texts of Java's exception.
+    let cause = match number {
+        "" => "empty String".to_owned(),
+        _ => format!("For input string: \"{number}\""),
+    };
+    Err(format!("sstable_growth is not a valid number between 0 and 1: {cause}"))
+}
+
 /// Parses a scaling parameter: `T4`, `L10`, `N` or the number itself.
 fn parse_scaling(word: &str) -> Result<i32, String> {
-    let pattern = "(N)|L(\\d+)|T(\\d+)|([+-]?\\d+)";
+    let pattern = "N|L[0-9]+|T[0-9]+|[+-]?[0-9]+";
     let wrong = || format!("Scaling parameter {word} must match {pattern}");
     let fan = |digits: &str| -> Result<i32, String> {
-        let fan: i32 = digits.parse().map_err(|_| wrong())?;
+        let fan: i32 = digits.parse().ok().filter(|_| is_digits(digits)).ok_or_else(wrong)?;
         match fan {
             2..=1_000_000 => Ok(fan),
             _ => Err(format!("Fan factor cannot be lower than 2 in {word}")),

@@ -57,7 +57,7 @@ fn java_style(value: f64, plain: bool, [shortest, two_digits]: [String; 2]) -> S
 
 /// Reads a float: decimal with optional exponent, `NaN`, `Infinity`; blanks may surround it. As in
 /// Java, a letter for the type may follow the digits.
-pub(super) fn parse_float<F: std::str::FromStr>(text: &str) -> Option<F> {
+pub fn parse_float<F: std::str::FromStr>(text: &str) -> Option<F> {
     let text = text.trim();
     let unsigned = text.strip_prefix(['+', '-']).unwrap_or(text);
     // There is only one NaN, so a sign in front of it is lost.

@@ -6,7 +6,12 @@ use super::*;
 #[test]
 fn bad_options_are_refused_in_cassandras_words() {
     for (class, pairs, reason) in [
-        ("Nonsense", &[][..], "Unable to find compaction strategy class 'Nonsense'"),
+        (
+            "Nonsense",
+            &[][..],
+            "Unable to find compaction strategy class 'org.apache.cassandra.db.compaction.Nonsense'",
+        ),
+        ("a.Nonsense", &[], "Unable to find compaction strategy class 'a.Nonsense'"),
         (
             "SizeTiered",
             &[("min_threshold", "1")],
@@ -41,13 +46,19 @@ fn bad_options_are_refused_in_cassandras_words() {
         (
             "SizeTiered",
             &[("bucket_low", "2")],
-            "bucket_high value (1.5) is less than or equal to the bucket_low value (2)",
+            "bucket_high value (1.5) is less than or equal to the bucket_low value (2.0)",
         ),
+        ("SizeTiered", &[("bucket_low", "x")], "x is not a parsable float for bucket_low"),
         ("SizeTiered", &[("min_sstable_size", "-1")], "min_sstable_size must be non negative: -1"),
         (
             "SizeTiered",
-            &[("tombstone_threshold", "-1")],
-            "tombstone_threshold must be greater than 0, but was -1",
+            &[("tombstone_threshold", "-0.4")],
+            "tombstone_threshold must be greater than 0, but was -0.400000",
+        ),
+        (
+            "SizeTiered",
+            &[("tombstone_threshold", "x")],
+            "x is not a parsable int (base10) for tombstone_threshold",
         ),
         (
             "SizeTiered",
@@ -58,6 +69,17 @@ fn bad_options_are_refused_in_cassandras_words() {
             "SizeTiered",
             &[("enabled", "maybe")],
             "enabled should either be 'true' or 'false', not maybe",
+        ),
+        ("SizeTiered", &[("log_all", "x")], "'log_all' should either be 'true' or 'false', not x"),
+        (
+            "SizeTiered",
+            &[("unchecked_tombstone_compaction", "x")],
+            "'unchecked_tombstone_compaction' should be either 'true' or 'false', not 'x'",
+        ),
+        (
+            "SizeTiered",
+            &[("provide_overlapping_tombstones", "x")],
+            "Invalid value X for 'provide_overlapping_tombstones' compaction sub-option - must be one of the following [NONE, ROW, CELL].",
         ),
         (
             "SizeTiered",
@@ -78,9 +100,34 @@ fn bad_options_are_refused_in_cassandras_words() {
         (
             "TimeWindow",
             &[("compaction_window_size", "0")],
-            "compaction_window_size must be greater than 1",
+            "0 must be greater than 1 for compaction_window_size",
         ),
-        ("Unified", &[("scaling_parameters", "T4, X")], "Scaling parameter X must match"),
+        (
+            "TimeWindow",
+            &[("unsafe_aggressive_sstable_expiration", "x")],
+            "unsafe_aggressive_sstable_expiration is not 'true' or 'false' (x)",
+        ),
+        (
+            "TimeWindow",
+            &[("expired_sstable_check_frequency_seconds", "x")],
+            "x is not a parsable int (base10) for expired_sstable_check_frequency_seconds",
+        ),
+        (
+            "Unified",
+            &[("expired_sstable_check_frequency_seconds", "x")],
+            "x is not a parsable long (base10) for expired_sstable_check_frequency_seconds",
+        ),
+        (
+            "Unified",
+            &[("unsafe_aggressive_sstable_expiration", "x")],
+            "unsafe_aggressive_sstable_expiration should either be 'true' or 'false', not x",
+        ),
+        (
+            "Unified",
+            &[("scaling_parameters", "T4, X")],
+            "Scaling parameter X must match N|L[0-9]+|T[0-9]+|[+-]?[0-9]+",
+        ),
+        ("Unified", &[("scaling_parameters", "T+4")], "Scaling parameter T+4 must match"),
         ("Unified", &[("scaling_parameters", "L1")], "Fan factor cannot be lower than 2 in L1"),
         (
             "Unified",
@@ -139,7 +186,17 @@ fn bad_options_are_refused_in_cassandras_words() {
             &[("compaction_window_size", "2147483648")],
             "2147483648 is not a parsable int (base10) for compaction_window_size",
         ),
-        ("Unified", &[("sstable_growth", "2")], "sstable_growth 2 must be between 0 and 1"),
+        ("Unified", &[("sstable_growth", "200%")], "sstable_growth 200% must be between 0 and 1"),
+        (
+            "Unified",
+            &[("sstable_growth", "x %")],
+            "sstable_growth is not a valid number between 0 and 1: For input string: \"x\"",
+        ),
+        (
+            "Unified",
+            &[("sstable_growth", "")],
+            "sstable_growth is not a valid number between 0 and 1: empty String",
+        ),
         (
             "Unified",
             &[("min_threshold", "4")],
@@ -147,12 +204,14 @@ fn bad_options_are_refused_in_cassandras_words() {
         ),
     ] {
         let mut all = options(pairs);
-        let class =
-            if class == "Nonsense" { class.into() } else { format!("{class}CompactionStrategy") };
+        let is_known = !class.ends_with("Nonsense");
+        let class = if is_known { format!("{class}CompactionStrategy") } else { class.to_owned() };
         all.insert("class".into(), class);
         let got = CompactionStrategy::parse(&all).unwrap_err();
         assert!(got.contains(reason), "{all:?}: {got}");
     }
+    let got = CompactionStrategy::parse(&options(&[])).unwrap_err();
+    assert_eq!(got, "Missing sub-option 'class' for the 'compaction' option");
 }
 
 #[test]
@@ -171,6 +230,9 @@ fn sstable_growth_may_be_in_percent() {
 fn valid_options_of_cassandra_are_accepted() {
     for (class, pairs) in [
         ("SizeTiered", &[("tombstone_threshold", "0"), ("tombstone_compaction_interval", "0")][..]),
+        ("SizeTiered", &[("only_purge_repaired_tombstones", "x")]),
+        ("SizeTiered", &[("provide_overlapping_tombstones", "Cell")]),
+        ("Leveled", &[("single_sstable_uplevel", "x")]),
         ("Unified", &[("min_sstable_size", "759250124B")]),
         // The default of min_sstable_size is larger.
         ("Unified", &[("target_sstable_size", "1MiB")]),
