@@ -22,7 +22,7 @@ use crate::{
     },
     metadata::{BindMetadata, ColumnSpec, ResultMetadata, statement_id},
     modify::plan_modification,
-    prepared::{Plan, Prepared},
+    prepared::{Plan, Prepared, PreparedCache},
     select::plan_select,
     term::{Preparation, Term, prepare_term},
     transaction::plan_transaction,
@@ -100,6 +100,32 @@ pub async fn plan_apart(
     let bytes = text.len();
     // Boxed, so that the futures of other statements stay small.
     Box::pin(run_apart(bytes, move || plan(&text, keyspace.as_deref(), &schema))).await
+}
+
+/// Returns the statement with that id. Plans it again if it is stale, a long text as [`plan_apart`]
+/// does. If the statement no longer fits the schema, removes it from the cache, so that the next
+/// look-up of the id costs nothing.
+pub async fn plan_again(
+    cache: &Arc<PreparedCache>,
+    id: [u8; 16],
+    schema: &Arc<Schema>,
+) -> Option<Arc<Prepared>> {
+    let bytes = cache.get(&id)?.text.len();
+    let (cache, schema) = (Arc::clone(cache), Arc::clone(schema));
+    let planned = move || {
+        // Another look-up may have planned or removed the statement while this one waited.
+        let stale = cache.get(&id)?;
+        if stale.is_fresh(&schema) {
+            return Some(stale);
+        }
+        trace_event!("Preparing the statement again: the schema has changed");
+        if let Ok(planned) = plan(&stale.text, stale.keyspace.as_deref(), &schema) {
+            return Some(cache.insert(planned));
+        }
+        cache.remove(&id);
+        None
+    };
+    run_apart(bytes, planned).await
 }
 
 /// Runs work on a statement's text of `bytes` bytes: on a helper thread if the text is long, so

@@ -1,7 +1,8 @@
 //! The caches of prepared statements: one of the process, and one of each shard in front of it.
 //!
 //! A statement is planned against a snapshot of the schema. If one of its tables has changed since,
-//! the next look-up plans the statement again from its text.
+//! the next look-up plans the statement again from its text. If the statement no longer fits the
+//! schema, the look-up removes it, so that its id is unknown.
 //!
 //! Memory: each cache has at most [`MAX_STATEMENTS`] statements, with [`MAX_TEXT_BYTES`] of text
 //! and [`MAX_COLUMNS`] columns in total. A statement with more columns is cached alone. Apart from
@@ -241,6 +242,20 @@ impl BoundedStatements {
         self.by_id.insert(id, Entry { prepared, is_used: AtomicBool::new(false) });
     }
 
+    /// Removes the statement with that id, if there is one.
+    pub fn remove(&mut self, id: &[u8; 16]) {
+        if let Some(removed) = self.by_id.remove(id) {
+            self.queue.retain(|queued| queued != id);
+            self.subtract(&removed.prepared);
+        }
+    }
+
+    /// Takes a statement out of the totals.
+    fn subtract(&mut self, prepared: &Prepared) {
+        self.text_bytes -= prepared.text.len();
+        self.columns -= prepared.column_count();
+    }
+
     /// Evicts statements until `count` new ones with these bytes and columns fit into the limits.
     fn make_room(&mut self, count: usize, text_bytes: usize, columns: usize) {
         while self.by_id.len() + count > MAX_STATEMENTS
@@ -261,8 +276,7 @@ impl BoundedStatements {
             if std::mem::take(entry.is_used.get_mut()) {
                 self.queue.push_back(id);
             } else if let Some(evicted) = self.by_id.remove(&id) {
-                self.text_bytes -= evicted.prepared.text.len();
-                self.columns -= evicted.prepared.column_count();
+                self.subtract(&evicted.prepared);
                 return true;
             }
         }
@@ -282,9 +296,20 @@ impl PreparedCache {
         self.statements.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    /// Adds a statement, or replaces a stale one.
-    pub fn insert(&self, prepared: Arc<Prepared>) {
-        self.statements.write().unwrap_or_else(PoisonError::into_inner).insert(prepared);
+    /// Adds a new plan, or replaces a stale one. Clients may know the columns of the stale plan.
+    pub(crate) fn insert(&self, mut prepared: Prepared) -> Arc<Prepared> {
+        if let Some(stale) = self.get(&prepared.id) {
+            prepared.result_changed = stale.result_changed || stale.result.id != prepared.result.id;
+        }
+        let prepared = Arc::new(prepared);
+        let mut statements = self.statements.write().unwrap_or_else(PoisonError::into_inner);
+        statements.insert(prepared.clone());
+        prepared
+    }
+
+    /// Removes the statement with that id, if there is one.
+    pub(crate) fn remove(&self, id: &[u8; 16]) {
+        self.statements.write().unwrap_or_else(PoisonError::into_inner).remove(id);
     }
 
     /// Returns the number of statements.

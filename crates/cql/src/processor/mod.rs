@@ -109,7 +109,7 @@ impl QueryProcessor {
         self.keep_new(planned, client)
     }
 
-    /// Returns the statement with that text if a cache has it.
+    /// Returns the statement with that text if a cache has a plan of it for the current schema.
     ///
     /// # Errors
     /// The text is too long for a prepared statement.
@@ -124,9 +124,9 @@ impl QueryProcessor {
         }
         // A statement that names all its keyspaces is cached under an id without the session's
         // keyspace.
-        let unbound = self.prepared(&statement_id(None, text));
+        let unbound = self.planned(&statement_id(None, text));
         let unbound = unbound.filter(|prepared| keyspace.is_none() || prepared.plan.names_tables());
-        let of_keyspace = || self.prepared(&statement_id(keyspace, text));
+        let of_keyspace = || self.planned(&statement_id(keyspace, text));
         let found = unbound.or_else(of_keyspace);
         if found.is_some() {
             trace_event!("Prepared statement found in the cache");
@@ -140,21 +140,16 @@ impl QueryProcessor {
     fn keep_new(&self, planned: Result<Prepared>, client: &ClientState) -> Result<Arc<Prepared>> {
         let guardrails = &self.inner.database.store().configuration().guardrails;
         let guard = Guard { guardrails, warnings: None, is_exempt: is_exempt(client) };
-        let prepared = Self::guarded(planned, guard)?;
-        self.keep(&prepared);
+        let prepared = self.inner.shared.insert(Self::guarded(planned, guard)?);
+        self.inner.local.borrow_mut().insert(prepared.clone());
         Ok(prepared)
     }
 
     /// Checks a new plan against the guardrails.
-    fn guarded(planned: Result<Prepared>, guard: Guard<'_>) -> Result<Arc<Prepared>> {
+    fn guarded(planned: Result<Prepared>, guard: Guard<'_>) -> Result<Prepared> {
         let prepared = planned.map_err(|error| guard::explain_filtering(error, guard))?;
         guard::check_prepared(&prepared.plan, guard)?;
-        Ok(Arc::new(prepared))
-    }
-
-    fn keep(&self, prepared: &Arc<Prepared>) {
-        self.inner.shared.insert(prepared.clone());
-        self.inner.local.borrow_mut().insert(prepared.clone());
+        Ok(prepared)
     }
 
     /// Returns the statement with that id if the cache of this shard or of the process has it. The
@@ -165,39 +160,40 @@ impl QueryProcessor {
         local.or_else(|| self.inner.shared.get(&id))
     }
 
-    /// Returns the statement with that id if this shard has a plan of it for the current schema.
-    /// This function never plans a statement, so it is cheap enough for look-ahead.
+    /// Returns the statement with that id if the cache of this shard or of the process has its plan
+    /// for the current schema. This function never plans a statement, so it is cheap enough for
+    /// look-ahead.
     pub fn planned(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         let id: [u8; 16] = id.try_into().ok()?;
-        let local = self.inner.local.borrow();
         let is_fresh = |prepared: &&Arc<Prepared>| {
             self.inner.database.store().with_schema(|schema| prepared.is_fresh(schema))
         };
-        local.get(&id).filter(is_fresh).cloned()
+        if let Some(prepared) = self.inner.local.borrow().get(&id).filter(is_fresh) {
+            return Some(prepared.clone());
+        }
+        trace_event!("Prepared statement not found in the cache of this shard");
+        let prepared = self.inner.shared.get(&id).filter(|prepared| is_fresh(&prepared))?;
+        self.inner.local.borrow_mut().insert(prepared.clone());
+        Some(prepared)
     }
 
     /// Returns the statement with that id, planned against the current schema, or `None` if the id
-    /// is unknown or the statement no longer fits the schema.
-    pub fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
+    /// is unknown or the statement no longer fits the schema. Waits only if a long text has to be
+    /// planned again.
+    pub async fn prepared(&self, id: &[u8]) -> Option<Arc<Prepared>> {
         if let Some(prepared) = self.planned(id) {
             return Some(prepared);
         }
         let id: [u8; 16] = id.try_into().ok()?;
-        trace_event!("Prepared statement not found in the cache of this shard");
         let schema = self.inner.database.store().schema();
-        let prepared = self.inner.shared.get(&id)?;
-        if prepared.is_fresh(&schema) {
-            self.inner.local.borrow_mut().insert(prepared.clone());
-            return Some(prepared);
+        // Boxed, so that the futures of other statements stay small.
+        let planned = Box::pin(planner::plan_again(&self.inner.shared, id, &schema)).await;
+        let mut local = self.inner.local.borrow_mut();
+        match &planned {
+            Some(prepared) => local.insert(prepared.clone()),
+            None => local.remove(&id),
         }
-        trace_event!("Preparing the statement again: the schema has changed");
-        let mut replanned =
-            planner::plan(&prepared.text, prepared.keyspace.as_deref(), &schema).ok()?;
-        replanned.result_changed =
-            prepared.result_changed || prepared.result.id != replanned.result.id;
-        let replanned = Arc::new(replanned);
-        self.keep(&replanned);
-        Some(replanned)
+        planned
     }
 
     /// Plans a statement, to be executed with [`Self::execute`]. Waits only if the text is long.
@@ -214,7 +210,7 @@ impl QueryProcessor {
         let options = QueryOptions { is_exempt: is_exempt(client), ..*options };
         let schema = self.inner.database.store().schema();
         let planned = planner::plan_apart(text, keyspace, &schema).await;
-        Self::guarded(planned, Guard::of(&self.inner.database, &options))
+        Self::guarded(planned, Guard::of(&self.inner.database, &options)).map(Arc::new)
     }
 
     /// Plans and executes a statement. `USE` changes the keyspace of `client`.

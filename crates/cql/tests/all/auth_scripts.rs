@@ -268,7 +268,7 @@ fn a_write_to_a_table_with_views_needs_permissions_on_them() {
                 let answer = processor.query(statement, &mut plain, &options).await;
                 assert_eq!(show_answer(answer), expected, "{change}: {statement}");
             }
-            let prepared = processor.prepared(&prepared.id).unwrap();
+            let prepared = processor.prepared(&prepared.id).await.unwrap();
             let answer = processor.execute(&prepared, &plain, &options).await;
             assert_eq!(show_answer(answer), expected, "{change}");
         }

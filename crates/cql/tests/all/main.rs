@@ -38,6 +38,7 @@ mod sasi_refusals;
 mod schema_round_trip;
 mod scripts;
 mod scylla_dialect;
+mod stale_statements;
 mod support;
 mod transaction_crashes;
 mod transactions;

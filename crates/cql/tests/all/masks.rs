@@ -38,7 +38,7 @@ async fn ask(processor: &QueryProcessor, client: &mut ClientState, statement: &s
 /// Executes a prepared read of row 1 as a connection does. Returns true if `execute_now` has
 /// returned the row, and the answer.
 async fn read(processor: &QueryProcessor, client: &ClientState, id: &[u8]) -> (bool, String) {
-    let prepared = processor.prepared(id).unwrap();
+    let prepared = processor.prepared(id).await.unwrap();
     let values = [Value::Bytes(Bytes::copy_from_slice(&1_i32.to_be_bytes()))];
     let options = QueryOptions { values: Values::Positional(&values), ..QueryOptions::default() };
     let mut row = Vec::new();

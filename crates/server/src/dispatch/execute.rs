@@ -35,7 +35,14 @@ pub(crate) fn serve_now(
         return Some(in_flight);
     }
     let tried = match Request::decode(envelope) {
-        Ok(Request::Execute(execute)) => try_execute(connection, header, &execute),
+        Ok(Request::Execute(execute)) => {
+            // A statement without a plan may have to be planned again, which may have to wait.
+            let Some(prepared) = connection.server.processor.planned(execute.id) else {
+                return Some(in_flight);
+            };
+            ring::check_statement(connection, &prepared, execute.parameters.consistency)
+                .and_then(|()| try_execute(connection, header, &execute, &prepared))
+        }
         Ok(_) => return Some(in_flight),
         Err(error) => Err(error.response()),
     };
@@ -63,8 +70,8 @@ pub(crate) fn look_ahead<'a>(
     let executes = envelopes.into_iter().filter(|envelope| {
         envelope.header.opcode == Opcode::Execute && envelope.body.len() <= MAX_AHEAD_BODY
     });
-    // The look-ahead skips malformed requests, and statements without a plan on this shard. Each is
-    // handled when it is served.
+    // The look-ahead skips malformed requests, and statements without a plan. Each is handled when
+    // it is served.
     let statements: SmallVec<[_; 16]> = executes
         .filter_map(|envelope| {
             let Ok(Request::Execute(execute)) = Request::decode(envelope) else { return None };
@@ -96,8 +103,8 @@ fn try_execute(
     connection: &Rc<Connection>,
     header: Header,
     execute: &Execute<'_>,
+    prepared: &Arc<cql::Prepared>,
 ) -> Result<Tried, ErrorResponse> {
-    let prepared = find_served(connection, execute)?;
     if prepared.returns_rows() && connection.is_behind() {
         return Ok(Tried::MustWait);
     }
@@ -106,7 +113,7 @@ fn try_execute(
     let options = query_options(&execute.parameters, &values);
     let levels = Levels::of(&execute.parameters);
     let mut row = connection.server.row.borrow_mut();
-    match connection.server.processor.execute_now(&prepared, &client, &options, &mut row) {
+    match connection.server.processor.execute_now(prepared, &client, &options, &mut row) {
         cql::Now::MustWait => Ok(Tried::MustWait),
         // A large row waits for memory.
         cql::Now::Row { .. } if !connection.hold_row(row.len()) => {
@@ -114,7 +121,7 @@ fn try_execute(
             Ok(Tried::MustWait)
         }
         cql::Now::Row { found } => {
-            let columns = columns_of(execute, &prepared);
+            let columns = columns_of(execute, prepared);
             let content = if row.capacity() > MAX_KEPT_ROW {
                 Cow::Owned(std::mem::take(&mut *row))
             } else {
@@ -128,7 +135,7 @@ fn try_execute(
             Ok(Tried::Written(PendingWrite { ticket, levels, applied }))
         }
         cql::Now::Done(result) => {
-            let columns = columns_of(execute, &prepared);
+            let columns = columns_of(execute, prepared);
             finish(connection, header, levels, columns, result, &cql::Warnings::default())?;
             let is_read = prepared.returns_rows();
             let kind = if is_read { RequestKind::Read } else { RequestKind::Write };
@@ -144,9 +151,10 @@ pub(super) async fn serve_execute(
     execute: Execute<'_>,
 ) -> Result<(), ErrorResponse> {
     connection.server.metrics.requests_execute.increment();
+    let prepared = find_served(connection, &execute).await?;
     // `serve_now` has tried an untraced request, unless the audit log is on.
     if trace::is_on() {
-        match try_execute(connection, header, &execute)? {
+        match try_execute(connection, header, &execute, &prepared)? {
             Tried::Answered(_) => return Ok(()),
             Tried::Written(PendingWrite { ticket, levels, applied }) => {
                 // Boxed, so that the futures of untraced requests, nearly all requests, stay small.
@@ -156,7 +164,6 @@ pub(super) async fn serve_execute(
             Tried::MustWait => trace_event!("Not answered from memory: executing with waits"),
         }
     }
-    let prepared = find_served(connection, &execute)?;
     let client = connection.client();
     let values = BoundValues::new(&execute.parameters.values);
     let warnings = cql::Warnings::default();
@@ -182,11 +189,11 @@ fn columns_of<'a>(execute: &Execute<'a>, prepared: &cql::Prepared) -> Columns<'a
 }
 
 /// Returns the statement of an EXECUTE, if the node serves it.
-fn find_served(
+async fn find_served(
     connection: &Connection,
     execute: &Execute<'_>,
 ) -> Result<Arc<cql::Prepared>, ErrorResponse> {
-    let prepared = match find_prepared(connection, execute.id) {
+    let prepared = match find_prepared(connection, execute.id).await {
         Ok(prepared) => prepared,
         // A member of a ring would refuse to prepare the statement too.
         Err(error) => return Err(ring::check_member(connection).err().unwrap_or(error)),
@@ -196,11 +203,11 @@ fn find_served(
 }
 
 /// Returns the prepared statement of an id, or the error that makes the driver prepare it again.
-pub(super) fn find_prepared(
+pub(super) async fn find_prepared(
     connection: &Connection,
     id: &[u8],
 ) -> Result<Arc<cql::Prepared>, ErrorResponse> {
-    connection.server.processor.prepared(id).ok_or_else(|| {
+    connection.server.processor.prepared(id).await.ok_or_else(|| {
         connection.server.metrics.responses_unprepared.increment();
         error_response(cql::unprepared(id), Levels::DEFAULT)
     })

@@ -169,7 +169,7 @@ async fn serve_batch(
         let statement = match statement.statement {
             StatementRef::Text(text) => cql::BatchedStatement::Text(text),
             StatementRef::Prepared(id) => {
-                cql::BatchedStatement::Prepared(find_prepared(connection, id)?)
+                cql::BatchedStatement::Prepared(find_prepared(connection, id).await?)
             }
         };
         statements.push(cql::BatchStatement { statement, values: values.borrow() });

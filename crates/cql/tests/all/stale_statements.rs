@@ -1,0 +1,71 @@
+//! Prepared statements whose tables have changed since.
+
+use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
+
+use espalier_cql::{ClientState, QueryProcessor};
+use espalier_runtime::{block_on, file::FileSystem};
+
+use crate::support::node::{execute, open_with_keyspace};
+
+const CREATE: &str = "CREATE TABLE ks.t (k int PRIMARY KEY, v int)";
+const DROP: &str = "DROP TABLE ks.t";
+
+async fn change(processor: &QueryProcessor, statement: &str) {
+    execute(processor, statement).await.unwrap();
+}
+
+/// Otherwise each EXECUTE would plan the whole text in vain.
+#[test]
+fn a_statement_that_no_longer_fits_the_schema_becomes_unknown() {
+    block_on(async {
+        let (_database, processor) = open_with_keyspace(&FileSystem::simulated(1), &[CREATE]).await;
+        let (client, text) = (ClientState::default(), "SELECT v FROM ks.t WHERE k = ?");
+        let id = processor.prepare(text, &client).unwrap().id;
+        change(&processor, DROP).await;
+        assert!(processor.known(&id).is_some());
+        assert!(processor.prepared(&id).await.is_none());
+        assert!(processor.known(&id).is_none(), "a cache still has the statement");
+        assert!(processor.prepare(text, &client).is_err());
+        change(&processor, CREATE).await;
+        assert!(processor.prepared(&id).await.is_none());
+        assert_eq!(processor.prepare(text, &client).unwrap().id, id);
+        assert!(processor.prepared(&id).await.is_some());
+        // Without a look-up in between, the statement stays prepared.
+        change(&processor, DROP).await;
+        change(&processor, CREATE).await;
+        assert!(processor.prepared(&id).await.is_some());
+    });
+}
+
+#[test]
+fn a_second_preparation_keeps_that_the_columns_have_changed() {
+    block_on(async {
+        let (_database, processor) = open_with_keyspace(&FileSystem::simulated(1), &[CREATE]).await;
+        let (client, text) = (ClientState::default(), "SELECT * FROM ks.t");
+        assert!(!processor.prepare(text, &client).unwrap().result_changed);
+        for alteration in ["ALTER TABLE ks.t ADD a int", "ALTER TABLE ks.t WITH comment = 'c'"] {
+            change(&processor, alteration).await;
+            assert!(processor.prepare(text, &client).unwrap().result_changed, "{alteration}");
+        }
+    });
+}
+
+#[test]
+fn a_long_stale_statement_is_planned_apart() {
+    block_on(async {
+        let (_database, processor) = open_with_keyspace(&FileSystem::simulated(1), &[CREATE]).await;
+        let deletes = "DELETE FROM ks.t WHERE k = 1; ".repeat(3000);
+        let text = format!("BEGIN UNLOGGED BATCH {deletes} APPLY BATCH");
+        let stale = processor.prepare(&text, &ClientState::default()).unwrap();
+        change(&processor, "ALTER TABLE ks.t ADD a int").await;
+        let mut found = pin!(processor.prepared(&stale.id));
+        let mut other = pin!(processor.prepared(&stale.id));
+        let first = poll_fn(|context| Poll::Ready(found.as_mut().poll(context))).await;
+        assert!(first.is_pending(), "the shard plans the text itself");
+        let second = poll_fn(|context| Poll::Ready(other.as_mut().poll(context))).await;
+        assert!(second.is_pending());
+        let found = found.await.unwrap();
+        assert!(!Arc::ptr_eq(&stale, &found));
+        assert!(Arc::ptr_eq(&found, &other.await.unwrap()), "the text was planned twice");
+    });
+}
