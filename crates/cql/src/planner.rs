@@ -41,11 +41,11 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
         return Err(Error::invalid("Too many bind markers: at most 65535"));
     }
     let tables = Vec::new();
-    let (uses_session_keyspace, timeout, literal_fields) = (false, None, 0);
+    let (uses_session_keyspace, timeout, parts) = (false, None, 0);
     let mut planner =
-        Planner { text, keyspace, schema, tables, uses_session_keyspace, timeout, literal_fields };
+        Planner { text, keyspace, schema, tables, uses_session_keyspace, timeout, parts };
     let (plan, markers, key) = planner.statement(&parsed)?;
-    let Planner { tables, uses_session_keyspace, timeout, literal_fields, .. } = planner;
+    let Planner { tables, uses_session_keyspace, timeout, parts, .. } = planner;
     let needs = needs_of(&plan, &parsed.statement, keyspace, schema);
     let keyspace = keyspace.filter(|_| uses_session_keyspace || !plan.names_tables());
     let result = match &plan {
@@ -61,7 +61,7 @@ pub fn plan(text: &str, keyspace: Option<&str>, schema: &Arc<Schema>) -> Result<
         result,
         timeout,
         plan,
-        literal_fields,
+        parts,
         result_changed: false,
         schema: Arc::downgrade(schema),
         tables,
@@ -169,8 +169,8 @@ struct Planner<'a> {
     uses_session_keyspace: bool,
     /// `USING TIMEOUT` of the statement.
     timeout: Option<Term>,
-    /// The number of fields of the user types in the statement's literals.
-    literal_fields: usize,
+    /// See [`Prepared::parts`].
+    parts: usize,
 }
 
 type Planned = (Plan, Vec<ColumnSpec>, Vec<u16>);
@@ -247,7 +247,7 @@ impl<'a> Planner<'a> {
 
     /// Ends the preparation of a statement's terms. Returns the metadata of its markers.
     fn finish(&mut self, preparation: Preparation<'a>) -> Result<Vec<ColumnSpec>> {
-        self.literal_fields = preparation.fields.get();
+        self.parts = preparation.fields.get() + preparation.terms;
         preparation.into_markers()
     }
 

@@ -5,16 +5,15 @@
 //! schema, the look-up removes it, so that its id is unknown.
 //!
 //! Memory: each cache has at most [`MAX_STATEMENTS`] statements, with [`MAX_TEXT_BYTES`] of text
-//! and [`MAX_COLUMNS`] columns in total. A statement with more columns is cached alone. Apart from
-//! its columns and its literals of user types, a plan may take about fifty times the bytes of its
-//! text. At a limit, the cache evicts the oldest statement that was not used since the eviction
-//! last checked it (second chance). A client prepares an evicted statement again when the node
-//! reports its id as unknown.
+//! and [`MAX_COLUMNS`] columns in total; the cache of a shard has a part of these columns. A
+//! statement with more columns is cached alone. At a limit, the cache evicts the oldest statement
+//! that was not used since the eviction last checked it (second chance). A client prepares an
+//! evicted statement again when the node reports its id as unknown.
 
 use std::{
     collections::VecDeque,
     sync::{
-        Arc, PoisonError, RwLock, Weak,
+        Arc, PoisonError, RwLock, RwLockWriteGuard, Weak,
         atomic::{AtomicBool, AtomicU64, Ordering::Relaxed},
     },
 };
@@ -39,9 +38,14 @@ pub const MAX_STATEMENTS: usize = 20_000;
 pub const MAX_TEXT_BYTES: usize = 16 << 20;
 /// The maximum number of columns and bind markers in the plans of a cache. The text of a `SELECT *`
 /// is short, but its plan has all columns of the table. A column of a plan takes about 500 bytes,
-/// so all columns together take at most about 100 MB. A literal such as `{f: ?}` is short, too, but
-/// its plan has a term for each field of its type. Two fields count as a column.
+/// so all columns together take at most about 100 MB.
+///
+/// The plan of a long text may take many times the memory of the text without naming many columns.
+/// So two of [`Prepared::parts`] count as a column, and a statement of a batch as two columns.
 pub const MAX_COLUMNS: usize = 200_000;
+/// The smallest part of [`MAX_COLUMNS`] that the cache of a shard may use. Arbitrary: about 12 MB,
+/// the plans of a thousand statements with ten columns and ten markers.
+const MIN_SHARD_COLUMNS: usize = MAX_COLUMNS / 8;
 /// The maximum length of one statement that can be prepared, in bytes.
 pub const MAX_STATEMENT_BYTES: usize = 1 << 20;
 
@@ -67,8 +71,9 @@ pub struct Prepared {
     /// `USING TIMEOUT`.
     pub(crate) timeout: Option<Term>,
     pub(crate) plan: Plan,
-    /// The number of fields of the user types in the statement's literals.
-    pub(crate) literal_fields: usize,
+    /// The number of the plan's terms except markers, of parts of its selectors, and of fields of
+    /// the user types in its literals.
+    pub(crate) parts: usize,
     /// The schema of the plan, only for comparison by address.
     pub(crate) schema: Weak<Schema>,
     /// The version of each table of the plan.
@@ -110,13 +115,14 @@ impl Plan {
         !matches!(self, Self::Use(_) | Self::Schema | Self::Role | Self::Describe)
     }
 
-    /// Returns the number of columns that the plan names.
+    /// Returns the number of columns that the plan stores. A statement of a batch counts as two
+    /// more.
     fn column_count(&self) -> usize {
         match self {
             Self::Select(select) => select.column_count(),
             Self::Modification(statement) => statement.column_count(),
             Self::Batch(batch) => {
-                batch.statements.iter().map(PlannedModification::column_count).sum()
+                batch.statements.iter().map(PlannedModification::inner_column_count).sum()
             }
             Self::Transaction(transaction) => transaction.column_count(),
             Self::Use(_) | Self::Truncate(_) | Self::Schema | Self::Role | Self::Describe => 0,
@@ -186,7 +192,7 @@ impl Prepared {
     /// Returns the number that counts towards [`MAX_COLUMNS`].
     fn column_count(&self) -> usize {
         let of_plan = self.plan.column_count().max(self.result.columns.len());
-        of_plan + self.bind.columns.len() + self.literal_fields / 2
+        of_plan + self.bind.columns.len() + self.parts / 2
     }
 
     /// Returns whether the statement's metadata names result columns.
@@ -196,13 +202,14 @@ impl Prepared {
 }
 
 /// Prepared statements by id, within the limits of the module.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct BoundedStatements {
     by_id: HashMap<[u8; 16], Entry, foldhash::fast::RandomState>,
     /// The ids in the order in which the eviction checks them.
     queue: VecDeque<[u8; 16]>,
     text_bytes: usize,
     columns: usize,
+    max_columns: usize,
 }
 
 #[derive(Debug)]
@@ -212,7 +219,24 @@ struct Entry {
     is_used: AtomicBool,
 }
 
+impl Default for BoundedStatements {
+    fn default() -> Self {
+        Self::of_shard(1)
+    }
+}
+
 impl BoundedStatements {
+    /// Creates the cache of one of `shards` shards.
+    pub fn of_shard(shards: usize) -> Self {
+        Self {
+            by_id: HashMap::default(),
+            queue: VecDeque::new(),
+            text_bytes: 0,
+            columns: 0,
+            max_columns: (MAX_COLUMNS / shards.max(1)).max(MIN_SHARD_COLUMNS),
+        }
+    }
+
     pub fn get(&self, id: &[u8; 16]) -> Option<&Arc<Prepared>> {
         let entry = self.by_id.get(id)?;
         // A set flag is not written again, so that the cores can share its cache line.
@@ -222,65 +246,69 @@ impl BoundedStatements {
         Some(&entry.prepared)
     }
 
-    /// Replaces a statement, or adds it and evicts others until the limits are met.
-    pub fn insert(&mut self, prepared: Arc<Prepared>) {
+    /// Replaces a statement, or adds it and evicts others until the limits are met. Returns the
+    /// statements that are no longer in the cache.
+    pub fn insert(&mut self, prepared: Arc<Prepared>) -> Vec<Arc<Prepared>> {
         let (id, text_bytes) = (prepared.id, prepared.text.len());
         let columns = prepared.column_count();
         if let Some(entry) = self.by_id.get_mut(&id) {
             self.text_bytes = self.text_bytes - entry.prepared.text.len() + text_bytes;
             self.columns = self.columns - entry.prepared.column_count() + columns;
-            entry.prepared = prepared;
-            // After a change of the table, the new plan may be larger than the former one.
+            let replaced = std::mem::replace(&mut entry.prepared, prepared);
             *entry.is_used.get_mut() = true;
-            self.make_room(0, 0, 0);
-            return;
+            // After a change of the table, the new plan may be larger than the former one.
+            let mut removed = self.make_room(0, 0, 0);
+            removed.push(replaced);
+            return removed;
         }
-        self.make_room(1, text_bytes, columns);
+        let evicted = self.make_room(1, text_bytes, columns);
         self.text_bytes += text_bytes;
         self.columns += columns;
         self.queue.push_back(id);
         self.by_id.insert(id, Entry { prepared, is_used: AtomicBool::new(false) });
+        evicted
     }
 
-    /// Removes the statement with that id, if there is one.
-    pub fn remove(&mut self, id: &[u8; 16]) {
-        if let Some(removed) = self.by_id.remove(id) {
-            self.queue.retain(|queued| queued != id);
-            self.subtract(&removed.prepared);
-        }
+    /// Removes and returns the statement with that id, if there is one.
+    pub fn remove(&mut self, id: &[u8; 16]) -> Option<Arc<Prepared>> {
+        let removed = self.take(id)?;
+        self.queue.retain(|queued| queued != id);
+        Some(removed)
     }
 
-    /// Takes a statement out of the totals.
-    fn subtract(&mut self, prepared: &Prepared) {
+    /// Removes and returns a statement, but leaves its id in the queue.
+    fn take(&mut self, id: &[u8; 16]) -> Option<Arc<Prepared>> {
+        let Entry { prepared, .. } = self.by_id.remove(id)?;
         self.text_bytes -= prepared.text.len();
         self.columns -= prepared.column_count();
+        Some(prepared)
     }
 
     /// Evicts statements until `count` new ones with these bytes and columns fit into the limits.
-    fn make_room(&mut self, count: usize, text_bytes: usize, columns: usize) {
+    fn make_room(&mut self, count: usize, text_bytes: usize, columns: usize) -> Vec<Arc<Prepared>> {
+        let mut evicted = Vec::new();
         while self.by_id.len() + count > MAX_STATEMENTS
             || self.text_bytes + text_bytes > MAX_TEXT_BYTES
-            || self.columns + columns > MAX_COLUMNS
+            || self.columns + columns > self.max_columns
         {
-            if !self.evict_one() {
-                break;
-            }
+            let Some(statement) = self.evict_one() else { break };
+            evicted.push(statement);
         }
+        evicted
     }
 
     /// Evicts the first statement in the queue that was not used, and moves the used statements
-    /// before it to the end. Returns false if the cache is empty.
-    fn evict_one(&mut self) -> bool {
+    /// before it to the end. Returns `None` if the cache is empty.
+    fn evict_one(&mut self) -> Option<Arc<Prepared>> {
         while let Some(id) = self.queue.pop_front() {
             let Some(entry) = self.by_id.get_mut(&id) else { continue };
             if std::mem::take(entry.is_used.get_mut()) {
                 self.queue.push_back(id);
-            } else if let Some(evicted) = self.by_id.remove(&id) {
-                self.subtract(&evicted.prepared);
-                return true;
+            } else {
+                return self.take(&id);
             }
         }
-        false
+        None
     }
 }
 
@@ -302,14 +330,18 @@ impl PreparedCache {
             prepared.result_changed = stale.result_changed || stale.result.id != prepared.result.id;
         }
         let prepared = Arc::new(prepared);
-        let mut statements = self.statements.write().unwrap_or_else(PoisonError::into_inner);
-        statements.insert(prepared.clone());
+        // A plan may be large, so it is dropped after the lock.
+        let _removed = self.write().insert(prepared.clone());
         prepared
     }
 
     /// Removes the statement with that id, if there is one.
     pub(crate) fn remove(&self, id: &[u8; 16]) {
-        self.statements.write().unwrap_or_else(PoisonError::into_inner).remove(id);
+        let _removed = self.write().remove(id);
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, BoundedStatements> {
+        self.statements.write().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns the number of statements.
@@ -366,7 +398,7 @@ mod tests {
             result_changed: false,
             timeout: None,
             plan: Plan::Schema,
-            literal_fields: 0,
+            parts: 0,
             schema: Weak::new(),
             tables: Vec::new(),
             depends_on_schema: false,
@@ -391,8 +423,9 @@ mod tests {
             assert!(statements.get(&u128::to_be_bytes(used)).is_some());
         }
         for number in count..count + 3 {
-            statements.insert(statement(number, 1));
+            let evicted = statements.insert(statement(number, 1));
             assert!(has(&statements, number), "a new statement is there");
+            assert_eq!(evicted.len(), 1);
         }
         let gone: Vec<_> = (0..count + 3).filter(|&number| !has(&statements, number)).collect();
         assert_eq!(gone, [1, 3, 5]);
@@ -415,6 +448,17 @@ mod tests {
         statements.insert(statement_of_columns(299, 20, 1000));
         assert!(statements.columns <= MAX_COLUMNS && has(&statements, 299));
         assert!(!has(&statements, 100));
+    }
+
+    #[test]
+    fn the_cache_of_a_shard_has_a_part_of_the_columns() {
+        for (shards, divisor) in [(1, 1), (4, 4), (64, 8)] {
+            let mut statements = BoundedStatements::of_shard(shards);
+            for number in 0..300 {
+                statements.insert(statement_of_columns(number, 20, 500));
+            }
+            assert_eq!(statements.columns, MAX_COLUMNS / divisor);
+        }
     }
 
     #[test]

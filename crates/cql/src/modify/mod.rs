@@ -105,6 +105,12 @@ impl PlannedModification {
         self.operations.len() + answer
     }
 
+    /// Returns [`Self::column_count`] for a statement of a batch or transaction. A text may have
+    /// many thousand of these, so each counts as two columns itself.
+    pub fn inner_column_count(&self) -> usize {
+        2 + self.column_count()
+    }
+
     /// Returns whether the statement writes the liveness of its rows.
     pub fn writes_liveness(&self) -> bool {
         self.kind == ModificationKind::Insert && self.table.has_row_liveness()

@@ -17,7 +17,7 @@ use std::{
 };
 
 use espalier_mutation::schema::{TableId, TableMetadata};
-use espalier_runtime::{time, trace_event};
+use espalier_runtime::{current_shard, time, trace_event};
 use espalier_storage::{Node, system::is_virtual};
 
 use self::turn_requests::{first_error, turn_request, turn_statements};
@@ -67,7 +67,9 @@ impl QueryProcessor {
     /// Creates a processor that checks the permissions of its clients. All shards pass the same
     /// `auth`.
     pub fn with_auth(database: Node, shared: Arc<PreparedCache>, auth: Arc<Auth>) -> Self {
-        let (local, key_buffer) = (RefCell::default(), RefCell::default());
+        let shards = current_shard().map_or(1, |shard| shard.count);
+        let local = RefCell::new(BoundedStatements::of_shard(shards));
+        let key_buffer = RefCell::default();
         let disk_usage = Cell::new(None);
         let inner = Inner { database, auth, shared, local, key_buffer, disk_usage };
         Self { inner: Rc::new(inner) }
@@ -190,8 +192,8 @@ impl QueryProcessor {
         let planned = Box::pin(planner::plan_again(&self.inner.shared, id, &schema)).await;
         let mut local = self.inner.local.borrow_mut();
         match &planned {
-            Some(prepared) => local.insert(prepared.clone()),
-            None => local.remove(&id),
+            Some(prepared) => drop(local.insert(prepared.clone())),
+            None => drop(local.remove(&id)),
         }
         planned
     }

@@ -300,6 +300,7 @@ impl SelectionPreparation<'_, '_> {
         &mut self,
         operand: &'e Expression<'e>,
     ) -> Result<(Operand<'e>, Argument<'e>)> {
+        self.preparation.terms += 1;
         match &operand.kind {
             ExpressionKind::Tuple(parts) if parts.len() == 1 => self.operand(&parts[0]),
             ExpressionKind::Literal(_)

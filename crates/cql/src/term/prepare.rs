@@ -50,6 +50,9 @@ pub struct Preparation<'a> {
     pub known_results: KnownResults,
     /// Number of columns that the JSON documents of the statement write so far.
     pub document_columns: usize,
+    /// The number of terms of the plan so far, and of parts of selectors. The markers are in
+    /// [`Self::bound`], so only further places of the same marker count.
+    pub terms: usize,
     /// The fields of the user types in the literals and the literal JSON documents so far.
     pub fields: FieldCount,
 }
@@ -75,6 +78,7 @@ impl<'a> Preparation<'a> {
             references: None,
             known_results: KnownResults::default(),
             document_columns: 0,
+            terms: 0,
             fields: FieldCount::default(),
         }
     }
@@ -147,7 +151,10 @@ impl<'a> Preparation<'a> {
         let index = u16::try_from(marker.index)
             .map_err(|_| self.invalid(marker.position, "Too many bind markers: at most 65535"))?;
         match self.bound.get_mut(usize::from(index)) {
-            Some(slot) => *slot = Some(spec),
+            Some(slot) => {
+                self.terms += usize::from(slot.is_some());
+                *slot = Some(spec);
+            }
             None => return Err(self.invalid(marker.position, "Unknown bind marker")),
         }
         self.record_key_marker(index, receiver);
@@ -300,8 +307,9 @@ pub fn prepare_term(
     receiver: &ColumnSpec,
 ) -> Result<Term> {
     let position = expression.position;
+    let terms = preparation.terms;
     let mut literal = LiteralPreparation { preparation: &mut *preparation, position, receiver };
-    match &expression.kind {
+    let term = match &expression.kind {
         ExpressionKind::Null => Ok(Term::NULL),
         ExpressionKind::BindMarker(marker) => preparation.bind(*marker, receiver),
         ExpressionKind::Literal(scalar) => constant(preparation, scalar, position, receiver)
@@ -323,13 +331,18 @@ pub fn prepare_term(
         | ExpressionKind::CellMetadata(..)
         | ExpressionKind::Field(..)
         | ExpressionKind::Element(..)
-        | ExpressionKind::Slice(..) => {
-            if let Some(term) = prepare_reference(preparation, expression, receiver)? {
-                return Ok(term);
-            }
-            Err(preparation.invalid(position, format!("{expression} is not a value here")))
-        }
+        | ExpressionKind::Slice(..) => prepare_reference(preparation, expression, receiver)?
+            .ok_or_else(|| {
+                preparation.invalid(position, format!("{expression} is not a value here"))
+            }),
+    }?;
+    match term {
+        Term::Bind(_) => {}
+        // The plan has only the constant, not the terms that it was made from.
+        Term::Constant(_) => preparation.terms = terms + 1,
+        _ => preparation.terms += 1,
     }
+    Ok(term)
 }
 
 /// Prepares a value that a condition compares with. The bytes of a hexadecimal constant for a tuple
@@ -346,6 +359,7 @@ pub fn prepare_compared(
         && let CqlType::Tuple(_) | CqlType::Tinyint = receiver.column_type
         && let Ok(bytes) = espalier_types::literal::from_text(&CqlType::Blob, text)
     {
+        preparation.terms += 1;
         return Ok(Term::Constant(Some(bytes)));
     }
     prepare_term(preparation, expression, receiver)

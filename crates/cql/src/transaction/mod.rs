@@ -59,7 +59,7 @@ impl PlannedTransaction {
     /// Returns the number of columns that the plan names.
     pub fn column_count(&self) -> usize {
         let read: usize = self.selects().map(PlannedSelect::column_count).sum();
-        read + self.updates.iter().map(PlannedModification::column_count).sum::<usize>()
+        read + self.updates.iter().map(PlannedModification::inner_column_count).sum::<usize>()
     }
 
     /// Returns the result columns.

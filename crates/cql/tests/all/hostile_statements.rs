@@ -171,6 +171,26 @@ fn a_cache_of_plans_counts_the_fields_of_literals() {
     });
 }
 
+/// Each of these texts of less than 1 MiB has a plan of many MB, but names hardly any columns.
+#[test]
+fn a_cache_of_plans_counts_statements_terms_and_parts_of_selectors() {
+    block_on(async {
+        let create_table = "CREATE TABLE ks.t (k int PRIMARY KEY, v int)";
+        let (_, processor) = open_with_keyspace(&FileSystem::simulated(1), &[create_table]).await;
+        let deletes = "DELETE FROM ks.t WHERE k = 1; ".repeat(27_000);
+        let keys = vec!["1"; 140_000].join(",");
+        let parts = vec!["v"; 140_000].join(",");
+        let ids = [
+            format!("BEGIN BATCH {deletes} APPLY BATCH"),
+            format!("SELECT v FROM ks.t WHERE k IN ({keys})"),
+            format!("SELECT [{parts}] FROM ks.t"),
+        ]
+        .map(|text| processor.prepare(&text, &ClientState::default()).unwrap().id);
+        let is_cached = ids.map(|id| processor.known(&id).is_some());
+        assert_eq!(is_cached, [false, true, true]);
+    });
+}
+
 /// A JSON document has a value for each column of its table.
 #[test]
 fn fields_of_a_json_document_are_bounded_over_all_columns() {
