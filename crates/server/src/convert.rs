@@ -4,10 +4,11 @@ use std::net::Ipv4Addr;
 
 use bytes::Bytes;
 use espalier_cql as cql;
+use espalier_runtime::maybe_yield;
 use espalier_storage::TurnKind;
 use smallvec::SmallVec;
 
-use crate::protocol::request::{ParametersTail, QueryParameters, Value, Values};
+use crate::protocol::request::{Batch, ParametersTail, QueryParameters, Value, Values};
 use crate::protocol::response::{
     ColumnSpec, EncodedColumns, ErrorDetail, ErrorResponse, WriteType,
 };
@@ -25,14 +26,9 @@ pub(crate) enum BoundValues<'a> {
 }
 
 impl<'a> BoundValues<'a> {
-    /// Converts `values`; their bytes stay shared with the receive buffer.
+    /// Converts `values`.
     pub fn new(values: &Values<'a>) -> Self {
-        let convert = |index| match values.get(index) {
-            Some(Value::Set(_)) => cql::Value::Bytes(values.shared(index).unwrap_or_default()),
-            Some(Value::Null) | None => cql::Value::Null,
-            Some(Value::Unset) => cql::Value::Unset,
-        };
-        let all = (0..values.len()).map(convert);
+        let all = converted(values);
         match values.names() {
             None => Self::Positional(all.collect()),
             Some(names) => Self::Named(names.iter().copied().zip(all).collect()),
@@ -45,6 +41,27 @@ impl<'a> BoundValues<'a> {
             Self::Named(values) => cql::Values::Named(values),
         }
     }
+}
+
+/// Converts values; their bytes stay shared with the receive buffer.
+fn converted(values: &Values<'_>) -> impl Iterator<Item = cql::Value> {
+    (0..values.len()).map(move |index| match values.get(index) {
+        Some(Value::Set(_)) => cql::Value::Bytes(values.shared(index).unwrap_or_default()),
+        Some(Value::Null) | None => cql::Value::Null,
+        Some(Value::Unset) => cql::Value::Unset,
+    })
+}
+
+/// Returns the values of all statements of a batch, in one vector, because a batch may have 65,535
+/// statements without values.
+pub(crate) async fn batch_values(batch: &Batch<'_>) -> Vec<cql::Value> {
+    let count = batch.statements.last().map_or(0, |last| last.values.end);
+    let mut all = Vec::with_capacity(count);
+    for statement in &batch.statements {
+        maybe_yield().await;
+        all.extend(converted(&batch.values(statement)));
+    }
+    all
 }
 
 /// Returns the options of QUERY and EXECUTE.
@@ -181,7 +198,47 @@ pub(crate) fn error_response(error: cql::Error, levels: Levels) -> ErrorResponse
 
 #[cfg(test)]
 mod tests {
+    use std::{future::poll_fn, pin::pin};
+
+    use espalier_runtime::{block_on, preempt::force_every_yield};
+
     use super::*;
+    use crate::protocol::{Envelope, Flags, Header, Opcode, Request};
+
+    #[test]
+    fn values_of_a_batch_are_in_one_vector_and_a_task_may_yield_between_them() {
+        let mut body = vec![1_u8, 0, 3];
+        let none: &[Option<u8>] = &[];
+        for values in [none, &[Some(7), None], &[Some(9)]] {
+            body.extend([1, 0, 1, b'p', 0, values.len() as u8]);
+            for value in values {
+                body.extend(value.map_or(-1_i32, |_| 1).to_be_bytes());
+                body.extend(*value);
+            }
+        }
+        body.extend([0, 1, 0]);
+        let (version, flags, opcode) = (ProtocolVersion::V4, Flags::default(), Opcode::Batch);
+        let header = Header { version, flags, stream: 0, opcode };
+        let envelope = Envelope { header, body: body.into() };
+        let Ok(Request::Batch(batch)) = Request::decode(&envelope) else { panic!("no batch") };
+        let (values, polls) = block_on(async {
+            let mut values = pin!(batch_values(&batch));
+            let mut polls = 0;
+            force_every_yield(true);
+            let values = poll_fn(|context| {
+                polls += 1;
+                values.as_mut().poll(context)
+            })
+            .await;
+            force_every_yield(false);
+            (values, polls)
+        });
+        let value = |byte: u8| cql::Value::Bytes(vec![byte].into());
+        assert_eq!(values, [value(7), cql::Value::Null, value(9)]);
+        let ranges: Vec<_> = batch.statements.iter().map(|it| it.values.clone()).collect();
+        assert_eq!(ranges, [0..0, 0..2, 2..3_usize]);
+        assert_eq!(polls, 1 + ranges.len());
+    }
 
     #[test]
     fn errors_of_conditional_writes_name_the_serial_level() {

@@ -16,13 +16,15 @@ mod ring;
 use std::rc::Rc;
 
 use espalier_cql as cql;
-use espalier_runtime::{trace, trace_event};
+use espalier_runtime::{maybe_yield, trace, trace_event};
 
 use crate::admission::InFlight;
 use crate::audit::AuditedRequest;
 use crate::connection::Connection;
-use crate::convert::{BoundValues, Levels, batch_options, error_response, query_options};
-use crate::protocol::request::{Batch, Prepare, Query, StatementRef};
+use crate::convert::{
+    BoundValues, Levels, batch_options, batch_values, error_response, query_options,
+};
+use crate::protocol::request::{Batch, BatchStatement, Prepare, Query, StatementRef};
 use crate::protocol::response::{EncodedColumns, ErrorDetail, ErrorResponse, Prepared};
 use crate::protocol::{
     Consistency, Envelope, EventTypes, Header, Request, Response, ResponseExtras,
@@ -162,17 +164,18 @@ async fn serve_batch(
     });
     let _place = connection.server.plans.reserve(text_bytes.sum()).await;
     let client = connection.client();
-    let values: Vec<_> =
-        batch.statements.iter().map(|it| BoundValues::new(&batch.values(it))).collect();
+    let values = batch_values(&batch).await;
     let mut statements = Vec::with_capacity(batch.statements.len());
-    for (statement, values) in batch.statements.iter().zip(&values) {
-        let statement = match statement.statement {
+    for BatchStatement { statement, values: positions } in &batch.statements {
+        maybe_yield().await;
+        let statement = match *statement {
             StatementRef::Text(text) => cql::BatchedStatement::Text(text),
             StatementRef::Prepared(id) => {
                 cql::BatchedStatement::Prepared(find_prepared(connection, id).await?)
             }
         };
-        statements.push(cql::BatchStatement { statement, values: values.borrow() });
+        let values = cql::Values::Positional(values.get(positions.clone()).unwrap_or_default());
+        statements.push(cql::BatchStatement { statement, values });
     }
     trace_event!("Executing a batch of {} statements", statements.len());
     let warnings = cql::Warnings::default();

@@ -27,7 +27,8 @@ pub enum StatementRef<'a> {
 pub struct BatchStatement<'a> {
     /// The statement.
     pub statement: StatementRef<'a>,
-    values: Range<usize>,
+    /// The positions of its values among the values of all statements.
+    pub values: Range<usize>,
 }
 
 /// A request to execute several statements as one.
