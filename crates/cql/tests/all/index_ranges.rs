@@ -1,5 +1,6 @@
-//! The number of index entries that a query with a range of values reads, if few rows of the range
-//! meet another condition.
+//! Queries with a range of values: the number of index entries that they read if few rows of the
+//! range meet another condition, and a partition with more rows of the range than the read takes at
+//! once.
 
 use std::fmt::Write;
 
@@ -57,5 +58,37 @@ fn a_range_is_passed_a_few_times_or_the_table_is_scanned() {
         let (count, passed, by_index) = query("v >= 0", 500).await;
         assert_eq!((count, by_index), (ROWS as i32, 0));
         assert!(passed > 0 && passed < ROWS / 2, "{passed}");
+    });
+}
+
+#[test]
+fn a_range_finds_all_rows_of_a_long_partition_in_order() {
+    block_on(async {
+        let (database, processor) = open(&FileSystem::simulated(1)).await;
+        for statement in [
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', 'replication_factor': 1}",
+            "CREATE TABLE k.t (k int, c int, s int static, v int, PRIMARY KEY (k, c))",
+            "CREATE INDEX by_v ON k.t (v)",
+            "INSERT INTO k.t (k, s) VALUES (0, 7)",
+        ] {
+            execute(&processor, statement).await.unwrap();
+        }
+        for first in (0..ROWS).step_by(200) {
+            let mut batch = "BEGIN UNLOGGED BATCH".to_owned();
+            for row in first..first + 200 {
+                // The first 1000 rows are those of the range, and are in one partition.
+                let (key, v) = if row < 1000 { (0, row as i64) } else { (row, -1) };
+                let _ = write!(batch, " INSERT INTO k.t (k, c, v) VALUES ({key}, {row}, {v});");
+            }
+            execute(&processor, &format!("{batch} APPLY BATCH")).await.unwrap();
+        }
+        let expected = rows(&processor, "SELECT s, c FROM k.t WHERE k = 0", None).await;
+        assert_eq!(expected.0, 1000);
+        for page_size in [300, 700, 2000] {
+            let before = database.store().metrics().reads.by_index;
+            let query = "SELECT s, c FROM k.t WHERE v >= 0 ALLOW FILTERING";
+            assert_eq!(rows(&processor, query, Some(page_size)).await, expected, "{page_size}");
+            assert!(database.store().metrics().reads.by_index > before, "{page_size}");
+        }
     });
 }

@@ -27,7 +27,7 @@ use crate::{
 };
 
 /// Maximum number of places in a batch that the read takes at once.
-const PLACES_AT_ONCE: usize = 256;
+pub(crate) const PLACES_AT_ONCE: usize = 256;
 
 /// Maximum bytes of such a batch (arbitrary).
 const MAX_PLACES_BYTES: usize = 256 << 10;

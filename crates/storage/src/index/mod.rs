@@ -26,5 +26,5 @@ mod range;
 mod source;
 mod union;
 
-pub(crate) use candidates::{Candidates, Found, Places};
+pub(crate) use candidates::{Candidates, Found, PLACES_AT_ONCE, Places};
 pub(crate) use component::write_memtable;

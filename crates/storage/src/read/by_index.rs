@@ -13,13 +13,13 @@ use espalier_mutation::{
     path::{self, BEHIND, put_key_bound},
 };
 
-use espalier_runtime::{trace, trace_event};
+use espalier_runtime::{maybe_yield, trace, trace_event};
 
 use super::{Remaining, TableAccess, read_one};
 use crate::{
     IndexSearch, IndexValues, MAX_SEARCH_STREAMS, ReadCommand, ReadPosition, ReadResult,
     ReadTarget, StorageError,
-    index::{Candidates, Found, Places, entry},
+    index::{Candidates, Found, PLACES_AT_ONCE, Places, entry},
 };
 
 /// The outcome of a read by indexes.
@@ -164,6 +164,12 @@ enum Walked {
     IsDear { of_any_rows: bool },
 }
 
+/// Returns how many of the first places lie in the partition, at most [`PLACES_AT_ONCE`]: the read
+/// makes slices of so many places without a yield.
+fn count_within(partition: &[u8], places: &[Vec<u8>]) -> usize {
+    places.iter().take(PLACES_AT_ONCE).take_while(|place| place.starts_with(partition)).count()
+}
+
 struct IndexedRead<'a> {
     access: TableAccess<'a>,
     command: &'a ReadCommand,
@@ -194,9 +200,9 @@ impl IndexedRead<'_> {
             let mut rest = places.as_slice();
             while let Some(place) = rest.first() {
                 let (partition, _) = entry::split_place(place)?;
-                let count = rest.iter().take_while(|place| place.starts_with(partition)).count();
-                let (of_partition, behind) = rest.split_at(count);
+                let (of_partition, behind) = rest.split_at(count_within(partition, rest));
                 rest = behind;
+                maybe_yield().await;
                 if self.read_places(partition, of_partition, listed).await? {
                     if first.is_of_vectors() {
                         self.result.nearest_places = Some(places.into());

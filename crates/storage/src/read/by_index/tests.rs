@@ -77,3 +77,17 @@ fn a_malformed_entry_condemns_only_the_sstable_that_has_it() {
         }
     });
 }
+
+#[test]
+fn a_read_takes_few_places_of_a_long_partition_at_once() {
+    let place = |partition: u8, row: u16| [&[partition][..], &row.to_be_bytes()].concat();
+    let mut places: Vec<Vec<u8>> = (0..600).map(|row| place(1, row)).collect();
+    places.extend((0..3).map(|row| place(2, row)));
+    let (mut rest, mut counts) = (places.as_slice(), Vec::new());
+    while let Some(first) = rest.first() {
+        let count = count_within(&first[..1], rest);
+        counts.push(count);
+        rest = &rest[count..];
+    }
+    assert_eq!(counts, [PLACES_AT_ONCE, PLACES_AT_ONCE, 600 - 2 * PLACES_AT_ONCE, 3]);
+}
