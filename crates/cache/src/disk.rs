@@ -32,12 +32,12 @@ impl<S: UnfilteredStream> Disk<S> {
     pub(super) async fn open<V: CacheView<Stream = S>>(
         view: &V,
         key: &DecoratedKey,
-        slices: ClusteringSlices,
+        slices: &Arc<ClusteringSlices>,
     ) -> Result<Self, V::Error>
     where
         S: UnfilteredStream<Error = V::Error>,
     {
-        let sources = view.open_files(key, &Arc::new(slices)).await?;
+        let sources = view.open_files(key, slices).await?;
         let stream = MergedPartition::new(view.table().clone(), view.direction(), sources).await?;
         let (head, open, skipped_to) = (None, DeletionTime::LIVE, Vec::new());
         Ok(Self { stream, head, open, skipped_to })

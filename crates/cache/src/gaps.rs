@@ -4,6 +4,8 @@
 //! have their turn. The read returns the rows of the gap whether or not they are added to the
 //! cache.
 
+use std::sync::Arc;
+
 use espalier_mutation::{
     ClusteringBound, ClusteringSlices, DeletionTime, Direction, PartitionHeader, Unfiltered,
     UnfilteredStream, path,
@@ -32,8 +34,7 @@ impl<V: CacheView> CachedPartition<V> {
     /// Opens the partition in the files, because the cache has no header of it or the read's ticket
     /// is invalid. Returns `None` if no file has the partition.
     pub(super) async fn open_whole(&mut self) -> Result<Option<PartitionHeader>, V::Error> {
-        let slices = ClusteringSlices::clone(&self.slices);
-        let disk = Disk::open(&self.view, &self.header.key, slices).await?;
+        let disk = Disk::open(&self.view, &self.header.key, &self.slices).await?;
         let header = disk.stream.as_ref().map(|stream| stream.header().clone());
         self.disk = Some(disk);
         if self.access.may_add() {
@@ -124,8 +125,12 @@ impl<V: CacheView> CachedPartition<V> {
             trace_event!("Row cache lacks the rows that follow; reading them from sstables");
         }
         let (comparator, direction) = (self.view.table().comparator(), self.view.direction());
-        let rest = self.slices.behind(comparator, position.clone(), direction);
-        Disk::open(&self.view, &self.header.key, rest).await
+        let mut slices = Vec::new();
+        for slice in &self.slices.slices {
+            slices.extend(slice.behind(comparator, position, direction));
+            maybe_yield().await;
+        }
+        Disk::open(&self.view, &self.header.key, &Arc::new(ClusteringSlices { slices })).await
     }
 
     /// Moves the position behind the gap, or keeps the rest of the gap for the next fill.

@@ -249,6 +249,25 @@ impl ClusteringSlice {
         }
     }
 
+    /// Returns the part of the slice behind a bound in the direction of a read; `None` if nothing
+    /// can lie there.
+    pub fn behind(
+        &self,
+        comparator: &ClusteringComparator,
+        reached: &ClusteringBound,
+        direction: Direction,
+    ) -> Option<Self> {
+        let is_before = |left: &ClusteringBound, right: &ClusteringBound| {
+            comparator.compare(left.position(), right.position()).is_lt()
+        };
+        let (start, end) = match direction {
+            Direction::Forward if is_before(&self.start, reached) => (reached, &self.end),
+            Direction::Reverse if is_before(reached, &self.end) => (&self.start, reached),
+            _ => (&self.start, &self.end),
+        };
+        is_before(start, end).then(|| Self { start: start.clone(), end: end.clone() })
+    }
+
     /// Returns whether no position can lie inside.
     pub fn is_empty(&self, comparator: &ClusteringComparator) -> bool {
         comparator.compare(self.start.position(), self.end.position()).is_ge()
@@ -273,26 +292,11 @@ impl ClusteringSlices {
     pub fn behind(
         &self,
         comparator: &ClusteringComparator,
-        reached: ClusteringBound,
+        reached: &ClusteringBound,
         direction: Direction,
     ) -> Self {
-        let rest = match direction {
-            Direction::Forward => ClusteringSlice { start: reached, end: ClusteringBound::top() },
-            Direction::Reverse => {
-                ClusteringSlice { start: ClusteringBound::bottom(), end: reached }
-            }
-        };
-        let cut = |slice: &ClusteringSlice| {
-            let starts_later =
-                comparator.compare(slice.start.position(), rest.start.position()).is_ge();
-            let ends_earlier =
-                comparator.compare(slice.end.position(), rest.end.position()).is_le();
-            let start = if starts_later { slice.start.clone() } else { rest.start.clone() };
-            let end = if ends_earlier { slice.end.clone() } else { rest.end.clone() };
-            ClusteringSlice { start, end }
-        };
-        let cut = self.slices.iter().map(cut).filter(|slice| !slice.is_empty(comparator));
-        Self { slices: cut.collect() }
+        let behind = |slice: &ClusteringSlice| slice.behind(comparator, reached, direction);
+        Self { slices: self.slices.iter().filter_map(behind).collect() }
     }
 
     /// Makes the slices of the whole partition.
@@ -348,5 +352,40 @@ impl ClusteringSlices {
             .partition_point(|slice| comparator.compare(slice.start.position(), position).is_le());
         after > 0
             && self.slices.get(after - 1).is_some_and(|slice| slice.contains(comparator, position))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn slices_are_cut_at_the_bound_that_a_read_has_reached() {
+        let comparator = ClusteringComparator { types: [(CqlType::Blob, false)].into() };
+        let bound = |kind, value: u8| {
+            let values = [Some(Bytes::copy_from_slice(&[value]))].into();
+            ClusteringBound { kind, values }
+        };
+        let slice = |start, end| ClusteringSlice {
+            start: bound(BoundKind::InclusiveStart, start),
+            end: bound(BoundKind::InclusiveEnd, end),
+        };
+        let slices = ClusteringSlices { slices: vec![slice(1, 3), slice(5, 7)] };
+        let behind = |kind, value| {
+            let is_start = [BoundKind::InclusiveStart, BoundKind::ExclusiveStart].contains(&kind);
+            let direction = if is_start { Direction::Forward } else { Direction::Reverse };
+            slices.behind(&comparator, &bound(kind, value), direction).slices
+        };
+        let cut = ClusteringSlice { start: bound(BoundKind::ExclusiveStart, 2), ..slice(1, 3) };
+        assert_eq!(behind(BoundKind::ExclusiveStart, 2), [cut, slice(5, 7)]);
+        assert_eq!(behind(BoundKind::ExclusiveStart, 3), [slice(5, 7)]);
+        assert_eq!(behind(BoundKind::ExclusiveStart, 4), [slice(5, 7)]);
+        assert_eq!(behind(BoundKind::InclusiveStart, 1), slices.slices);
+        assert!(behind(BoundKind::ExclusiveStart, 7).is_empty());
+        let cut = ClusteringSlice { end: bound(BoundKind::ExclusiveEnd, 6), ..slice(5, 7) };
+        assert_eq!(behind(BoundKind::ExclusiveEnd, 6), [slice(1, 3), cut]);
+        assert_eq!(behind(BoundKind::ExclusiveEnd, 5), [slice(1, 3)]);
+        assert_eq!(behind(BoundKind::InclusiveEnd, 7), slices.slices);
+        assert!(behind(BoundKind::ExclusiveEnd, 1).is_empty());
     }
 }

@@ -232,5 +232,5 @@ fn rest_of(
         (true, false) => BoundKind::ExclusiveEnd,
     };
     let reached = ClusteringBound { kind, values: last.values.clone() };
-    slices.behind(table.comparator(), reached, filter.direction())
+    slices.behind(table.comparator(), &reached, filter.direction())
 }

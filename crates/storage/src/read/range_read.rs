@@ -111,7 +111,7 @@ impl RangeRead<'_> {
     /// partitions behind it.
     async fn finish_in_place(&mut self, position: &ReadPosition) -> Result<(), StorageError> {
         let Self { view, command, empty, remaining, result, .. } = self;
-        let Some(slices) = slices_behind(command, position) else { return Ok(()) };
+        let Some(slices) = slices_behind(command, position).await else { return Ok(()) };
         let rest = &ReadCommand { slices, ..command.clone() };
         let range = KeyRange {
             start: KeyBound::BeforeKey(position.key.clone()),

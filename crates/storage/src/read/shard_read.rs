@@ -13,7 +13,7 @@ use espalier_mutation::{
     BoundKind, ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, KeyRange,
     UnfilteredStream,
 };
-use espalier_runtime::{trace, trace_event};
+use espalier_runtime::{maybe_yield, trace, trace_event};
 use espalier_sstable::SSTable;
 use futures_util::future::LocalBoxFuture;
 
@@ -113,7 +113,7 @@ pub(crate) async fn read_one(
     let TableAccess { view, cache, empty } = access;
     let (mut slices, mut resumed) = (command.slices.clone(), Resumed::default());
     if let Some(position) = resume {
-        let Some(rest) = slices_behind(command, position) else { return Ok(None) };
+        let Some(rest) = slices_behind(command, position).await else { return Ok(None) };
         (slices, resumed) = (rest, Resumed::at(position));
     }
     let is_scanned = cache.is_some_and(|access| access.scan.is_some());
@@ -144,7 +144,7 @@ pub(crate) async fn read_one(
 }
 
 /// Returns the slices behind a position, or `None` if there are none.
-pub(super) fn slices_behind(
+pub(super) async fn slices_behind(
     command: &ReadCommand,
     position: &ReadPosition,
 ) -> Option<Arc<ClusteringSlices>> {
@@ -155,8 +155,12 @@ pub(super) fn slices_behind(
     }
     let kind = command.direction.order(BoundKind::ExclusiveStart, BoundKind::ExclusiveEnd).0;
     let reached = ClusteringBound { kind, values: last.values.clone() };
-    let slices = command.slices.behind(comparator, reached, command.direction);
-    (!slices.slices.is_empty()).then(|| Arc::new(slices))
+    let mut slices = Vec::new();
+    for slice in &command.slices.slices {
+        slices.extend(slice.behind(comparator, &reached, command.direction));
+        maybe_yield().await;
+    }
+    (!slices.is_empty()).then(|| Arc::new(ClusteringSlices { slices }))
 }
 
 /// Opens the streams that may hold something of a partition: those of the memtables, then those of

@@ -30,6 +30,7 @@ mod links_that_lead_away;
 mod logged_batches;
 mod looks;
 mod many_files;
+mod many_slices;
 mod many_tables;
 mod memory_of_flushed;
 mod memory_pressure;
