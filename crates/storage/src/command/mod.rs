@@ -100,7 +100,8 @@ pub enum ReadTarget {
 pub enum ColumnSelection {
     /// All columns of the table.
     All,
-    /// These columns, in any order. Cells of other columns still make a row exist.
+    /// These columns, in ascending order of their ids. Cells of other columns still make a row
+    /// exist.
     Only(Arc<[ColumnId]>),
 }
 
@@ -109,7 +110,10 @@ impl ColumnSelection {
     pub fn contains(&self, id: ColumnId) -> bool {
         match self {
             Self::All => true,
-            Self::Only(ids) => ids.contains(&id),
+            Self::Only(ids) => {
+                debug_assert!(ids.is_sorted(), "a selection has columns in ascending order");
+                ids.binary_search(&id).is_ok()
+            }
         }
     }
 }
@@ -249,5 +253,25 @@ impl PartitionRows {
     pub fn bytes(&self) -> usize {
         let rows = self.rows.iter().map(Row::page_bytes).sum::<usize>();
         partition_bytes(&self.key, self.static_row.as_ref()) + rows
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_selection_contains_its_columns_and_no_others() {
+        let only = ColumnSelection::Only([1, 3, 4, 9].map(ColumnId).into());
+        let contained: Vec<u32> = (0..12).filter(|id| only.contains(ColumnId(*id))).collect();
+        assert_eq!(contained, [1, 3, 4, 9]);
+        assert!(ColumnSelection::All.contains(ColumnId(2)));
+    }
+
+    #[test]
+    #[cfg(debug_assertions)]
+    #[should_panic(expected = "ascending order")]
+    fn a_selection_refuses_columns_in_another_order() {
+        ColumnSelection::Only([3, 1].map(ColumnId).into()).contains(ColumnId(1));
     }
 }

@@ -233,7 +233,9 @@ impl Writer {
         }
         if self.below(3) == 0 {
             let ids = table.columns().iter().map(|column| column.id);
-            command.columns = ColumnSelection::Only(ids.step_by(2).collect());
+            let mut ids: Vec<_> = ids.step_by(2).collect();
+            ids.sort_unstable();
+            command.columns = ColumnSelection::Only(ids.into());
         }
         command
     }
