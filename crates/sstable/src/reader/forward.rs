@@ -14,8 +14,17 @@ use crate::{
     error::{Result, SSTableError},
 };
 
-/// Number of skipped rows and markers after which the reader offers to yield.
+/// Number of skipped rows, markers and slices after which the reader offers to yield.
 const SKIPS_AT_ONCE: u32 = 64;
+
+/// Counts a skipped row, marker or slice, and offers to yield after [`SKIPS_AT_ONCE`] of them.
+#[inline]
+async fn count_skip(skipped: &mut u32) {
+    *skipped += 1;
+    if skipped.is_multiple_of(SKIPS_AT_ONCE) {
+        espalier_runtime::maybe_yield().await;
+    }
+}
 
 /// Walks a partition forward.
 ///
@@ -129,10 +138,7 @@ impl ForwardRows {
             if !self.is_inside {
                 if self.source.compare(&head, slice.start.position()).is_le() {
                     self.step_over(head).await?;
-                    skipped += 1;
-                    if skipped.is_multiple_of(SKIPS_AT_ONCE) {
-                        espalier_runtime::maybe_yield().await;
-                    }
+                    count_skip(&mut skipped).await;
                     continue;
                 }
                 self.is_inside = true;
@@ -141,17 +147,18 @@ impl ForwardRows {
                 }
             }
             if self.source.compare(&head, slice.end.position()).is_ge() {
-                return match self.leave_slice(slice).await? {
-                    Some(closing) => Ok(Some(closing)),
-                    None => continue,
-                };
+                if let Some(closing) = self.leave_slice(slice, Some(&head)).await? {
+                    return Ok(Some(closing));
+                }
+                count_skip(&mut skipped).await;
+                continue;
             }
             match self.source.take(head).await? {
                 Unfiltered::Row(row) if row.is_empty() => {}
                 Unfiltered::Row(row) => {
                     if is_single_row(slice, row.clustering.values.len()) && self.open.is_live() {
                         // Nothing else can be in this slice, so the next row need not be read.
-                        self.leave_slice(slice).await?;
+                        self.leave_slice(slice, None).await?;
                     }
                     return Ok(Some(Unfiltered::Row(row)));
                 }
@@ -204,10 +211,7 @@ impl ForwardRows {
                 return Ok(false);
             }
             self.step_over(head).await?;
-            skipped += 1;
-            if skipped.is_multiple_of(SKIPS_AT_ONCE) {
-                espalier_runtime::maybe_yield().await;
-            }
+            count_skip(&mut skipped).await;
         }
         Ok(true)
     }
@@ -252,13 +256,22 @@ impl ForwardRows {
         (!slice.start.is_unbounded()).then_some(&slice.start)
     }
 
-    async fn leave_slice(&mut self, slice: &ClusteringSlice) -> Result<Option<Unfiltered>> {
+    /// Leaves the current slice. `head` is the item at which the source stands, if it was read. If
+    /// this item does not lie before the next slice, no block further ahead can hold its start.
+    async fn leave_slice(
+        &mut self,
+        slice: &ClusteringSlice,
+        head: Option<&UnfilteredHead>,
+    ) -> Result<Option<Unfiltered>> {
         let open = self.open;
         self.is_inside = false;
         self.slice += 1;
         let slices = self.slices.clone();
-        if let Some(next) = slices.slices.get(self.slice) {
-            self.jump(next.start.position(), false).await?;
+        if let Some(next) = slices.slices.get(self.slice)
+            && let start = next.start.position()
+            && head.is_none_or(|head| self.source.compare(head, start).is_lt())
+        {
+            self.jump(start, false).await?;
         }
         Ok((!open.is_live()).then(|| marker_at(&slice.end, open, DeletionTime::LIVE)))
     }
@@ -372,10 +385,7 @@ impl ForwardRows {
         let mut skipped = 0u32;
         while let Some(head) = self.source.head().await? {
             self.source.skip(&head);
-            skipped += 1;
-            if skipped.is_multiple_of(SKIPS_AT_ONCE) {
-                espalier_runtime::maybe_yield().await;
-            }
+            count_skip(&mut skipped).await;
             if self.source.stream.position() - start > limit {
                 return Ok(false);
             }

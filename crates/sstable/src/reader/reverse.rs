@@ -22,7 +22,7 @@ use crate::{
     error::{Result, SSTableError},
 };
 
-/// Number of heads after which the walk offers to yield.
+/// Number of heads, or of steps without a fragment, after which the walk offers to yield.
 const HEADS_AT_ONCE: usize = 64;
 
 /// An item of the block: a row's position, or a marker itself, since markers are few and the walk
@@ -134,30 +134,26 @@ impl ReverseRows {
                 }
                 continue;
             };
-            if self.skip.is_some() {
-                if let Some(entry) = self.step_over(entry).await? {
-                    self.entries.push(entry);
-                    if let Some(marker) = self.arrive() {
-                        return Ok(Some(marker));
+            let found = if self.skip.is_some() {
+                match self.step_over(entry).await? {
+                    Some(entry) => {
+                        self.entries.push(entry);
+                        self.arrive()
                     }
+                    None => None,
                 }
-                skipped += 1;
-                if skipped.is_multiple_of(HEADS_AT_ONCE) {
-                    espalier_runtime::maybe_yield().await;
+            } else {
+                match entry {
+                    Entry::Row(position) => self.visit_row(slice, position).await?,
+                    Entry::Marker(marker) => self.visit_marker(slice, marker),
                 }
-                continue;
+            };
+            if found.is_some() {
+                return Ok(found);
             }
-            match entry {
-                Entry::Row(position) => {
-                    if let Some(found) = self.visit_row(slice, position).await? {
-                        return Ok(Some(found));
-                    }
-                }
-                Entry::Marker(marker) => {
-                    if let Some(found) = self.visit_marker(slice, marker) {
-                        return Ok(Some(found));
-                    }
-                }
+            skipped += 1;
+            if skipped.is_multiple_of(HEADS_AT_ONCE) {
+                espalier_runtime::maybe_yield().await;
             }
         }
     }

@@ -1,19 +1,21 @@
 //! Checks that a stream after `skip_to` returns exactly the fragments after the bound, and the
 //! deletion in force there. The test covers every version, reads by keys, scans, slices and both
-//! directions. It also checks that the stream does not read the part that it skips.
+//! directions. It also checks that the stream does not read the part that it skips, and that it
+//! yields among slices that have no rows.
 
 use crate::support;
 
-use std::{cmp::Ordering, path::Path, sync::Arc};
+use std::{cmp::Ordering, future::poll_fn, path::Path, pin::pin, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    BoundKind, Cell, Clustering, ClusteringBound, ClusteringComparator, ClusteringSlices,
-    DecoratedKey, DeletionTime, Direction, KeyRange, Liveness, PartitionHeader, PositionRef,
-    RangeTombstone, RangeTombstoneList, RangeTombstoneMarker, Row, Unfiltered, UnfilteredStream,
+    BoundKind, Cell, Clustering, ClusteringBound, ClusteringComparator, ClusteringSlice,
+    ClusteringSlices, DecoratedKey, DeletionTime, Direction, KeyRange, Liveness, PartitionHeader,
+    PositionRef, RangeTombstone, RangeTombstoneList, RangeTombstoneMarker, Row, Unfiltered,
+    UnfilteredStream,
     schema::{TableBuilder, TableId, TableMetadata},
 };
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::{file::FileSystem, preempt::force_every_yield};
 use espalier_sstable::{
     ColumnSelection, PageCache, PartitionStream, SSTableError, SSTableReader,
     versions::VersionFeatures,
@@ -370,6 +372,45 @@ fn a_skip_does_not_read_the_pages_between() {
             .unwrap_or_else(|error| panic!("{features:?}: {error}"));
             // The rows take more than 500 pages of 4 KiB.
             assert!(read <= 20, "{read} pages were read, {direction:?}, {features:?}");
+        }
+    }
+}
+
+#[test]
+fn a_stream_yields_among_slices_without_rows() {
+    const SLICES: i32 = 6400;
+    for features in written_versions() {
+        let table = plain_table();
+        // The only row is at 0.
+        let partitions = vec![wide(&table, 1, 1)];
+        for direction in [Direction::Forward, Direction::Reverse] {
+            let (first, _) = direction.order(-SLICES, 1);
+            let slices = (first..first + SLICES)
+                .map(|at| ClusteringSlice::prefix(value(at as u32)))
+                .collect();
+            let slices = Arc::new(ClusteringSlices { slices });
+            let polls = block_on(async {
+                let (mut random, cache) = (Random(1), PageCache::new(1 << 22));
+                let reader =
+                    write_and_open(features, &table, &partitions, &mut random, 4096, &cache)
+                        .await?;
+                let (key, columns) = (&partitions[0].header.key, ColumnSelection::All);
+                let stream = reader.read_partition(key, slices, direction, &columns).await?;
+                let mut stream = stream.expect("a key is lost");
+                let mut next = pin!(stream.next());
+                let mut polls = 0;
+                force_every_yield(true);
+                let found = poll_fn(|context| {
+                    polls += 1;
+                    next.as_mut().poll(context)
+                });
+                let found = found.await;
+                force_every_yield(false);
+                assert_eq!(found?, None);
+                Ok::<_, SSTableError>(polls)
+            })
+            .unwrap_or_else(|error| panic!("{features:?}: {error}"));
+            assert!(polls > SLICES / 64, "{polls} polls, {direction:?}, {features:?}");
         }
     }
 }
