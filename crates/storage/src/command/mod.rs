@@ -130,7 +130,8 @@ pub struct ReadLimits {
     /// Maximum dead fragments that the read drops before it stops at the next opportunity. For the
     /// fragments behind the last returned row, the limit is a tenth of this once the read has spent
     /// `LONG_WALK` on them, and a hundredth after twice that time. Within a partition, the merge
-    /// checks the limit at least once for each 256 dropped fragments.
+    /// checks the limit at the first row that it drops after each 256 dropped fragments. It does
+    /// not check the limit at the markers of range deletions, because a read resumes behind a row.
     pub tombstones: usize,
     /// A read that has dropped dead fragments stops at the next multiple of this many rows, so that
     /// the caller can count the dropped fragments of each such window.
