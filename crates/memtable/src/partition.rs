@@ -330,7 +330,8 @@ impl UnfilteredStream for MemtablePartition {
         let mut target = Vec::new();
         path::put_bound(comparator, position, &mut target);
         let is_ahead = |place: &[u8], of: &[u8]| if is_forward { place > of } else { place < of };
-        if is_ahead(&target, &range.far) {
+        if !is_ahead(&range.far, &target) {
+            // The marker at the far bound is the one that closes the slice.
             range.at.clone_from(&range.far);
         } else if is_ahead(&target, &range.at) {
             let open = self.with_view(|_, view| view.deletion_before(&target, is_forward));

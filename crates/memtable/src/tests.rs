@@ -1,11 +1,13 @@
-//! Tests of a memtable's counts, and of the amount that a read examines without yielding.
+//! Tests of a memtable's counts, of the amount that a read examines without yielding, and of a skip
+//! to the end of a slice.
 
 use std::{ops::ControlFlow, rc::Rc, sync::Arc};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    Cell, Clustering, ClusteringSlice, ClusteringSlices, ColumnData, DecoratedKey, Direction,
-    Liveness, PartitionUpdate, Row, Unfiltered, UnfilteredStream, pack_row, path,
+    BoundKind, Cell, Clustering, ClusteringBound, ClusteringSlice, ClusteringSlices, ColumnData,
+    DecoratedKey, DeletionTime, Direction, Liveness, PartitionUpdate, RangeTombstone, Row,
+    Unfiltered, UnfilteredStream, pack_row, path,
     schema::{TableBuilder, TableId, TableMetadata},
 };
 use espalier_runtime::{ShardContext, block_on, preempt::force_every_yield, yield_now};
@@ -198,4 +200,49 @@ fn a_read_of_many_slices_stops_after_a_fill_of_slices() {
     while in_place.walk_rows(5000, &mut take).unwrap() == RowsWalked::More {}
     assert_eq!(found, 1);
     assert_eq!(read(&memtable, &table, slices), (1, 1));
+}
+
+/// Other range deletions are in force behind the bounds of the slice.
+#[test]
+fn a_skip_to_the_end_of_a_slice_leaves_one_marker_there() {
+    let table = Arc::new(table());
+    let memtable = memtable(&table);
+    (0..ROWS).for_each(|number| write(&memtable, &table, number, 5));
+    let bound = |kind, number: i32| {
+        let value = Bytes::copy_from_slice(&number.to_be_bytes());
+        ClusteringBound { kind, values: [Some(value)].into() }
+    };
+    let ranges = [
+        (bound(BoundKind::InclusiveStart, 20), bound(BoundKind::ExclusiveEnd, 50)),
+        (bound(BoundKind::InclusiveStart, 50), bound(BoundKind::InclusiveEnd, 150)),
+        (bound(BoundKind::ExclusiveStart, 150), bound(BoundKind::InclusiveEnd, 180)),
+    ];
+    let key = DecoratedKey::new("k".into());
+    let mut update = PartitionUpdate::new(table.id, key.clone());
+    for (timestamp, (start, end)) in (1..).zip(ranges.clone()) {
+        let deletion = DeletionTime::new(timestamp, 1);
+        update.range_tombstones.push(RangeTombstone { start, end, deletion });
+    }
+    memtable.apply(&table, &update, |_| &[]).unwrap();
+    let [_, (start, end), _] = ranges;
+    let slices = Arc::new(ClusteringSlices { slices: vec![ClusteringSlice { start, end }] });
+    for direction in [Direction::Forward, Direction::Reverse] {
+        let far = slices.bounds(direction, 0).1;
+        let partition = MemtablePartition::open(&memtable, &table, &key, &slices, direction, 1);
+        let mut partition = partition.unwrap().unwrap();
+        let fragments = block_on(async {
+            partition.skip_to(far).await.unwrap();
+            let mut fragments = Vec::new();
+            while let Some(fragment) = partition.next().await.unwrap() {
+                fragments.push(fragment);
+            }
+            fragments
+        });
+        let [Unfiltered::Marker(opening), Unfiltered::Marker(closing)] = &fragments[..] else {
+            panic!("{direction:?}: {fragments:?}");
+        };
+        assert_eq!(opening.deletion_behind(direction), DeletionTime::new(2, 1));
+        assert_eq!(&closing.position, far);
+        assert!(closing.deletion_behind(direction).is_live());
+    }
 }
