@@ -3,7 +3,7 @@
 use std::{cmp::Ordering, sync::Arc};
 
 use bytes::Bytes;
-use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TermIndex};
+use espalier_mutation::schema::{ColumnDefinition, TermIndex};
 use espalier_types::{CqlType, TextAnalysis, collection};
 
 use super::Alternatives;
@@ -45,8 +45,8 @@ pub enum FilterOperator {
 }
 
 impl Filter {
-    /// Returns whether the condition leaves one value of the clustering column at `position`.
-    pub fn fixes(&self, position: usize) -> bool {
+    /// Returns whether the condition leaves one value of `column`.
+    pub fn fixes(&self, column: &ColumnDefinition) -> bool {
         let is_equality = match &self.operator {
             FilterOperator::Compare(operator, _) => *operator == ComparisonOperator::Equal,
             FilterOperator::In(alternatives) => !alternatives.is_in(),
@@ -54,11 +54,7 @@ impl Filter {
             | FilterOperator::ContainsKey(_)
             | FilterOperator::Like(..) => false,
         };
-        !self.is_negated
-            && is_equality
-            && self.key.is_none()
-            && self.column.kind == ColumnKind::Clustering
-            && self.column.position == position
+        !self.is_negated && is_equality && self.key.is_none() && self.column.name == column.name
     }
 }
 

@@ -27,7 +27,10 @@ pub use partition::{PartitionRestriction, Partitions, check_key_length};
 pub use plan::{NEEDS_FILTERING, Purpose, plan};
 pub use point::{PointClustering, PointKey};
 
-use espalier_mutation::{Clustering, ClusteringSlices, schema::TableMetadata};
+use espalier_mutation::{
+    Clustering, ClusteringSlices,
+    schema::{ColumnDefinition, ColumnKind, TableMetadata},
+};
 
 use crate::{
     Result,
@@ -110,25 +113,34 @@ impl Restrictions {
         })
     }
 
-    /// Returns whether the clustering column at `position` has one value in all rows, because `=`
-    /// or an IN of one value restricts it.
-    pub fn is_fixed(&self, position: usize) -> bool {
-        let mut start = 0;
-        for restriction in &self.clustering {
-            let (columns, alternatives) = match restriction {
-                ClusteringRestriction::Values(alternatives) => (1, Some(alternatives)),
-                ClusteringRestriction::Tuples { columns, alternatives } => {
-                    (*columns, Some(alternatives))
-                }
-                // A range is the last restriction.
-                ClusteringRestriction::Range { .. } => (0, None),
-            };
-            if (start..start + columns).contains(&position) {
-                return alternatives.is_some_and(|alternatives| !alternatives.is_in());
-            }
-            start += columns;
+    /// Returns whether a column of the primary key has one value in all rows, because `=` or an IN
+    /// of one value restricts it.
+    pub fn is_fixed(&self, column: &ColumnDefinition) -> bool {
+        let values = if column.kind == ColumnKind::PartitionKey {
+            self.partition.keys().and_then(|keys| keys.get(column.position))
+        } else {
+            self.clustering_values(column.position)
+        };
+        match values {
+            Some(values) => !values.is_in(),
+            None => self.filters.iter().any(|filter| filter.fixes(column)),
         }
-        self.filters.iter().any(|filter| filter.fixes(position))
+    }
+
+    /// Returns the values of the clustering column at `position`, or of the tuples that it belongs
+    /// to, if `=` or IN restricts it.
+    fn clustering_values(&self, position: usize) -> Option<&Alternatives> {
+        let mut end = 0;
+        self.clustering.iter().find_map(|restriction| {
+            let (columns, values) = match restriction {
+                ClusteringRestriction::Values(values) => (1, values),
+                ClusteringRestriction::Tuples { columns, alternatives } => (*columns, alternatives),
+                // A range is the last restriction.
+                ClusteringRestriction::Range { .. } => return None,
+            };
+            end += columns;
+            (position < end).then_some(values)
+        })
     }
 
     /// Evaluates the values of all filters, before rows are read.

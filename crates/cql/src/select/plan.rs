@@ -229,10 +229,7 @@ fn plan_group_by(
     }
     let key: Vec<_> =
         table.partition_key_columns().iter().chain(table.clustering_columns()).collect();
-    let partition_is_single = restrictions
-        .partition
-        .keys()
-        .is_some_and(|columns| !columns.iter().any(Alternatives::is_in));
+    let partition_columns = table.partition_key_columns().len();
     let mut at = 0;
     for expression in &statement.group_by {
         let ExpressionKind::Column(name) = &expression.kind else {
@@ -247,31 +244,23 @@ fn plan_group_by(
             return Err(preparation.invalid(name.position, message));
         };
         // GROUP BY may omit columns that `=` restricts, because they have one value in all rows.
-        let skipped_are_fixed = (at..index).all(|skipped| {
-            let partition_columns = table.partition_key_columns().len();
-            if skipped < partition_columns {
-                partition_is_single
-            } else {
-                restrictions.is_fixed(skipped - partition_columns)
-            }
-        });
+        let skipped_are_fixed = (at..index).all(|skipped| restrictions.is_fixed(key[skipped]));
         if index < at || !skipped_are_fixed {
             return Err(preparation.invalid(name.position, "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"));
         }
         at = index + 1;
     }
-    if at < table.partition_key_columns().len() && !partition_is_single {
+    if at < partition_columns {
         return Err(Error::invalid(
             "Group by is not supported on only a part of the partition key",
         ));
     }
-    let columns = at.max(table.partition_key_columns().len());
-    if statement.distinct && columns > table.partition_key_columns().len() {
+    if statement.distinct && at > partition_columns {
         return Err(Error::invalid(
             "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
         ));
     }
-    Ok(Some(columns))
+    Ok(Some(at))
 }
 
 fn plan_ordering(
@@ -314,8 +303,8 @@ fn plan_ordering(
             );
             return Err(preparation.invalid(name.position, message));
         }
-        let skipped_are_fixed =
-            (at..column.position).all(|position| restrictions.is_fixed(position));
+        let skipped_are_fixed = (at..column.position)
+            .all(|skipped| restrictions.is_fixed(&table.clustering_columns()[skipped]));
         if column.position < at || !skipped_are_fixed {
             return Err(preparation.invalid(name.position, "Order by currently only supports the ordering of columns following their declared order in the PRIMARY KEY"));
         }
