@@ -77,8 +77,10 @@ class Account:
 
     def let(self, name, text, draw):
         """Returns the LET of the row; a static column is read from the first row or from row 3."""
-        select = f"SELECT {self.column}, {', '.join(self.columns[1:])} FROM bank.{self.table}"
-        select = f"LET {name} = ({select} WHERE {self.where(text)}"
+        # A SELECT of static columns alone may not restrict the clustering.
+        key = "id, " if self.column == "pot" else ""
+        columns = f"{key}{self.column}, {', '.join(self.columns[1:])}"
+        select = f"LET {name} = (SELECT {columns} FROM bank.{self.table} WHERE {self.where(text)}"
         if self.column != "pot":
             return f"{select}); "
         return select + (" LIMIT 1); " if draw.random() < 0.2 else " AND id = 3); ")

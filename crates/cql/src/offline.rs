@@ -170,7 +170,7 @@ fn plan_conditions(table: &Arc<TableMetadata>, clause: &str) -> Result<Selected>
     }
     let schema = Schema::new(BTreeMap::new(), random::uuid_v4());
     let mut preparation = Preparation::of_table(clause, &schema, table, &bind_markers);
-    let purpose = Purpose::Select { allow_filtering: true, is_nearest: false };
+    let purpose = Purpose::Select { allow_filtering: true, is_nearest: false, only_static: false };
     let planned = restrictions::plan(&mut preparation, table, &conditions, purpose)?;
     if !planned.filters.is_empty() {
         return Err(Error::invalid(

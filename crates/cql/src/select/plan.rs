@@ -95,8 +95,11 @@ fn plan_restrictions(
     selectors: &[SelectExpression],
     nearest: Option<&PlannedNearest>,
 ) -> Result<Restrictions> {
+    let only_static =
+        matches!(statement.selection, Selection::Selectors(_)) && are_only_static(selectors);
     let mut plan_where = |allow_filtering| {
-        let purpose = Purpose::Select { allow_filtering, is_nearest: nearest.is_some() };
+        let is_nearest = nearest.is_some();
+        let purpose = Purpose::Select { allow_filtering, is_nearest, only_static };
         restrictions::plan(preparation, table, &statement.where_clause, purpose)
     };
     // A read of a virtual table computes all its rows anyway, so a filter costs no more.
@@ -116,6 +119,20 @@ fn plan_restrictions(
         Some(refusal) => Err(refusal),
         None => Ok(restrictions),
     }
+}
+
+/// Returns whether the selectors read static columns and, beside them, at most columns of the
+/// partition key.
+fn are_only_static(selectors: &[SelectExpression]) -> bool {
+    let (mut has_static, mut has_other) = (false, false);
+    for selector in selectors {
+        selector.for_each_column(&mut |column| match column.kind {
+            ColumnKind::PartitionKey => {}
+            ColumnKind::Static => has_static = true,
+            ColumnKind::Clustering | ColumnKind::Regular => has_other = true,
+        });
+    }
+    has_static && !has_other
 }
 
 fn plan_selection(

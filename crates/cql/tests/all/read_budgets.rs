@@ -27,8 +27,9 @@ fn large_rows_are_refused_and_not_held() {
         let batch = format!("BEGIN BATCH {updates} APPLY BATCH");
         let error = execute(&processor, &batch).await.unwrap_err();
         assert!(error.contains("The rows of the answer are larger than 256 MiB"), "{error}");
-        let reads =
-            rows(&|row| format!("LET r{row} = (SELECT s FROM ks.t WHERE p = 0 AND c = {row}); "));
+        let reads = rows(&|row| {
+            format!("LET r{row} = (SELECT c, s FROM ks.t WHERE p = 0 AND c = {row}); ")
+        });
         let transaction = format!("BEGIN TRANSACTION {reads} SELECT r0.s; COMMIT TRANSACTION");
         let error = execute(&processor, &transaction).await.unwrap_err();
         assert!(error.contains("reads are larger than 256 MiB"), "{error}");

@@ -55,7 +55,8 @@ pub(super) fn plan_where(
         }
     }
     // As in Cassandra, the clause is planned as the clause of a SELECT, with the same errors.
-    plan(preparation, base, &values, Purpose::Select { allow_filtering: true, is_nearest: false })?;
+    let purpose = Purpose::Select { allow_filtering: true, is_nearest: false, only_static: false };
+    plan(preparation, base, &values, purpose)?;
     for relation in &values.relations {
         let is_key = |name: &Name<'_>| {
             base.column(name.as_str()).is_some_and(ColumnDefinition::is_primary_key)

@@ -17,7 +17,7 @@ use self::{
     clustering::{plan_clustering, tuple_columns},
     conflict::check_conflicts,
     filter::plan_filters,
-    index::{IndexChoice, plan_terms},
+    index::{IndexChoice, kind_of, plan_terms},
     nearest::refuse_vectors,
     partition::{check_token, plan_partition},
     refusal::first_refusal,
@@ -44,6 +44,9 @@ pub enum Purpose {
         allow_filtering: bool,
         /// True if the rows are in the order of an index on vectors.
         is_nearest: bool,
+        /// True if the statement selects static columns and, beside them, at most columns of the
+        /// partition key.
+        only_static: bool,
     },
     /// UPDATE or DELETE: the full partition key and a prefix of the clustering, without filters.
     Modify {
@@ -73,6 +76,8 @@ impl Purpose {
 pub const NEEDS_FILTERING: &str = "Cannot execute this query as it might involve data filtering and thus may have \
     unpredictable performance. If you want to execute this query despite the performance unpredictability, use \
     ALLOW FILTERING";
+/// Cassandra's refusal of a SELECT of static columns with a restricted clustering.
+const ONLY_STATIC: &str = "Cannot restrict clustering columns when selecting only static columns";
 
 /// The relations of a WHERE clause, sorted by the plan that they belong to.
 #[derive(Default)]
@@ -134,6 +139,13 @@ fn plan_relations(
         );
     }
     check_conflicts(preparation, table, clause)?;
+    let is_of_clustering =
+        |relation: &Relation<'_>| kind_of(table, relation) == Some(ColumnKind::Clustering);
+    if matches!(purpose, Purpose::Select { only_static: true, .. })
+        && clause.relations.iter().any(is_of_clustering)
+    {
+        return Err(Error::invalid(ONLY_STATIC));
+    }
     let mut sorted = SortedRelations::default();
     for relation in &clause.relations {
         sorted.add(preparation, table, relation)?;

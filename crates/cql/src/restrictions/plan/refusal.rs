@@ -11,7 +11,7 @@ use espalier_mutation::schema::{ColumnDefinition, ColumnKind, TableMetadata};
 use espalier_types::CqlType;
 
 use super::{
-    NEEDS_FILTERING, Purpose, TupleRelation, alternatives,
+    NEEDS_FILTERING, ONLY_STATIC, Purpose, TupleRelation, alternatives,
     clustering::{TupleTarget, tuple_columns},
     conflict::{Kind, Restriction},
     filter::{check_element, part_receiver},
@@ -277,6 +277,11 @@ impl<'c> Check<'c, '_> {
     fn clustering(&self) -> Result<()> {
         let mut restricted: Vec<&Restriction<'_>> = self.of_kind(ColumnKind::Clustering).collect();
         restricted.sort_by_key(|other| other.columns[0].position);
+        if matches!(self.purpose, Purpose::Select { only_static: true, .. })
+            && !restricted.is_empty()
+        {
+            return Err(Error::invalid(ONLY_STATIC));
+        }
         if let Purpose::Modify { statement, only_static } = self.purpose {
             if only_static && !restricted.is_empty() {
                 return Err(Error::invalid(format!(
