@@ -104,6 +104,21 @@ impl Restrictions {
         self.partition.has_in() || self.clustering_has_in()
     }
 
+    /// Returns whether a partition key column has an IN, also if only a filter tests the column. As
+    /// in Cassandra, such a filter does not count beside a range of tokens.
+    pub fn partition_has_in(&self) -> bool {
+        if self.partition.is_all() {
+            let is_in = |filter: &Filter| matches!(filter.operator, FilterOperator::In(_));
+            return self.partition_filters().any(|filter| is_in(filter) && !filter.is_negated);
+        }
+        self.partition.has_in()
+    }
+
+    /// Returns the filters of partition key columns.
+    fn partition_filters(&self) -> impl Iterator<Item = &Filter> {
+        self.filters.iter().filter(|filter| filter.column.kind == ColumnKind::PartitionKey)
+    }
+
     /// Returns whether a clustering column has an IN. An IN of one term is the same as `=`.
     pub fn clustering_has_in(&self) -> bool {
         self.clustering.iter().any(|restriction| match restriction {

@@ -173,19 +173,19 @@ fn plan_relations(
     if !has_index && !clustering.is_empty() && partition.keys().is_none() {
         needs_filtering = true;
     }
-    if needs_filtering && !may_filter {
-        // For an UPDATE or DELETE, `refusal` has another error.
-        return Err(Error::invalid(NEEDS_FILTERING));
-    }
-    if uses_index && partition.has_in() {
-        return Err(Error::invalid(
-            "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
-        ));
-    }
     let filters = plan_filters(preparation, table, &filters)?;
     let index =
         if is_select { plan_terms(table, &clustering, &filters) } else { IndexPlan::default() };
     let mut planned = Restrictions { partition, clustering, filters, index, uses_index };
+    if uses_index && planned.partition_has_in() {
+        return Err(Error::invalid(
+            "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
+        ));
+    }
+    if needs_filtering && !may_filter {
+        // For an UPDATE or DELETE, `refusal` has another error.
+        return Err(Error::invalid(NEEDS_FILTERING));
+    }
     if planned.partition.keys().is_some() && planned.names_whole_rows(table) {
         // The statement reads the rows by their keys.
         planned.index = IndexPlan::default();
