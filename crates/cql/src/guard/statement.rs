@@ -108,13 +108,12 @@ impl PlannedSelect {
     /// Warns about an aggregate with an IN on the partition key or without a condition on the
     /// partitions.
     pub fn warn_of_aggregate(&self, guard: Guard<'_>) {
-        let partition = &self.restrictions.partition;
         if !self.is_aggregate {
             return;
         }
-        if partition.has_in() {
+        if self.restrictions.partition_has_in() {
             guard.warn("Aggregation query used on multiple partition keys (IN restriction)");
-        } else if partition.is_all() {
+        } else if !self.restrictions.restricts_partition() {
             guard.warn("Aggregation query used without partition key");
         }
     }

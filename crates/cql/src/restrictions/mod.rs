@@ -114,6 +114,11 @@ impl Restrictions {
         self.partition.has_in()
     }
 
+    /// Returns whether a condition restricts the partition key, also if only a filter tests it.
+    pub fn restricts_partition(&self) -> bool {
+        !self.partition.is_all() || self.partition_filters().next().is_some()
+    }
+
     /// Returns the filters of partition key columns.
     fn partition_filters(&self) -> impl Iterator<Item = &Filter> {
         self.filters.iter().filter(|filter| filter.column.kind == ColumnKind::PartitionKey)
