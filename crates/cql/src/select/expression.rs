@@ -173,6 +173,19 @@ impl SelectExpression {
         }
     }
 
+    /// Returns whether the value is the same for all rows.
+    pub fn is_constant(&self) -> bool {
+        let mut is_constant = true;
+        self.walk(&mut |part| {
+            is_constant &= match part {
+                Self::Column(_) | Self::Aggregate(..) | Self::Metadata(..) => false,
+                Self::Call(function, _) => function.is_pure,
+                _ => true,
+            };
+        });
+        is_constant
+    }
+
     /// Returns whether the expression reads the write time or TTL of cells.
     pub fn reads_metadata(&self) -> bool {
         let mut is_found = false;

@@ -52,10 +52,10 @@ impl PlannedFlat {
         }
         // A page that ends after a row needs the clustering of the row for its paging state. A read
         // that aggregates all rows, or whole partitions, ends its pages after partitions only.
-        let groups_partitions =
-            select.group_by.is_none_or(|columns| columns <= table.partition_key_columns().len());
+        let ends_after_partitions =
+            select.is_aggregate && (select.group_by.is_none() || select.groups_partitions());
         let reads_clustering = read.iter().any(|column| column.kind == ColumnKind::Clustering);
-        let needs_clustering = reads_clustering || !select.is_aggregate || !groups_partitions;
+        let needs_clustering = reads_clustering || !ends_after_partitions;
         let clustering = if needs_clustering { table.clustering_columns().len() } else { 0 };
         let columns = FlatColumns::new(clustering, regular);
         let key_columns_before_row = key_columns_before_row(table, &select.selectors, &columns);

@@ -49,6 +49,8 @@ struct Group<'s> {
     partition_key: Vec<Bytes>,
     static_row: Option<Row>,
     row: Option<OwnedRow>,
+    /// The result of the function in GROUP BY.
+    value: Option<Bytes>,
     aggregation: Aggregation<'s>,
 }
 
@@ -96,7 +98,9 @@ impl<'s> Output<'s> {
             }
             other => is_column(other),
         };
-        !self.selectors.iter().all(is_cheap)
+        let group_by = self.select.group_by.as_ref();
+        group_by.is_some_and(|group_by| group_by.function.is_some())
+            || !self.selectors.iter().all(is_cheap)
     }
 
     /// Encodes a result row.
@@ -183,38 +187,50 @@ impl<'s> Output<'s> {
     }
 
     /// Returns whether `row` begins a new group while another is open.
-    pub fn begins_group(&self, row: &CurrentRow<'_>) -> bool {
-        let (Some(group), Some(columns)) = (&self.group, self.select.group_by) else {
-            return false;
+    ///
+    /// # Errors
+    /// The function in GROUP BY has no result for the row.
+    pub fn begins_group(&self, row: &CurrentRow<'_>) -> Result<bool> {
+        let (Some(group), Some(group_by)) = (&self.group, &self.select.group_by) else {
+            return Ok(false);
         };
-        let partition_columns = group.partition_key.len();
         if group.partition_key != row.partition_key {
-            return true;
+            return Ok(true);
         }
-        match (&group.row, row.row) {
-            (Some(left), Some(right)) => {
-                let (left, comparator) = (left.view(), row.table.comparator());
-                // 1 and 1.0 belong to one group. Partition keys compare by their bytes, as
-                // everywhere.
-                (0..columns - partition_columns).any(|index| {
-                    let values = (left.clustering_value(index), right.clustering_value(index));
-                    comparator.compare_value(index, values.0, values.1).is_ne()
-                })
-            }
-            (left, right) => columns > partition_columns && left.is_some() != right.is_some(),
+        let (Some(left), Some(right)) = (&group.row, row.row) else {
+            let is_other_kind = group.row.is_some() != row.row.is_some();
+            return Ok(is_other_kind && !self.select.groups_partitions());
+        };
+        let (left, comparator) = (left.view(), row.table.comparator());
+        // 1 and 1.0 belong to one group. Partition keys compare by their bytes, as everywhere.
+        let differs = (0..group_by.columns - group.partition_key.len()).any(|index| {
+            let values = (left.clustering_value(index), right.clustering_value(index));
+            comparator.compare_value(index, values.0, values.1).is_ne()
+        });
+        Ok(differs || self.group_value(row)? != group.value)
+    }
+
+    /// Returns the result of the function in GROUP BY for a row. Equal results have equal bytes,
+    /// because they are numbers and times of fixed length.
+    fn group_value(&self, row: &CurrentRow<'_>) -> Result<Option<Bytes>> {
+        match self.select.group_by.as_ref().and_then(|group_by| group_by.function.as_ref()) {
+            Some(function) if row.row.is_some() => function.value(&self.context(*row, &[])),
+            _ => Ok(None),
         }
     }
 
     /// Adds a row to the open group, or opens one with it.
     ///
     /// # Errors
-    /// As [`Aggregation::add`].
+    /// As [`Aggregation::add`], or the function in GROUP BY has no result for the row.
     pub fn accumulate(&mut self, row: CurrentRow<'_>) -> Result<()> {
         let selectors = self.selectors;
+        let value = if self.group.is_none() { self.group_value(&row)? } else { None };
         let group = self.group.get_or_insert_with(|| Group {
             partition_key: row.partition_key.to_vec(),
             static_row: row.static_row.cloned(),
             row: row.row.map(RowView::to_owned),
+            value,
             aggregation: Aggregation::new(selectors),
         });
         let Self { frozen, evaluation, now_s, .. } = self;
@@ -237,6 +253,7 @@ impl<'s> Output<'s> {
                 partition_key: Vec::new(),
                 static_row: None,
                 row: None,
+                value: None,
                 aggregation: Aggregation::new(self.selectors),
             },
             None => return Ok(()),

@@ -9,6 +9,7 @@ mod execute;
 mod expression;
 mod flat;
 mod group;
+mod group_by;
 mod hinted;
 mod mask;
 mod nearest;
@@ -27,6 +28,7 @@ pub use execute::{execute, key_components};
 pub use expression::SelectExpression;
 pub use flat::PlannedFlat;
 pub use group::put;
+pub use group_by::GroupBy;
 pub use nearest::PlannedNearest;
 pub use plan::plan_select;
 pub use point::{PointSelect, read_point, read_point_with_waits, visible_cells};
@@ -59,9 +61,8 @@ pub struct PlannedSelect {
     pub sort: Vec<(usize, bool)>,
     /// `ORDER BY column ANN OF vector`.
     pub nearest: Option<PlannedNearest>,
-    /// `GROUP BY`: the number of leading primary key columns that identify a group; `None` without
-    /// GROUP BY.
-    pub group_by: Option<usize>,
+    /// `GROUP BY`.
+    pub group_by: Option<GroupBy>,
     /// True if rows are aggregated, with or without GROUP BY.
     pub is_aggregate: bool,
     /// `LIMIT`.
@@ -93,6 +94,14 @@ impl PlannedSelect {
     /// compact table without clustering columns.
     pub(crate) fn shows_partitions(&self) -> bool {
         self.is_distinct || self.table.is_static_compact()
+    }
+
+    /// Returns whether each group of GROUP BY is a whole partition.
+    pub(crate) fn groups_partitions(&self) -> bool {
+        let partition_columns = self.table.partition_key_columns().len();
+        self.group_by.as_ref().is_some_and(|group_by| {
+            group_by.columns <= partition_columns && group_by.function.is_none()
+        })
     }
 
     /// Returns the selectors for a client with or without permission UNMASK.

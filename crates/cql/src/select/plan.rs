@@ -10,13 +10,13 @@ use espalier_storage::{
 use espalier_types::CqlType;
 
 use super::{
-    PlannedFlat, PlannedNearest, PlannedSelect, SelectExpression, mask, nearest::plan_nearest,
-    selection::SelectionPreparation,
+    PlannedFlat, PlannedNearest, PlannedSelect, SelectExpression, group_by::plan_group_by, mask,
+    nearest::plan_nearest, selection::SelectionPreparation,
 };
 use crate::{
     Error, Result,
     functions::json,
-    grammar::ast::{ExpressionKind, Ordering, Select, Selection},
+    grammar::ast::{Ordering, Select, Selection},
     metadata::{ColumnSpec, ResultMetadata},
     restrictions::{self, Alternatives, NEEDS_FILTERING, Purpose, Restrictions},
     term::{Preparation, prepare_term},
@@ -233,51 +233,6 @@ fn check_distinct_key(
             missing.name
         ))),
     }
-}
-
-fn plan_group_by(
-    preparation: &Preparation<'_>,
-    table: &TableMetadata,
-    statement: &Select<'_>,
-    restrictions: &Restrictions,
-) -> Result<Option<usize>> {
-    if statement.group_by.is_empty() {
-        return Ok(None);
-    }
-    let key: Vec<_> =
-        table.partition_key_columns().iter().chain(table.clustering_columns()).collect();
-    let partition_columns = table.partition_key_columns().len();
-    let mut at = 0;
-    for expression in &statement.group_by {
-        let ExpressionKind::Column(name) = &expression.kind else {
-            return Err(preparation
-                .invalid(expression.position, "GROUP BY functions are not supported yet"));
-        };
-        let column = &preparation.column(table, name)?.name;
-        let Some(index) = key.iter().position(|other| other.name == *column) else {
-            let message = format!(
-                "Group by is currently only supported on the columns of the PRIMARY KEY, got {column}"
-            );
-            return Err(preparation.invalid(name.position, message));
-        };
-        // GROUP BY may omit columns that `=` restricts, because they have one value in all rows.
-        let skipped_are_fixed = (at..index).all(|skipped| restrictions.is_fixed(key[skipped]));
-        if index < at || !skipped_are_fixed {
-            return Err(preparation.invalid(name.position, "Group by currently only support groups of columns following their declared order in the PRIMARY KEY"));
-        }
-        at = index + 1;
-    }
-    if at < partition_columns {
-        return Err(Error::invalid(
-            "Group by is not supported on only a part of the partition key",
-        ));
-    }
-    if statement.distinct && at > partition_columns {
-        return Err(Error::invalid(
-            "Grouping on clustering columns is not allowed for SELECT DISTINCT queries",
-        ));
-    }
-    Ok(Some(at))
 }
 
 fn plan_ordering(

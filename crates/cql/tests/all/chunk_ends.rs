@@ -1,10 +1,12 @@
-//! Tests reads whose chunks end in a partition with a large static row, or among dead rows.
+//! Tests reads whose chunks end in a partition with a large static row, among dead rows, or in a
+//! group.
 
-use espalier_cql::{ClientState, QueryOptions, Value, Values};
+use espalier_cql::{ClientState, QueryOptions, QueryResult, Value, Values};
 use espalier_runtime::{block_on, file::FileSystem, time};
 use espalier_storage::StorageConfiguration;
+use espalier_types::duration::Duration;
 
-use super::support::node::{execute, open, open_with, rows};
+use super::support::node::{execute, open, open_with, open_with_keyspace, rows};
 
 const KEYSPACE: &str = "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy', \
 'replication_factor': 1}";
@@ -77,5 +79,40 @@ fn a_partition_limit_does_not_skip_the_next_partition() {
                 assert_eq!(found, (2, expected.clone()), "{select}, {page_size:?}");
             }
         }
+    });
+}
+
+/// The second group begins in the first chunk and ends in the second.
+#[test]
+fn a_group_by_function_goes_on_in_the_next_chunk() {
+    block_on(async {
+        let table = "CREATE TABLE ks.t (k int, at timestamp, PRIMARY KEY (k, at))";
+        let (_database, processor) = open_with_keyspace(&FileSystem::simulated(1), &[table]).await;
+        for second in 0..5000 {
+            let insert = format!("INSERT INTO ks.t (k, at) VALUES (1, {})", second * 1000);
+            execute(&processor, &insert).await.unwrap();
+        }
+        let mut expected = Vec::new();
+        for count in [3600, 1400] {
+            expected.extend_from_slice(&8i32.to_be_bytes());
+            expected.extend_from_slice(&i64::to_be_bytes(count));
+        }
+        let select = "SELECT count(*) FROM ks.t WHERE k = 1 GROUP BY k, floor(at, 1h)";
+        for page_size in [None, Some(1), Some(100)] {
+            let found = rows(&processor, select, page_size).await;
+            assert_eq!(found, (2, expected.clone()), "{page_size:?}");
+        }
+        let client = ClientState::default();
+        let bound = select.replace("1h", "?");
+        let prepared = processor.prepare(&bound, &client).unwrap();
+        let hour = Duration { months: 0, days: 0, nanoseconds: 3_600_000_000_000 };
+        let mut encoded = Vec::new();
+        hour.encode(&mut encoded);
+        let values = [Value::Bytes(encoded.into())];
+        let options =
+            QueryOptions { values: Values::Positional(&values), ..QueryOptions::default() };
+        let answer = processor.execute(&prepared, &client, &options).await.unwrap();
+        let QueryResult::Rows(found) = answer else { panic!("{bound}: no rows") };
+        assert_eq!((found.row_count, found.content), (2, expected));
     });
 }

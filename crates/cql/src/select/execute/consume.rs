@@ -215,7 +215,7 @@ impl Execution<'_> {
             rows_of_partition,
         };
         if self.select.is_aggregate {
-            if self.output.begins_group(&current) {
+            if self.output.begins_group(&current)? {
                 self.output.finish_group()?;
                 self.rows_left -= 1;
                 if self.rows_left == 0 {
@@ -235,7 +235,7 @@ impl Execution<'_> {
                 self.partition_rows += 1;
             }
             self.output.accumulate(current)?;
-            if !self.groups_partitions() {
+            if !self.select.groups_partitions() {
                 let is_grouped = self.select.group_by.is_some();
                 self.last_grouped = is_grouped.then(|| position(self.partition_rows));
             } else if self.last_key.as_ref() != Some(found.key) {
@@ -258,12 +258,6 @@ impl Execution<'_> {
         }
         self.set_last_key(found.key);
         Ok(Flow::More)
-    }
-
-    /// Returns whether groups are whole partitions, so that a page ends after a partition.
-    fn groups_partitions(&self) -> bool {
-        let columns = self.select.table.partition_key_columns().len();
-        self.select.group_by.is_some_and(|group_by| group_by <= columns)
     }
 
     #[inline]

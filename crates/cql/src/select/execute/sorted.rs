@@ -259,7 +259,7 @@ impl Execution<'_> {
             if !self.filters.accepts(&current, self.output.frozen.get_mut()).await? {
                 continue;
             }
-            if self.output.begins_group(&current) {
+            if self.output.begins_group(&current)? {
                 self.output.finish_group()?;
                 self.close_row(sorted)?;
             }
