@@ -30,8 +30,8 @@ pub struct PlannedBatch {
 /// Checks that the statements may stand in one batch. Returns whether they change counters.
 ///
 /// # Errors
-/// The batch and one of its statements have a timestamp, a counter batch or a conditional batch has
-/// a timestamp, or the batch mixes kinds of statements or tables that exclude each other.
+/// The batch and one of its statements have a timestamp, a conditional batch or one with counters
+/// has a timestamp, or the batch mixes kinds of statements or tables that exclude each other.
 pub fn check_statements<'s>(
     kind: BatchKind,
     statements: impl Iterator<Item = &'s PlannedModification> + Clone,
@@ -40,6 +40,9 @@ pub fn check_statements<'s>(
     let is_conditional = statements.clone().any(|statement| !statement.condition.is_none());
     if is_conditional && batch_has_timestamp {
         return Err(Error::invalid("Cannot provide custom timestamp for conditional BATCH"));
+    }
+    if kind == BatchKind::Counter && batch_has_timestamp {
+        return Err(Error::invalid("Cannot provide custom timestamp for counter BATCH"));
     }
     let all = statements.clone();
     let (mut counters, mut others) = (false, false);
@@ -58,6 +61,9 @@ pub fn check_statements<'s>(
         }
     }
     match kind {
+        _ if counters && batch_has_timestamp => {
+            Err(Error::invalid("Cannot provide custom timestamp for a BATCH containing counters"))
+        }
         BatchKind::Counter if others => {
             Err(Error::invalid("Cannot include non-counter statement in a counter batch"))
         }
@@ -76,9 +82,6 @@ pub fn check_statements<'s>(
         _ if virtual_tables && is_conditional => Err(Error::invalid(
             "Conditional BATCH statements cannot include mutations for virtual tables",
         )),
-        _ if counters && batch_has_timestamp => {
-            Err(Error::invalid("Cannot provide custom timestamp for counter BATCH"))
-        }
         _ if is_conditional && !is_of_one_table(all) => {
             Err(Error::invalid("Batch with conditions cannot span multiple tables"))
         }
