@@ -158,8 +158,8 @@ impl Operation {
     ///
     /// # Errors
     /// A term has no value ([`Term::evaluate`]), a collection is malformed, an increment is null,
-    /// malformed or out of range, a key or an index is null or unset, a list has
-    /// no element with the index, or a function fails.
+    /// malformed or out of range, a key or an index is null or unset (an unset one deletes nothing
+    /// from a list or set), a list has no element with the index, or a function fails.
     pub fn apply(&self, context: &WriteContext<'_>, row: &mut RowWriter<'_>) -> Result<()> {
         let evaluate = |term: &Term| term.evaluate(context.evaluation);
         let column = &self.column;
@@ -203,7 +203,11 @@ impl Operation {
             }
             Change::Delete => row.set(column, context.tombstone()),
             Change::DeleteElement(key) => {
-                let path = element_path(column, evaluate(key)?, row, false)?;
+                let key = evaluate(key)?;
+                if key == Bound::Unset && !matches!(column.column_type, CqlType::Map { .. }) {
+                    return Ok(());
+                }
+                let path = element_path(column, key, row, false)?;
                 row.put(column, path, context.tombstone());
             }
             Change::Increase(add, term) => match evaluate(term)? {
@@ -390,17 +394,14 @@ fn element_path(
     is_assignment: bool,
 ) -> Result<Bytes> {
     let what = match column.column_type {
-        CqlType::List { .. } => "list index",
+        CqlType::List { .. } => "value for list index",
         CqlType::Set { .. } => "set element",
         _ => "map key",
     };
     let key = match key {
         Bound::Value(key) => key,
-        Bound::Null if !matches!(column.column_type, CqlType::List { .. }) => {
-            return Err(Error::invalid(format!("Invalid null {what}")));
-        }
-        Bound::Null => return Err(Error::invalid(format!("Invalid null value for {what}"))),
-        Bound::Unset => return Err(Error::invalid(format!("Invalid unset value for {what}"))),
+        Bound::Null => return Err(Error::invalid(format!("Invalid null {what}"))),
+        Bound::Unset => return Err(Error::invalid(format!("Invalid unset {what}"))),
     };
     if !matches!(column.column_type, CqlType::List { .. }) {
         return Ok(key);

@@ -46,6 +46,7 @@ mod transitional_authorizer;
 mod turn_calls;
 mod turns_over_shards;
 mod unreadable_tables;
+mod unset_values;
 mod vector_candidates;
 mod vector_damage;
 mod vector_histories;
