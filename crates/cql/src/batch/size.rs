@@ -6,7 +6,10 @@
 
 use std::collections::BTreeSet;
 
-use espalier_mutation::{Cell, ColumnData, Mutation, PartitionUpdate, Row, schema::Schema};
+use espalier_mutation::{
+    Cell, ColumnData, Mutation, PartitionUpdate, Row,
+    schema::{Schema, TableMetadata},
+};
 use espalier_storage::guardrails::{Level, Limit};
 use hashbrown::HashSet;
 
@@ -51,7 +54,7 @@ pub fn check_size(
         Some((Level::Warn, threshold)) => {
             guard.warn(format!(
                 "Batch for [{}] is of size {size}, exceeding specified threshold of {threshold} by {}.",
-                names_of_tables(batch, schema).join(", "),
+                names_of_tables(batch, schema, |_| true).join(", "),
                 size - threshold
             ));
             Ok(())
@@ -71,7 +74,7 @@ pub fn warn_of_partitions(batch: &Mutation, schema: &Schema, guard: Guard<'_>) {
     if guard.guardrails.exceeded(Limit::UnloggedBatchAcrossPartitions, count).is_none() {
         return;
     }
-    let names = names_of_tables(batch, schema);
+    let names = names_of_tables(batch, schema, |_| true);
     guard.warn(format!(
         "Unlogged batch covering {count} partitions detected against table{} [{}]. You should use a logged batch for atomicity, or asynchronous writes for performance.",
         if names.len() == 1 { "" } else { "s" },
@@ -79,12 +82,35 @@ pub fn warn_of_partitions(batch: &Mutation, schema: &Schema, guard: Guard<'_>) {
     ));
 }
 
-/// Returns the tables of a batch, each once.
-fn names_of_tables(batch: &Mutation, schema: &Schema) -> Vec<String> {
+/// Warns about a logged batch on tables with `gc_grace_seconds = 0`, after which the node may give
+/// up an unfinished batch.
+pub fn warn_of_no_grace(batch: &Mutation, schema: &Schema, guard: Guard<'_>) {
+    let names = names_of_tables(batch, schema, |table| table.options.gc_grace_seconds == 0);
+    if names.is_empty() {
+        return;
+    }
+    guard.warn(format!(
+        "Executing a LOGGED BATCH on table{} [{}], configured with a gc_grace_seconds of 0. The \
+         gc_grace_seconds is used to TTL batchlog entries, so setting gc_grace_seconds too low on \
+         tables involved in an atomic batch might cause batchlog entries to expire before being \
+         replayed.",
+        if names.len() == 1 { "" } else { "s" },
+        names.join(", ")
+    ));
+}
+
+/// Returns the tables of a batch for which `is_named` is true, each once.
+fn names_of_tables(
+    batch: &Mutation,
+    schema: &Schema,
+    is_named: impl Fn(&TableMetadata) -> bool,
+) -> Vec<String> {
     let tables: BTreeSet<_> = batch.updates.iter().map(|update| update.table).collect();
     let tables = tables.into_iter().filter_map(|id| schema.table_by_id(id));
-    let mut names: Vec<String> =
-        tables.map(|table| format!("{}.{}", table.keyspace, table.name)).collect();
+    let mut names: Vec<String> = tables
+        .filter(|table| is_named(table))
+        .map(|table| format!("{}.{}", table.keyspace, table.name))
+        .collect();
     names.sort_unstable();
     names
 }

@@ -154,8 +154,10 @@ impl QueryProcessor {
             return Ok(());
         }
         let schema = self.inner.database.store().schema();
-        if kind == BatchKind::Unlogged {
-            batch::warn_of_partitions(&mutation, &schema, guard);
+        match kind {
+            BatchKind::Logged => batch::warn_of_no_grace(&mutation, &schema, guard),
+            BatchKind::Unlogged => batch::warn_of_partitions(&mutation, &schema, guard),
+            BatchKind::Counter => {}
         }
         batch::check_size(&mutation, is_counter, &schema, guard)?;
         if is_counter {

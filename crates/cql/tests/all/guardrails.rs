@@ -258,3 +258,42 @@ fn writes_are_refused_while_the_disk_is_full() {
         }
     });
 }
+
+#[test]
+fn logged_batches_on_tables_without_grace_warn() {
+    block_on(async {
+        let processor = open("").await;
+        let mut client = ClientState::default();
+        let warnings = Warnings::default();
+        let options = QueryOptions { warnings: Some(&warnings), ..QueryOptions::default() };
+        for statement in [
+            "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
+            "CREATE TABLE k.a (k int PRIMARY KEY) WITH gc_grace_seconds = 0",
+            "CREATE TABLE k.b (k int PRIMARY KEY) WITH gc_grace_seconds = 0",
+            "CREATE TABLE k.c (k int PRIMARY KEY)",
+        ] {
+            processor.query(statement, &mut client, &options).await.unwrap();
+        }
+        warnings.take();
+        for (kind, tables, named) in [
+            ("", "a", Some("table [k.a]")),
+            ("", "abc", Some("tables [k.a, k.b]")),
+            ("", "c", None),
+            ("UNLOGGED", "ab", None),
+        ] {
+            let insert = |table: char| format!("INSERT INTO k.{table} (k) VALUES (1); ");
+            let inserts: String = tables.chars().map(insert).collect();
+            let batch = format!("BEGIN {kind} BATCH {inserts}APPLY BATCH");
+            processor.query(&batch, &mut client, &options).await.unwrap();
+            let warning = named.map(|named| {
+                format!(
+                    "Executing a LOGGED BATCH on {named}, configured with a gc_grace_seconds of 0. \
+                     The gc_grace_seconds is used to TTL batchlog entries, so setting \
+                     gc_grace_seconds too low on tables involved in an atomic batch might cause \
+                     batchlog entries to expire before being replayed."
+                )
+            });
+            assert_eq!(warnings.take(), Vec::from_iter(warning), "{batch}");
+        }
+    });
+}
