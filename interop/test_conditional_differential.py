@@ -52,7 +52,7 @@ KNOWN_TEXTS = [
         r"Invalid value for .*",
     ),
     (
-        r"Invalid amount of bind variables|there were \d+ markers\(\?\) in CQL but \d+ bound .*",
+        r"Invalid amount of bind variables",
         r"Invalid amount of bind variables: expected \d+, got \d+",
     ),
     (r"Unknown function (\w+) called", r"Unknown function '\w+'"),

@@ -37,7 +37,7 @@ use crate::{
     planner,
     prepared::{BoundedStatements, MAX_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
     select,
-    term::{Evaluation, bind_values},
+    term::{Evaluation, bind_values, count_values},
     transaction::{self, TransactionRequest},
 };
 
@@ -201,7 +201,8 @@ impl QueryProcessor {
     /// Plans a statement, to be executed with [`Self::execute`]. Waits only if the text is long.
     ///
     /// # Errors
-    /// The text is not CQL or does not fit the schema, or a guardrail refuses it.
+    /// The text is not CQL or does not fit the schema, a guardrail refuses it, or there are too few
+    /// or too many values.
     pub async fn plan(
         &self,
         text: &str,
@@ -212,7 +213,15 @@ impl QueryProcessor {
         let options = QueryOptions { is_exempt: is_exempt(client), ..*options };
         let schema = self.inner.database.store().schema();
         let planned = planner::plan_apart(text, keyspace, &schema).await;
-        Self::guarded(planned, Guard::of(&self.inner.database, &options)).map(Arc::new)
+        let prepared = Self::guarded(planned, Guard::of(&self.inner.database, &options))?;
+        let markers = &prepared.bind.columns;
+        let (expected, given) = (markers.len(), count_values(markers, options.values));
+        if given != expected {
+            return Err(Error::invalid(format!(
+                "Invalid amount of bind variables: expected {expected}, got {given}"
+            )));
+        }
+        Ok(Arc::new(prepared))
     }
 
     /// Plans and executes a statement. `USE` changes the keyspace of `client`.

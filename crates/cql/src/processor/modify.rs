@@ -20,7 +20,7 @@ use crate::{
     prepared::{Plan, Prepared},
     read_budget::ReadBudget,
     restrictions::NamedRows,
-    term::{Evaluation, bind_valid_values, bind_values},
+    term::{Evaluation, bind_valid_values, bind_values, count_values},
     turn::{self, TurnRequest, TurnStatement},
 };
 
@@ -190,12 +190,20 @@ impl QueryProcessor {
         let mut planned = Vec::with_capacity(batch.statements.len());
         for statement in &batch.statements {
             maybe_yield().await;
-            planned.push(match &statement.statement {
+            let prepared = match &statement.statement {
                 BatchedStatement::Text(text) => {
                     Arc::new(planner::plan_apart(text, keyspace, &schema).await?)
                 }
                 BatchedStatement::Prepared(prepared) => prepared.clone(),
-            });
+            };
+            let markers = &prepared.bind.columns;
+            let (expected, given) = (markers.len(), count_values(markers, statement.values));
+            if given != expected {
+                return Err(Error::invalid(format!(
+                    "There were {expected} markers(?) in CQL but {given} bound variables"
+                )));
+            }
+            planned.push(prepared);
         }
         // As in Cassandra, this check precedes those of the permissions.
         if planned.iter().any(|prepared| !matches!(prepared.plan, Plan::Modification(_))) {

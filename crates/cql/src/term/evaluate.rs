@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use bytes::Bytes;
 use espalier_types::{CqlType, ValueError, collection};
-use hashbrown::HashMap;
+use hashbrown::{HashMap, HashSet};
 
 use super::{CompositeTerm, Term};
 use crate::{
@@ -184,6 +184,20 @@ pub fn bind_valid_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<V
     Ok(bound)
 }
 
+/// Returns the number of values for these markers. As in Cassandra, a named value counts only if a
+/// marker has its name.
+pub fn count_values(markers: &[ColumnSpec], values: Values<'_>) -> usize {
+    match values {
+        Values::Positional(values) => values.len(),
+        Values::Named(values) => {
+            let names: HashSet<&str> = values.iter().map(|(name, _)| *name).collect();
+            markers.iter().filter(|marker| names.contains(marker.name.as_str())).count()
+        }
+    }
+}
+
+/// Returns the values in the order of the markers. The error has Cassandra's text for EXECUTE,
+/// because QUERY and BATCH check the number of their values before.
 fn given_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
     let mut bound = Vec::with_capacity(markers.len());
     let check_count = |given: usize| {
@@ -191,7 +205,7 @@ fn given_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>
             return Ok(());
         }
         Err(Error::invalid(format!(
-            "Invalid amount of bind variables: expected {}, got {given}",
+            "there were {} markers(?) in CQL but {given} bound variables",
             markers.len()
         )))
     };

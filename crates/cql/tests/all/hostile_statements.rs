@@ -1,12 +1,15 @@
 //! Statements and named values that try to take much time or memory, or that lack a value.
 
 use bytes::Bytes;
-use espalier_cql::{ClientState, Value, Values};
+use espalier_cql::{
+    Batch, BatchStatement, BatchedStatement, ClientState, QueryOptions, Value, Values,
+    grammar::ast::BatchKind,
+};
 use espalier_runtime::{block_on, file::FileSystem};
 use espalier_testing::Stopwatch;
 
 use crate::{
-    hostile_values::{PATIENCE, TestNode, ints},
+    hostile_values::{PATIENCE, TestNode, int, ints},
     support::node::open_with_keyspace,
 };
 
@@ -40,7 +43,6 @@ fn a_marker_without_a_named_value_is_an_error() {
     block_on(async {
         let mut node = TestNode::new().await;
         let insert = "INSERT INTO t (k, v) VALUES (:k, :v)";
-        let int = |value: i32| Value::Bytes(value.to_be_bytes().to_vec().into());
         let misspelt = [("k", int(1)), ("vv", int(5))];
         let outcome = node.query(insert, Values::Named(&misspelt)).await;
         let expected = "Invalid amount of bind variables: expected 2, got 1";
@@ -48,6 +50,34 @@ fn a_marker_without_a_named_value_is_an_error() {
         let more = [("k", int(1)), ("v", int(5)), ("vv", int(6))];
         node.query(insert, Values::Named(&more)).await.unwrap();
         assert_eq!(node.row("SELECT v FROM t WHERE k = 1").await, [Some(vec![0, 0, 0, 5])]);
+    });
+}
+
+#[test]
+fn a_wrong_number_of_values_is_an_error_of_each_request() {
+    block_on(async {
+        let statements = ["CREATE TABLE ks.t (k int PRIMARY KEY, v int)"];
+        let (_database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
+        let insert = "INSERT INTO ks.t (k, v) VALUES (?, ?)";
+        let one = [int(1)];
+        let values = Values::Positional(&one);
+        let options = QueryOptions { values, ..QueryOptions::default() };
+        let mut client = ClientState::default();
+        let query = processor.query(insert, &mut client, &options).await;
+        let expected = "Invalid amount of bind variables: expected 2, got 1";
+        assert_eq!(query.unwrap_err().message, expected);
+        let prepared = processor.prepare(insert, &client).unwrap();
+        let execute = processor.execute(&prepared, &client, &options).await;
+        let expected = "there were 2 markers(?) in CQL but 1 bound variables";
+        assert_eq!(execute.unwrap_err().message, expected);
+        for statement in [BatchedStatement::Text(insert), BatchedStatement::Prepared(prepared)] {
+            let statements = vec![BatchStatement { statement, values }];
+            let batch = Batch { kind: BatchKind::Logged, statements };
+            let batch = processor.batch(batch, &client, &QueryOptions::default()).await;
+            let expected = "There were 2 markers(?) in CQL but 1 bound variables";
+            assert_eq!(batch.unwrap_err().message, expected);
+        }
     });
 }
 
