@@ -10,7 +10,7 @@ use super::Alternatives;
 use crate::{
     Error, Result,
     grammar::ast::ComparisonOperator,
-    term::{Evaluation, Term},
+    term::{Bound, Evaluation, Term},
 };
 
 /// A condition on one value of a row.
@@ -76,15 +76,20 @@ pub fn holds(operator: ComparisonOperator, ordering: Ordering) -> bool {
     }
 }
 
-/// Evaluates a term that may not be null. `what` names the term's part in the condition.
+/// Evaluates a term that may be neither null nor unset. `what` names the term's part in the
+/// condition.
 pub(super) fn required_as(
     term: &Term,
     column: &str,
     what: &str,
     evaluation: &Evaluation<'_>,
 ) -> Result<Bytes> {
-    let value = term.evaluate(evaluation)?.required(format_args!("column {column}"))?;
-    value.ok_or_else(|| Error::invalid(format!("Unsupported null {what} for column {column}")))
+    let state = match term.evaluate(evaluation)? {
+        Bound::Value(value) => return Ok(value),
+        Bound::Null => "null",
+        Bound::Unset => "unset",
+    };
+    Err(Error::invalid(format!("Unsupported {state} {what} for column {column}")))
 }
 
 fn malformed(error: impl std::fmt::Display) -> Error {

@@ -7,7 +7,10 @@ use espalier_mutation::{
 use espalier_storage::ReadTarget;
 use espalier_types::collection;
 
-use super::{Alternatives, MAX_CARTESIAN_PRODUCT, filter::null_value};
+use super::{
+    Alternatives, MAX_CARTESIAN_PRODUCT,
+    filter::{null_value, required_as},
+};
 use crate::{
     Error, Result,
     term::{Evaluation, Term},
@@ -129,12 +132,12 @@ impl Alternatives {
         evaluation: &Evaluation<'_>,
     ) -> Result<Vec<Bytes>> {
         let Self::Terms(terms) = self else { return self.evaluate(column, evaluation) };
+        if let [term] = terms.as_slice() {
+            return required_as(term, column, "value", evaluation).map(|value| vec![value]);
+        }
         let mut values = Vec::with_capacity(terms.len());
         for term in terms {
             values.extend(term.evaluate(evaluation)?.required(format_args!("column {column}"))?);
-        }
-        if values.is_empty() && terms.len() == 1 {
-            return Err(Error::invalid(format!("Unsupported null value for column {column}")));
         }
         Ok(values)
     }

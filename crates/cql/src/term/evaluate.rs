@@ -86,7 +86,11 @@ impl Term {
             Self::Call(function, arguments) => {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
-                    values.push(argument.evaluate(evaluation)?.required(&function.name)?);
+                    let value = argument.evaluate(evaluation)?;
+                    values.push(value.required(format_args!(
+                        "argument in call to function {}",
+                        function.name
+                    ))?);
                 }
                 Ok(match function.call(&values, evaluation)? {
                     Some(value) => Bound::Value(value),
@@ -101,8 +105,12 @@ impl CompositeTerm {
     fn evaluate(&self, evaluation: &Evaluation<'_>) -> Result<Bound> {
         let mut parts = Vec::with_capacity(self.parts.len());
         let mut bytes = 0;
-        for part in &self.parts {
-            let part = part.evaluate(evaluation)?.required("a part of a literal")?;
+        for (index, part) in self.parts.iter().enumerate() {
+            let part = match part.evaluate(evaluation)? {
+                Bound::Value(value) => Some(value),
+                Bound::Null => None,
+                Bound::Unset => return Err(self.unset_part(index)),
+            };
             bytes += part.as_ref().map_or(0, Bytes::len);
             if bytes > MAX_LITERAL_BYTES {
                 return Err(Error::invalid(format!(
@@ -113,6 +121,20 @@ impl CompositeTerm {
             parts.push(part);
         }
         build_literal(&self.column_type, parts).map(Bound::Value)
+    }
+
+    /// Creates the error for an unset value of the part at `index`.
+    #[cold]
+    fn unset_part(&self, index: usize) -> Error {
+        let part = match &self.column_type {
+            CqlType::Tuple(_) => format!("tuple field number {index}"),
+            CqlType::UserDefined { definition, .. } => {
+                let field = definition.fields.get(index).map_or("", |(name, _)| name.as_str());
+                format!("field '{field}' of user defined type {}", definition.name)
+            }
+            _ => "a part of a literal".to_owned(),
+        };
+        Error::invalid(format!("Invalid unset value for {part}"))
     }
 }
 

@@ -74,7 +74,7 @@ fn a_null_or_empty_pattern_is_refused_when_it_is_bound() {
         let prepared = processor.prepare("SELECT k FROM k.t WHERE v LIKE ?", &client).unwrap();
         for (value, reason) in [
             (Value::Null, "Unsupported null value for column v"),
-            (Value::Unset, "Invalid unset value for column v"),
+            (Value::Unset, "Unsupported unset value for column v"),
             (Value::Bytes("%".into()), "LIKE value can't be empty."),
             (Value::Bytes("%a".into()), "v LIKE '%<term>' a is only supported on properly"),
         ] {

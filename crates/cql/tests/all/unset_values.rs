@@ -46,3 +46,58 @@ fn an_unset_key_of_a_map_is_refused() {
         }
     });
 }
+
+#[test]
+fn an_unset_part_or_argument_is_named() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        for text in [
+            "CREATE TYPE p (x int, y int)",
+            "CREATE TABLE parts (k int PRIMARY KEY, u frozen<p>, t tuple<int, text, double>)",
+            "CREATE TABLE wide (k int, b int, c int, PRIMARY KEY (k, b, c))",
+        ] {
+            node.query(text, Values::NONE).await.unwrap();
+        }
+        for (text, refusal) in [
+            ("INSERT INTO parts (k, t) VALUES (0, (3, ?, 2.1))", "tuple field number 1"),
+            ("SELECT * FROM wide WHERE k = 0 AND (b, c) = (?, 1)", "tuple field number 0"),
+            ("SELECT * FROM wide WHERE k = 0 AND (b, c) > (1, ?)", "tuple field number 1"),
+            (
+                "INSERT INTO parts (k, u) VALUES (0, {x: 1, y: ?})",
+                "field 'y' of user defined type p",
+            ),
+            (
+                "SELECT * FROM parts WHERE k = blob_as_int(?)",
+                "argument in call to function blob_as_int",
+            ),
+            ("SELECT * FROM parts WHERE k = ?", "column k"),
+        ] {
+            let refusal = format!("Invalid unset value for {refusal}");
+            assert_eq!(refusal_of_unset(&mut node, text).await, refusal, "{text}");
+        }
+    });
+}
+
+#[test]
+fn an_unset_value_of_a_filter_is_unsupported() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        node.insert_map(1).await;
+        let index = "CREATE TABLE indexed (k int PRIMARY KEY, v int)";
+        for text in [index, "CREATE INDEX ON indexed (v)"] {
+            node.query(text, Values::NONE).await.unwrap();
+        }
+        for (text, refusal) in [
+            ("SELECT * FROM m WHERE v = ? ALLOW FILTERING", "value for column v"),
+            ("SELECT * FROM m WHERE v > ? ALLOW FILTERING", "value for column v"),
+            ("SELECT * FROM m WHERE v IN (?) ALLOW FILTERING", "value for column v"),
+            ("SELECT * FROM m WHERE m CONTAINS ? ALLOW FILTERING", "value for column m"),
+            ("SELECT * FROM m WHERE m[?] = 1 ALLOW FILTERING", "map key for column m"),
+            ("SELECT * FROM m WHERE m[1] = ? ALLOW FILTERING", "map value for column m"),
+            ("SELECT * FROM indexed WHERE v = ?", "value for column v"),
+        ] {
+            let refusal = format!("Unsupported unset {refusal}");
+            assert_eq!(refusal_of_unset(&mut node, text).await, refusal, "{text}");
+        }
+    });
+}
