@@ -10,6 +10,7 @@ use espalier_types::{CqlType, collection};
 use super::{
     Alternatives,
     exclusion::{self, Exclusion},
+    filter::null_value,
     partition::{check_product, null_in_condition, product},
 };
 use crate::{
@@ -88,7 +89,8 @@ pub fn slices(
     let mut slices = Vec::new();
     let mut at = 0;
     for restriction in restrictions {
-        let name = columns.get(at).map_or("", |column| column.name.as_str());
+        let name_at = |at: usize| columns.get(at).map_or("", |column| column.name.as_str());
+        let name = name_at(at);
         match restriction {
             ClusteringRestriction::Values(alternatives) => {
                 let values = alternatives.evaluate(name, evaluation)?;
@@ -97,19 +99,29 @@ pub fn slices(
                 at += 1;
             }
             ClusteringRestriction::Tuples { columns: count, alternatives } => {
+                let null = |index: usize| {
+                    if !alternatives.is_in() {
+                        return null_value(name_at(at + index));
+                    }
+                    let names: Vec<&str> = (at..at + count).map(name_at).collect();
+                    Error::invalid(format!(
+                        "Invalid null value in condition for columns: [{}]",
+                        names.join(", ")
+                    ))
+                };
                 let tuples = alternatives
                     .evaluate(name, evaluation)?
                     .iter()
-                    .map(|tuple| tuple_values(tuple, *count, name))
+                    .map(|tuple| tuple_values(tuple, *count, name, null))
                     .collect::<Result<Vec<_>>>()?;
                 prefixes = product(&prefixes, tuples.iter().map(Vec::as_slice))?;
                 at += count;
             }
             ClusteringRestriction::Range { lower, upper, excluded } => {
-                let lower =
-                    lower.as_ref().map(|bound| bound.values(name, evaluation)).transpose()?;
-                let upper =
-                    upper.as_ref().map(|bound| bound.values(name, evaluation)).transpose()?;
+                let null = |index: usize| null_in_condition(name_at(at + index));
+                let values = |bound: &RangeBound| bound.values(name, evaluation, null);
+                let lower = lower.as_ref().map(values).transpose()?;
+                let upper = upper.as_ref().map(values).transpose()?;
                 let excluded = exclusion::values(table, at, excluded, evaluation)?;
                 check_product(prefixes.len(), excluded.len() + 1)?;
                 let parts = |bound: &Option<(Prefix, bool)>| {
@@ -133,7 +145,13 @@ pub fn slices(
     Ok(ClusteringSlices::normalise(slices, table.comparator()))
 }
 
-fn tuple_values(tuple: &Bytes, count: usize, column: &str) -> Result<Prefix> {
+/// Returns the parts of a tuple. `null` creates the error for a null part from its index.
+fn tuple_values(
+    tuple: &Bytes,
+    count: usize,
+    column: &str,
+    null: impl Fn(usize) -> Error,
+) -> Result<Prefix> {
     let malformed =
         || Error::invalid(format!("Invalid tuple value in condition for column {column}"));
     let fields =
@@ -143,18 +161,25 @@ fn tuple_values(tuple: &Bytes, count: usize, column: &str) -> Result<Prefix> {
     }
     fields
         .into_iter()
-        .map(|field| {
-            field.map(|bytes| Some(tuple.slice_ref(bytes))).ok_or_else(|| null_in_condition(column))
+        .enumerate()
+        .map(|(index, field)| {
+            field.map(|bytes| Some(tuple.slice_ref(bytes))).ok_or_else(|| null(index))
         })
         .collect()
 }
 
 impl RangeBound {
-    fn values(&self, column: &str, evaluation: &Evaluation<'_>) -> Result<(Prefix, bool)> {
+    /// Evaluates the bound. `null` creates the error for a null value from the index of its column.
+    fn values(
+        &self,
+        column: &str,
+        evaluation: &Evaluation<'_>,
+        null: impl Fn(usize) -> Error,
+    ) -> Result<(Prefix, bool)> {
         let value = self.term.evaluate(evaluation)?.required(format_args!("column {column}"))?;
-        let value = value.ok_or_else(|| null_in_condition(column))?;
+        let value = value.ok_or_else(|| null(0))?;
         let values = if self.is_tuple {
-            tuple_values(&value, self.columns, column)?
+            tuple_values(&value, self.columns, column, null)?
         } else {
             vec![Some(value)]
         };

@@ -101,3 +101,26 @@ fn an_unset_value_of_a_filter_is_unsupported() {
         }
     });
 }
+
+#[test]
+fn a_null_in_a_tuple_names_its_column() {
+    block_on(async {
+        let mut node = TestNode::new().await;
+        let table = "CREATE TABLE wide (k int, b int, c int, d int, PRIMARY KEY (k, b, c, d))";
+        node.query(table, Values::NONE).await.unwrap();
+        for (condition, refusal) in [
+            ("= (1, 2, null)", "value for column d"),
+            ("= (1, ?, 3)", "value for column c"),
+            ("IN ((1, 2, null))", "value for column d"),
+            ("IN ((1, 2, null), (2, 1, 4))", "value in condition for columns: [b, c, d]"),
+            ("> (1, null, 3)", "value in condition for column c"),
+            ("<= (?, 1, 3)", "value in condition for column b"),
+        ] {
+            let text = format!("SELECT * FROM wide WHERE k = 0 AND (b, c, d) {condition}");
+            let null = [Value::Null];
+            let values = if text.contains('?') { &null[..] } else { &[] };
+            let answer = node.query(&text, Values::Positional(values)).await;
+            assert_eq!(answer.unwrap_err().message, format!("Invalid null {refusal}"), "{text}");
+        }
+    });
+}
