@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use espalier_mutation::schema::{SSTABLE_FORMAT, TableOptions};
 use espalier_sstable::versions::Version;
 use espalier_storage::CompactionStrategy;
+use espalier_types::literal::print_double;
 
 use super::{
     Context,
@@ -191,8 +192,11 @@ fn parse_bloom_filter_chance(name: &str, value: &PropertyValue<'_>) -> Result<f6
     Ok(chance)
 }
 
+const RATIO: &str = "min_compress_ratio";
+
 /// Returns the compression options in the form in which the schema keeps them: the class by its
-/// full name, the chunk length, and `enabled` only to disable compression.
+/// full name, the chunk length, the ratio unless it is 0, and `enabled` only to disable
+/// compression.
 fn parse_compression(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<String, String>> {
     let mut compression = map(name, value)?;
     let is_disabled = compression.get("sstable_compression").is_some_and(String::is_empty);
@@ -216,7 +220,16 @@ fn parse_compression(name: &str, value: &PropertyValue<'_>) -> Result<BTreeMap<S
         return Ok(uncompressed());
     }
     let length = compression.entry("chunk_length_in_kb".into()).or_insert_with(|| "16".into());
-    *length = length.trim_end_matches("KiB").to_owned();
+    let number = length.trim_end_matches("KiB");
+    *length = number.parse::<i32>().map_or(number.to_owned(), |number| number.to_string());
+    // A text that is no number is refused with the other options.
+    let ratio = compression.get(RATIO).and_then(|text| text.parse::<f64>().ok());
+    if let Some(ratio) = ratio {
+        compression.remove(RATIO);
+        if ratio != 0.0 {
+            compression.insert(RATIO.into(), print_double(ratio));
+        }
+    }
     Ok(compression)
 }
 

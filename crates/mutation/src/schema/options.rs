@@ -129,33 +129,17 @@ impl TableOptions {
         }
         let class = match option("class").or(option("sstable_compression")) {
             None | Some("") => return Ok(None),
-            Some(class) => class.rsplit('.').next().unwrap_or(class).to_string(),
+            Some(class) => class,
         };
-        let kibibytes = match option("chunk_length_in_kb").or(option("chunk_length_kb")) {
-            None => DEFAULT_CHUNK_KIBIBYTES,
-            Some(text) => text
-                .trim_end_matches("KiB")
-                .parse::<u32>()
-                .map_err(|_| format!("chunk_length_in_kb must be a number, not '{text}'"))?,
-        };
-        if !kibibytes.is_power_of_two() {
-            return Err(format!("chunk_length_in_kb must be a power of 2, not {kibibytes}"));
-        }
-        if kibibytes > MAX_CHUNK_KIBIBYTES {
+        let simple_class = class.rsplit('.').next().unwrap_or(class);
+        if !COMPRESSORS.contains(&simple_class) {
+            let package =
+                if class.contains('.') { "" } else { "org.apache.cassandra.io.compress." };
             return Err(format!(
-                "chunk_length_in_kb must be at most {MAX_CHUNK_KIBIBYTES}, not {kibibytes}"
+                "Could not create Compression for type {package}{class}; there are {}",
+                COMPRESSORS.join(", ")
             ));
         }
-        let min_compress_ratio = match option("min_compress_ratio") {
-            None => 0.0,
-            Some(text) => text
-                .parse::<f64>()
-                .ok()
-                .filter(|ratio| ratio.is_finite() && (*ratio == 0.0 || *ratio >= 1.0))
-                .ok_or_else(|| {
-                    format!("min_compress_ratio must be 0 or at least 1, not '{text}'")
-                })?,
-        };
         let known = [
             "class",
             "sstable_compression",
@@ -171,19 +155,45 @@ impl TableOptions {
             .filter(|(name, _)| !known.contains(&name.as_str()))
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
-        if !COMPRESSORS.contains(&class.as_str()) {
-            return Err(format!(
-                "Could not create Compression for type {class}; there are {}",
-                COMPRESSORS.join(", ")
-            ));
-        }
-        check_parameters(&class, &parameters)?;
+        check_parameters(simple_class, &parameters)?;
+        let kibibytes = match option("chunk_length_in_kb").or(option("chunk_length_kb")) {
+            None => DEFAULT_CHUNK_KIBIBYTES,
+            Some(text) => parse_chunk_kibibytes(text)?,
+        };
         Ok(Some(CompressionOptions {
-            class,
+            class: simple_class.to_string(),
             chunk_length: kibibytes * 1024,
-            min_compress_ratio,
+            min_compress_ratio: option("min_compress_ratio").map_or(Ok(0.0), parse_ratio)?,
             parameters,
         }))
+    }
+}
+
+fn parse_chunk_kibibytes(text: &str) -> Result<u32, String> {
+    let kibibytes: i32 = text
+        .trim_end_matches("KiB")
+        .parse()
+        .map_err(|_| format!("Invalid value for chunk_length_in_kb: '{text}'"))?;
+    match u32::try_from(kibibytes) {
+        Err(_) | Ok(0) => Err("Invalid negative or null chunk_length_in_kb".into()),
+        Ok(kibibytes) if !kibibytes.is_power_of_two() => {
+            Err("chunk_length_in_kb must be a power of 2".into())
+        }
+        Ok(kibibytes) if kibibytes > MAX_CHUNK_KIBIBYTES => Err(format!(
+            "chunk_length_in_kb must be at most {MAX_CHUNK_KIBIBYTES}, not {kibibytes}"
+        )),
+        Ok(kibibytes) => Ok(kibibytes),
+    }
+}
+
+fn parse_ratio(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(ratio) if ratio < 0.0 => Err("Invalid negative min_compress_ratio".into()),
+        Ok(ratio) if ratio > 0.0 && ratio < 1.0 => {
+            Err("min_compress_ratio can either be 0 or greater than or equal to 1".into())
+        }
+        Ok(ratio) if ratio.is_finite() => Ok(ratio),
+        _ => Err(format!("Invalid value for min_compress_ratio: '{text}'")),
     }
 }
 
@@ -207,7 +217,7 @@ fn check_parameters(class: &str, parameters: &BTreeMap<String, String>) -> Resul
             ("LZ4Compressor", "lz4_compressor_type") => "fast or high",
             ("LZ4Compressor", "lz4_high_compressor_level") if in_range(value, 1, 17) => continue,
             ("LZ4Compressor", "lz4_high_compressor_level") => "a number from 1 to 17",
-            _ => return Err(format!("Unknown compression option {name} for {class}")),
+            _ => return Err(format!("Unknown compression options {name}")),
         };
         return Err(format!("compression option {name} must be {expected}, not '{value}'"));
     }
@@ -247,7 +257,9 @@ mod tests {
             (&[("class", "LZ4Compressor"), ("lz4_compressor_type", "slow")], "fast or high"),
             (&[("class", "LZ4Compressor"), ("lz4_high_compressor_level", "18")], "from 1 to 17"),
             (&[("class", "SnappyCompressor"), ("level", "1")], "Unknown"),
-            (&[("class", "x.Y"), ("level", "1")], "for type Y"),
+            (&[("class", "x.Y"), ("level", "1")], "for type x.Y; there are LZ4Compressor"),
+            (&[("class", "Y")], "for type org.apache.cassandra.io.compress.Y;"),
+            (&[("class", "LZ4Compressor"), ("min_compress_ratio", "inf")], "Invalid value for"),
         ] {
             let reason = read(pairs).unwrap_err();
             assert!(reason.contains(part), "{pairs:?}: {reason}");
