@@ -139,15 +139,24 @@ impl CommitLog {
         &self.shared.configuration
     }
 
-    /// Checks that a record with a body of `bytes` bytes fits into a segment.
+    /// Checks that a record with a body of `bytes` bytes fits into an empty segment, preceded by
+    /// the records of `mappings`.
     ///
     /// # Errors
     /// [`CommitLogError::MutationTooLarge`] if the record is larger than
-    /// [`CommitLogConfiguration::maximum_record_bytes`].
-    pub fn check_size(&self, bytes: usize) -> Result<(), CommitLogError> {
-        let (bytes, maximum) =
-            (bytes + RECORD_OVERHEAD, self.shared.configuration.maximum_record_bytes());
-        if bytes > maximum {
+    /// [`CommitLogConfiguration::maximum_record_bytes`], or if it does not fit into a segment
+    /// together with the mappings.
+    pub fn check_size(
+        &self,
+        bytes: usize,
+        mappings: &[&ColumnMapping],
+    ) -> Result<(), CommitLogError> {
+        let (record, configuration) = (bytes + RECORD_OVERHEAD, &self.shared.configuration);
+        let maximum = configuration.maximum_record_bytes();
+        let mapping_bytes = mappings.iter().map(|mapping| mapping.body.len() + RECORD_OVERHEAD);
+        let bytes = record + mapping_bytes.sum::<usize>();
+        let segment_bytes = configuration.segment_bytes as usize;
+        if record > maximum || HEADER_BYTES + MARKER_BYTES + bytes > segment_bytes {
             return Err(CommitLogError::MutationTooLarge { bytes, maximum });
         }
         Ok(())
@@ -176,7 +185,7 @@ impl CommitLog {
         if state.is_closing {
             return Err(AppendError::Failed(CommitLogError::ShuttingDown));
         }
-        self.check_size(body.len()).map_err(AppendError::Failed)?;
+        self.check_size(body.len(), &[]).map_err(AppendError::Failed)?;
         if state.pending_bytes >= MAX_PENDING_BYTES {
             return Err(AppendError::NoRoom);
         }
@@ -187,15 +196,12 @@ impl CommitLog {
         };
         let segment = match &state.segments.active {
             Some(active) if fits(active) => active.clone(),
-            _ => self.activate(state)?,
+            _ => {
+                // A fresh segment is too small only if the mappings take about half a segment.
+                self.check_size(body.len(), mappings).map_err(AppendError::Failed)?;
+                self.activate(state)?
+            }
         };
-        if !fits(&segment) {
-            // A fresh segment is too small only if the mappings take about half a segment.
-            let bytes = needed + mapping_bytes(&segment);
-            let maximum = self.shared.configuration.maximum_record_bytes();
-            let error = CommitLogError::MutationTooLarge { bytes, maximum };
-            return Err(AppendError::Failed(error));
-        }
         let was_idle = state.buffers.is_empty();
         let run = match state.buffers.last_mut() {
             Some(run) if Rc::ptr_eq(&run.segment, &segment) => run,

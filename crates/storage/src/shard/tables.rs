@@ -6,6 +6,7 @@ use std::{
     sync::Arc,
 };
 
+use espalier_commitlog::ColumnMapping;
 use espalier_mutation::{
     Mutation,
     schema::{Schema, TableId},
@@ -13,6 +14,7 @@ use espalier_mutation::{
 use espalier_sstable::versions::VersionFeatures;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
+use smallvec::SmallVec;
 
 use crate::{
     StorageError,
@@ -120,5 +122,29 @@ impl Tables {
             ids.extend(self.named(keyspace, Some(table))?);
         }
         Ok(ids)
+    }
+}
+
+/// The column mapping of each update of a mutation.
+pub(super) struct Mappings(SmallVec<[Rc<ColumnMapping>; 2]>);
+
+impl Mappings {
+    /// Returns the mappings of updates of these tables.
+    pub(super) fn of(tables: &[Rc<Table>]) -> Self {
+        Self(tables.iter().map(|table| table.borrow_mapping().clone()).collect())
+    }
+
+    /// Returns the number of the mapping of an update.
+    pub(super) fn number(&self, update: usize) -> u32 {
+        self.0.get(update).map_or(0, |mapping| mapping.number)
+    }
+
+    /// Returns each mapping once, because a batch may have many updates of one table.
+    pub(super) fn distinct(&self) -> SmallVec<[&ColumnMapping; 2]> {
+        let mut distinct: SmallVec<[&ColumnMapping; 2]> =
+            self.0.iter().map(|mapping| &**mapping).collect();
+        distinct.sort_unstable_by_key(|mapping| mapping.number);
+        distinct.dedup_by_key(|mapping| mapping.number);
+        distinct
     }
 }

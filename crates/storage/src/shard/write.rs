@@ -20,6 +20,7 @@ use super::{
     index_steps::{IndexedWrite, has_many_entries},
     logs::SCHEMA_SEGMENT_BYTES,
     storable::{check_key, check_row, check_storable},
+    tables::Mappings,
 };
 use crate::{StorageError, table::Table};
 
@@ -214,8 +215,9 @@ impl ShardStore {
         }
     }
 
-    /// Checks on this shard that a mutation could be written if there were room, and that its
-    /// record in the commit log could be `spare_bytes` larger. Writes nothing.
+    /// Checks on this shard that a mutation could be written if there were room, also into an empty
+    /// segment of the commit log, and that its record could be `spare_bytes` larger. Writes
+    /// nothing.
     ///
     /// # Errors
     ///
@@ -233,12 +235,12 @@ impl ShardStore {
         })?;
         let mut encoder = self.buffers.encoder.borrow_mut();
         let log = Writer(self).log_of(mutation)?;
-        encoder.encode(mutation, log.configuration().maximum_record_bytes(), |index| {
-            tables.get(index).map_or(0, |table| table.borrow_mapping().number)
-        })?;
+        let (maximum, mappings) =
+            (log.configuration().maximum_record_bytes(), Mappings::of(&tables));
+        encoder.encode(mutation, maximum, |index| mappings.number(index))?;
         let bytes = encoder.body.len() + spare_bytes;
         encoder.shrink_to(KEPT_ENCODER_BYTES);
-        Ok(log.check_size(bytes)?)
+        Ok(log.check_size(bytes, &mappings.distinct())?)
     }
 
     /// Writes one row without waiting, as [`ShardStore::try_apply`] does with a mutation of one
@@ -395,11 +397,10 @@ impl<'s> Writer<'s> {
             return Err(WriteError::HasManyEntries);
         }
         let mut encoder = self.0.buffers.encoder.borrow_mut();
-        let mappings: SmallVec<[Rc<ColumnMapping>; 2]> =
-            tables.iter().map(|table| table.borrow_mapping().clone()).collect();
+        let mappings = Mappings::of(&tables);
         let is_schema = tables.first().is_some_and(|table| table.is_schema());
-        let number = |index: usize| mappings.get(index).map_or(0, |mapping| mapping.number);
-        encoder.encode(mutation, self.maximum_record_bytes(is_schema), number)?;
+        let maximum = self.maximum_record_bytes(is_schema);
+        encoder.encode(mutation, maximum, |index| mappings.number(index))?;
         let mut appended = None;
         if tables.iter().any(|table| table.is_durable()) {
             let log = self.0.logs.get(is_schema)?;
@@ -408,9 +409,7 @@ impl<'s> Writer<'s> {
             {
                 return Err(failure.into());
             }
-            let mappings: SmallVec<[&ColumnMapping; 2]> =
-                mappings.iter().map(|mapping| &**mapping).collect();
-            appended = Some(self.log_write(&encoder.body, is_schema, &mappings)?);
+            appended = Some(self.log_write(&encoder.body, is_schema, &mappings.distinct())?);
         }
         let mut first_row = 0;
         for (number, (update, table)) in mutation.updates.iter().zip(&tables).enumerate() {

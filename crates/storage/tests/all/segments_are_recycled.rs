@@ -9,6 +9,7 @@ use espalier_runtime::{
     yield_now,
 };
 use espalier_storage::CommitLogSync;
+use espalier_types::CqlType;
 
 use crate::support::*;
 
@@ -102,6 +103,33 @@ fn a_mutation_of_more_than_half_a_segment_is_refused() {
         let error = refused.unwrap_err().to_string();
         assert!(error.contains("larger than the maximum of 32768 bytes"), "{error}");
         assert!(read_partition(&database, &narrow, "not").await.is_none());
+    });
+}
+
+/// The column mapping of a table with many columns may take more than half a segment.
+#[test]
+fn a_write_that_fits_no_segment_with_its_mapping_takes_no_segment() {
+    let file_system = FileSystem::simulated(1);
+    run(async {
+        let mut configuration = configuration();
+        configuration.commit_log.segment_bytes = 64 << 10;
+        let database = open(&file_system, configuration).await.unwrap();
+        let columns = (0..400).map(|number| format!("column_{number:0>93}"));
+        let builder = narrow_table().rebuild();
+        let many = columns.fold(builder, |builder, name| builder.regular(&name, CqlType::Blob));
+        create(&database, vec![many.build()]).await;
+        let narrow = table(&database, "narrow");
+        let write = |bytes| insert(&narrow, "a", None, 1, &[("v", &"v".repeat(bytes))]);
+        database.apply(write(1)).await.unwrap();
+        let segments = database.store().metrics().commit_log.segments;
+        for _ in 0..20 {
+            let error = database.apply(write(30 << 10)).await.unwrap_err().to_string();
+            assert!(error.contains("larger than the maximum of 32768 bytes"), "{error}");
+            assert!(database.store().check_write(&write(30 << 10), 0).await.is_err());
+            yield_now().await;
+        }
+        assert_eq!(database.store().metrics().commit_log.segments, segments);
+        database.apply(write(10 << 10)).await.unwrap();
     });
 }
 
