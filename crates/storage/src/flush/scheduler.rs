@@ -99,9 +99,7 @@ pub(crate) async fn run(store: Rc<ShardStore>) {
         let now = Instant::now();
         paused.retain(|paused| now < paused.until);
         for table in store.tables.all() {
-            // Check again for each table, because the flushes before it took time. The holder of a
-            // table's flush lock may be a truncation that waits for another shard, so such a table
-            // waits for the next tick, and the others do not wait for it.
+            // Check again for each table, because the flushes before it took time.
             let autocompaction = store.configuration.autocompaction;
             if !store.is_closing() && is_free(&table) && is_due(&table, autocompaction) {
                 flush(&store, &table).await;
@@ -143,8 +141,8 @@ fn memtable_bytes(table: &Table) -> usize {
     table.borrow_view().memtable.memory_bytes()
 }
 
-/// Returns the table to flush next, if any. Tables that wait for compactions are excluded, except
-/// after a failed flush.
+/// Returns the table to flush next, if any. Tables whose flush lock is held are excluded, and
+/// tables that wait for compactions, except after a failed flush.
 fn victim(store: &ShardStore, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<Table>> {
     let mut tables = store.tables.all();
     let now = Instant::now();
@@ -157,49 +155,45 @@ fn victim(store: &ShardStore, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<T
     if let Some(failed) = tables.iter().find(|table| has_failed(table)) {
         return Some(failed.clone());
     }
-    // Tables with a taken flush lock come last: its holder may wait for a compaction, and other
-    // tables are flushed meanwhile.
-    tables.sort_by_key(|table| !is_free(table));
-    let is_full = |table: &&Rc<Table>| table.memtable().wants_flush() && !waits(table);
-    if let Some(full) = tables.iter().find(is_full) {
+    // The holder of a flush lock may be a truncation that waits for another shard. No flush waits
+    // for it here, because the flushes of all other tables would wait too.
+    let free = || tables.iter().filter(|table| is_free(table) && !waits(table));
+    if let Some(full) = free().find(|table| table.memtable().wants_flush()) {
         return Some(full.clone());
     }
-    if store.memtables.budget.wants_flush() {
+    let budget = &store.memtables.budget;
+    if budget.wants_flush() {
         let active: usize = tables.iter().map(|table| memtable_bytes(table)).sum();
-        let bytes = |table: &&Rc<Table>| memtable_bytes(table);
-        let others = || tables.iter().filter(|table| !waits(table));
-        let does_one_wait = others().count() < tables.len();
+        let not_held = tables.iter().filter(|table| is_free(table));
+        let flushable: usize = not_held.map(|table| memtable_bytes(table)).sum();
+        let does_one_wait = tables.iter().any(&waits);
         // While a large memtable waits, small ones are not flushed: that would hardly free memory.
         let least = if does_one_wait {
-            (store.memtables.budget.flush_bytes() / PART_WORTH_A_FILE).max(SMALL_BYTES)
+            (budget.flush_bytes() / PART_WORTH_A_FILE).max(SMALL_BYTES)
         } else {
             SMALL_BYTES
         };
-        let free = others().filter(|table| is_free(table)).max_by_key(bytes);
-        let largest = free.filter(|table| memtable_bytes(table) > least);
-        let any = || others().max_by_key(bytes).filter(|_| !does_one_wait);
-        // If readers still hold the memory of flushed memtables, a flush of small ones does not
-        // help.
+        // If readers still hold the memory of flushed memtables, or a truncation holds a large
+        // memtable, a flush of small ones does not help.
         let helps = |table: &&Rc<Table>| {
-            store.memtables.budget.is_flush_due(active)
-                || (!store.memtables.budget.has_room() && memtable_bytes(table) > SMALL_BYTES)
+            if memtable_bytes(table) > least {
+                budget.is_flush_due(active) || !budget.has_room()
+            } else {
+                !does_one_wait && budget.is_flush_due(flushable)
+            }
         };
-        if let Some(largest) = largest.or_else(any).filter(helps) {
+        let largest = free().max_by_key(|table| memtable_bytes(table));
+        if let Some(largest) = largest.filter(helps) {
             return Some(largest.clone());
         }
     }
     store.logs.all().find_map(|log| {
         let last = log.segment_to_give_up()?;
         let holds = |table: &&Rc<Table>| {
-            is_free(table)
-                && !waits(table)
+            store.logs.of_table(table).is_some_and(|its| its.is_same(log))
                 && table.oldest_unflushed().is_some_and(|position| position.segment <= last)
         };
-        tables
-            .iter()
-            .filter(|table| store.logs.of_table(table).is_some_and(|its| its.is_same(log)))
-            .find(holds)
-            .cloned()
+        free().find(holds).cloned()
     })
 }
 

@@ -129,6 +129,8 @@ impl TableFlush<'_> {
         }
         self.store.logs.reclaim(&self.store.tables);
         self.store.wakers.compaction.notify_one();
+        // The scheduler excludes a table while its flush lock is held.
+        self.store.wakers.flush.notify_one();
         Ok(())
     }
 

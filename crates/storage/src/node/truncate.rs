@@ -233,6 +233,8 @@ fn begin_truncation(node: &Node, id: TableId) -> LogPosition {
 async fn end_truncation(node: &Node, id: TableId, is_done: bool) -> bool {
     let Ok(table) = node.store().tables.get(id) else { return true };
     let files = table.end_truncation(is_done);
+    // The flush scheduler excluded the table until now.
+    node.store().wakers.flush.notify_one();
     let removed = remove_sstables(&node.store().file_system, &files).await;
     if let Err(error) = &removed {
         tracing::warn!(

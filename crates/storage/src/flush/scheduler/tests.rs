@@ -4,7 +4,7 @@ use std::{sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use espalier_mutation::{
-    DecoratedKey, DeletionTime, Mutation, PartitionUpdate, schema::TableMetadata,
+    Cell, ColumnData, DecoratedKey, DeletionTime, Mutation, PartitionUpdate, schema::TableMetadata,
 };
 use espalier_runtime::{
     block_on,
@@ -14,9 +14,9 @@ use espalier_runtime::{
 
 use super::{pause_of, victim};
 use crate::{
-    Node,
+    Node, StorageConfiguration,
     flush::flush_tables,
-    test_database::{create, open, table, table_of_blobs},
+    test_database::{create, open, open_with, table, table_of_blobs, write_of},
 };
 
 /// Opens a node with a table `k blob PRIMARY KEY, v blob`. Also returns an empty update of one of
@@ -101,4 +101,44 @@ fn a_table_whose_flush_lock_is_held_delays_no_flush_of_another() {
             assert!(tables[held].memtable().is_empty());
         }
     });
+}
+
+/// The trie of the held memtable is nearly full, or the memory of all memtables is.
+#[test]
+fn a_large_memtable_whose_flush_lock_is_held_delays_no_flush_of_another() {
+    let _clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
+    for (trie_bytes, bytes) in [(256 << 10, 256 << 20), (64 << 20, 1 << 20)] {
+        block_on(async {
+            let mut configuration = StorageConfiguration::new("node");
+            configuration.autocompaction = false;
+            configuration.memtables.trie_bytes = trie_bytes;
+            configuration.memtables.bytes = bytes;
+            let node = open_with(configuration, FileSystem::simulated(1)).await;
+            let large_metadata = create(&node, table_of_blobs("large", 1)).await;
+            let mut small_metadata = table_of_blobs("small", 2);
+            small_metadata.options.memtable_flush_period_in_ms = 1000;
+            let small_metadata = create(&node, small_metadata).await;
+            let [large, small] = [&large_metadata, &small_metadata].map(|one| table(&node, one));
+            let permit = large.flushes.lock.acquire(1).await;
+            let write = |metadata: &TableMetadata, number: u32| {
+                let key = Bytes::copy_from_slice(&number.to_be_bytes());
+                let cell = Cell::live(1, Bytes::from_static(b"v"));
+                node.apply(write_of(metadata, key, ColumnData::Simple(cell)))
+            };
+            let is_large =
+                || large.memtable().wants_flush() || large.memtable().memory_bytes() > 600 << 10;
+            let mut number = 0;
+            while !is_large() {
+                write(&large_metadata, number).await.unwrap();
+                number += 1;
+            }
+            time::sleep(Duration::from_secs(5)).await;
+            write(&small_metadata, 0).await.unwrap();
+            time::sleep(Duration::from_secs(5)).await;
+            assert!(small.memtable().is_empty() && is_large());
+            drop(permit);
+            time::sleep(Duration::from_secs(5)).await;
+            assert!(!is_large());
+        });
+    }
 }
