@@ -200,7 +200,11 @@ async fn record_discarded(
     let directory = &store.configuration.commit_log.directory;
     let note = DiscardedIntervalsFile::new(directory, store.shard().index, store.host_id());
     let id = table.borrow_metadata().id;
-    let oldest = |id| store.logs.oldest_segment_of(&*store.tables.get(id).ok()?);
+    let oldest = |id| match store.tables.get(id) {
+        Ok(table) => store.logs.oldest_segment_of(&table),
+        // A later start may replay the copy of a segment of any age (see `shard::replay`).
+        Err(_) => store.with_schema(|schema| schema.is_unreadable(id)).then_some(0),
+    };
     let _lock = store.logs.discarded_lock.acquire(1).await;
     Ok(note.add(&store.file_system, id, intervals, oldest).await?)
 }

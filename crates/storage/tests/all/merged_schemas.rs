@@ -232,6 +232,54 @@ fn a_copied_segment_brings_back_only_writes_of_unreadable_tables() {
     });
 }
 
+/// A compaction has purged a row whose deletion is not in the copied segment. Then the table is
+/// unreadable for a while.
+#[test]
+fn a_copied_segment_brings_back_no_purged_write_of_its_table() {
+    let file_system = FileSystem::simulated(1);
+    let with_bad = |column_type: CqlType| {
+        let bad = with_columns("bad", TABLE, &["v"]).regular("w", column_type).build();
+        schema(vec![with_columns("good", 1, &["v"]).build(), bad])
+    };
+    let vector = |element, dimension| CqlType::Vector { element: Arc::new(element), dimension };
+    let purge = async |database: &Node, name: &str| {
+        database.flush("ks", None).await.unwrap();
+        set_durable_writes(database, false).await;
+        let mut delete = PartitionUpdate::new(table(database, name).id, key("p"));
+        delete.deletion = DeletionTime::new(60, NOW);
+        database.apply(Mutation { updates: vec![delete] }).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        set_durable_writes(database, true).await;
+        database.compactions().compact("ks", Some(name), false).await.unwrap();
+    };
+    let readable = with_bad(CqlType::Blob);
+    let unreadable = with_bad(vector(vector(CqlType::Bigint, 16384), 16384));
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        merge(&database, change(&none(), &readable, 10)).await;
+        write(&database, "bad", "p", &[("v", "purged")]).await;
+        purge(&database, "bad").await;
+        assert!(sstable_names(&file_system, &table(&database, "bad")).await.is_empty());
+        write(&database, "bad", "q", &[("v", "kept")]).await;
+        merge(&database, change(&readable, &unreadable, 20)).await;
+    });
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        write(&database, "good", "p", &[("v", "purged")]).await;
+        purge(&database, "good").await;
+        merge(&database, change(&unreadable, &readable, 30)).await;
+        database.shutdown().await.unwrap();
+    });
+    run(async {
+        for copy in file_system.read_dir("node/commitlog/unreadable").await.unwrap() {
+            let back = std::path::Path::new("node/commitlog").join(&copy.name);
+            file_system.rename(&copy.path, &back).await.unwrap();
+        }
+        let database = open(&file_system, configuration()).await.unwrap();
+        assert_eq!(shown(&database, "bad").await, ["q/ v=kept"]);
+    });
+}
+
 /// A flush that fails for ever would fill the commit log, and stop all writes of the shard.
 #[test]
 fn a_table_with_a_foreign_compression_is_flushed() {
