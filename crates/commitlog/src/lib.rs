@@ -14,7 +14,8 @@
 //!
 //! Memory of a log: 8 MiB of records that gather and 8 MiB that the writer writes, two buffers of
 //! up to 4 MiB for reuse, and one waker for each waiting write. A replay has a window of 256 KiB,
-//! or of one larger record, for each segment that it reads.
+//! or of one larger record, for the segment that it reads. Before, it gathers up to 4 MiB and one
+//! record of each segment that it makes durable.
 //!
 //! Lineage: the format is Espalier's own (`layout`, docs/formats/commit-log.md). Segments,
 //! positions and group commit follow Cassandra and ScyllaDB.
@@ -59,5 +60,7 @@ pub use error::CommitLogError;
 pub use intervals::between;
 pub use layout::{KIND_COLUMNS, KIND_MARKER, KIND_MUTATION, LogKind};
 pub use log::{AppendError, Appended, CommitLog, CommitLogMetrics};
-pub use replay::{FoundSegment, FoundSegments, copy_for_tables, find_segments, read_segment};
+pub use replay::{
+    FoundSegment, FoundSegments, copy_for_tables, find_segments, make_durable, read_segment,
+};
 pub use sync_batch::{CommitTicket, SyncBatch};

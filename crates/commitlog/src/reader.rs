@@ -124,6 +124,11 @@ impl SegmentReader {
         self.offset
     }
 
+    /// Moves to the record at `offset`.
+    pub(crate) fn skip_to(&mut self, offset: u64) {
+        self.offset = offset;
+    }
+
     /// Returns `count` bytes at `offset`, which must lie before the end of the file. Returns fewer
     /// bytes only if the file ends before.
     async fn bytes_at(&mut self, offset: u64, count: usize) -> Result<Bytes, FileError> {

@@ -14,9 +14,16 @@ use uuid::Uuid;
 use super::{
     CommitLogError, LogKind, ReplayPolicy,
     columns::table_of_mapping,
-    layout::{HEADER_BYTES, RECORD_OVERHEAD, SegmentHeader, checksum_seed, record_checksum},
+    layout::{
+        HEADER_BYTES, RECORD_OVERHEAD, SegmentHeader, checksum_seed, decode_marker, put_record,
+        record_checksum,
+    },
     reader::{Opened, Read, SegmentReader},
 };
+
+/// Bytes of records that [`make_durable`] gathers before it writes them (arbitrary: more than most
+/// sync batches, because the next marker says that a batch is durable).
+const MAX_REWRITE_BYTES: usize = 4 << 20;
 
 /// A segment of an earlier run.
 #[derive(Clone, Debug)]
@@ -150,6 +157,48 @@ pub async fn copy_for_tables(
         maybe_yield().await;
     }
     Ok(content)
+}
+
+/// Makes the records of a segment durable that a replay reads.
+///
+/// If a sync fails, Linux goes on to show the bytes that it could not write, and no later sync
+/// writes them. The process may have ended after such a failure. So this function writes the
+/// records again that no marker reports as durable, before it syncs the file.
+///
+/// # Errors
+///
+/// I/O errors.
+pub async fn make_durable(
+    file_system: &FileSystem,
+    segment: &FoundSegment,
+) -> Result<(), CommitLogError> {
+    let file = file_system.open_write(&segment.path).await?;
+    let opened = SegmentReader::open(file_system, &segment.path, segment.id).await?;
+    if let Opened::Segment(_, mut reader) = opened {
+        if let Some(end) = segment.known_end {
+            reader.skip_to(u64::from(end));
+        }
+        let seed = checksum_seed(segment.id);
+        let (mut start, mut records) = (reader.offset(), Vec::new());
+        while let Read::Record { body, .. } = reader.next().await? {
+            put_record(seed, &body, &mut records);
+            if let Some(durable) = decode_marker(&body)
+                && durable.segment == segment.id
+            {
+                let known = u64::from(durable.offset).saturating_sub(start) as usize;
+                let known = known.min(records.len());
+                records.drain(..known);
+                start += known as u64;
+            }
+            if records.len() >= MAX_REWRITE_BYTES {
+                let written = file.write_at(start, std::mem::take(&mut records)).await?;
+                start += written.len() as u64;
+            }
+            maybe_yield().await;
+        }
+        file.write_at(start, records).await?;
+    }
+    Ok(file.sync_data().await?)
 }
 
 /// Passes each record of a segment to `take`, with its position. Returns the offset where the

@@ -2,7 +2,7 @@
 
 use std::{rc::Rc, sync::atomic::Ordering, time::Duration};
 
-use espalier_commitlog::{FoundSegment, copy_for_tables};
+use espalier_commitlog::{FoundSegment, copy_for_tables, make_durable};
 use espalier_mutation::{
     LogPosition, Mutation,
     schema::{Schema, TableId},
@@ -72,10 +72,10 @@ pub(crate) async fn replay(
     let policy = store.configuration.commit_log.failure_policy;
     store.logs.replaying.borrow_mut().clone_from(&segments);
     let file_system = &store.file_system;
-    // The records may never have been synced. But a flush during the replay must find them durable,
-    // and the next segment will say that they are.
+    // The records may never have been synced, or their sync may have failed. But a flush during the
+    // replay must find them durable, and the next segment will say that they are.
     for segment in &segments {
-        file_system.open_write(&segment.path).await?.sync_data().await?;
+        make_durable(file_system, segment).await?;
     }
     let summary = replay_segments(file_system, segments, policy, schema, recovered, apply).await?;
     keep_unreadable(store, schema, &summary.unreadable).await?;

@@ -256,6 +256,31 @@ fn a_barrier_does_not_pass_a_write_whose_sync_failed() {
     });
 }
 
+/// After a failed sync, files show bytes that no later sync makes durable.
+#[test]
+fn a_replay_makes_the_writes_of_a_failed_sync_durable() {
+    for seed in 1..=6 {
+        let file_system = FileSystem::simulated(seed);
+        let disk = file_system.simulated_disk().unwrap().clone();
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            create(&database, vec![narrow_table()]).await;
+            write_narrow(&database, &["a"]).await;
+            disk.inject(Fault::always(Operation::Sync, Effect::InputOutput));
+            let narrow = table(&database, "narrow");
+            database.apply(insert(&narrow, "b", None, 1, &[("v", "1")])).await.unwrap_err();
+            // The process is killed here.
+        });
+        disk.clear_faults();
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            assert_eq!(names_in_narrow(&database).await, ["a", "b"]);
+            write_narrow(&database, &["c"]).await;
+            assert_durable(&disk, &configuration(), &["a", "b", "c"]).await;
+        });
+    }
+}
+
 #[test]
 fn group_acknowledges_after_the_sync_and_shares_it() {
     let file_system = FileSystem::simulated(1);
