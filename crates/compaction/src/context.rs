@@ -5,7 +5,10 @@ use std::{path::PathBuf, rc::Rc, sync::Arc};
 
 use espalier_mutation::{DecoratedKey, purge::PurgeLimits, schema::TableMetadata};
 use espalier_runtime::file::FileSystem;
-use espalier_sstable::{SSTable, VectorLimits, WriterOptions, versions::Version};
+use espalier_sstable::{
+    SSTable, VectorLimits, WriterOptions,
+    versions::{SpecialData, Version},
+};
 use futures_util::future::LocalBoxFuture;
 use uuid::Uuid;
 
@@ -57,12 +60,11 @@ pub trait TableData {
 /// Names outputs and chooses their format.
 pub trait OutputFactory {
     /// Returns the options of the next output, with a name that no files have. The compaction sets
-    /// the statistics itself. With `needs_negative_deletions`, deletions of partitions and ranges
-    /// may have negative timestamps.
+    /// the statistics itself. The version of the output can store the `special` data.
     fn next<'a>(
         &'a self,
         metadata: &'a Arc<TableMetadata>,
-        needs_negative_deletions: bool,
+        special: SpecialData,
     ) -> LocalBoxFuture<'a, Result<WriterOptions, CompactionError>>;
 }
 

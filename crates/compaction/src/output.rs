@@ -10,7 +10,7 @@ use espalier_mutation::{
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     EncodingStats, PresentColumns, SSTable, SSTableWriter, WrittenSSTable,
-    components::reserve_name, set_commit_log_facts,
+    components::reserve_name, set_commit_log_facts, versions::SpecialData,
 };
 
 use crate::{
@@ -107,7 +107,7 @@ struct Template {
     plain_bytes: u64,
     /// Stored bytes of Data.db per byte before compression.
     compression_ratio: f64,
-    needs_negative_deletions: bool,
+    special: SpecialData,
     level: u32,
     repaired_at: i64,
     intervals: Vec<(LogPosition, LogPosition)>,
@@ -164,8 +164,7 @@ impl<'a> Outputs<'a> {
 
     async fn create(&mut self) -> Result<Output, CompactionError> {
         let (context, template) = (self.context, &self.template);
-        let options = context.outputs.next(&self.metadata, template.needs_negative_deletions);
-        let mut options = options.await?;
+        let mut options = context.outputs.next(&self.metadata, template.special).await?;
         options.columns = template.columns.clone();
         options.encoding_stats = template.encoding_stats;
         let bytes = match self.split {
@@ -264,8 +263,7 @@ impl Template {
             partitions_per_byte: per(partitions),
             plain_bytes,
             compression_ratio: per(stored_bytes),
-            needs_negative_deletions: may_delete_at_negative_timestamps(inputs)
-                && !may_expire_late(inputs, now_s),
+            special: special_data(inputs, now_s),
             level,
             // An output is repaired only if all its inputs are.
             repaired_at: repaired.min().unwrap_or(0),
@@ -274,21 +272,35 @@ impl Template {
     }
 }
 
-/// Returns whether inputs may have deletions of partitions or ranges at negative timestamps.
-fn may_delete_at_negative_timestamps(inputs: &[Rc<SSTable>]) -> bool {
-    inputs.iter().any(|input| {
-        input.minimum_timestamp() < 0 && input.reader().features().has_room_for_negative_deletions()
-    })
+/// Returns the data of the inputs for which the outputs may need another version than the table's.
+///
+/// Inputs with unsigned seconds may have data that expires late, whose TTL an output with signed
+/// seconds would shorten. All versions with room for negative deletions store signed seconds. So if
+/// an input may expire late and another has a deletion at a negative timestamp, the writer refuses
+/// the deletion, and the compaction fails.
+fn special_data(inputs: &[Rc<SSTable>], now_s: u32) -> SpecialData {
+    let late = || inputs.iter().filter(|input| may_expire_late(input, now_s));
+    let is_unsigned = |input: &Rc<SSTable>| {
+        input.reader().features().local_deletion_times == LocalDeletionTimes::Unsigned
+    };
+    if late().any(is_unsigned) {
+        SpecialData::LateExpiries
+    } else if late().next().is_none() && inputs.iter().any(may_delete_at_negative_timestamps) {
+        SpecialData::NegativeDeletions
+    } else {
+        SpecialData::None
+    }
 }
 
-/// Returns whether inputs may have data that expires later than the versions with signed seconds
-/// can store. All versions with room for negative deletions store signed seconds, and would shorten
-/// the TTL of such data. So the output keeps the version of the table; if an input also has a
-/// deletion at a negative timestamp, the writer refuses the deletion, and the compaction fails.
-fn may_expire_late(inputs: &[Rc<SSTable>], now_s: u32) -> bool {
+/// Returns whether an input may have deletions of partitions or ranges at negative timestamps.
+fn may_delete_at_negative_timestamps(input: &Rc<SSTable>) -> bool {
+    input.minimum_timestamp() < 0 && input.reader().features().has_room_for_negative_deletions()
+}
+
+/// Returns whether an input may have data that expires later than the versions with signed seconds
+/// can store.
+fn may_expire_late(input: &Rc<SSTable>, now_s: u32) -> bool {
     let latest = LocalDeletionTimes::Signed.maximum();
-    inputs.iter().any(|input| {
-        let max_ttl = input.reader().statistics().stats.max_ttl;
-        input.maximum_local_deletion_time() > latest && now_s.saturating_add(max_ttl) > latest
-    })
+    let max_ttl = input.reader().statistics().stats.max_ttl;
+    input.maximum_local_deletion_time() > latest && now_s.saturating_add(max_ttl) > latest
 }

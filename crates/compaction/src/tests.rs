@@ -19,7 +19,7 @@ use espalier_runtime::{block_on, file::FileSystem};
 use espalier_sstable::{
     Descriptor, PageCache, SSTable, SSTableId, SSTableWriter, VectorLimits, WriterOptions,
     components::list_directory,
-    versions::{Version, VersionFeatures},
+    versions::{SpecialData, Version, VersionFeatures},
 };
 use espalier_types::CqlType;
 use futures_util::future::LocalBoxFuture;
@@ -111,7 +111,7 @@ impl OutputFactory for Outputs {
     fn next<'a>(
         &'a self,
         metadata: &'a Arc<TableMetadata>,
-        _: bool,
+        _: SpecialData,
     ) -> LocalBoxFuture<'a, Result<WriterOptions, CompactionError>> {
         Box::pin(async move {
             self.0.set(self.0.get() + 1);

@@ -3,7 +3,7 @@
 
 use espalier_mutation::{
     CellRef, ColumnRef, DeletionTime, Liveness, NO_DELETION_TIME, NO_TIMESTAMP, PartitionUpdate,
-    RowContent, schema::ColumnId,
+    RowContent, encoding::baselines::LocalDeletionTimes, schema::ColumnId,
 };
 
 /// The minima, the maximum and the columns of all writes, including overwritten ones, and counts of
@@ -21,6 +21,9 @@ pub struct MemtableStatistics {
     /// True if a partition or a range was deleted at a negative timestamp, which not every format
     /// version can store.
     pub has_negative_deletion: bool,
+    /// True if a cell or a row expires after January 2038, which not every format version can
+    /// store.
+    pub has_late_expiry: bool,
     /// A bit set of the ids of the columns that have cells or deletions.
     columns: Vec<u64>,
     /// The number of partitions.
@@ -37,6 +40,7 @@ impl Default for MemtableStatistics {
             minimum_local_deletion_time: u32::MAX,
             minimum_ttl: u32::MAX,
             has_negative_deletion: false,
+            has_late_expiry: false,
             columns: Vec::new(),
             partitions: 0,
             rows: 0,
@@ -113,7 +117,7 @@ impl MemtableStatistics {
             self.add_local_deletion_time(cell.local_deletion_time);
         }
         if cell.ttl != 0 {
-            self.minimum_ttl = self.minimum_ttl.min(cell.ttl);
+            self.add_ttl(cell.ttl, cell.local_deletion_time);
         }
     }
 
@@ -125,8 +129,14 @@ impl MemtableStatistics {
         self.add_timestamp(liveness.timestamp);
         if liveness.is_expiring() {
             self.add_local_deletion_time(liveness.local_expiration);
-            self.minimum_ttl = self.minimum_ttl.min(liveness.ttl);
+            self.add_ttl(liveness.ttl, liveness.local_expiration);
         }
+    }
+
+    #[inline]
+    fn add_ttl(&mut self, ttl: u32, expiry_s: u32) {
+        self.minimum_ttl = self.minimum_ttl.min(ttl);
+        self.has_late_expiry |= expiry_s > LocalDeletionTimes::Signed.maximum();
     }
 
     #[inline]

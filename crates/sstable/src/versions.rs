@@ -159,6 +159,17 @@ pub enum ClusteringStatistics {
     CoveredSlice,
 }
 
+/// Data that not every version can store. No version can store both.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SpecialData {
+    /// There is no such data.
+    None,
+    /// Partitions or ranges were deleted at negative timestamps.
+    NegativeDeletions,
+    /// Data expires after January 2038.
+    LateExpiries,
+}
+
 /// A row of the table of versions.
 #[derive(Debug, PartialEq, Eq)]
 pub struct VersionFeatures {
@@ -211,10 +222,18 @@ impl VersionFeatures {
         self.deletion_time == DeletionTimeForm::Legacy
     }
 
-    /// Returns Cassandra's version `nb`, which can store deletions at negative timestamps.
-    pub fn with_room_for_negative_deletions(&self) -> &'static VersionFeatures {
-        static WITH_ROOM: VersionFeatures = NB;
-        &WITH_ROOM
+    /// Returns this version if it can store such data, or else a version of Cassandra that can.
+    pub fn with_room_for(&'static self, data: SpecialData) -> &'static VersionFeatures {
+        static LEGACY: VersionFeatures = NB;
+        static UNSIGNED: VersionFeatures = OA;
+        static UNSIGNED_TRIE: VersionFeatures = DA;
+        let is_signed = self.local_deletion_times == LocalDeletionTimes::Signed;
+        match data {
+            SpecialData::NegativeDeletions if !self.has_room_for_negative_deletions() => &LEGACY,
+            SpecialData::LateExpiries if is_signed && self.has_trie_index() => &UNSIGNED_TRIE,
+            SpecialData::LateExpiries if is_signed => &UNSIGNED,
+            _ => self,
+        }
     }
 
     /// Returns whether Partitions.db and Rows.db are the index.

@@ -7,7 +7,7 @@ use espalier_compaction::{
 };
 use espalier_mutation::{DecoratedKey, purge::PurgeLimits, schema::TableMetadata};
 use espalier_runtime::time;
-use espalier_sstable::{Descriptor, SSTable, WriterOptions};
+use espalier_sstable::{Descriptor, SSTable, WriterOptions, versions::SpecialData};
 use futures_util::future::LocalBoxFuture;
 
 use super::backlog::{read_ahead_bytes, running};
@@ -62,13 +62,10 @@ impl OutputFactory for Outputs {
     fn next<'a>(
         &'a self,
         metadata: &'a Arc<TableMetadata>,
-        needs_negative_deletions: bool,
+        special: SpecialData,
     ) -> LocalBoxFuture<'a, Result<WriterOptions, CompactionError>> {
         Box::pin(async move {
-            let mut features = self.store.tables.features_of(&self.table);
-            if needs_negative_deletions && !features.has_room_for_negative_deletions() {
-                features = features.with_room_for_negative_deletions();
-            }
+            let features = self.store.tables.features_of(&self.table).with_room_for(special);
             let named = |id| Descriptor::new(self.table.home.directory.clone(), features, id);
             let descriptor = self.store.next_descriptor(metadata.id, named).await?;
             let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;

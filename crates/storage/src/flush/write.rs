@@ -16,6 +16,7 @@ use espalier_sstable::{
     components::remove_sstable,
     set_commit_log_facts,
     statistics::encoding_stats::{DELETION_TIME_EPOCH_S, TIMESTAMP_EPOCH_US},
+    versions::SpecialData,
 };
 use futures_util::{
     future::LocalBoxFuture,
@@ -235,12 +236,17 @@ impl TableFlush<'_> {
     ) -> Result<WriterOptions, StorageError> {
         let table = self.table;
         let statistics = memtable.statistics();
-        let mut features = self.store.tables.features_of(table);
-        // A deletion with a negative timestamp was accepted for another SSTable version, before
-        // ALTER TABLE or a restart. It must not be lost.
-        if statistics.has_negative_deletion && !features.has_room_for_negative_deletions() {
-            features = features.with_room_for_negative_deletions();
-        }
+        // A deletion at a negative timestamp or a late expiry was accepted for another SSTable
+        // version, before ALTER TABLE or a restart. The deletion must not be lost, nor the TTL
+        // shortened. If there are both, only the deletion is kept as it is.
+        let special = if statistics.has_negative_deletion {
+            SpecialData::NegativeDeletions
+        } else if statistics.has_late_expiry {
+            SpecialData::LateExpiries
+        } else {
+            SpecialData::None
+        };
+        let features = self.store.tables.features_of(table).with_room_for(special);
         let named = |id| Descriptor::new(table.home.directory.clone(), features, id);
         let descriptor = self.store.next_descriptor(metadata.id, named).await?;
         let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;

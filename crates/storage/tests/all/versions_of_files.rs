@@ -166,18 +166,65 @@ fn an_expiry_beyond_the_range_of_a_version_is_refused() {
     }
 }
 
+/// A second after those that versions with signed seconds can store.
+const EXPIRY: u32 = 1 << 31;
+
+/// Returns a write of a cell that expires at [`EXPIRY`].
+fn late(wide: &TableMetadata, timestamp: i64) -> Mutation {
+    let mut mutation = insert(wide, "a", Some(1), timestamp, &[("v", "x")]);
+    let (_, data) = &mut mutation.updates[0].rows[0].columns[0];
+    let ColumnData::Simple(cell) = data else { panic!("{data:?}") };
+    *cell = Cell::expiring(timestamp, 630_000_000, EXPIRY, cell.value.clone());
+    mutation
+}
+
+/// Returns the rows at the last second before [`EXPIRY`].
+async fn shown_before_expiry(database: &Node) -> Vec<String> {
+    let wide = table(database, "wide");
+    let all = ReadTarget::Range(KeyRange::full());
+    let at_end = ReadCommand { now_s: EXPIRY - 1, ..command(&wide, all) };
+    show(&wide, &database.read(at_end).await.unwrap())
+}
+
+/// The write is flushed before the change, or replayed from the log after it.
+#[test]
+fn a_ttl_accepted_under_da_survives_a_change_to_nb() {
+    for (is_flushed, first) in [(true, "da-1-bti"), (false, "oa-1-big")] {
+        let file_system = FileSystem::simulated(5);
+        run(async {
+            let database = open(&file_system, writing("da")).await.unwrap();
+            create(&database, vec![wide_table()]).await;
+            database.apply(late(&table(&database, "wide"), 10)).await.unwrap();
+            if is_flushed {
+                database.flush("ks", None).await.unwrap();
+            }
+        });
+        run(async {
+            let database = open(&file_system, writing("nb")).await.unwrap();
+            let wide = table(&database, "wide");
+            let refused = database.apply(late(&wide, 20)).await.unwrap_err();
+            assert!(matches!(refused, StorageError::ExpiryTooLate { .. }), "{refused}");
+            database.flush("ks", None).await.unwrap();
+            database.apply(insert(&wide, "a", Some(2), 10, &[("v", "y")])).await.unwrap();
+            database.flush("ks", None).await.unwrap();
+            let mut written = [first, "nb-2-big"];
+            written.sort();
+            assert_eq!(versions(&file_system).await, written);
+            let shown = ["a/1 v=x", "a/2 v=y"];
+            database.drop_caches().await;
+            assert_eq!(shown_before_expiry(&database).await, shown);
+            database.compactions().compact("ks", None, false).await.unwrap();
+            database.drop_caches().await;
+            assert_eq!(shown_before_expiry(&database).await, shown);
+            assert_eq!(versions(&file_system).await, ["oa-3-big"]);
+        });
+    }
+}
+
 /// Only versions with signed seconds have room for deletions at negative timestamps. A compaction
 /// never moves an expiry after 2038 into such a version.
 #[test]
 fn a_compaction_shortens_no_ttl_for_a_negative_timestamp() {
-    const EXPIRY: u32 = 1 << 31;
-    let late = |wide: &TableMetadata, timestamp| {
-        let mut mutation = insert(wide, "a", Some(1), timestamp, &[("v", "x")]);
-        let (_, data) = &mut mutation.updates[0].rows[0].columns[0];
-        let ColumnData::Simple(cell) = data else { panic!("{data:?}") };
-        *cell = Cell::expiring(timestamp, 630_000_000, EXPIRY, cell.value.clone());
-        mutation
-    };
     let negative = |wide: &TableMetadata| {
         let mut mutation = insert(wide, "b", Some(1), -10, &[("v", "old")]);
         mutation.updates[0].deletion = DeletionTime::new(-5, 1_750_000_000);
@@ -207,17 +254,12 @@ fn a_compaction_shortens_no_ttl_for_a_negative_timestamp() {
             let wide = table(&database, "wide");
             database.apply(second(&wide)).await.unwrap();
             database.flush("ks", None).await.unwrap();
-            let read = async || {
-                let all = ReadTarget::Range(KeyRange::full());
-                let at_end = ReadCommand { now_s: EXPIRY - 1, ..command(&wide, all) };
-                show(&wide, &database.read(at_end).await.unwrap())
-            };
-            let before = read().await;
+            let before = shown_before_expiry(&database).await;
             let compacted = database.compactions().compact("ks", None, false).await;
             assert_eq!(compacted.is_err(), expected.len() == 2, "{expected:?}: {compacted:?}");
             assert_eq!(versions(&file_system).await, expected);
             database.drop_caches().await;
-            assert_eq!(read().await, before, "{expected:?}");
+            assert_eq!(shown_before_expiry(&database).await, before, "{expected:?}");
         });
     }
 }
