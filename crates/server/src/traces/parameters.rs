@@ -203,7 +203,7 @@ mod tests {
     fn variables_are_described_only_until_the_parameters_are_full() {
         let column = |index: usize| BindColumn {
             keyspace: "ks".into(),
-            table: if index / 60 % 2 == 0 { "t" } else { "u" }.into(),
+            table: if (index / 60).is_multiple_of(2) { "t" } else { "u" }.into(),
             name: "v".to_owned(),
             column_type: CqlType::Blob,
         };
