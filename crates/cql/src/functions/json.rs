@@ -10,7 +10,7 @@ use espalier_types::{
     CqlType,
     literal::{self, FieldCount, Json},
 };
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashMap;
 
 use super::{ResolvedFunction, generic::GenericCall, work};
 use crate::{
@@ -156,28 +156,27 @@ impl Document {
             Json::Null => return Err(Error::invalid("Got null for INSERT JSON values")),
             _ => return Err(wrong("it is not an object".to_string())),
         };
-        let names: HashSet<&str> = columns.iter().map(|(name, _)| name.as_str()).collect();
-        let mut members = HashMap::with_capacity(names.len().min(found.len()));
+        let mut members = HashMap::with_capacity(found.len());
         for (name, value) in found {
             let stored = match name.strip_prefix('"').and_then(|name| name.strip_suffix('"')) {
                 Some(quoted) => quoted.to_string(),
                 None => name.to_lowercase(),
             };
-            if !names.contains(stored.as_str()) {
-                return Err(Error::invalid(format!(
-                    "JSON values map contains unrecognized column: {stored}"
-                )));
-            }
             // The last member of a name counts.
             members.insert(stored, value);
         }
-        let mut values = HashMap::with_capacity(members.len());
+        let mut values = HashMap::with_capacity(columns.len().min(members.len()));
         for (name, column_type) in columns {
-            let Some(json) = members.get(name) else { continue };
-            let value = literal::from_json_value(column_type, json, fields).map_err(|error| {
+            let Some((name, json)) = members.remove_entry(name) else { continue };
+            let value = literal::from_json_value(column_type, &json, fields).map_err(|error| {
                 Error::invalid(format!("Error decoding JSON value for {name}: {error}"))
             })?;
-            values.insert(name.clone(), value);
+            values.insert(name, value);
+        }
+        if let Some(unknown) = members.into_keys().min() {
+            return Err(Error::invalid(format!(
+                "JSON values map contains unrecognized column: {unknown}"
+            )));
         }
         Ok(Self { values })
     }
