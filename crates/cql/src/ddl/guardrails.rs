@@ -180,7 +180,8 @@ fn check_expiry(properties: &[Property<'_>], guard: Guard<'_>) -> Result<()> {
 }
 
 /// Checks the vectors of a type. Error texts call the column or field `what`, for example `Column
-/// v`. Looks also in composites, unlike Cassandra.
+/// v`. The check looks into composites, tuples and collections that are written as classes, too;
+/// Cassandra does not.
 ///
 /// # Errors
 /// Vectors are switched off, or a vector has too many dimensions.

@@ -5,10 +5,11 @@ use espalier_types::CqlType;
 
 use crate::{Error, Result};
 
-/// Returns the type that a Java class names. This node must know all classes of the type. The
-/// schema tables must be able to store the type, so its user types must be those of the keyspace.
-/// The user types of a composite may be others, as in Cassandra, because the name of the
-/// composite's class defines them.
+/// Returns the type that a Java class names. This node must know all classes of the type, except
+/// those that the aliases of a `DynamicCompositeType` name: it does not read them. The schema
+/// tables must be able to store the type, so its user types must be those of the keyspace. The user
+/// types of a composite may be others, as in Cassandra, because the name of the composite's class
+/// defines them.
 ///
 /// # Errors
 /// Code 0x2000 with Cassandra's text.

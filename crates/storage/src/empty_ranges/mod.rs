@@ -26,9 +26,10 @@
 //! continue meanwhile. So while any recorder is active, the cache notes all live rows that are
 //! written, and cuts their positions out of the range that is recorded in the end. The recorder of
 //! a step of the prefetcher is active from its beginning. Other reads rarely meet dead rows, so
-//! their recorders become active when a run is long enough to be recorded; a run during which rows
-//! were written before is lost. The row that ends the range may be deleted meanwhile, too. So if
-//! there were deletions, the range is queued for another walk.
+//! their recorders become active only when a run is long enough to be recorded. If a row was
+//! written between the start of the run and that moment, the recorder drops the run. The row that
+//! ends the range may be deleted meanwhile, too. So if there were deletions, the range is queued
+//! for another walk.
 //!
 //! **Memory bound.** For each table and shard, [`MAX_RANGES`](ranges::MAX_RANGES) ranges and
 //! [`MAX_RECORDED`] noted rows, of two keys each. The queue has up to twice as many entries as the

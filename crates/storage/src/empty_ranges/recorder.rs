@@ -106,7 +106,8 @@ impl<'a> EmptyRangeRecorder<'a> {
     fn new(access: Option<&'a EmptyRangeAccess>, command: &'a ReadCommand) -> Self {
         let since = access.map_or(0, |access| access.ranges.live_writes.get());
         // A step mostly drops all its fragments before it calls the recorder again. A live write
-        // during the step would make the recorder blind, so it registers at the beginning.
+        // during the step would make the recorder blind, so the recorder of a step registers at the
+        // beginning.
         let is_step = access.is_some_and(|access| access.step.is_some());
         if let Some(access) = access.filter(|_| is_step) {
             access.ranges.begin_recording();

@@ -261,8 +261,8 @@ impl Candidates {
 
     /// Records which SSTables have malformed entries, after the read has met a malformed place. The
     /// place does not name its SSTable, because the search merges the entries of all sources. So
-    /// this reads the entries of the term in each SSTable again, up to the first malformed one. The
-    /// search must not continue then.
+    /// this function reads the entries of the term in each SSTable again, up to the first malformed
+    /// one. It moves the cursors, so the caller must end the search.
     pub(crate) async fn find_malformed(&mut self, comparator: &ClusteringComparator) {
         let listed = self.listed;
         let check = |found: &[u8]| entry::check(comparator, listed, found);

@@ -82,7 +82,8 @@ impl IndexFile {
         })
     }
 
-    /// Records the error of a read of the component, or of a check of what was read, if it failed.
+    /// Records the error of a failed read of the component, or of a failed check of one of its
+    /// entries.
     pub(super) fn record<T, E>(&mut self, outcome: Result<T, E>) -> Result<T, StorageError>
     where
         StorageError: From<E>,

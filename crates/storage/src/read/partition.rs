@@ -40,7 +40,8 @@ pub(crate) struct Remaining {
     walk_began: Option<Instant>,
 }
 
-/// Dropped fragments between two checks of the tombstone limit.
+/// Dropped fragments after which the merge checks the tombstone limit at the next row that it
+/// drops.
 const DROPS_BETWEEN_LOOKS: u64 = 256;
 
 impl Remaining {
