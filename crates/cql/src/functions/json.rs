@@ -18,8 +18,8 @@ use crate::{
     term::{Bound, Evaluation, Term},
 };
 
-/// Maximum length of a document that the thread keeps in parsed form between statements, in bytes.
-/// The thread keeps a longer document only while its statement reads the columns.
+/// Maximum bytes of a document that the thread keeps between statements, its text and its values
+/// together. The thread keeps a larger document only while its statement reads the columns.
 const MAX_KEPT: usize = 1 << 20;
 
 /// Returns the function of that name, made for the types of the arguments.
@@ -196,6 +196,8 @@ struct Parsed {
     text: Bytes,
     columns: Arc<[(String, CqlType)]>,
     document: Rc<Document>,
+    /// Bytes of the text and of the values.
+    bytes: usize,
 }
 
 thread_local! {
@@ -210,7 +212,7 @@ pub struct DocumentScope;
 
 impl Drop for DocumentScope {
     fn drop(&mut self) {
-        LAST.with_borrow_mut(|last| last.take_if(|last| last.text.len() > MAX_KEPT));
+        LAST.with_borrow_mut(|last| last.take_if(|last| last.bytes > MAX_KEPT));
     }
 }
 
@@ -244,10 +246,40 @@ impl JsonColumn {
                 let fields = &mut FieldCount::default();
                 let document = Rc::new(Document::parse(&text, &self.columns, fields)?);
                 let columns = Arc::clone(&self.columns);
-                LAST.set(Some(Parsed { text, columns, document: document.clone() }));
+                let values = document.values.values().flatten();
+                let bytes = text.len() + values.map(Bytes::len).sum::<usize>();
+                LAST.set(Some(Parsed { text, columns, document: document.clone(), bytes }));
                 document
             }
         };
         Ok(document.column(&self.name, self.default_unset))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_types::UserType;
+
+    use super::*;
+
+    #[test]
+    fn a_document_with_large_values_is_freed_after_its_statement() {
+        let fields = (0..100).map(|number| (format!("f{number}"), CqlType::Int)).collect();
+        let definition = UserType { keyspace: "ks".into(), name: "u".into(), fields };
+        let element = CqlType::UserDefined { definition: definition.into(), frozen: true };
+        let list = CqlType::List { element: element.into(), frozen: true };
+        let columns: Arc<[(String, CqlType)]> = [("l".to_string(), list)].into();
+        let evaluation = Evaluation { values: &[], now_us: 0, references: &[] };
+        // A value without fields takes four bytes of the text, and 404 bytes of the list.
+        for (count, is_kept) in [(100, true), (4000, false)] {
+            let text = format!("{{\"l\": [{}{{}}]}}", "{}, ".repeat(count - 1));
+            let document = Term::Constant(Some(text.into()));
+            let (name, columns) = ("l".to_string(), columns.clone());
+            let column = JsonColumn { document, name, columns, default_unset: false };
+            let scope = DocumentScope;
+            column.evaluate(&evaluation).unwrap();
+            drop(scope);
+            assert_eq!(LAST.with_borrow(Option::is_some), is_kept, "{count}");
+        }
     }
 }
