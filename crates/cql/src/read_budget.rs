@@ -14,8 +14,9 @@ use espalier_storage::{Node, PartitionRows, ReadCommand, ReadLimits};
 
 use crate::{Error, ErrorCode, Result};
 
-/// Maximum bytes that one statement or batch may read before it writes (arbitrary), and maximum
-/// bytes of its answer (drivers accept no more).
+/// Maximum bytes that one statement or batch may read before it writes (arbitrary), maximum bytes
+/// of its answer (drivers accept no more), and maximum bytes that the statements of a batch may
+/// write together (arbitrary).
 const MAX_BYTES: usize = 256 << 20;
 
 /// Maximum bytes of all statements of a shard together (arbitrary). At this limit, the shard
@@ -134,6 +135,15 @@ fn join(partitions: &mut Vec<PartitionRows>, page: Vec<PartitionRows>) -> usize 
 /// The answer is too long.
 pub fn check_answer(bytes: usize) -> Result<()> {
     if bytes > MAX_BYTES { Err(too_large("The rows of the answer")) } else { Ok(()) }
+}
+
+/// Checks the bytes that the statements of a batch write, while they are evaluated. By default, the
+/// storage has a lower limit, but it sees a batch only after all its statements are evaluated.
+///
+/// # Errors
+/// The changes are too large.
+pub fn check_changes(bytes: usize) -> Result<()> {
+    if bytes > MAX_BYTES { Err(too_large("The changes of the batch")) } else { Ok(()) }
 }
 
 #[cold]

@@ -24,6 +24,7 @@ use crate::{
     Result,
     guard::Guard,
     modify::{Clocks, CurrentRows, PlannedModification, WrittenRows},
+    read_budget::check_changes,
     term::Evaluation,
 };
 
@@ -31,6 +32,8 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct BatchUpdates {
     updates: BTreeMap<(TableId, DecoratedKey), CollectedUpdate>,
+    /// Bytes of the rows of all statements.
+    bytes: usize,
 }
 
 /// The changes of one partition. A row may occur more than once.
@@ -46,7 +49,7 @@ impl BatchUpdates {
     /// Adds the changes of one statement.
     ///
     /// # Errors
-    /// As [`PlannedModification::guarded_updates_at`].
+    /// As [`PlannedModification::guarded_updates_at`], or the statements so far write too much.
     pub fn add(
         &mut self,
         statement: &PlannedModification,
@@ -59,6 +62,8 @@ impl BatchUpdates {
         let updates = statement.guarded_updates_at(written, evaluation, clocks, current, guard)?;
         for mut update in updates {
             let static_row = update.static_row.take();
+            let rows = update.rows.iter().chain(&static_row);
+            self.bytes += rows.map(Row::page_bytes).sum::<usize>();
             match self.updates.entry((update.table, update.key.clone())) {
                 Entry::Vacant(entry) => {
                     let table = statement.table.clone();
@@ -74,7 +79,7 @@ impl BatchUpdates {
                 }
             }
         }
-        Ok(())
+        check_changes(self.bytes)
     }
 
     /// Returns all collected updates as one mutation, in which each row occurs once. Only rows of

@@ -189,6 +189,39 @@ fn each_step_yields_between_statements() {
     });
 }
 
+/// Returns the error of a BATCH message that consists of `count` times the same statement.
+async fn error_of<'a>(
+    processor: &QueryProcessor,
+    count: usize,
+    statement: impl Fn() -> BatchStatement<'a>,
+) -> Option<String> {
+    let statements = std::iter::repeat_with(statement).take(count).collect();
+    let (client, options) = (ClientState::default(), QueryOptions::default());
+    let batch = Batch { kind: BatchKind::Unlogged, statements };
+    processor.batch(batch, &client, &options).await.err().map(|error| error.message)
+}
+
+/// Statements may write much more than the text and the values of the message hold, so the node
+/// counts the bytes before it evaluates the next statement.
+#[test]
+fn statements_of_a_batch_that_write_too_much_are_refused() {
+    block_on(async {
+        let statements = ["CREATE TABLE ks.t (k int PRIMARY KEY, v blob)"];
+        let (_database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &statements).await;
+        let insert = "INSERT INTO ks.t (k, v) VALUES (1, ?)";
+        let insert = processor.prepare(insert, &ClientState::default()).unwrap();
+        let values = [Value::Bytes(vec![0u8; 1 << 20].into())];
+        let statement = || BatchStatement {
+            statement: BatchedStatement::Prepared(insert.clone()),
+            values: Values::Positional(&values),
+        };
+        assert_eq!(error_of(&processor, 200, statement).await, None);
+        let error = "The changes of the batch are larger than 256 MiB; name fewer rows at a time";
+        assert_eq!(error_of(&processor, 300, statement).await.as_deref(), Some(error));
+    });
+}
+
 /// A helper thread parses and plans a long text, so that other tasks of the shard run meanwhile.
 #[test]
 fn a_long_text_is_planned_apart() {
