@@ -4,7 +4,7 @@ mod range_deletions;
 mod size;
 mod updates;
 
-pub use size::{check_size, warn_of_no_grace, warn_of_partitions};
+pub use size::{TextParts, check_size, warn_of_no_grace, warn_of_partitions};
 pub use updates::BatchUpdates;
 
 use espalier_storage::system::is_virtual;

@@ -222,6 +222,26 @@ fn statements_of_a_batch_that_write_too_much_are_refused() {
     });
 }
 
+/// An absent field takes nothing of the text, but a part of the plan.
+#[test]
+fn the_texts_of_a_batch_share_the_limit_on_absent_fields() {
+    block_on(async {
+        let fields: Vec<_> = (0..100).map(|number| format!("f{number} int")).collect();
+        let create = format!("CREATE TYPE ks.u ({})", fields.join(", "));
+        let table = "CREATE TABLE ks.t (k int PRIMARY KEY, l list<frozen<u>>)";
+        let (_database, processor) =
+            open_with_keyspace(&FileSystem::simulated(1), &[&create, table]).await;
+        let elements = vec!["{f0: 1}"; 2000].join(", ");
+        let insert = format!("INSERT INTO ks.t (k, l) VALUES (1, [{elements}])");
+        let statement =
+            || BatchStatement { statement: BatchedStatement::Text(&insert), values: Values::NONE };
+        assert_eq!(error_of(&processor, 2, statement).await, None);
+        let error = "The user types in the statements of the batch have too many absent fields: \
+                     at most 500000";
+        assert_eq!(error_of(&processor, 3, statement).await.as_deref(), Some(error));
+    });
+}
+
 /// A helper thread parses and plans a long text, so that other tasks of the shard run meanwhile.
 #[test]
 fn a_long_text_is_planned_apart() {
