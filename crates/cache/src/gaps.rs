@@ -7,8 +7,8 @@
 use std::sync::Arc;
 
 use espalier_mutation::{
-    ClusteringBound, ClusteringSlices, DeletionTime, Direction, PartitionHeader, Unfiltered,
-    UnfilteredStream, path,
+    ClusteringBound, ClusteringComparator, ClusteringSlices, DeletionTime, Direction,
+    PartitionHeader, Unfiltered, UnfilteredStream, path,
 };
 use espalier_runtime::{maybe_yield, should_yield, trace, trace_event};
 
@@ -28,6 +28,22 @@ enum Outcome {
     Given,
     /// The buffer is full, or the task must yield; the rest of the gap follows.
     More(Gap),
+}
+
+/// Returns the parts of the slices behind a bound in the direction of a read. There may be very
+/// many slices, so the task may yield after each.
+pub async fn slices_behind(
+    slices: &ClusteringSlices,
+    comparator: &ClusteringComparator,
+    reached: &ClusteringBound,
+    direction: Direction,
+) -> ClusteringSlices {
+    let mut behind = Vec::new();
+    for slice in &slices.slices {
+        behind.extend(slice.behind(comparator, reached, direction));
+        maybe_yield().await;
+    }
+    ClusteringSlices { slices: behind }
 }
 
 impl<V: CacheView> CachedPartition<V> {
@@ -125,12 +141,8 @@ impl<V: CacheView> CachedPartition<V> {
             trace_event!("Row cache lacks the rows that follow; reading them from sstables");
         }
         let (comparator, direction) = (self.view.table().comparator(), self.view.direction());
-        let mut slices = Vec::new();
-        for slice in &self.slices.slices {
-            slices.extend(slice.behind(comparator, position, direction));
-            maybe_yield().await;
-        }
-        Disk::open(&self.view, &self.header.key, &Arc::new(ClusteringSlices { slices })).await
+        let rest = slices_behind(&self.slices, comparator, position, direction).await;
+        Disk::open(&self.view, &self.header.key, &Arc::new(rest)).await
     }
 
     /// Moves the position behind the gap, or keeps the rest of the gap for the next fill.

@@ -66,6 +66,7 @@ use espalier_trie::memory::InMemoryTrie;
 pub use access::{CacheAccess, ScanAccess};
 pub use error::CacheError;
 pub use explain::{CacheExplanation, ContinuousPartition, ExplainedRange};
+pub use gaps::slices_behind;
 pub use lookup::trace_look;
 pub use partition::CachedPartition;
 pub use partitions::{ContinuousEnd, ContinuousRange, KnownPartition};

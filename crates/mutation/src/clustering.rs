@@ -288,17 +288,6 @@ pub struct ClusteringSlices {
 }
 
 impl ClusteringSlices {
-    /// Returns the part of the slices behind a bound in the direction of a read.
-    pub fn behind(
-        &self,
-        comparator: &ClusteringComparator,
-        reached: &ClusteringBound,
-        direction: Direction,
-    ) -> Self {
-        let behind = |slice: &ClusteringSlice| slice.behind(comparator, reached, direction);
-        Self { slices: self.slices.iter().filter_map(behind).collect() }
-    }
-
     /// Makes the slices of the whole partition.
     pub fn all() -> Self {
         Self { slices: vec![ClusteringSlice::all()] }
@@ -370,22 +359,24 @@ mod tests {
             start: bound(BoundKind::InclusiveStart, start),
             end: bound(BoundKind::InclusiveEnd, end),
         };
-        let slices = ClusteringSlices { slices: vec![slice(1, 3), slice(5, 7)] };
-        let behind = |kind, value| {
+        let slices = [slice(1, 3), slice(5, 7)];
+        let behind = |kind, value| -> Vec<ClusteringSlice> {
             let is_start = [BoundKind::InclusiveStart, BoundKind::ExclusiveStart].contains(&kind);
             let direction = if is_start { Direction::Forward } else { Direction::Reverse };
-            slices.behind(&comparator, &bound(kind, value), direction).slices
+            let reached = bound(kind, value);
+            let behind = |slice: &ClusteringSlice| slice.behind(&comparator, &reached, direction);
+            slices.iter().filter_map(behind).collect()
         };
         let cut = ClusteringSlice { start: bound(BoundKind::ExclusiveStart, 2), ..slice(1, 3) };
         assert_eq!(behind(BoundKind::ExclusiveStart, 2), [cut, slice(5, 7)]);
         assert_eq!(behind(BoundKind::ExclusiveStart, 3), [slice(5, 7)]);
         assert_eq!(behind(BoundKind::ExclusiveStart, 4), [slice(5, 7)]);
-        assert_eq!(behind(BoundKind::InclusiveStart, 1), slices.slices);
+        assert_eq!(behind(BoundKind::InclusiveStart, 1), slices);
         assert!(behind(BoundKind::ExclusiveStart, 7).is_empty());
         let cut = ClusteringSlice { end: bound(BoundKind::ExclusiveEnd, 6), ..slice(5, 7) };
         assert_eq!(behind(BoundKind::ExclusiveEnd, 6), [slice(1, 3), cut]);
         assert_eq!(behind(BoundKind::ExclusiveEnd, 5), [slice(1, 3)]);
-        assert_eq!(behind(BoundKind::InclusiveEnd, 7), slices.slices);
+        assert_eq!(behind(BoundKind::InclusiveEnd, 7), slices);
         assert!(behind(BoundKind::ExclusiveEnd, 1).is_empty());
     }
 }

@@ -44,7 +44,9 @@ pub use configuration::{
 };
 pub use engine::DIRECTORY_LOCK;
 pub use error::StorageError;
-pub use espalier_cache::{CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics};
+pub use espalier_cache::{
+    CacheExplanation, ContinuousPartition, ExplainedRange, RowCacheMetrics, slices_behind,
+};
 pub use espalier_commitlog::{CommitLogError, CommitLogSync, CommitTicket, ReplayPolicy};
 pub use espalier_compaction::{
     CompactionKind, CompactionProgress, ScrubMode, ScrubReport, strategy::CompactionStrategy,

@@ -110,7 +110,7 @@ pub async fn answer(
     command: ReadCommand,
     terms: ReadTerms,
 ) -> Result<ReadAnswer, ReadFailure> {
-    let parts = plan::parts(&command)?;
+    let parts = plan::parts(&command).await?;
     let mut read = ReplicaRead::new(Arc::new(command), terms)?;
     for part in parts {
         read.select_rows(part.has_rows);

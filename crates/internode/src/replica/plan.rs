@@ -9,7 +9,8 @@ use espalier_mutation::{
     schema::{ColumnKind, IndexMetadata, TableMetadata},
 };
 use espalier_storage::{
-    ColumnSelection, ReadCommand as StorageRead, ReadLimits, ReadTarget, system::is_system_keyspace,
+    ColumnSelection, ReadCommand as StorageRead, ReadLimits, ReadTarget, slices_behind,
+    system::is_system_keyspace,
 };
 use md5::{Digest as _, Md5};
 use uuid::{Builder, Uuid};
@@ -30,7 +31,7 @@ pub(super) struct Part {
 }
 
 /// Returns the reads of storage that answer a command, in order.
-pub(super) fn parts(command: &ReadCommand) -> Result<Vec<Part>, ReadFailure> {
+pub(super) async fn parts(command: &ReadCommand) -> Result<Vec<Part>, ReadFailure> {
     check_table(&command.table)?;
     check_index(command)?;
     let table = &command.table;
@@ -40,7 +41,7 @@ pub(super) fn parts(command: &ReadCommand) -> Result<Vec<Part>, ReadFailure> {
             let target = ReadTarget::Partition(DecoratedKey::new(key.clone()));
             Ok(vec![read(command, target, slices(table, filter)?, filter)])
         }
-        Selection::Range(range) => range_parts(command, range),
+        Selection::Range(range) => range_parts(command, range).await,
     }
 }
 
@@ -167,7 +168,7 @@ fn slices(
     Ok(ClusteringSlices::normalise(slices, table.comparator()))
 }
 
-fn range_parts(command: &ReadCommand, range: &DataRange) -> Result<Vec<Part>, ReadFailure> {
+async fn range_parts(command: &ReadCommand, range: &DataRange) -> Result<Vec<Part>, ReadFailure> {
     let table = &command.table;
     let all = slices(table, &range.filter)?;
     let start = bound_at(table, &range.start, range.is_start_included)?;
@@ -187,7 +188,7 @@ fn range_parts(command: &ReadCommand, range: &DataRange) -> Result<Vec<Part>, Re
     {
         let first = first.clone();
         check_clustering(table, &last.values).map_err(malformed)?;
-        let rest = rest_of(table, &all, last, *is_included, &range.filter);
+        let rest = rest_of(table, &all, last, *is_included, &range.filter).await;
         if range_of_keys.contains(&first) {
             let target = ReadTarget::Partition(first.clone());
             parts.push(read(command, target, rest, &range.filter));
@@ -218,7 +219,7 @@ fn bound_at(
 
 /// Returns the part of the slices after the last row of the previous page, or from this row on if
 /// `is_included`.
-fn rest_of(
+async fn rest_of(
     table: &TableMetadata,
     slices: &ClusteringSlices,
     last: &Clustering,
@@ -232,5 +233,5 @@ fn rest_of(
         (true, false) => BoundKind::ExclusiveEnd,
     };
     let reached = ClusteringBound { kind, values: last.values.clone() };
-    slices.behind(table.comparator(), &reached, filter.direction())
+    slices_behind(slices, table.comparator(), &reached, filter.direction()).await
 }

@@ -13,7 +13,7 @@ use espalier_mutation::{
     BoundKind, ClusteringBound, ClusteringSlices, DecoratedKey, DeletionTime, KeyRange,
     UnfilteredStream,
 };
-use espalier_runtime::{maybe_yield, trace, trace_event};
+use espalier_runtime::{trace, trace_event};
 use espalier_sstable::SSTable;
 use futures_util::future::LocalBoxFuture;
 
@@ -155,12 +155,10 @@ pub(super) async fn slices_behind(
     }
     let kind = command.direction.order(BoundKind::ExclusiveStart, BoundKind::ExclusiveEnd).0;
     let reached = ClusteringBound { kind, values: last.values.clone() };
-    let mut slices = Vec::new();
-    for slice in &command.slices.slices {
-        slices.extend(slice.behind(comparator, &reached, command.direction));
-        maybe_yield().await;
-    }
-    (!slices.is_empty()).then(|| Arc::new(ClusteringSlices { slices }))
+    let rest =
+        espalier_cache::slices_behind(&command.slices, comparator, &reached, command.direction);
+    let rest = rest.await;
+    (!rest.slices.is_empty()).then(|| Arc::new(rest))
 }
 
 /// Opens the streams that may hold something of a partition: those of the memtables, then those of
