@@ -131,6 +131,11 @@ impl TableOptions {
             None | Some("") => return Ok(None),
             Some(class) => class,
         };
+        // As in Cassandra, the numbers are parsed before the class is looked up, and their ranges
+        // are checked last.
+        let length = option("chunk_length_in_kb").or(option("chunk_length_kb"));
+        let kibibytes = length.map(parse_chunk_kibibytes).transpose()?;
+        let ratio = option("min_compress_ratio").map_or(Ok(0.0), parse_ratio)?;
         let simple_class = class.rsplit('.').next().unwrap_or(class);
         if !COMPRESSORS.contains(&simple_class) {
             let package =
@@ -156,24 +161,23 @@ impl TableOptions {
             .map(|(name, value)| (name.clone(), value.clone()))
             .collect();
         check_parameters(simple_class, &parameters)?;
-        let kibibytes = match option("chunk_length_in_kb").or(option("chunk_length_kb")) {
-            None => DEFAULT_CHUNK_KIBIBYTES,
-            Some(text) => parse_chunk_kibibytes(text)?,
-        };
+        let kibibytes = kibibytes.map_or(Ok(DEFAULT_CHUNK_KIBIBYTES), check_chunk_kibibytes)?;
+        check_ratio(ratio)?;
         Ok(Some(CompressionOptions {
             class: simple_class.to_string(),
             chunk_length: kibibytes * 1024,
-            min_compress_ratio: option("min_compress_ratio").map_or(Ok(0.0), parse_ratio)?,
+            min_compress_ratio: ratio,
             parameters,
         }))
     }
 }
 
-fn parse_chunk_kibibytes(text: &str) -> Result<u32, String> {
-    let kibibytes: i32 = text
-        .trim_end_matches("KiB")
-        .parse()
-        .map_err(|_| format!("Invalid value for chunk_length_in_kb: '{text}'"))?;
+fn parse_chunk_kibibytes(text: &str) -> Result<i32, String> {
+    let number = text.trim_end_matches("KiB").parse::<i32>();
+    number.map_err(|_| "Invalid value for chunk_length_in_kb".to_owned())
+}
+
+fn check_chunk_kibibytes(kibibytes: i32) -> Result<u32, String> {
     match u32::try_from(kibibytes) {
         Err(_) | Ok(0) => Err("Invalid negative or null chunk_length_in_kb".into()),
         Ok(kibibytes) if !kibibytes.is_power_of_two() => {
@@ -188,13 +192,19 @@ fn parse_chunk_kibibytes(text: &str) -> Result<u32, String> {
 
 fn parse_ratio(text: &str) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(ratio) if ratio < 0.0 => Err("Invalid negative min_compress_ratio".into()),
-        Ok(ratio) if ratio > 0.0 && ratio < 1.0 => {
-            Err("min_compress_ratio can either be 0 or greater than or equal to 1".into())
-        }
         Ok(ratio) if ratio.is_finite() => Ok(ratio),
         _ => Err(format!("Invalid value for min_compress_ratio: '{text}'")),
     }
+}
+
+fn check_ratio(ratio: f64) -> Result<(), String> {
+    if ratio < 0.0 {
+        return Err("Invalid negative min_compress_ratio".into());
+    }
+    if ratio > 0.0 && ratio < 1.0 {
+        return Err("min_compress_ratio can either be 0 or greater than or equal to 1".into());
+    }
+    Ok(())
 }
 
 /// Checks that the compressor knows its options and accepts their values.
@@ -258,6 +268,7 @@ mod tests {
             (&[("class", "LZ4Compressor"), ("lz4_high_compressor_level", "18")], "from 1 to 17"),
             (&[("class", "SnappyCompressor"), ("level", "1")], "Unknown"),
             (&[("class", "x.Y"), ("level", "1")], "for type x.Y; there are LZ4Compressor"),
+            (&[("class", "x.Y"), ("chunk_length_in_kb", "x")], "for chunk_length_in_kb"),
             (&[("class", "Y")], "for type org.apache.cassandra.io.compress.Y;"),
             (&[("class", "LZ4Compressor"), ("min_compress_ratio", "inf")], "Invalid value for"),
         ] {
