@@ -118,10 +118,17 @@ pub fn warn_of_partitions(batch: &Mutation, schema: &Schema, guard: Guard<'_>) {
 /// Warns about a logged batch on tables with `gc_grace_seconds = 0`, after which the node may give
 /// up an unfinished batch.
 pub fn warn_of_no_grace(batch: &Mutation, schema: &Schema, guard: Guard<'_>) {
-    let names = names_of_tables(batch, schema, |table| table.options.gc_grace_seconds == 0);
-    if names.is_empty() {
+    let has_no_grace = |table: &TableMetadata| table.options.gc_grace_seconds == 0;
+    // Every logged batch comes here, so the check allocates nothing.
+    let mut last = None;
+    let is_named = batch.updates.iter().any(|update| {
+        last.replace(update.table) != Some(update.table)
+            && schema.table_by_id(update.table).is_some_and(|table| has_no_grace(table))
+    });
+    if !is_named {
         return;
     }
+    let names = names_of_tables(batch, schema, has_no_grace);
     guard.warn(format!(
         "Executing a LOGGED BATCH on table{} [{}], configured with a gc_grace_seconds of 0. The \
          gc_grace_seconds is used to TTL batchlog entries, so setting gc_grace_seconds too low on \
