@@ -84,8 +84,13 @@ impl SelectExpression {
             Self::Column(column) => Ok(context.frozen.borrow_mut().value(&context.row, column)),
             Self::Term(term) => term.evaluate(context.evaluation)?.required("a selector"),
             Self::Call(function, arguments) => {
-                let values =
-                    arguments.iter().map(|a| a.value(context)).collect::<Result<Vec<_>>>()?;
+                let value_of = |argument: &Self| match argument {
+                    Self::Term(term) => {
+                        term.evaluate(context.evaluation)?.required_argument(&function.name)
+                    }
+                    _ => argument.value(context),
+                };
+                let values = arguments.iter().map(value_of).collect::<Result<Vec<_>>>()?;
                 function.call(&values, context.evaluation)
             }
             Self::Composite(column_type, parts) => {

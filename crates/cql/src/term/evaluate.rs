@@ -39,6 +39,14 @@ impl Bound {
             Self::Unset => Err(Error::invalid(format!("Invalid unset value for {what}"))),
         }
     }
+
+    /// Returns the value of an argument of the named function, or `None` for null.
+    ///
+    /// # Errors
+    /// The argument is unset.
+    pub fn required_argument(self, function: &str) -> Result<Option<Bytes>> {
+        self.required(format_args!("argument in call to function {function}"))
+    }
 }
 
 /// The maximum bytes of the parts of a collection, tuple, vector or UDT literal. A literal can name
@@ -87,10 +95,7 @@ impl Term {
                 let mut values = Vec::with_capacity(arguments.len());
                 for argument in arguments {
                     let value = argument.evaluate(evaluation)?;
-                    values.push(value.required(format_args!(
-                        "argument in call to function {}",
-                        function.name
-                    ))?);
+                    values.push(value.required_argument(&function.name)?);
                 }
                 Ok(match function.call(&values, evaluation)? {
                     Some(value) => Bound::Value(value),

@@ -55,6 +55,8 @@ fn an_unset_part_or_argument_is_named() {
             "CREATE TYPE p (x int, y int)",
             "CREATE TABLE parts (k int PRIMARY KEY, u frozen<p>, t tuple<int, text, double>)",
             "CREATE TABLE wide (k int, b int, c int, PRIMARY KEY (k, b, c))",
+            "CREATE TABLE times (k int, at timestamp, PRIMARY KEY (k, at))",
+            "INSERT INTO times (k, at) VALUES (0, 0)",
         ] {
             node.query(text, Values::NONE).await.unwrap();
         }
@@ -70,6 +72,8 @@ fn an_unset_part_or_argument_is_named() {
                 "SELECT * FROM parts WHERE k = blob_as_int(?)",
                 "argument in call to function blob_as_int",
             ),
+            ("SELECT floor(at, ?) FROM times", "argument in call to function floor"),
+            ("SELECT k FROM times GROUP BY k, floor(at, ?)", "argument in call to function floor"),
             ("SELECT * FROM parts WHERE k = ?", "column k"),
         ] {
             let refusal = format!("Invalid unset value for {refusal}");
