@@ -37,7 +37,7 @@ use crate::{
     planner,
     prepared::{BoundedStatements, MAX_STATEMENT_BYTES, Plan, Prepared, PreparedCache},
     select,
-    term::{Evaluation, bind_values, count_values},
+    term::{Evaluation, bind_values, check_count},
     transaction::{self, TransactionRequest},
 };
 
@@ -214,13 +214,9 @@ impl QueryProcessor {
         let schema = self.inner.database.store().schema();
         let planned = planner::plan_apart(text, keyspace, &schema).await;
         let prepared = Self::guarded(planned, Guard::of(&self.inner.database, &options))?;
-        let markers = &prepared.bind.columns;
-        let (expected, given) = (markers.len(), count_values(markers, options.values));
-        if given != expected {
-            return Err(Error::invalid(format!(
-                "Invalid amount of bind variables: expected {expected}, got {given}"
-            )));
-        }
+        check_count(&prepared.bind.columns, options.values, |expected, given| {
+            format!("Invalid amount of bind variables: expected {expected}, got {given}")
+        })?;
         Ok(Arc::new(prepared))
     }
 

@@ -20,7 +20,7 @@ use crate::{
     prepared::{Plan, Prepared},
     read_budget::ReadBudget,
     restrictions::NamedRows,
-    term::{Evaluation, bind_valid_values, bind_values, count_values},
+    term::{Evaluation, bind_valid_values, bind_values, check_count},
     turn::{self, TurnRequest, TurnStatement},
 };
 
@@ -199,13 +199,9 @@ impl QueryProcessor {
                 }
                 BatchedStatement::Prepared(prepared) => prepared.clone(),
             };
-            let markers = &prepared.bind.columns;
-            let (expected, given) = (markers.len(), count_values(markers, statement.values));
-            if given != expected {
-                return Err(Error::invalid(format!(
-                    "There were {expected} markers(?) in CQL but {given} bound variables"
-                )));
-            }
+            check_count(&prepared.bind.columns, statement.values, |expected, given| {
+                format!("There were {expected} markers(?) in CQL but {given} bound variables")
+            })?;
             planned.push(prepared);
         }
         // As in Cassandra, this check precedes those of the permissions.

@@ -211,48 +211,46 @@ pub fn bind_valid_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<V
     Ok(bound)
 }
 
-/// Returns the number of values for these markers. As in Cassandra, a named value counts only if a
-/// marker has its name.
-pub fn count_values(markers: &[ColumnSpec], values: Values<'_>) -> usize {
-    match values {
+/// Checks that each marker has a value, and that there are no more positional values. As in
+/// Cassandra, a named value counts only if a marker has its name. `text` creates the text of the
+/// error from the expected and the given number.
+///
+/// # Errors
+/// There are too few or too many values.
+pub fn check_count(
+    markers: &[ColumnSpec],
+    values: Values<'_>,
+    text: impl FnOnce(usize, usize) -> String,
+) -> Result<()> {
+    let given = match values {
         Values::Positional(values) => values.len(),
         Values::Named(values) => {
             let names: HashSet<&str> = values.iter().map(|(name, _)| *name).collect();
             markers.iter().filter(|marker| names.contains(marker.name.as_str())).count()
         }
+    };
+    if given == markers.len() {
+        return Ok(());
     }
+    Err(Error::invalid(text(markers.len(), given)))
 }
 
 /// Returns the values in the order of the markers. The error has Cassandra's text for EXECUTE,
 /// because QUERY and BATCH check the number of their values before.
 fn given_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
-    let mut bound = Vec::with_capacity(markers.len());
-    let check_count = |given: usize| {
-        if given == markers.len() {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "there were {} markers(?) in CQL but {given} bound variables",
-            markers.len()
-        )))
-    };
-    match values {
-        Values::Positional(values) => {
-            check_count(values.len())?;
-            bound.extend(values.iter().cloned());
-        }
+    check_count(markers, values, |expected, given| {
+        format!("there were {expected} markers(?) in CQL but {given} bound variables")
+    })?;
+    Ok(match values {
+        Values::Positional(values) => values.to_vec(),
         Values::Named(values) => {
             // The first of several values with the same name counts.
             let by_name: HashMap<&str, &Value> =
                 values.iter().rev().map(|(name, value)| (*name, value)).collect();
-            // As in Cassandra, a value whose name no marker has is ignored. A marker without a
-            // value is an error.
             let given = markers.iter().filter_map(|marker| by_name.get(marker.name.as_str()));
-            bound.extend(given.map(|value| (*value).clone()));
-            check_count(bound.len())?;
+            given.map(|value| (*value).clone()).collect()
         }
-    }
-    Ok(bound)
+    })
 }
 
 #[inline]

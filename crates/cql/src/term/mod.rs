@@ -19,9 +19,7 @@ use espalier_types::CqlType;
 pub use assignment::{Assignable, is_assignable, literal_fits, natural_type};
 pub use borrow::{BorrowedBound, borrow_values};
 pub use composite::{prepare_parts, values_by_field};
-pub use evaluate::{
-    Bound, Evaluation, bind_valid_values, bind_values, build_literal, count_values,
-};
+pub use evaluate::{Bound, Evaluation, bind_valid_values, bind_values, build_literal, check_count};
 pub use prepare::{Preparation, prepare_compared, prepare_term, resolve_type};
 pub use reference::{Reference, References, ReferredRow};
 
