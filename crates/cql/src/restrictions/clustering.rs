@@ -112,7 +112,7 @@ pub fn slices(
                 let tuples = alternatives
                     .evaluate(name, evaluation)?
                     .iter()
-                    .map(|tuple| tuple_values(tuple, *count, name, null))
+                    .map(|tuple| tuple_values(tuple, *count, || malformed_tuple(name), null))
                     .collect::<Result<Vec<_>>>()?;
                 prefixes = product(&prefixes, tuples.iter().map(Vec::as_slice))?;
                 at += count;
@@ -145,15 +145,18 @@ pub fn slices(
     Ok(ClusteringSlices::normalise(slices, table.comparator()))
 }
 
-/// Returns the parts of a tuple. `null` creates the error for a null part from its index.
-fn tuple_values(
+fn malformed_tuple(column: &str) -> Error {
+    Error::invalid(format!("Invalid tuple value in condition for column {column}"))
+}
+
+/// Returns the `count` parts of a tuple. `malformed` creates the error for other bytes, `null` the
+/// error for a null part from its index.
+pub(super) fn tuple_values(
     tuple: &Bytes,
     count: usize,
-    column: &str,
+    malformed: impl Fn() -> Error,
     null: impl Fn(usize) -> Error,
 ) -> Result<Prefix> {
-    let malformed =
-        || Error::invalid(format!("Invalid tuple value in condition for column {column}"));
     let fields =
         collection::fields(tuple).collect::<Result<Vec<_>, _>>().map_err(|_| malformed())?;
     if fields.len() != count {
@@ -179,7 +182,7 @@ impl RangeBound {
         let value = self.term.evaluate(evaluation)?.required(format_args!("column {column}"))?;
         let value = value.ok_or_else(|| null(0))?;
         let values = if self.is_tuple {
-            tuple_values(&value, self.columns, column, null)?
+            tuple_values(&value, self.columns, || malformed_tuple(column), null)?
         } else {
             vec![Some(value)]
         };

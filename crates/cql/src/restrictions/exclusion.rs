@@ -1,12 +1,10 @@
 //! NOT IN on clustering columns: the gaps between the excluded values.
 
-use bytes::Bytes;
 use espalier_mutation::{BoundKind, ClusteringBound, ClusteringSlice, schema::TableMetadata};
-use espalier_types::collection;
 
 use super::{
     Alternatives,
-    clustering::{Prefix, intersection},
+    clustering::{Prefix, intersection, tuple_values},
 };
 use crate::{Error, Result, term::Evaluation};
 
@@ -37,32 +35,22 @@ pub(super) fn values(
         let columns = table.clustering_columns().iter().skip(at).take(exclusion.columns);
         let names: Vec<&str> = columns.map(|column| column.name.as_str()).collect();
         let first = names.first().copied().unwrap_or_default();
+        let all = || names.join(", ");
+        let malformed = || Error::invalid(format!("Invalid tuple value for ({})", all()));
+        let null = |index: usize| {
+            let name = names[index];
+            Error::invalid(format!("Invalid null value for {name} in tuple ({})", all()))
+        };
         let values = exclusion.values.evaluate_excluded(first, evaluation)?;
         for value in values {
             excluded.push(if exclusion.is_tuple {
-                tuple_values(&value, &names)?
+                tuple_values(&value, names.len(), malformed, null)?
             } else {
                 vec![Some(value)]
             });
         }
     }
     Ok(excluded)
-}
-
-fn tuple_values(tuple: &Bytes, names: &[&str]) -> Result<Prefix> {
-    let all = names.join(", ");
-    let malformed = || Error::invalid(format!("Invalid tuple value for ({all})"));
-    let fields =
-        collection::fields(tuple).collect::<Result<Vec<_>, _>>().map_err(|_| malformed())?;
-    if fields.len() != names.len() {
-        return Err(malformed());
-    }
-    let value = |(field, name): (Option<&[u8]>, &&str)| {
-        field.map(|bytes| Some(tuple.slice_ref(bytes))).ok_or_else(|| {
-            Error::invalid(format!("Invalid null value for {name} in tuple ({all})"))
-        })
-    };
-    fields.into_iter().zip(names).map(value).collect()
 }
 
 /// Adds the parts of `range` outside of the excluded values. All slices are below `prefix`.
