@@ -111,7 +111,7 @@ impl PlannedSelect {
         if !self.is_aggregate {
             return;
         }
-        if self.restrictions.partition_has_in() {
+        if self.restrictions.partition_key_has_in() {
             guard.warn("Aggregation query used on multiple partition keys (IN restriction)");
         } else if !self.restrictions.restricts_partition() {
             guard.warn("Aggregation query used without partition key");

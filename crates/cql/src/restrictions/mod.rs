@@ -106,7 +106,7 @@ impl Restrictions {
 
     /// Returns whether a partition key column has an IN, also if only a filter tests the column. As
     /// in Cassandra, such a filter does not count beside a range of tokens.
-    pub fn partition_has_in(&self) -> bool {
+    pub fn partition_key_has_in(&self) -> bool {
         if self.partition.is_all() {
             let is_in = |filter: &Filter| matches!(filter.operator, FilterOperator::In(_));
             return self.partition_filters().any(|filter| is_in(filter) && !filter.is_negated);

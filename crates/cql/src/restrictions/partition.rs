@@ -82,6 +82,7 @@ impl PartitionRestriction {
     }
 
     /// Returns whether a partition key column has an IN. An IN of one term is the same as `=`.
+    /// Filters do not count; see [`super::Restrictions::partition_key_has_in`].
     pub fn has_in(&self) -> bool {
         self.keys().is_some_and(|keys| keys.iter().any(Alternatives::is_in))
     }

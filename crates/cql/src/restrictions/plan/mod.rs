@@ -177,7 +177,7 @@ fn plan_relations(
     let index =
         if is_select { plan_terms(table, &clustering, &filters) } else { IndexPlan::default() };
     let mut planned = Restrictions { partition, clustering, filters, index, uses_index };
-    if uses_index && planned.partition_has_in() {
+    if uses_index && planned.partition_key_has_in() {
         return Err(Error::invalid(
             "Select on indexed columns and with IN clause for the PRIMARY KEY are not supported",
         ));
