@@ -115,8 +115,9 @@ pub fn warn_of_partitions(batch: &Mutation, schema: &Schema, guard: Guard<'_>) {
     ));
 }
 
-/// Warns about a logged batch on tables with `gc_grace_seconds = 0`, after which the node may give
-/// up an unfinished batch.
+/// Warns about a logged batch on tables with `gc_grace_seconds = 0`. As in Cassandra, the warning
+/// says that the batch log may drop such a batch before it is replayed; this node drops none in the
+/// first hour.
 pub fn warn_of_no_grace(batch: &Mutation, schema: &Schema, guard: Guard<'_>) {
     let has_no_grace = |table: &TableMetadata| table.options.gc_grace_seconds == 0;
     // Every logged batch comes here, so the check allocates nothing.

@@ -1,4 +1,7 @@
 //! Plans `GROUP BY`: columns of the primary key, and a function of the last one.
+//!
+//! Unlike Cassandra, the node refuses a function that is not monotonic when it prepares the
+//! statement, and refuses a second function.
 
 use std::sync::Arc;
 
