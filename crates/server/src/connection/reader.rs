@@ -210,7 +210,9 @@ where
                 if self.connection.has_failed_to_log_in() {
                     return Ok(Next::Close);
                 }
-                self.yield_or_ease().await?;
+                if self.yield_or_ease().await? == Next::Close {
+                    return Ok(Next::Close);
+                }
             }
             match behind {
                 None => {}
@@ -238,7 +240,9 @@ where
             if self.connection.has_failed_to_log_in() {
                 return Ok(Next::Close);
             }
-            self.yield_or_ease().await?;
+            if self.yield_or_ease().await? == Next::Close {
+                return Ok(Next::Close);
+            }
         }
     }
 
@@ -315,13 +319,17 @@ where
     }
 
     /// Yields the core if it is time. Waits while a task writes and too many answers wait behind
-    /// it: one read may bring requests whose answers are a thousand times larger.
-    async fn yield_or_ease(&mut self) -> io::Result<()> {
+    /// it: one read may bring requests whose answers are a thousand times larger. If the connection
+    /// is closed, returns `Close`, so that the node does not execute the requests that follow.
+    async fn yield_or_ease(&mut self) -> io::Result<Next> {
         if should_yield() {
             self.flush().await;
             yield_now().await;
         }
-        if self.connection.is_backed_up() { self.ease().await } else { Ok(()) }
+        if self.connection.is_backed_up() {
+            self.ease().await?;
+        }
+        Ok(if self.connection.closed.is_set() { Next::Close } else { Next::Continue })
     }
 
     /// Starts a request of a connection that is past STARTUP.

@@ -18,6 +18,9 @@ const KEYSPACE: &str = "CREATE KEYSPACE ks WITH replication = {'class': 'SimpleS
 /// The limit of unsent bytes at which a connection serves no more requests.
 const MAX_UNSENT: u64 = 1 << 20;
 
+/// The number of requests that a client sends behind rows that it does not read.
+const REQUESTS: i16 = 1500;
+
 /// Connects a client to each shard of a node with two shards.
 async fn clients_of_shards(node: &TestNode) -> [Client; 2] {
     let mut clients = [node.client(MODES[3]).await, node.client(MODES[3]).await];
@@ -34,48 +37,75 @@ async fn clients_of_shards(node: &TestNode) -> [Client; 2] {
     clients
 }
 
+/// Returns the bytes of the answers of shard 0 that are not sent.
+async fn unsent(node: &TestNode) -> u64 {
+    metric(node.admin, "espalier_transport_unsent_bytes{shard=\"0\"}").await
+}
+
+/// Sends a SELECT whose rows the client does not read, and [`REQUESTS`] PREPAREs behind it. Returns
+/// the unsent bytes of the rows, once more than [`MAX_UNSENT`] other bytes wait behind them.
+async fn send_behind_unread_rows(node: &TestNode, client: &mut Client) -> u64 {
+    const ROWS: i32 = 60;
+    const ROW_BYTES: usize = 400_000;
+    client.must(KEYSPACE).await;
+    let columns = (0..500).map(|number| format!("a_column_with_a_long_name_{number} int"));
+    let columns = columns.collect::<Vec<_>>().join(", ");
+    client.must(&format!("CREATE TABLE ks.wide (k int PRIMARY KEY, {columns})")).await;
+    client.must("CREATE TABLE ks.t (k int PRIMARY KEY, v blob)").await;
+    let insert = client.must_prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)").await;
+    for key in 0..ROWS {
+        let row = [key.to_be_bytes().to_vec(), vec![7; ROW_BYTES]].map(Value::Some);
+        let inserted = client.ask(client.execute(0, &insert, row.into())).await;
+        assert!(matches!(inserted, ResponseBody::Result(_)), "{inserted:?}");
+    }
+    let wide = "SELECT * FROM ks.wide";
+    client.must_prepare(wide).await;
+    // The rows are on both shards, so the request waits, and becomes a task.
+    client.send(&[client.query(1, "SELECT v FROM ks.t")]).await;
+    let rows = ROWS as u64 * ROW_BYTES as u64;
+    assert!(wait_for(async || unsent(node).await >= rows).await, "no rows are unsent");
+    let before = unsent(node).await;
+    let requests: Vec<_> = (0..REQUESTS).map(|stream| client.prepare(stream, wide)).collect();
+    client.send(&requests).await;
+    let is_full = async || unsent(node).await - before > MAX_UNSENT;
+    assert!(wait_for(is_full).await, "no request is served");
+    before
+}
+
 /// A task writes an answer that the client does not read, so the reader does not write. It serves
 /// requests only until their answers reach the limit, although all of them arrive in one segment.
 #[test]
 fn requests_wait_behind_an_answer_that_is_not_read() {
-    const ROWS: i32 = 60;
-    const ROW_BYTES: usize = 400_000;
-    const REQUESTS: i16 = 1500;
     with_node(
         2,
         |_| {},
         |node| async move {
             let [mut client, _other] = clients_of_shards(&node).await;
-            client.must(KEYSPACE).await;
-            let columns = (0..500).map(|number| format!("a_column_with_a_long_name_{number} int"));
-            let columns = columns.collect::<Vec<_>>().join(", ");
-            client.must(&format!("CREATE TABLE ks.wide (k int PRIMARY KEY, {columns})")).await;
-            client.must("CREATE TABLE ks.t (k int PRIMARY KEY, v blob)").await;
-            let insert = client.must_prepare("INSERT INTO ks.t (k, v) VALUES (?, ?)").await;
-            for key in 0..ROWS {
-                let row = [key.to_be_bytes().to_vec(), vec![7; ROW_BYTES]].map(Value::Some);
-                let inserted = client.ask(client.execute(0, &insert, row.into())).await;
-                assert!(matches!(inserted, ResponseBody::Result(_)), "{inserted:?}");
-            }
-            let wide = "SELECT * FROM ks.wide";
-            client.must_prepare(wide).await;
-            // The rows are on both shards, so the request waits, and becomes a task.
-            client.send(&[client.query(1, "SELECT v FROM ks.t")]).await;
-            let unsent = || metric(node.admin, "espalier_transport_unsent_bytes{shard=\"0\"}");
-            let rows = ROWS as u64 * ROW_BYTES as u64;
-            assert!(wait_for(async || unsent().await >= rows).await, "no rows are unsent");
-            let before = unsent().await;
-            let requests: Vec<_> =
-                (0..REQUESTS).map(|stream| client.prepare(stream, wide)).collect();
-            client.send(&requests).await;
-            let added = async || unsent().await - before;
-            assert!(wait_for(async || added().await > MAX_UNSENT).await, "no request is served");
+            let before = send_behind_unread_rows(&node, &mut client).await;
             sleep(Duration::from_millis(500)).await;
-            let bytes = added().await;
+            let bytes = unsent(&node).await - before;
             assert!(bytes < 2 * MAX_UNSENT, "{bytes} bytes wait behind the rows");
             for _ in 0..=REQUESTS {
                 assert_eq!(client.receive().await.unwrap().opcode, Opcode::Result);
             }
+        },
+    );
+}
+
+#[test]
+fn requests_behind_an_unread_answer_end_with_their_client() {
+    with_node(
+        2,
+        |_| {},
+        |node| async move {
+            let [mut client, _other] = clients_of_shards(&node).await;
+            send_behind_unread_rows(&node, &mut client).await;
+            drop(client);
+            let open = || metric(node.admin, "scylla_transport_current_connections{shard=\"0\"}");
+            assert!(wait_for(async || open().await == 0).await, "the connection is open");
+            let name = "scylla_transport_cql_requests_count{shard=\"0\",kind=\"PREPARE\"}";
+            let served = metric(node.admin, name).await;
+            assert!(served < REQUESTS as u64, "{served} requests are served");
         },
     );
 }
