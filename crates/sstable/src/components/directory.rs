@@ -5,6 +5,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap},
+    io::ErrorKind,
     path::{Path, PathBuf},
     slice,
     sync::Arc,
@@ -164,24 +165,34 @@ pub(crate) async fn check_name_is_free(
     descriptor: &Descriptor,
 ) -> Result<()> {
     match component_taken(file_system, descriptor).await? {
-        Some(taken) => Err(SSTableError::NameTaken {
-            file: descriptor.name_in_errors(&Component::Data),
-            found: taken.to_string(),
-        }),
+        Some(taken) => Err(name_taken(descriptor, &taken)),
         None => Ok(()),
     }
+}
+
+fn name_taken(descriptor: &Descriptor, taken: &Component) -> SSTableError {
+    let file = descriptor.name_in_errors(&Component::Data);
+    SSTableError::NameTaken { file, found: taken.to_string() }
 }
 
 /// Reserves a name for a new SSTable by creating its TemporaryTOC.txt. Until the SSTable is sealed,
 /// a listing reports its files as garbage.
 ///
 /// # Errors
-/// Returns [`SSTableError::NameTaken`] if [`component_taken`] finds a file with the name; nothing
-/// is changed then. Fails also if a name cannot be queried or the file cannot be created.
+/// Returns [`SSTableError::NameTaken`] if [`component_taken`] finds a file with the name, or
+/// TemporaryTOC.txt exists. Fails also if a name cannot be queried or the file cannot be created.
+/// After any error, the caller must not remove files with the name: they are not its own.
 pub async fn reserve_name(file_system: &FileSystem, descriptor: &Descriptor) -> Result<()> {
     check_name_is_free(file_system, descriptor).await?;
-    file_system.create_new(descriptor.path(&Component::TemporaryToc)).await?;
-    Ok(())
+    let reservation = Component::TemporaryToc;
+    match file_system.create_new(descriptor.path(&reservation)).await {
+        Ok(_) => Ok(()),
+        // The name was taken after the check.
+        Err(error) if error.kind() == ErrorKind::AlreadyExists => {
+            Err(name_taken(descriptor, &reservation))
+        }
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Removes an SSTable, as [`remove_sstables`] does. Lists the whole directory.

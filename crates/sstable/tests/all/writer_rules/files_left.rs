@@ -6,9 +6,10 @@ use std::path::Path;
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
     SSTableWriter, WriterOptions,
-    components::{list_directory, remove_sstable, remove_sstables},
+    components::{list_directory, remove_sstable, remove_sstables, reserve_name},
     verify::verify,
 };
+use futures_util::future::join;
 
 use super::{DIRECTORY, assert_taken, header, keys, row, table, writer};
 use crate::support::{
@@ -38,6 +39,21 @@ fn nothing_is_written_over() {
             assert_eq!(file_system.read(&name).await.unwrap(), [7]);
         }
     });
+}
+
+#[test]
+fn one_of_two_writers_reserves_a_name() {
+    for seed in 0..50 {
+        let file_system = FileSystem::simulated(seed);
+        block_on(async {
+            file_system.create_dir_all(DIRECTORY).await.unwrap();
+            let name = descriptor(Path::new(DIRECTORY), 1);
+            let both = join(reserve_name(&file_system, &name), reserve_name(&file_system, &name));
+            let (first, second) = both.await;
+            assert_ne!(first.is_ok(), second.is_ok(), "seed {seed}");
+            assert_taken(first.and(second));
+        });
+    }
 }
 
 /// A writer leaves no files on a full disk, however far it comes.
