@@ -12,8 +12,8 @@ use espalier_memtable::{Memtable, MemtableStatistics};
 use espalier_mutation::schema::TableMetadata;
 use espalier_runtime::SchedulingGroup;
 use espalier_sstable::{
-    Descriptor, EncodingStats, PresentColumns, SSTable, SSTableError, SSTableWriter, WriterOptions,
-    components::remove_sstable,
+    Descriptor, EncodingStats, PresentColumns, SSTable, SSTableWriter, WriterOptions,
+    components::{remove_sstable, reserve_name},
     set_commit_log_facts,
     statistics::encoding_stats::{DELETION_TIME_EPOCH_S, TIMESTAMP_EPOCH_US},
     versions::SpecialData,
@@ -157,9 +157,10 @@ impl TableFlush<'_> {
         table.change_view(|view| view.without(&[], std::slice::from_ref(memtable)));
     }
 
-    /// Writes the SSTable of a memtable. If that fails, removes its files. The SSTable has the
-    /// present version of the table (see `Table::adopt`), so the caller must add it to the view
-    /// before it yields. Returns `None` if the memtable has no data to write.
+    /// Writes the SSTable of a memtable. If that fails after the name is reserved, removes its
+    /// files. The SSTable has the present version of the table (see `Table::adopt`), so the caller
+    /// must add it to the view before it yields. Returns `None` if the memtable has no data to
+    /// write.
     async fn flush_memtable(
         &self,
         memtable: &Rc<Memtable>,
@@ -170,12 +171,8 @@ impl TableFlush<'_> {
         table.home.make(&self.store.file_system).await?;
         let options = self.writer_options(memtable, &metadata).await?;
         let descriptor = options.descriptor.clone();
-        let outcome = match SSTableWriter::create(self.store.file_system(), options).await {
-            // The files belong to another SSTable and must not be removed.
-            Err(error @ SSTableError::NameTaken { .. }) => return Err(error.into()),
-            Err(error) => Err(error.into()),
-            Ok(writer) => self.write_sstable(memtable, &metadata, writer, progress).await,
-        };
+        reserve_name(self.store.file_system(), &descriptor).await?;
+        let outcome = self.write_sstable(memtable, &metadata, options, progress).await;
         // Remove the files of a failed attempt, so that retries do not fill a full disk.
         if outcome.is_err()
             && let Err(error) = remove_sstable(self.store.file_system(), &descriptor).await
@@ -190,19 +187,21 @@ impl TableFlush<'_> {
         outcome
     }
 
-    /// Writes and opens the SSTable, and gives it the present version of the table (see
-    /// `Table::adopt`), so the caller must add it to the view before it yields. Returns `None` if
-    /// the memtable has no data to write.
+    /// Writes and opens the SSTable, whose name is reserved, and gives it the present version of
+    /// the table (see `Table::adopt`), so the caller must add it to the view before it yields.
+    /// Returns `None` if the memtable has no data to write.
     async fn write_sstable(
         &self,
         memtable: &Rc<Memtable>,
         metadata: &Arc<TableMetadata>,
-        mut writer: SSTableWriter,
+        options: WriterOptions,
         progress: &FlushProgress<'_>,
     ) -> Result<Option<Rc<SSTable>>, StorageError> {
+        let file_system = self.store.file_system();
+        let mut writer = SSTableWriter::create_reserved(file_system, options).await?;
         Copy::new(memtable, metadata, &mut writer, progress).run().await?;
         let limits = &self.store.configuration().vectors.index;
-        write_memtable(self.store.file_system(), memtable, &mut writer, limits).await?;
+        write_memtable(file_system, memtable, &mut writer, limits).await?;
         progress.all_rows_written();
         self.wait_for_log(memtable).await?;
         let Some(written) = writer.finish().await? else { return Ok(None) };

@@ -214,3 +214,26 @@ fn flushes_that_fail_leave_no_more_memtables_behind_each_time() {
         assert_eq!(names_in_narrow(&database).await, names);
     });
 }
+
+/// The files of secondary indexes do not take a name, so a copy of them may have the name of the
+/// next SSTable.
+#[test]
+fn a_flush_that_reserves_no_name_removes_no_files() {
+    let file_system = FileSystem::simulated(6);
+    let disk = file_system.simulated_disk().unwrap().clone();
+    run(async {
+        let database = open(&file_system, configuration()).await.unwrap();
+        create(&database, vec![narrow_table()]).await;
+        write_narrow(&database, &["a"]).await;
+        let directory = table_directory(&narrow_table());
+        file_system.create_dir_all(&directory).await.unwrap();
+        let copy = directory.join("da-1-bti-SAI+Meta.db");
+        file_system.create(&copy).await.unwrap();
+        disk.inject(Fault::always(Operation::Create, Effect::NoSpace).on_path("TemporaryTOC"));
+        database.flush("ks", Some("narrow")).await.unwrap_err();
+        assert!(file_system.exists(&copy).await.unwrap(), "the flush has removed the copy");
+        disk.clear_faults();
+        database.flush("ks", Some("narrow")).await.unwrap();
+        assert_eq!(sstable_names(&file_system, &narrow_table()).await.len(), 1);
+    });
+}
