@@ -5,10 +5,11 @@
 //! schema, the look-up removes it, so that its id is unknown.
 //!
 //! Memory: each cache has at most [`MAX_STATEMENTS`] statements, with [`MAX_TEXT_BYTES`] of text
-//! and [`MAX_COLUMNS`] columns in total; the cache of a shard has a part of these columns. A
-//! statement with more columns is cached alone. At a limit, the cache evicts the oldest statement
-//! that was not used since the eviction last checked it (second chance). A client prepares an
-//! evicted statement again when the node reports its id as unknown.
+//! and [`MAX_COLUMNS`] columns in total; the cache of a shard has a part of these columns. Only the
+//! cache of the process keeps a statement with more columns than this part. A statement with more
+//! than [`MAX_COLUMNS`] is there alone. At a limit, the cache evicts the oldest statement that was
+//! not used since the eviction last checked it (second chance). A client prepares an evicted
+//! statement again when the node reports its id as unknown.
 
 use std::{
     collections::VecDeque,
@@ -221,20 +222,19 @@ struct Entry {
 
 impl Default for BoundedStatements {
     fn default() -> Self {
-        Self::of_shard(1)
+        Self::with_max_columns(MAX_COLUMNS)
     }
 }
 
 impl BoundedStatements {
     /// Creates the cache of one of `shards` shards.
     pub fn of_shard(shards: usize) -> Self {
-        Self {
-            by_id: HashMap::default(),
-            queue: VecDeque::new(),
-            text_bytes: 0,
-            columns: 0,
-            max_columns: (MAX_COLUMNS / shards.max(1)).max(MIN_SHARD_COLUMNS),
-        }
+        Self::with_max_columns((MAX_COLUMNS / shards.max(1)).max(MIN_SHARD_COLUMNS))
+    }
+
+    fn with_max_columns(max_columns: usize) -> Self {
+        let (by_id, queue, text_bytes, columns) = (HashMap::default(), VecDeque::new(), 0, 0);
+        Self { by_id, queue, text_bytes, columns, max_columns }
     }
 
     pub fn get(&self, id: &[u8; 16]) -> Option<&Arc<Prepared>> {
@@ -246,11 +246,16 @@ impl BoundedStatements {
         Some(&entry.prepared)
     }
 
-    /// Replaces a statement, or adds it and evicts others until the limits are met. Returns the
-    /// statements that are no longer in the cache.
+    /// Replaces a statement, or adds it and evicts others until the limits are met. The cache of a
+    /// shard does not keep a statement that does not fit into its part. Returns the statements that
+    /// are no longer in the cache.
     pub fn insert(&mut self, prepared: Arc<Prepared>) -> Vec<Arc<Prepared>> {
         let (id, text_bytes) = (prepared.id, prepared.text.len());
         let columns = prepared.column_count();
+        if columns > self.max_columns && self.max_columns < MAX_COLUMNS {
+            // The cache of the process has the statement, and it is found there without waiting.
+            return self.remove(&id).into_iter().collect();
+        }
         if let Some(entry) = self.by_id.get_mut(&id) {
             self.text_bytes = self.text_bytes - entry.prepared.text.len() + text_bytes;
             self.columns = self.columns - entry.prepared.column_count() + columns;
