@@ -104,25 +104,26 @@ pub async fn plan_apart(
 
 /// Returns the statement with that id. Plans it again if it is stale, a long text as [`plan_apart`]
 /// does. If the statement no longer fits the schema, removes it from the cache, so that the next
-/// look-up of the id costs nothing.
+/// look-up of the id costs nothing. The schema may change while this look-up waits, so it leaves a
+/// plan in the cache that was made meanwhile.
 pub async fn plan_again(
     cache: &Arc<PreparedCache>,
     id: [u8; 16],
     schema: &Arc<Schema>,
 ) -> Option<Arc<Prepared>> {
-    let bytes = cache.get(&id)?.text.len();
-    let (cache, schema) = (Arc::clone(cache), Arc::clone(schema));
+    let stale = cache.get(&id)?;
+    let (bytes, cache, schema) = (stale.text.len(), Arc::clone(cache), Arc::clone(schema));
     let planned = move || {
         // Another look-up may have planned or removed the statement while this one waited.
-        let stale = cache.get(&id)?;
-        if stale.is_fresh(&schema) {
-            return Some(stale);
+        let found = cache.get(&id)?;
+        if found.is_fresh(&schema) {
+            return Some(found);
         }
         trace_event!("Preparing the statement again: the schema has changed");
         if let Ok(planned) = plan(&stale.text, stale.keyspace.as_deref(), &schema) {
-            return Some(cache.insert(planned));
+            return Some(cache.replace(&stale, planned));
         }
-        cache.remove(&id);
+        cache.remove(&stale);
         None
     };
     run_apart(bytes, planned).await

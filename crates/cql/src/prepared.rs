@@ -196,6 +196,11 @@ impl Prepared {
         of_plan + self.bind.columns.len() + self.parts / 2
     }
 
+    /// Sets [`Self::result_changed`] of a plan that replaces `stale`.
+    fn record_change(&mut self, stale: &Self) {
+        self.result_changed = stale.result_changed || stale.result.id != self.result.id;
+    }
+
     /// Returns whether the statement's metadata names result columns.
     pub fn returns_rows(&self) -> bool {
         !self.result.columns.is_empty()
@@ -329,10 +334,10 @@ impl PreparedCache {
         self.statements.read().unwrap_or_else(PoisonError::into_inner).get(id).cloned()
     }
 
-    /// Adds a new plan, or replaces a stale one. Clients may know the columns of the stale plan.
+    /// Adds a new plan, or replaces a stale one.
     pub(crate) fn insert(&self, mut prepared: Prepared) -> Arc<Prepared> {
         if let Some(stale) = self.get(&prepared.id) {
-            prepared.result_changed = stale.result_changed || stale.result.id != prepared.result.id;
+            prepared.record_change(&stale);
         }
         let prepared = Arc::new(prepared);
         // A plan may be large, so it is dropped after the lock.
@@ -340,9 +345,27 @@ impl PreparedCache {
         prepared
     }
 
-    /// Removes the statement with that id, if there is one.
-    pub(crate) fn remove(&self, id: &[u8; 16]) {
-        let _removed = self.write().remove(id);
+    /// Replaces `stale`, unless it is no longer in the cache. Returns the new plan.
+    pub(crate) fn replace(&self, stale: &Arc<Prepared>, mut prepared: Prepared) -> Arc<Prepared> {
+        prepared.record_change(stale);
+        let prepared = Arc::new(prepared);
+        let statements = self.write_over(stale);
+        let _removed = statements.map(|mut statements| statements.insert(prepared.clone()));
+        prepared
+    }
+
+    /// Removes `stale` if it is still in the cache.
+    pub(crate) fn remove(&self, stale: &Arc<Prepared>) {
+        let statements = self.write_over(stale);
+        let _removed = statements.and_then(|mut statements| statements.remove(&stale.id));
+    }
+
+    /// Locks the cache if it has this very plan.
+    fn write_over(&self, plan: &Arc<Prepared>) -> Option<RwLockWriteGuard<'_, BoundedStatements>> {
+        Some(self.write()).filter(|statements| {
+            let entry = statements.by_id.get(&plan.id);
+            entry.is_some_and(|entry| Arc::ptr_eq(&entry.prepared, plan))
+        })
     }
 
     fn write(&self) -> RwLockWriteGuard<'_, BoundedStatements> {

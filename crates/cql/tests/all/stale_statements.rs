@@ -50,13 +50,17 @@ fn a_second_preparation_keeps_that_the_columns_have_changed() {
     });
 }
 
+/// Returns a text that a helper thread plans.
+fn long_batch(statements: usize) -> String {
+    let deletes = "DELETE FROM ks.t WHERE k = 1; ".repeat(statements);
+    format!("BEGIN UNLOGGED BATCH {deletes} APPLY BATCH")
+}
+
 #[test]
 fn a_long_stale_statement_is_planned_apart() {
     block_on(async {
         let (_database, processor) = open_with_keyspace(&FileSystem::simulated(1), &[CREATE]).await;
-        let deletes = "DELETE FROM ks.t WHERE k = 1; ".repeat(3000);
-        let text = format!("BEGIN UNLOGGED BATCH {deletes} APPLY BATCH");
-        let stale = processor.prepare(&text, &ClientState::default()).unwrap();
+        let stale = processor.prepare(&long_batch(3000), &ClientState::default()).unwrap();
         change(&processor, "ALTER TABLE ks.t ADD a int").await;
         let mut found = pin!(processor.prepared(&stale.id));
         let mut other = pin!(processor.prepared(&stale.id));
@@ -67,5 +71,31 @@ fn a_long_stale_statement_is_planned_apart() {
         let found = found.await.unwrap();
         assert!(!Arc::ptr_eq(&stale, &found));
         assert!(Arc::ptr_eq(&found, &other.await.unwrap()), "the text was planned twice");
+    });
+}
+
+/// The schema changes while a look-up waits until another long text is planned.
+#[test]
+fn a_look_up_of_an_older_schema_leaves_a_newer_plan() {
+    block_on(async {
+        let (_database, processor) = open_with_keyspace(&FileSystem::simulated(1), &[CREATE]).await;
+        let (client, text, other) = (ClientState::default(), long_batch(3000), long_batch(3001));
+        let additions = ["ALTER TABLE ks.t ADD a int", "ALTER TABLE ks.t ADD b int"];
+        for changes in [additions, [DROP, CREATE]] {
+            let id = processor.prepare(&text, &client).unwrap().id;
+            let other_id = processor.prepare(&other, &client).unwrap().id;
+            change(&processor, changes[0]).await;
+            let mut before = pin!(processor.prepared(&other_id));
+            let mut late = pin!(processor.prepared(&id));
+            for look_up in [&mut before, &mut late] {
+                let polled = poll_fn(|context| Poll::Ready(look_up.as_mut().poll(context))).await;
+                assert!(polled.is_pending());
+            }
+            change(&processor, changes[1]).await;
+            let newer = processor.prepare(&text, &client).unwrap();
+            let (_, _) = (before.await, late.await);
+            let kept = processor.planned(&id).expect("the newer plan");
+            assert!(Arc::ptr_eq(&kept, &newer), "{changes:?}");
+        }
     });
 }
