@@ -112,6 +112,10 @@ pub async fn plan_again(
     schema: &Arc<Schema>,
 ) -> Option<Arc<Prepared>> {
     let stale = cache.get(&id)?;
+    if stale.is_fresh(schema) {
+        return Some(stale);
+    }
+    trace_event!("Preparing the statement again: the schema has changed");
     let (bytes, cache, schema) = (stale.text.len(), Arc::clone(cache), Arc::clone(schema));
     let planned = move || {
         // Another look-up may have planned or removed the statement while this one waited.
@@ -119,7 +123,6 @@ pub async fn plan_again(
         if found.is_fresh(&schema) {
             return Some(found);
         }
-        trace_event!("Preparing the statement again: the schema has changed");
         if let Ok(planned) = plan(&stale.text, stale.keyspace.as_deref(), &schema) {
             return Some(cache.replace(&stale, planned));
         }

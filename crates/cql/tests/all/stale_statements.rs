@@ -3,7 +3,11 @@
 use std::{future::poll_fn, pin::pin, sync::Arc, task::Poll};
 
 use espalier_cql::{ClientState, QueryProcessor};
-use espalier_runtime::{block_on, file::FileSystem};
+use espalier_runtime::{
+    block_on,
+    file::FileSystem,
+    trace::{Trace, traced},
+};
 
 use crate::support::node::{execute, open_with_keyspace};
 
@@ -71,6 +75,22 @@ fn a_long_stale_statement_is_planned_apart() {
         let found = found.await.unwrap();
         assert!(!Arc::ptr_eq(&stale, &found));
         assert!(Arc::ptr_eq(&found, &other.await.unwrap()), "the text was planned twice");
+    });
+}
+
+#[test]
+fn a_trace_says_that_a_long_stale_statement_is_planned() {
+    block_on(async {
+        let (_database, processor) = open_with_keyspace(&FileSystem::simulated(1), &[CREATE]).await;
+        let stale = processor.prepare(&long_batch(3000), &ClientState::default()).unwrap();
+        change(&processor, "ALTER TABLE ks.t ADD a int").await;
+        let trace = Trace::new(None);
+        let planned = traced(Some(trace.clone()), processor.prepared(&stale.id)).await;
+        assert!(planned.is_some());
+        let log = trace.take_log();
+        let events: Vec<_> = log.events().into_iter().map(|event| event.text).collect();
+        let expected = "Preparing the statement again: the schema has changed";
+        assert!(events.contains(&expected), "{events:?}");
     });
 }
 
