@@ -96,6 +96,19 @@ def test_a_prepared_drop_of_an_index_needs_the_permission_of_its_table(clients, 
     clients.root.execute("DROP INDEX k.later")
 
 
+def test_new_passwords_do_not_delay_reads_of_the_nodes_own_tables(clients):
+    """A driver that connects reads these tables, while the node computes the hashes."""
+    created = []
+    texts = [f"CREATE ROLE hashed_{number} WITH PASSWORD = 'pw'" for number in range(8)]
+    creations = [clients.root.execute_async(text) for text in texts]
+    for creation in creations:
+        creation.add_callback(created.append)
+    clients.root.execute("SELECT key FROM system.local")
+    assert len(created) < 4
+    for creation in creations:
+        creation.result()
+
+
 def test_wrong_passwords(clients, role):
     _, name = role
     for user, password in [(name, "wrong"), ("nobody", "pw")]:

@@ -151,14 +151,19 @@ impl Prepared {
         }
     }
 
+    /// Returns whether the statement is a SELECT from one of the node's own tables, or a DESCRIBE.
+    pub fn reads_own_tables(&self) -> bool {
+        match &self.plan {
+            Plan::Select(select) => is_node_keyspace(&select.table.keyspace),
+            Plan::Describe => true,
+            _ => false,
+        }
+    }
+
     /// Returns whether the statement reads only the node's own tables and schema, or sets the
     /// keyspace of the session. Drivers need such statements to connect.
     pub fn concerns_node_alone(&self) -> bool {
-        match &self.plan {
-            Plan::Select(select) => is_node_keyspace(&select.table.keyspace),
-            Plan::Use(_) | Plan::Describe => true,
-            _ => false,
-        }
+        self.reads_own_tables() || matches!(self.plan, Plan::Use(_))
     }
 
     /// Returns whether the statement is a SELECT.
@@ -174,10 +179,9 @@ impl Prepared {
         }
     }
 
-    /// Returns whether the statement is a SELECT, a DESCRIBE, or a statement about roles (some of
-    /// these return rows).
-    pub fn is_query(&self) -> bool {
-        matches!(self.plan, Plan::Select(_) | Plan::Describe | Plan::Role)
+    /// Returns whether the statement is about roles or permissions. Some of these return rows.
+    pub fn concerns_roles(&self) -> bool {
+        matches!(self.plan, Plan::Role)
     }
 
     /// Returns whether the statement has an `IF`. The columns of its answer depend on the outcome,

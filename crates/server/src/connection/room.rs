@@ -144,7 +144,7 @@ impl Connection {
     /// # Errors
     ///
     /// Fails if the connection is closed.
-    async fn taken_answers(&self) -> Result<(), ErrorResponse> {
+    pub async fn taken_answers(&self) -> Result<(), ErrorResponse> {
         while self.is_behind() {
             self.sent.notified().await;
         }

@@ -12,7 +12,8 @@ use crate::protocol::response::{ErrorDetail, ErrorResponse};
 /// Executes `prepared`. A read of a user's table waits for memory first; if that memory is not
 /// enough, the read runs again with more. Reads of the node's own tables, which drivers need to
 /// connect, reserve nothing: they wait only for each other, and until their client has read its
-/// answers. A read ends when its connection closes. Other statements start at once.
+/// answers. A SELECT ends when its connection closes. A statement about roles waits only until its
+/// client has read its answers. Other statements start at once.
 ///
 /// The permits of a read end here, so the caller adds the answer to the send buffer before it waits
 /// again.
@@ -24,11 +25,14 @@ pub(super) async fn execute_with_room(
 ) -> Result<cql::Result<cql::QueryResult>, ErrorResponse> {
     let processor = &connection.server.processor;
     if !prepared.reads_user_table() {
-        let _places = if prepared.is_query() {
+        let _places = if prepared.reads_own_tables() {
             Some(connection.places_for_own_tables().await?)
         } else {
             None
         };
+        if prepared.concerns_roles() {
+            connection.taken_answers().await?;
+        }
         let execution = pin!(processor.execute(prepared, client, options));
         return if prepared.is_select() {
             connection.while_open(execution).await
