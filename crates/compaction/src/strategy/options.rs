@@ -8,8 +8,6 @@ use super::size::{parse_bytes, print_bytes};
 
 /// Minimum of the sizes that [`Options::bytes`] reads.
 const MIN_BYTES: f64 = (1 << 20) as f64;
-/// Cassandra keeps sizes in 63 bits.
-const MAX_BYTES: f64 = (1u64 << 63) as f64;
 
 /// The kind of most numbers in Cassandra's error texts, even of some that are no ints.
 pub(super) const INT: &str = "int (base10)";
@@ -83,19 +81,20 @@ impl<'a> Options<'a> {
         }
     }
 
-    /// Reads a size of at least 1 MiB, in bytes.
-    pub(super) fn bytes(&mut self, name: &str) -> Result<Option<u64>, String> {
+    /// Reads a size of at least 1 MiB and less than `end`, in bytes. As in Cassandra, a size of
+    /// more than 63 bits counts as the largest one of 63 bits.
+    pub(super) fn bytes(&mut self, name: &str, end: Option<f64>) -> Result<Option<u64>, String> {
         let Some(text) = self.text(name) else { return Ok(None) };
         let bytes = parse_bytes(text)
             .map_err(|cause| format!("{name} {text} is not a valid size in bytes: {cause}"))?;
-        if bytes >= MAX_BYTES {
+        if end.is_some_and(|end| bytes >= end) {
             return Err(format!("{name} {text} is out of range of Long."));
         }
         if bytes < MIN_BYTES {
             let least = print_bytes(MIN_BYTES as u64);
             return Err(format!("{name} {text} is not acceptable, size must be at least {least}"));
         }
-        Ok(Some(bytes as u64))
+        Ok(Some((bytes as i64).unsigned_abs()))
     }
 
     /// Returns an error if some options have not been read.

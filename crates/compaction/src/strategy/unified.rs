@@ -47,6 +47,8 @@ const MAX_PARTS: u64 = 1 << 20;
 /// each part becomes an SSTable.
 const MIN_PART_BYTES: f64 = (1 << 20) as f64;
 const MAX_SPLITS: f64 = (1 << 20) as f64;
+/// The size in bytes from which Cassandra refuses a `target_sstable_size`.
+const END_OF_TARGETS: f64 = (1u64 << 63) as f64;
 
 impl Default for Unified {
     fn default() -> Self {
@@ -67,9 +69,10 @@ impl Unified {
         let scaling = options.text("scaling_parameters").unwrap_or("T4");
         let scaling = scaling.split(',').map(|word| parse_scaling(word.trim()));
         let scaling = scaling.collect::<Result<Vec<i32>, String>>()?;
-        let target_bytes = options.bytes("target_sstable_size")?.unwrap_or(1 << 30);
+        let target_bytes = options.bytes("target_sstable_size", Some(END_OF_TARGETS))?;
+        let target_bytes = target_bytes.unwrap_or(1 << 30);
         let minimum_bytes = read_minimum_bytes(options, target_bytes)?;
-        let flush_bytes = options.bytes("flush_size_override")?;
+        let flush_bytes = options.bytes("flush_size_override", None)?;
         let base_shards = read_base_shards(options)?;
         let growth = read_growth(options)?;
         let max_files = options.int("max_sstables_to_compact", 32)?;

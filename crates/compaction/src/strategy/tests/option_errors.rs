@@ -237,6 +237,8 @@ fn valid_options_of_cassandra_are_accepted() {
         // The default of min_sstable_size is larger.
         ("Unified", &[("target_sstable_size", "1MiB")]),
         ("Unified", &[("target_sstable_size", "1GB"), ("flush_size_override", "1e3MiB")]),
+        ("Unified", &[("flush_size_override", "8EiB")]),
+        ("Unified", &[("flush_size_override", "1e400B")]),
     ] {
         strategy(&format!("{class}CompactionStrategy"), pairs);
     }
