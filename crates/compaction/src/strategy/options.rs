@@ -142,9 +142,9 @@ impl Common {
         // Zero is valid in spite of the error texts.
         let tombstone_threshold = options.float("tombstone_threshold", 0.2, INT)?;
         if tombstone_threshold < 0.0 {
-            return Err(format!(
-                "tombstone_threshold must be greater than 0, but was {tombstone_threshold:.6}"
-            ));
+            // Java prints the infinity as a word.
+            let printed = format!("{tombstone_threshold:.6}").replace("inf", "Infinity");
+            return Err(format!("tombstone_threshold must be greater than 0, but was {printed}"));
         }
         let interval_s = options.long("tombstone_compaction_interval", 86_400, INT)?;
         let interval_s = u64::try_from(interval_s).map_err(|_| {

@@ -57,6 +57,11 @@ fn bad_options_are_refused_in_cassandras_words() {
         ),
         (
             "SizeTiered",
+            &[("tombstone_threshold", "-Infinity")],
+            "tombstone_threshold must be greater than 0, but was -Infinity",
+        ),
+        (
+            "SizeTiered",
             &[("tombstone_threshold", "x")],
             "x is not a parsable int (base10) for tombstone_threshold",
         ),
