@@ -1,8 +1,8 @@
 //! Removes rows that hold only purgeable tombstones, after a reader has met them (rule 17 of
 //! docs/cache.md).
 //!
-//! The condition is the same as in a compaction (`purge`): the tombstones are older than
-//! `gc_grace_seconds`, and no memtable holds data of the partition that the tombstones could cover.
+//! The condition is the same as in a compaction (`purge`): the tombstones are old enough for
+//! [`PurgeLimits`], and no memtable holds data of the partition that the tombstones could cover.
 //! Older data in files needs no check: the files have the tombstones too, and the range stays
 //! continuous, so reads do not go to the files.
 

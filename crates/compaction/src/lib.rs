@@ -19,9 +19,10 @@
 //! reserves the inputs ([`TableCompactions`]), calls [`merge()`], and exchanges the files in the
 //! transaction log and in the table.
 //!
-//! Invariants: An input stays as it is until the caller commits. An output is in the transaction
-//! log before it has data, and after its name is reserved. A deletion stays as long as data outside
-//! of the inputs may hold something that the deletion covers.
+//! Invariants: An input stays as it is until the caller commits. A compaction reserves the name of
+//! an output, then records the output in the transaction log, and then creates its data files. A
+//! deletion stays as long as data outside of the inputs may hold something that the deletion
+//! covers.
 //!
 //! Memory: for each input that spans the current position at most 1 MiB of Data.db, a chunk and a
 //! row. The output takes as much memory as a flush needs, 128 MiB for each index on vectors, and

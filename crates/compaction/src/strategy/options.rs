@@ -9,7 +9,7 @@ use super::size::{parse_bytes, print_bytes};
 /// Minimum of the sizes that [`Options::bytes`] reads.
 const MIN_BYTES: f64 = (1 << 20) as f64;
 
-/// The kind of most numbers in Cassandra's error texts, even of some that are no ints.
+/// Cassandra's error texts call most numbers ints, also longs and floats.
 pub(super) const INT: &str = "int (base10)";
 
 /// The options that have not been read yet.
@@ -169,7 +169,8 @@ impl Common {
         Ok(Self {
             enabled,
             tombstone_threshold,
-            // Without a pause, a file with tombstones that must stay would be rewritten on and on.
+            // At 0, the scheduler would rewrite a file with tombstones that must stay at each of
+            // its checks.
             tombstone_interval_s: interval_s.max(1),
             unchecked_tombstones,
             names_tombstones: is_named || unchecked_tombstones,

@@ -1,4 +1,5 @@
-//! Reads and prints sizes in bytes as Cassandra does.
+//! Reads and prints sizes in bytes as Cassandra does, except for binary exponents (`1*2^20B`),
+//! `NaN` and `Infinity`, which are refused.
 
 /// The prefixes of units; each is 1000 or 1024 times the one before.
 const PREFIXES: &str = "qryzafpnum KMGTPEZYRQ";

@@ -105,8 +105,8 @@ impl PlannedModification {
         self.operations.len() + answer
     }
 
-    /// Returns [`Self::column_count`] for a statement of a batch or transaction. A text may have
-    /// many thousand of these, so each counts as two columns itself.
+    /// Returns [`Self::column_count`] and two more for a statement of a batch or transaction. The
+    /// plan of such a statement takes about as much memory as two columns.
     pub fn inner_column_count(&self) -> usize {
         2 + self.column_count()
     }

@@ -18,7 +18,7 @@ async fn change(processor: &QueryProcessor, statement: &str) {
     execute(processor, statement).await.unwrap();
 }
 
-/// Otherwise each EXECUTE would plan the whole text in vain.
+/// A look-up removes a statement that no longer fits, so that later EXECUTEs do not plan its text.
 #[test]
 fn a_statement_that_no_longer_fits_the_schema_becomes_unknown() {
     block_on(async {
