@@ -263,7 +263,7 @@ impl Template {
             partitions_per_byte: per(partitions),
             plain_bytes,
             compression_ratio: per(stored_bytes),
-            special: special_data(inputs, now_s),
+            special: special_data(context, inputs, now_s),
             level,
             // An output is repaired only if all its inputs are.
             repaired_at: repaired.min().unwrap_or(0),
@@ -274,18 +274,25 @@ impl Template {
 
 /// Returns the data of the inputs for which the outputs may need another version than the table's.
 ///
-/// Inputs with unsigned seconds may have data that expires late, whose TTL an output with signed
-/// seconds would shorten. All versions with room for negative deletions store signed seconds. So if
-/// an input may expire late and another has a deletion at a negative timestamp, the writer refuses
-/// the deletion, and the compaction fails.
-fn special_data(inputs: &[Rc<SSTable>], now_s: u32) -> SpecialData {
-    let late = || inputs.iter().filter(|input| may_expire_late(input, now_s));
-    let is_unsigned = |input: &Rc<SSTable>| {
-        input.reader().features().local_deletion_times == LocalDeletionTimes::Unsigned
-    };
-    if late().any(is_unsigned) {
-        SpecialData::LateExpiries
-    } else if late().next().is_none() && inputs.iter().any(may_delete_at_negative_timestamps) {
+/// No version can store both late expiries and deletions at negative timestamps. If the inputs may
+/// have both, the outputs keep the table's version. If its seconds are signed, the outputs shorten
+/// the TTLs; if they are unsigned, the writer refuses the deletion, and the compaction fails.
+fn special_data(context: &CompactionContext, inputs: &[Rc<SSTable>], now_s: u32) -> SpecialData {
+    let has_negative_deletion = inputs.iter().any(may_delete_at_negative_timestamps);
+    if inputs.iter().any(|input| may_expire_late(input, now_s)) {
+        if !has_negative_deletion {
+            return SpecialData::LateExpiries;
+        }
+        let signed = LocalDeletionTimes::Signed;
+        if context.version.features().is_some_and(|its| its.local_deletion_times == signed) {
+            tracing::warn!(
+                table = context.metadata.name,
+                "compaction shortens TTLs to January 2038: an input may also have a deletion at a \
+                negative timestamp"
+            );
+        }
+        SpecialData::None
+    } else if has_negative_deletion {
         SpecialData::NegativeDeletions
     } else {
         SpecialData::None
@@ -297,10 +304,12 @@ fn may_delete_at_negative_timestamps(input: &Rc<SSTable>) -> bool {
     input.minimum_timestamp() < 0 && input.reader().features().has_room_for_negative_deletions()
 }
 
-/// Returns whether an input may have data that expires later than the versions with signed seconds
-/// can store.
+/// Returns whether an input with unsigned seconds may have data that expires later than the
+/// versions with signed seconds can store.
 fn may_expire_late(input: &Rc<SSTable>, now_s: u32) -> bool {
     let latest = LocalDeletionTimes::Signed.maximum();
     let max_ttl = input.reader().statistics().stats.max_ttl;
-    input.maximum_local_deletion_time() > latest && now_s.saturating_add(max_ttl) > latest
+    input.reader().features().local_deletion_times == LocalDeletionTimes::Unsigned
+        && input.maximum_local_deletion_time() > latest
+        && now_s.saturating_add(max_ttl) > latest
 }

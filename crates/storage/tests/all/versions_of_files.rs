@@ -171,10 +171,22 @@ const EXPIRY: u32 = 1 << 31;
 
 /// Returns a write of a cell that expires at [`EXPIRY`].
 fn late(wide: &TableMetadata, timestamp: i64) -> Mutation {
+    expiring(wide, timestamp, EXPIRY)
+}
+
+/// Returns a write of a cell with a long TTL that expires at this second.
+fn expiring(wide: &TableMetadata, timestamp: i64, expiry_s: u32) -> Mutation {
     let mut mutation = insert(wide, "a", Some(1), timestamp, &[("v", "x")]);
     let (_, data) = &mut mutation.updates[0].rows[0].columns[0];
     let ColumnData::Simple(cell) = data else { panic!("{data:?}") };
-    *cell = Cell::expiring(timestamp, 630_000_000, EXPIRY, cell.value.clone());
+    *cell = Cell::expiring(timestamp, 630_000_000, expiry_s, cell.value.clone());
+    mutation
+}
+
+/// Returns a write of a row and of a deletion of its partition, both at negative timestamps.
+fn negative(wide: &TableMetadata) -> Mutation {
+    let mut mutation = insert(wide, "b", Some(1), -10, &[("v", "old")]);
+    mutation.updates[0].deletion = DeletionTime::new(-5, 1_750_000_000);
     mutation
 }
 
@@ -188,8 +200,14 @@ async fn shown_before_expiry(database: &Node) -> Vec<String> {
 
 /// The write is flushed before the change, or replayed from the log after it.
 #[test]
-fn a_ttl_accepted_under_da_survives_a_change_to_nb() {
-    for (is_flushed, first) in [(true, "da-1-bti"), (false, "oa-1-big")] {
+fn a_ttl_accepted_under_da_survives_a_change_to_nb_or_mt() {
+    // The later version, the SSTables before the compaction and the one after it.
+    let cases = [
+        ("nb", true, ["da-1-bti", "nb-2-big"], "oa-3-big"),
+        ("nb", false, ["nb-2-big", "oa-1-big"], "oa-3-big"),
+        ("mt", false, ["da-1-bti", "mt-2-big"], "da-3-bti"),
+    ];
+    for (version, is_flushed, written, compacted) in cases {
         let file_system = FileSystem::simulated(5);
         run(async {
             let database = open(&file_system, writing("da")).await.unwrap();
@@ -200,15 +218,13 @@ fn a_ttl_accepted_under_da_survives_a_change_to_nb() {
             }
         });
         run(async {
-            let database = open(&file_system, writing("nb")).await.unwrap();
+            let database = open(&file_system, writing(version)).await.unwrap();
             let wide = table(&database, "wide");
             let refused = database.apply(late(&wide, 20)).await.unwrap_err();
             assert!(matches!(refused, StorageError::ExpiryTooLate { .. }), "{refused}");
             database.flush("ks", None).await.unwrap();
             database.apply(insert(&wide, "a", Some(2), 10, &[("v", "y")])).await.unwrap();
             database.flush("ks", None).await.unwrap();
-            let mut written = [first, "nb-2-big"];
-            written.sort();
             assert_eq!(versions(&file_system).await, written);
             let shown = ["a/1 v=x", "a/2 v=y"];
             database.drop_caches().await;
@@ -216,7 +232,7 @@ fn a_ttl_accepted_under_da_survives_a_change_to_nb() {
             database.compactions().compact("ks", None, false).await.unwrap();
             database.drop_caches().await;
             assert_eq!(shown_before_expiry(&database).await, shown);
-            assert_eq!(versions(&file_system).await, ["oa-3-big"]);
+            assert_eq!(versions(&file_system).await, [compacted]);
         });
     }
 }
@@ -225,20 +241,22 @@ fn a_ttl_accepted_under_da_survives_a_change_to_nb() {
 /// never moves an expiry after 2038 into such a version.
 #[test]
 fn a_compaction_shortens_no_ttl_for_a_negative_timestamp() {
-    let negative = |wide: &TableMetadata| {
-        let mut mutation = insert(wide, "b", Some(1), -10, &[("v", "old")]);
-        mutation.updates[0].deletion = DeletionTime::new(-5, 1_750_000_000);
-        mutation
-    };
     // The version of the first run (the second writes `da`), the flushed writes of both runs, and
     // the SSTables after the compaction. The compaction fails if no version can hold both writes.
     type Write<'a> = &'a dyn Fn(&TableMetadata) -> Mutation;
     let cell: Write<'_> = &|wide: &TableMetadata| insert(wide, "b", Some(1), -10, &[("v", "old")]);
     let at = |timestamp| move |wide: &TableMetadata| late(wide, timestamp);
-    let cases: [(&str, Write<'_>, Write<'_>, &[&str]); 4] = [
+    // The TTL is long, but ends in time for all versions.
+    let with_long_ttl = |wide: &TableMetadata| {
+        let mut mutation = negative(wide);
+        mutation.updates.extend(expiring(wide, 10, 2_000_000_000).updates);
+        mutation
+    };
+    let cases: [(&str, Write<'_>, Write<'_>, &[&str]); 5] = [
         ("da", cell, &at(-5), &["da-3-bti"]),
         ("nb", cell, &at(10), &["da-3-bti"]),
         ("nb", &negative, cell, &["nb-3-big"]),
+        ("nb", &with_long_ttl, cell, &["nb-3-big"]),
         ("nb", &negative, &at(10), &["da-2-bti", "nb-1-big"]),
     ];
     for (version, first, second, expected) in cases {
@@ -262,4 +280,26 @@ fn a_compaction_shortens_no_ttl_for_a_negative_timestamp() {
             assert_eq!(shown_before_expiry(&database).await, before, "{expected:?}");
         });
     }
+}
+
+/// No version can store both, so the TTL ends in January 2038.
+#[test]
+fn a_compaction_to_nb_keeps_a_negative_deletion_beside_a_late_expiry() {
+    let file_system = FileSystem::simulated(6);
+    run(async {
+        let database = open(&file_system, writing("nb")).await.unwrap();
+        create(&database, vec![keeping_tombstones(wide_table())]).await;
+        database.apply(negative(&table(&database, "wide"))).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        set_version(&database, "da").await;
+        database.apply(late(&table(&database, "wide"), 10)).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        assert_eq!(versions(&file_system).await, ["da-2-bti", "nb-1-big"]);
+        set_version(&database, "nb").await;
+        database.compactions().compact("ks", None, false).await.unwrap();
+        assert_eq!(versions(&file_system).await, ["nb-3-big"]);
+        let covered = insert(&table(&database, "wide"), "b", Some(2), -10, &[("v", "old")]);
+        database.apply(covered).await.unwrap();
+        assert_eq!(shown(&database).await, ["a/1 v=x"]);
+    });
 }
