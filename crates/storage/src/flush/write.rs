@@ -238,6 +238,13 @@ impl TableFlush<'_> {
         // A deletion at a negative timestamp or a late expiry was accepted for another SSTable
         // version, before ALTER TABLE or a restart. The deletion must not be lost, nor the TTL
         // shortened. If there are both, only the deletion is kept as it is.
+        if statistics.has_negative_deletion && statistics.has_late_expiry {
+            tracing::warn!(
+                table = metadata.name,
+                "flush shortened TTLs to January 2038: the memtable also has a deletion at a \
+                negative timestamp"
+            );
+        }
         let special = if statistics.has_negative_deletion {
             SpecialData::NegativeDeletions
         } else if statistics.has_late_expiry {
@@ -245,7 +252,7 @@ impl TableFlush<'_> {
         } else {
             SpecialData::None
         };
-        let features = self.store.tables.features_of(table).with_room_for(special);
+        let features = self.store.tables.features_for(table, special);
         let named = |id| Descriptor::new(table.home.directory.clone(), features, id);
         let descriptor = self.store.next_descriptor(metadata.id, named).await?;
         let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;

@@ -11,7 +11,8 @@ use espalier_mutation::{
     Mutation,
     schema::{Schema, TableId},
 };
-use espalier_sstable::versions::VersionFeatures;
+use espalier_runtime::log_limit::LogLimit;
+use espalier_sstable::versions::{SpecialData, VersionFeatures};
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use smallvec::SmallVec;
@@ -21,6 +22,11 @@ use crate::{
     system::{SCHEMA_KEYSPACE, is_virtual},
     table::Table,
 };
+
+thread_local! {
+    /// Limits the log lines about late expiries to ten a minute on each shard (arbitrary).
+    static LATE_EXPIRIES: LogLimit = const { LogLimit::at_most(10) };
+}
 
 /// The tables of a shard, and the schema that they have.
 pub(crate) struct Tables {
@@ -62,6 +68,30 @@ impl Tables {
     /// Returns the features of the table's `sstable_format`, or of the node's default.
     pub(crate) fn features_of(&self, table: &Table) -> &'static VersionFeatures {
         table.sstable_features(self.default_features)
+    }
+
+    /// Returns the features of the version in which an SSTable of a table with such data is
+    /// written. The log names the version if it is not the table's because data expires late.
+    pub(crate) fn features_for(
+        &self,
+        table: &Table,
+        special: SpecialData,
+    ) -> &'static VersionFeatures {
+        let own = self.features_of(table);
+        let features = own.with_room_for(special);
+        if special == SpecialData::LateExpiries
+            && features.version != own.version
+            && let Some(left_out) = LATE_EXPIRIES.with(|limit| limit.due("late expiries"))
+        {
+            tracing::warn!(
+                table = table.metadata().name,
+                version = %features.version,
+                left_out,
+                "SSTable written in another version than the table's: rows expire after January \
+                2038"
+            );
+        }
+        features
     }
 
     /// Returns whether the whole table is on shard 0.
