@@ -18,8 +18,8 @@ const RETRY_PAUSE: Duration = Duration::from_secs(1);
 /// fill the memory.
 const SMALL_BYTES: usize = 64 << 10;
 
-/// While the largest memtable waits for compaction, another memtable is flushed only if it holds at
-/// least 1/8 of the flush threshold (arbitrary).
+/// While the largest memtable waits for compaction or a truncation holds it, another memtable is
+/// flushed only if it holds at least 1/8 of the flush threshold (arbitrary).
 const PART_WORTH_A_FILE: usize = 8;
 
 /// Interval of the check whether a flush must still wait for compactions.
@@ -167,19 +167,20 @@ fn victim(store: &ShardStore, waits: impl Fn(&Rc<Table>) -> bool) -> Option<Rc<T
         let not_held = tables.iter().filter(|table| is_free(table));
         let flushable: usize = not_held.map(|table| memtable_bytes(table)).sum();
         let does_one_wait = tables.iter().any(&waits);
+        let is_due_without_held = budget.is_flush_due(flushable);
         // While a large memtable waits, small ones are not flushed: that would hardly free memory.
-        let least = if does_one_wait {
-            (budget.flush_bytes() / PART_WORTH_A_FILE).max(SMALL_BYTES)
-        } else {
-            SMALL_BYTES
-        };
+        let part = (budget.flush_bytes() / PART_WORTH_A_FILE).max(SMALL_BYTES);
+        let least = if does_one_wait { part } else { SMALL_BYTES };
         // If readers still hold the memory of flushed memtables, or a truncation holds a large
         // memtable, a flush of small ones does not help.
         let helps = |table: &&Rc<Table>| {
-            if memtable_bytes(table) > least {
-                budget.is_flush_due(active) || !budget.has_room()
+            let bytes = memtable_bytes(table);
+            if bytes > least {
+                is_due_without_held
+                    || !budget.has_room()
+                    || (bytes > part && budget.is_flush_due(active))
             } else {
-                !does_one_wait && budget.is_flush_due(flushable)
+                !does_one_wait && is_due_without_held
             }
         };
         let largest = free().max_by_key(|table| memtable_bytes(table));

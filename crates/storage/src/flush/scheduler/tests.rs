@@ -1,6 +1,6 @@
 //! Tests of the flush scheduler: the next table, held flush locks, and the commit log.
 
-use std::{sync::Arc, time::Duration};
+use std::{rc::Rc, sync::Arc, time::Duration};
 
 use bytes::Bytes;
 use espalier_mutation::{
@@ -9,13 +9,16 @@ use espalier_mutation::{
 use espalier_runtime::{
     block_on,
     file::FileSystem,
+    spawn_local,
     time::{self, ManualClock},
+    yield_now,
 };
 
 use super::{pause_of, victim};
 use crate::{
-    Node, StorageConfiguration,
+    Node, StorageConfiguration, StorageError,
     flush::flush_tables,
+    table::Table,
     test_database::{create, open, open_with, table, table_of_blobs, write_of},
 };
 
@@ -141,4 +144,89 @@ fn a_large_memtable_whose_flush_lock_is_held_delays_no_flush_of_another() {
             assert!(!is_large());
         });
     }
+}
+
+/// Bytes of a row that is a reason to flush on the nodes of [`with_two_tables`].
+const LARGE_BYTES: usize = 9 << 18;
+
+/// Opens a node with 4 MiB for memtables, of which 2 MiB are a reason to flush, and two tables.
+async fn with_two_tables() -> (Node, [Rc<Table>; 2]) {
+    let mut configuration = StorageConfiguration::new("node");
+    configuration.autocompaction = false;
+    configuration.memtables.bytes = 4 << 20;
+    let node = open_with(configuration, FileSystem::simulated(1)).await;
+    let large = create(&node, table_of_blobs("large", 1)).await;
+    let small = create(&node, table_of_blobs("small", 2)).await;
+    let tables = [&large, &small].map(|metadata| table(&node, metadata));
+    (node, tables)
+}
+
+/// Writes a row of this size. No other task runs meanwhile.
+fn write_now(node: &Node, table: &Table, key: &'static [u8], bytes: usize) {
+    let cell = Cell::live(1, Bytes::from(vec![1; bytes]));
+    let write = write_of(&table.metadata(), Bytes::from_static(key), ColumnData::Simple(cell));
+    drop(node.store().try_apply(&write).unwrap().unwrap());
+}
+
+#[test]
+fn a_small_memtable_is_not_flushed_for_a_large_one_that_is_held() {
+    block_on(async {
+        let (node, [large, small]) = with_two_tables().await;
+        let _permit = large.flushes.lock.acquire(1).await;
+        write_now(&node, &large, b"a", LARGE_BYTES);
+        let next = || victim(node.store(), |_| false).map(|table| table.metadata().id);
+        // The last size is more than 1/8 of the bytes that are a reason to flush.
+        for (bytes, is_flushed) in [(1, false), (100 << 10, false), (300 << 10, true)] {
+            write_now(&node, &small, b"a", bytes);
+            assert_eq!(next(), is_flushed.then_some(small.metadata().id), "{bytes} bytes");
+        }
+    });
+}
+
+/// The truncation cannot begin in time, so the memtable stays.
+#[test]
+fn the_end_of_a_truncation_begins_a_flush() {
+    let _clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
+    block_on(async {
+        let (node, [large, _]) = with_two_tables().await;
+        let permit = large.flushes.lock.acquire(1).await;
+        write_now(&node, &large, b"a", LARGE_BYTES);
+        let (truncated, id) = (node.clone(), large.metadata().id);
+        let truncation =
+            spawn_local(async move { truncated.truncate_within(id, Duration::from_secs(1)).await });
+        // The scheduler looks at the tables now, and from now on once a second.
+        node.store().wakers.flush.notify_one();
+        time::sleep(Duration::from_millis(1200)).await;
+        drop(permit);
+        let error = truncation.await.unwrap_err();
+        assert!(matches!(error, StorageError::TruncationTimedOut(_)), "{error}");
+        time::sleep(Duration::from_millis(500)).await;
+        assert!(large.memtable().is_empty());
+    });
+}
+
+/// A write during the flush fills the next memtable of the table.
+#[test]
+fn the_end_of_a_requested_flush_begins_a_flush() {
+    let _clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
+    block_on(async {
+        let (node, [large, _]) = with_two_tables().await;
+        let permit = large.flushes.lock.acquire(1).await;
+        write_now(&node, &large, b"a", LARGE_BYTES);
+        let (store, tables) = (node.store().clone(), vec![large.clone()]);
+        let flush = spawn_local(async move { flush_tables(&store, tables).await });
+        time::sleep(Duration::from_millis(100)).await;
+        drop(permit);
+        for _ in 0..10_000 {
+            if !large.view().flushing.is_empty() {
+                break;
+            }
+            yield_now().await;
+        }
+        assert!(!large.view().flushing.is_empty(), "the flush has not begun, or has ended");
+        write_now(&node, &large, b"b", LARGE_BYTES);
+        flush.await.unwrap();
+        time::sleep(Duration::from_millis(500)).await;
+        assert!(large.memtable().is_empty());
+    });
 }
