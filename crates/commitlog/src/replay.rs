@@ -21,8 +21,9 @@ use super::{
     reader::{Opened, Read, SegmentReader},
 };
 
-/// Bytes of records that [`make_durable`] gathers before it writes them (arbitrary: more than most
-/// sync batches, because the next marker says that a batch is durable).
+/// Bytes of records that [`make_durable`] gathers before it writes them (arbitrary). A marker
+/// behind them may still report them as durable; then they are dropped unwritten. So the limit is
+/// above most sync batches.
 const MAX_REWRITE_BYTES: usize = 4 << 20;
 
 /// A segment of an earlier run.
@@ -172,6 +173,15 @@ pub async fn make_durable(
     file_system: &FileSystem,
     segment: &FoundSegment,
 ) -> Result<(), CommitLogError> {
+    make_durable_in_parts(file_system, segment, MAX_REWRITE_BYTES).await
+}
+
+/// Makes records durable like [`make_durable`], and writes them in parts of at least `part_bytes`.
+async fn make_durable_in_parts(
+    file_system: &FileSystem,
+    segment: &FoundSegment,
+    part_bytes: usize,
+) -> Result<(), CommitLogError> {
     let file = file_system.open_write(&segment.path).await?;
     let opened = SegmentReader::open(file_system, &segment.path, segment.id).await?;
     if let Opened::Segment(_, mut reader) = opened {
@@ -190,7 +200,7 @@ pub async fn make_durable(
                 records.drain(..known);
                 start += known as u64;
             }
-            if records.len() >= MAX_REWRITE_BYTES {
+            if records.len() >= part_bytes {
                 let written = file.write_at(start, std::mem::take(&mut records)).await?;
                 start += written.len() as u64;
             }
@@ -259,4 +269,57 @@ pub async fn read_segment<E: From<CommitLogError>>(
         }
     }
     Ok(reader.offset() as u32)
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_runtime::{
+        block_on,
+        file::{
+            Operation,
+            simulated::{Effect, Fault},
+        },
+    };
+
+    use super::*;
+    use crate::layout::marker_body;
+
+    /// The sync of the last two records has failed. A marker before them reports the others as
+    /// durable.
+    #[test]
+    fn a_rewrite_in_parts_makes_the_records_of_a_failed_sync_durable() {
+        const ID: u64 = 7;
+        const DURABLE: usize = HEADER_BYTES + 5 * (RECORD_OVERHEAD + 100);
+        let mut bytes = SegmentHeader { shard: 0, shard_count: 1, id: ID }.encode().to_vec();
+        for number in 0..7u8 {
+            if number == 5 {
+                let durable = LogPosition { segment: ID, offset: DURABLE as u32 };
+                put_record(checksum_seed(ID), &marker_body(durable), &mut bytes);
+            }
+            put_record(checksum_seed(ID), &[number; 100], &mut bytes);
+        }
+        // The first part has three records. The marker comes before the second part is full, and
+        // drops two records from it.
+        let cases = [(None, 2), (Some(DURABLE as u32), 1)];
+        for (seed, (known_end, writes)) in (0..20).flat_map(|seed| cases.map(|case| (seed, case))) {
+            block_on(async {
+                let file_system = FileSystem::simulated(seed);
+                let disk = file_system.simulated_disk().unwrap().clone();
+                let file = file_system.create("segment").await.unwrap();
+                file_system.sync_dir("").await.unwrap();
+                file.write_at(0, bytes[..DURABLE].to_vec()).await.unwrap();
+                file.sync_data().await.unwrap();
+                file.write_at(DURABLE as u64, bytes[DURABLE..].to_vec()).await.unwrap();
+                disk.inject(Fault::nth(Operation::Sync, 0, Effect::InputOutput));
+                file.sync_data().await.unwrap_err();
+                let before = disk.operations_of(Operation::Write);
+                let path = PathBuf::from("segment");
+                let segment = FoundSegment { id: ID, path, shard: 0, shard_count: 1, known_end };
+                make_durable_in_parts(&file_system, &segment, 250).await.unwrap();
+                assert_eq!(disk.operations_of(Operation::Write) - before, writes);
+                let after = FileSystem::on(disk.crash(seed));
+                assert_eq!(after.read("segment").await.unwrap(), bytes, "seed {seed}");
+            });
+        }
+    }
 }

@@ -281,6 +281,37 @@ fn a_replay_makes_the_writes_of_a_failed_sync_durable() {
     }
 }
 
+/// The write is behind the end of its segment, which the next segment names.
+#[test]
+fn a_replay_makes_a_failed_write_before_a_later_segment_durable() {
+    for seed in 1..=6 {
+        let file_system = FileSystem::simulated(seed);
+        let disk = file_system.simulated_disk().unwrap().clone();
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            create(&database, vec![narrow_table()]).await;
+            write_narrow(&database, &["a"]).await;
+            // A flush would make the write durable.
+            let no_flush = Fault::always(Operation::Create, Effect::NoSpace).on_path("narrow-");
+            disk.inject(no_flush.clone());
+            let no_sync = Fault::always(Operation::Sync, Effect::InputOutput);
+            disk.inject(no_sync.on_path("commitlog-"));
+            let narrow = table(&database, "narrow");
+            database.apply(insert(&narrow, "b", None, 1, &[("v", "1")])).await.unwrap_err();
+            disk.clear_faults();
+            disk.inject(no_flush);
+            write_narrow(&database, &["c"]).await;
+            // The process is killed here.
+        });
+        disk.clear_faults();
+        run(async {
+            let database = open(&file_system, configuration()).await.unwrap();
+            assert_eq!(names_in_narrow(&database).await, ["a", "b", "c"]);
+            assert_durable(&disk, &configuration(), &["a", "b", "c"]).await;
+        });
+    }
+}
+
 #[test]
 fn group_acknowledges_after_the_sync_and_shares_it() {
     let file_system = FileSystem::simulated(1);
