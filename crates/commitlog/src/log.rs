@@ -140,7 +140,7 @@ impl CommitLog {
     }
 
     /// Checks that a record with a body of `bytes` bytes fits into an empty segment, preceded by
-    /// the records of `mappings`.
+    /// the records of `mappings`. `mappings` names each mapping once.
     ///
     /// # Errors
     /// [`CommitLogError::MutationTooLarge`] if the record is larger than
@@ -163,7 +163,7 @@ impl CommitLog {
     }
 
     /// Appends a record, preceded by the column mappings of `mappings` that the segment lacks.
-    /// Never waits.
+    /// `mappings` names each mapping once. Never waits.
     ///
     /// # Errors
     /// [`AppendError::NoRoom`] if too many bytes wait for the disk or no segment is ready.

@@ -25,7 +25,7 @@ impl LocalDeletionTimes {
     }
 
     /// Returns the number that a file stores for a second. In files for 31-bit times, seconds that
-    /// are too late become the latest, as in Cassandra.
+    /// are too late become the latest.
     #[inline]
     pub const fn stored(self, time: u32) -> u32 {
         match self {
