@@ -258,7 +258,8 @@ mod tests {
         let (mut moved, mut steps) = (0, 0);
         let mut check = |builder: &DropTimesBuilder| {
             let now = builder.bins.iter().map(|(_, count)| *count as usize).sum::<usize>();
-            assert!(now - moved <= PAGE_SLOTS, "{now} after {moved}");
+            // Each time occurs at most twice.
+            assert!(now - moved <= 2 * PAGE_SLOTS, "{now} after {moved}");
             steps += usize::from(now > moved);
             moved = now;
         };
