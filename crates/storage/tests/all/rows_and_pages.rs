@@ -130,7 +130,7 @@ fn memory_moves_between_row_and_page_cache_with_the_hot_set() {
     let file_system = FileSystem::simulated(1);
     run(async {
         let mut caches = Caches::open(&file_system).await;
-        let rounds = if espalier_testing::runs_all() { 50 } else { 18 };
+        let rounds = if espalier_testing::runs_all() { 50 } else { 30 };
         let repetitions = if espalier_testing::runs_all() { 2 } else { 1 };
         for round in 0..repetitions {
             // The rows of the long cycle fill so much memory that they push the pages out.
