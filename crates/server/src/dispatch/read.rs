@@ -33,11 +33,11 @@ pub(super) async fn execute_with_room(
         if prepared.concerns_roles() {
             connection.taken_answers().await?;
         }
-        let execution = pin!(processor.execute(prepared, client, options));
+        // Each future waits in one place only, so that both have the same memory.
         return if prepared.is_select() {
-            connection.while_open(execution).await
+            connection.while_open(pin!(processor.execute(prepared, client, options))).await
         } else {
-            Ok(execution.await)
+            Ok(processor.execute(prepared, client, options).await)
         };
     }
     let mut least = 0;
