@@ -110,7 +110,7 @@ fn a_table_whose_flush_lock_is_held_delays_no_flush_of_another() {
 #[test]
 fn a_large_memtable_whose_flush_lock_is_held_delays_no_flush_of_another() {
     let _clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
-    for (trie_bytes, bytes) in [(256 << 10, 256 << 20), (64 << 20, 1 << 20)] {
+    for (trie_bytes, bytes) in [(256 << 10, 256 << 20), (64 << 20, 2 << 20)] {
         block_on(async {
             let mut configuration = StorageConfiguration::new("node");
             configuration.autocompaction = false;
@@ -129,7 +129,7 @@ fn a_large_memtable_whose_flush_lock_is_held_delays_no_flush_of_another() {
                 node.apply(write_of(metadata, key, ColumnData::Simple(cell)))
             };
             let is_large =
-                || large.memtable().wants_flush() || large.memtable().memory_bytes() > 600 << 10;
+                || large.memtable().wants_flush() || large.memtable().memory_bytes() > 1100 << 10;
             let mut number = 0;
             while !is_large() {
                 write(&large_metadata, number).await.unwrap();
