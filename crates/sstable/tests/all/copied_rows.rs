@@ -138,7 +138,7 @@ fn a_row_hides_another_only_if_it_equals_their_merge() {
     for seed in espalier_testing::seeds(400) {
         hidden += block_on(check_hiding(seed)).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
     }
-    assert!(hidden > espalier_testing::at_least(100), "only {hidden} rows hid another");
+    assert!(hidden >= espalier_testing::at_least(100), "only {hidden} rows hid another");
 }
 
 async fn whole(reader: &SSTableReader) -> espalier_sstable::Result<Scan> {
