@@ -110,7 +110,10 @@ fn a_table_whose_flush_lock_is_held_delays_no_flush_of_another() {
 #[test]
 fn a_large_memtable_whose_flush_lock_is_held_delays_no_flush_of_another() {
     let _clock = ManualClock::new(1_700_000_000_000_000).moving_when_idle().install();
-    for (trie_bytes, bytes) in [(256 << 10, 256 << 20), (64 << 20, 2 << 20)] {
+    // A trie takes memory in chunks that grow, so the second case fills the memory with values.
+    for (trie_bytes, bytes, value_bytes) in
+        [(256 << 10, 256 << 20, 1), (64 << 20, 4 << 20, 64 << 10)]
+    {
         block_on(async {
             let mut configuration = StorageConfiguration::new("node");
             configuration.autocompaction = false;
@@ -125,11 +128,11 @@ fn a_large_memtable_whose_flush_lock_is_held_delays_no_flush_of_another() {
             let permit = large.flushes.lock.acquire(1).await;
             let write = |metadata: &TableMetadata, number: u32| {
                 let key = Bytes::copy_from_slice(&number.to_be_bytes());
-                let cell = Cell::live(1, Bytes::from_static(b"v"));
+                let cell = Cell::live(1, Bytes::from(vec![1; value_bytes]));
                 node.apply(write_of(metadata, key, ColumnData::Simple(cell)))
             };
             let is_large =
-                || large.memtable().wants_flush() || large.memtable().memory_bytes() > 1100 << 10;
+                || large.memtable().wants_flush() || large.memtable().memory_bytes() > LARGE_BYTES;
             let mut number = 0;
             while !is_large() {
                 write(&large_metadata, number).await.unwrap();
