@@ -4,8 +4,8 @@
 use std::{rc::Rc, sync::Arc};
 
 use espalier_mutation::{
-    LogPosition, PartitionHeader, Row, Token, Unfiltered, encoding::baselines::LocalDeletionTimes,
-    joined_intervals, schema::TableMetadata,
+    LogPosition, NO_DELETION_TIME, PartitionHeader, Row, Token, Unfiltered,
+    encoding::baselines::LocalDeletionTimes, joined_intervals, schema::TableMetadata,
 };
 use espalier_runtime::file::FileSystem;
 use espalier_sstable::{
@@ -299,9 +299,12 @@ fn special_data(context: &CompactionContext, inputs: &[Rc<SSTable>], now_s: u32)
     }
 }
 
-/// Returns whether an input may have deletions of partitions or ranges at negative timestamps.
+/// Returns whether an input may have deletions of partitions or ranges at negative timestamps. A
+/// file without deletions and expiries has none.
 fn may_delete_at_negative_timestamps(input: &Rc<SSTable>) -> bool {
-    input.minimum_timestamp() < 0 && input.reader().features().has_room_for_negative_deletions()
+    input.minimum_timestamp() < 0
+        && input.reader().statistics().stats.min_local_deletion_time != NO_DELETION_TIME
+        && input.reader().features().has_room_for_negative_deletions()
 }
 
 /// Returns whether an input with unsigned seconds may have data that expires later than the

@@ -303,3 +303,27 @@ fn a_compaction_to_nb_keeps_a_negative_deletion_beside_a_late_expiry() {
         assert_eq!(shown(&database).await, ["a/1 v=x"]);
     });
 }
+
+/// Cells at negative timestamps fit into every version, unlike a late expiry.
+#[test]
+fn a_compaction_to_nb_shortens_no_ttl_for_a_cell_at_a_negative_timestamp() {
+    let file_system = FileSystem::simulated(7);
+    run(async {
+        let database = open(&file_system, writing("nb")).await.unwrap();
+        create(&database, vec![wide_table()]).await;
+        let cell = insert(&table(&database, "wide"), "b", Some(1), -10, &[("v", "old")]);
+        database.apply(cell).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        set_version(&database, "da").await;
+        database.apply(late(&table(&database, "wide"), 10)).await.unwrap();
+        database.flush("ks", None).await.unwrap();
+        assert_eq!(versions(&file_system).await, ["da-2-bti", "nb-1-big"]);
+        let before = shown_before_expiry(&database).await;
+        assert_eq!(before.len(), 2, "{before:?}");
+        set_version(&database, "nb").await;
+        database.compactions().compact("ks", None, false).await.unwrap();
+        assert_eq!(versions(&file_system).await, ["oa-3-big"]);
+        database.drop_caches().await;
+        assert_eq!(shown_before_expiry(&database).await, before);
+    });
+}
