@@ -118,7 +118,7 @@ impl Plan {
 
     /// Returns the number of columns that the plan stores. A statement of a batch counts as two
     /// more.
-    fn column_count(&self) -> usize {
+    pub(crate) fn column_count(&self) -> usize {
         match self {
             Self::Select(select) => select.column_count(),
             Self::Modification(statement) => statement.column_count(),

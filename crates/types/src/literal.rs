@@ -33,7 +33,7 @@ mod zone;
 pub use cql::{quote_text, to_cql_literal};
 pub use date::{parse_date, parse_time, print_date, print_time};
 pub use duration::{parse_duration, print_duration};
-pub use field_count::FieldCount;
+pub use field_count::{FieldCount, MAX_FIELDS};
 pub use from_json::{from_json, from_json_value};
 pub use json::{push_json, quote_json, to_json};
 pub use json_parser::{Json, JsonError, MAX_JSON_DEPTH, parse_json};

@@ -2,9 +2,11 @@
 
 mod range_deletions;
 mod size;
+mod text_plans;
 mod updates;
 
-pub use size::{TextParts, check_size, warn_of_no_grace, warn_of_partitions};
+pub use size::{check_size, warn_of_no_grace, warn_of_partitions};
+pub use text_plans::TextPlans;
 pub use updates::BatchUpdates;
 
 use espalier_storage::system::is_virtual;

@@ -3,8 +3,6 @@
 //! The size is Cassandra's `dataSize`: the bytes of values and clusterings, with a fixed size for
 //! each timestamp and deletion. So this node refuses the batches that Cassandra refuses. A row
 //! without liveness or deletion counts as one with both, and so does an absent static row.
-//!
-//! [`TextParts`] limits the plans of the statements in a BATCH message.
 
 use std::collections::BTreeSet;
 
@@ -15,7 +13,7 @@ use espalier_mutation::{
 use espalier_storage::guardrails::{Level, Limit};
 use hashbrown::HashSet;
 
-use crate::{Error, Result, guard::Guard, prepared::Prepared};
+use crate::{Error, Result, guard::Guard};
 
 /// Bytes of a partition's deletion.
 const PARTITION: u64 = 8;
@@ -32,37 +30,6 @@ const COMPLEX: u64 = 12;
 /// Bytes of the number of deleted ranges, and bytes of the times of each range.
 const RANGES: u64 = 4;
 const RANGE: u64 = 12;
-
-/// Maximum number by which the parts of all plans may exceed the bytes of their texts. Arbitrary:
-/// the maximum number of fields in the literals of one statement.
-const MAX_ABSENT_PARTS: usize = 500_000;
-
-/// Counts the parts of the plans that a BATCH message gives as texts. A part takes at least one
-/// byte of the text, except an absent field of a user type. Each text has a limit of its own on
-/// fields, but a message has up to 65,535 texts.
-#[derive(Debug, Default)]
-pub struct TextParts {
-    parts: usize,
-    bytes: usize,
-}
-
-impl TextParts {
-    /// Counts the parts of one plan.
-    ///
-    /// # Errors
-    /// The plans so far have too many parts for their texts.
-    pub fn add(&mut self, planned: &Prepared) -> Result<()> {
-        self.parts += planned.parts;
-        self.bytes += planned.text.len();
-        if self.parts <= self.bytes + MAX_ABSENT_PARTS {
-            return Ok(());
-        }
-        Err(Error::invalid(format!(
-            "The user types in the statements of the batch have too many absent fields: at most \
-             {MAX_ABSENT_PARTS}"
-        )))
-    }
-}
 
 /// Warns about a batch of several partitions that is larger than `batch_size_warn_threshold`, and
 /// refuses one that is larger than `batch_size_fail_threshold`. `is_counter` is true for a batch of

@@ -10,7 +10,7 @@ use futures_util::stream::{self, StreamExt, TryStreamExt};
 use super::{QueryProcessor, clocks, turn_requests::turn_request};
 use crate::{
     ClientState, Error, QueryOptions, QueryResult, Result, Value, Values,
-    batch::{self, BatchUpdates, TextParts, check_statements},
+    batch::{self, BatchUpdates, TextPlans, check_statements},
     consistency,
     grammar::ast::BatchKind,
     guard::{Guard, check_batch},
@@ -176,7 +176,7 @@ impl QueryProcessor {
     ///
     /// # Errors
     /// A statement cannot be planned, is not a modification or has a timeout, the client may not
-    /// execute it, the statements cannot be combined, their literals or changes are too large, a
+    /// execute it, the statements cannot be combined, their plans or changes are too large, a
     /// guardrail refuses them, the consistency level or a value is invalid, the turn of a
     /// conditional batch does not come in time, or the storage fails.
     pub async fn batch(
@@ -188,13 +188,13 @@ impl QueryProcessor {
         let schema = self.inner.database.store().schema();
         let keyspace = options.keyspace.or(client.keyspace.as_deref());
         let mut planned = Vec::with_capacity(batch.statements.len());
-        let mut parts = TextParts::default();
+        let mut plans = TextPlans::default();
         for statement in &batch.statements {
             maybe_yield().await;
             let prepared = match &statement.statement {
                 BatchedStatement::Text(text) => {
                     let prepared = planner::plan_apart(text, keyspace, &schema).await?;
-                    parts.add(&prepared)?;
+                    plans.add(&prepared)?;
                     Arc::new(prepared)
                 }
                 BatchedStatement::Prepared(prepared) => prepared.clone(),

@@ -5,7 +5,7 @@ use crate::{UserType, ValueError};
 /// The maximum number of fields that the user types have together, absent fields included.
 /// Arbitrary, but a CQL statement that gives all fields stays below it: a field takes at least four
 /// tokens (`f: 1,`), and a statement has at most 2,000,000.
-const MAX_FIELDS: usize = 500_000;
+pub const MAX_FIELDS: usize = 500_000;
 
 /// Counts the fields of the user types in all literals of a statement, or in a JSON document.
 ///
