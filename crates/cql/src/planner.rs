@@ -222,7 +222,7 @@ impl<'a> Planner<'a> {
                 Ok((Plan::Truncate(table.id), self.finish(preparation)?, Vec::new()))
             }
             Statement::Describe(_) => plain(Plan::Describe),
-            Statement::Role(_) => plain(Plan::Role),
+            Statement::Role(statement) => plain(Plan::Role { is_list: statement.is_list() }),
             Statement::Unsupported(unsupported) => {
                 Err(Error::invalid_at(self.text, unsupported.position, unsupported.to_string()))
             }

@@ -103,7 +103,10 @@ pub(crate) enum Plan {
     /// A schema statement. It is planned at its execution, where schema changes are serialised.
     Schema,
     /// A statement about roles or permissions, which is planned at its execution.
-    Role,
+    Role {
+        /// True for LIST, whose answer has a row for each role or permission.
+        is_list: bool,
+    },
     /// `DESCRIBE`: answered from the shard's schema.
     Describe,
 }
@@ -113,7 +116,7 @@ impl Plan {
     /// keyspace. Cassandra caches all other statements (USE, schema changes, roles, DESCRIBE) by
     /// session keyspace.
     pub(crate) fn names_tables(&self) -> bool {
-        !matches!(self, Self::Use(_) | Self::Schema | Self::Role | Self::Describe)
+        !matches!(self, Self::Use(_) | Self::Schema | Self::Role { .. } | Self::Describe)
     }
 
     /// Returns the number of columns that the plan stores. A statement of a batch counts as two
@@ -126,7 +129,11 @@ impl Plan {
                 batch.statements.iter().map(PlannedModification::inner_column_count).sum()
             }
             Self::Transaction(transaction) => transaction.column_count(),
-            Self::Use(_) | Self::Truncate(_) | Self::Schema | Self::Role | Self::Describe => 0,
+            Self::Use(_)
+            | Self::Truncate(_)
+            | Self::Schema
+            | Self::Role { .. }
+            | Self::Describe => 0,
         }
     }
 }
@@ -181,7 +188,12 @@ impl Prepared {
 
     /// Returns whether the statement is about roles or permissions. Some of these return rows.
     pub fn concerns_roles(&self) -> bool {
-        matches!(self.plan, Plan::Role)
+        matches!(self.plan, Plan::Role { .. })
+    }
+
+    /// Returns whether the statement is a LIST of roles, users or permissions.
+    pub fn lists_roles(&self) -> bool {
+        matches!(self.plan, Plan::Role { is_list: true })
     }
 
     /// Returns whether the statement has an `IF`. The columns of its answer depend on the outcome,

@@ -71,7 +71,7 @@ pub(crate) fn needs_of(
             table.map(|table| Need::of_table(Permission::Modify, table)).into_iter().collect()
         }
         Plan::Schema => schema_change(statement, keyspace, schema),
-        Plan::Use(_) | Plan::Describe | Plan::Role => Vec::new(),
+        Plan::Use(_) | Plan::Describe | Plan::Role { .. } => Vec::new(),
     }
 }
 

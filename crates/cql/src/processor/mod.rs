@@ -374,7 +374,7 @@ impl QueryProcessor {
             Plan::Schema => {
                 Box::pin(self.change_schema(prepared, login, keyspace.as_deref(), options)).await
             }
-            Plan::Role => {
+            Plan::Role { .. } => {
                 let (text, keyspace) = (&prepared.text, keyspace.as_deref());
                 let executed = auth::execute(database, &self.inner.auth, text, keyspace, login);
                 let (result, warnings) = Box::pin(executed).await;

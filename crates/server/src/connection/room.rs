@@ -11,7 +11,9 @@
 //!   request waits. After [`PATIENCE`] the node refuses it. A request whose answer may be small can
 //!   read without a reservation, but only a few such requests read at the same time.
 //! - A read of the node's own tables reserves nothing, because drivers need it to connect. It has
-//!   permits of its own, of which a connection has few and a shard has more.
+//!   permits of its own, of which a connection has few and a shard has more. LIST ROLES, LIST USERS
+//!   and LIST PERMISSIONS take such a permit of the connection, but none of the shard, because they
+//!   must not delay drivers that connect. Other statements about roles take no permit.
 
 use std::pin::{Pin, pin};
 use std::time::Duration;
@@ -117,19 +119,26 @@ impl Connection {
         }
     }
 
-    /// Waits until a request of this client may read the node's own tables.
+    /// Waits until a request of this client may read the node's own tables, or list roles. A LIST
+    /// (`is_list`) gets no permit of the shard.
     ///
     /// # Errors
     ///
     /// Fails if the connection is closed.
-    pub async fn places_for_own_tables(&self) -> Result<[Permit; 2], ErrorResponse> {
+    pub async fn places_for_own_tables(
+        &self,
+        is_list: bool,
+    ) -> Result<(Permit, Option<Permit>), ErrorResponse> {
         let of_connection = self.own_table_readers.acquire(1).await;
         loop {
             self.taken_answers().await?;
+            if is_list {
+                return Ok((of_connection, None));
+            }
             let of_shard = self.server.own_table_readers.acquire(1).await;
             // Meanwhile, the connection may have got other answers to send.
             if !self.is_behind() {
-                return Ok([of_connection, of_shard]);
+                return Ok((of_connection, Some(of_shard)));
             }
         }
     }

@@ -12,8 +12,9 @@ use crate::protocol::response::{ErrorDetail, ErrorResponse};
 /// Executes `prepared`. A read of a user's table waits for memory first; if that memory is not
 /// enough, the read runs again with more. Reads of the node's own tables, which drivers need to
 /// connect, reserve nothing: they wait only for each other, and until their client has read its
-/// answers. A SELECT ends when its connection closes. A statement about roles waits only until its
-/// client has read its answers. Other statements start at once.
+/// answers. A LIST of roles waits for other such requests of its connection only. A SELECT ends
+/// when its connection closes. Another statement about roles waits only until its client has read
+/// its answers. Other statements start at once.
 ///
 /// The permits of a read end here, so the caller adds the answer to the send buffer before it waits
 /// again.
@@ -25,12 +26,13 @@ pub(super) async fn execute_with_room(
 ) -> Result<cql::Result<cql::QueryResult>, ErrorResponse> {
     let processor = &connection.server.processor;
     if !prepared.reads_user_table() {
-        let _places = if prepared.reads_own_tables() {
-            Some(connection.places_for_own_tables().await?)
+        let is_list = prepared.lists_roles();
+        let _places = if is_list || prepared.reads_own_tables() {
+            Some(connection.places_for_own_tables(is_list).await?)
         } else {
             None
         };
-        if prepared.concerns_roles() {
+        if prepared.concerns_roles() && !is_list {
             connection.taken_answers().await?;
         }
         // Each future waits in one place only, so that both have the same memory.

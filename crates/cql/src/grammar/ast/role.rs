@@ -23,6 +23,13 @@ pub enum RoleStatement<'a> {
     ListPermissions(ListPermissions<'a>),
 }
 
+impl RoleStatement<'_> {
+    /// Returns whether the statement is a LIST.
+    pub fn is_list(&self) -> bool {
+        matches!(self, Self::ListUsers | Self::ListRoles { .. } | Self::ListPermissions(_))
+    }
+}
+
 /// CREATE or ALTER of a role or user.
 #[derive(Clone, Debug)]
 pub struct DefineRole<'a> {
