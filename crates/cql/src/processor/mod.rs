@@ -190,6 +190,10 @@ impl QueryProcessor {
         let schema = self.inner.database.store().schema();
         // Boxed, so that the futures of other statements stay small.
         let planned = Box::pin(planner::plan_again(&self.inner.shared, id, &schema)).await;
+        // The plan is in the cache now, or a newer one if the schema changed meanwhile.
+        if let Some(newest) = self.planned(&id) {
+            return Some(newest);
+        }
         let mut local = self.inner.local.borrow_mut();
         match &planned {
             Some(prepared) => drop(local.insert(prepared.clone())),

@@ -113,7 +113,8 @@ fn a_look_up_of_an_older_schema_leaves_a_newer_plan() {
             }
             change(&processor, changes[1]).await;
             let newer = processor.prepare(&text, &client).unwrap();
-            let (_, _) = (before.await, late.await);
+            let (_, found) = (before.await, late.await);
+            assert!(Arc::ptr_eq(&found.unwrap(), &newer), "{changes:?}");
             let kept = processor.planned(&id).expect("the newer plan");
             assert!(Arc::ptr_eq(&kept, &newer), "{changes:?}");
         }
