@@ -7,7 +7,7 @@ use espalier_mutation::{
     LogPosition, NO_DELETION_TIME, PartitionHeader, Row, Token, Unfiltered,
     encoding::baselines::LocalDeletionTimes, joined_intervals, schema::TableMetadata,
 };
-use espalier_runtime::file::FileSystem;
+use espalier_runtime::{file::FileSystem, log_limit::LogLimit};
 use espalier_sstable::{
     EncodingStats, PresentColumns, SSTable, SSTableWriter, WrittenSSTable,
     components::reserve_name, set_commit_log_facts, versions::SpecialData,
@@ -21,6 +21,11 @@ use crate::{
 /// files. Only a safeguard (arbitrary): the log counts a removed segment until the removal is
 /// durable.
 const KEPT_INTERVALS: usize = 256;
+
+thread_local! {
+    /// Limits the log lines about shortened TTLs to ten a minute on each shard (arbitrary).
+    static SHORTENED_TTLS: LogLimit = const { LogLimit::at_most(10) };
+}
 
 /// The outputs of a compaction so far.
 pub(crate) struct Outputs<'a> {
@@ -284,11 +289,14 @@ fn special_data(context: &CompactionContext, inputs: &[Rc<SSTable>], now_s: u32)
             return SpecialData::LateExpiries;
         }
         let signed = LocalDeletionTimes::Signed;
-        if context.version.features().is_some_and(|its| its.local_deletion_times == signed) {
+        if context.version.features().is_some_and(|its| its.local_deletion_times == signed)
+            && let Some(left_out) = SHORTENED_TTLS.with(|limit| limit.due("shortened TTLs"))
+        {
             tracing::warn!(
                 table = context.metadata.name,
-                "compaction shortens TTLs to January 2038: an input may also have a deletion at a \
-                negative timestamp"
+                left_out,
+                "compaction may shorten TTLs to January 2038: inputs may have rows that expire \
+                later, and deletions at negative timestamps"
             );
         }
         SpecialData::None

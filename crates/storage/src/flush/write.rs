@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, rc::Rc, sync::Arc};
 
 use espalier_memtable::{Memtable, MemtableStatistics};
 use espalier_mutation::schema::TableMetadata;
-use espalier_runtime::SchedulingGroup;
+use espalier_runtime::{SchedulingGroup, log_limit::LogLimit};
 use espalier_sstable::{
     Descriptor, EncodingStats, PresentColumns, SSTable, SSTableWriter, WriterOptions,
     components::{remove_sstable, reserve_name},
@@ -35,6 +35,11 @@ use crate::{
 /// Maximum number of flushes that a request or a shutdown runs at once on a shard. Each holds about
 /// 2 MiB of buffers.
 const FLUSHES_AT_ONCE: usize = 16;
+
+thread_local! {
+    /// Limits the log lines about shortened TTLs to ten a minute on each shard (arbitrary).
+    static SHORTENED_TTLS: LogLimit = const { LogLimit::at_most(10) };
+}
 
 /// Writes all memtables of the table on this shard to SSTables. Waits for a flush of the table that
 /// is under way. Flushes get more of the core meanwhile, because the caller waits.
@@ -173,6 +178,9 @@ impl TableFlush<'_> {
         let descriptor = options.descriptor.clone();
         reserve_name(self.store.file_system(), &descriptor).await?;
         let outcome = self.write_sstable(memtable, &metadata, options, progress).await;
+        if matches!(outcome, Ok(Some(_))) {
+            warn_of_shortened_ttls(&memtable.statistics(), &metadata);
+        }
         // Remove the files of a failed attempt, so that retries do not fill a full disk.
         if outcome.is_err()
             && let Err(error) = remove_sstable(self.store.file_system(), &descriptor).await
@@ -238,13 +246,6 @@ impl TableFlush<'_> {
         // A deletion at a negative timestamp or a late expiry was accepted for another SSTable
         // version, before ALTER TABLE or a restart. The deletion must not be lost, nor the TTL
         // shortened. If there are both, only the deletion is kept as it is.
-        if statistics.has_negative_deletion && statistics.has_late_expiry {
-            tracing::warn!(
-                table = metadata.name,
-                "flush shortened TTLs to January 2038: the memtable also has a deletion at a \
-                negative timestamp"
-            );
-        }
         let special = if statistics.has_negative_deletion {
             SpecialData::NegativeDeletions
         } else if statistics.has_late_expiry {
@@ -271,6 +272,22 @@ impl TableFlush<'_> {
         };
         set_commit_log_facts(&mut options.facts, &intervals, self.store.host_id());
         Ok(options)
+    }
+}
+
+/// Logs that the SSTable of a memtable with these statistics has shortened TTLs, if so.
+fn warn_of_shortened_ttls(statistics: &MemtableStatistics, metadata: &TableMetadata) {
+    if statistics.has_negative_deletion
+        && statistics.has_late_expiry
+        && let Some(left_out) = SHORTENED_TTLS.with(|limit| limit.due("shortened TTLs"))
+    {
+        tracing::warn!(
+            table = metadata.name,
+            left_out,
+            "flush shortened TTLs to January 2038, because the memtable also has a deletion at a \
+            negative timestamp; if rows must live longer, set sstable_format to oa or da and \
+            write them again"
+        );
     }
 }
 

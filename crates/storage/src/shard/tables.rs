@@ -87,8 +87,8 @@ impl Tables {
                 table = table.metadata().name,
                 version = %features.version,
                 left_out,
-                "SSTable written in another version than the table's: rows expire after January \
-                2038"
+                "SSTable written in another version than the table's: rows may expire after \
+                January 2038"
             );
         }
         features
