@@ -15,8 +15,8 @@ use espalier_storage::{Node, PartitionRows, ReadCommand, ReadLimits};
 use crate::{Error, ErrorCode, Result};
 
 /// Maximum bytes that one statement or batch may read before it writes (arbitrary), maximum bytes
-/// of its answer (drivers accept no more), and maximum bytes that the statements of a batch may
-/// write together (arbitrary).
+/// of its answer (drivers accept no more), and maximum bytes that the statements of a batch or
+/// transaction may write together (arbitrary).
 const MAX_BYTES: usize = 256 << 20;
 
 /// Maximum bytes of all statements of a shard together (arbitrary). At this limit, the shard
@@ -137,13 +137,21 @@ pub fn check_answer(bytes: usize) -> Result<()> {
     if bytes > MAX_BYTES { Err(too_large("The rows of the answer")) } else { Ok(()) }
 }
 
-/// Checks the bytes that the statements of a batch write, while they are evaluated. By default, the
-/// storage has a lower limit, but it sees a batch only after all its statements are evaluated.
+/// Checks the bytes that the statements of a batch or transaction write, while they are evaluated.
+/// By default, the storage has a lower limit, but it sees a batch only after all its statements are
+/// evaluated.
 ///
 /// # Errors
 /// The changes are too large.
 pub fn check_changes(bytes: usize) -> Result<()> {
-    if bytes > MAX_BYTES { Err(too_large("The changes of the batch")) } else { Ok(()) }
+    if bytes <= MAX_BYTES {
+        return Ok(());
+    }
+    let maximum = MAX_BYTES >> 20;
+    Err(Error::invalid(format!(
+        "The changes of the statements are larger than {maximum} MiB; send fewer statements at a \
+         time"
+    )))
 }
 
 #[cold]
