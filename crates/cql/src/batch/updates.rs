@@ -12,9 +12,9 @@ use std::{
 };
 
 use espalier_mutation::{
-    DecoratedKey, Mutation, PartitionUpdate, Row, counter, path,
+    ColumnData, DecoratedKey, Mutation, PartitionUpdate, Row, counter, path,
     reconcile::merge_rows,
-    schema::{TableId, TableMetadata},
+    schema::{ColumnId, TableId, TableMetadata},
 };
 use espalier_runtime::maybe_yield;
 use smallvec::SmallVec;
@@ -32,7 +32,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct BatchUpdates {
     updates: BTreeMap<(TableId, DecoratedKey), CollectedUpdate>,
-    /// Bytes of the rows of all statements.
+    /// Bytes of the rows of all statements ([`bytes_of`]).
     bytes: usize,
 }
 
@@ -63,7 +63,7 @@ impl BatchUpdates {
         for mut update in updates {
             let static_row = update.static_row.take();
             let rows = update.rows.iter().chain(&static_row);
-            self.bytes += rows.map(Row::page_bytes).sum::<usize>();
+            self.bytes += rows.map(bytes_of).sum::<usize>();
             match self.updates.entry((update.table, update.key.clone())) {
                 Entry::Vacant(entry) => {
                     let table = statement.table.clone();
@@ -102,6 +102,12 @@ impl BatchUpdates {
         updates.retain(|update| !update.is_empty());
         Mutation { updates }
     }
+}
+
+/// Returns the bytes that a row takes in memory, at least: those of its values and of its columns. A
+/// null has no value, but takes as much memory as another cell.
+fn bytes_of(row: &Row) -> usize {
+    row.page_bytes() + row.columns.len() * size_of::<(ColumnId, ColumnData)>()
 }
 
 /// Adds up the changes of counters in static rows. Returns `None` if there are none.
@@ -164,4 +170,19 @@ async fn merged(table: &TableMetadata, mut rows: SmallVec<[Row; 1]>) -> Option<R
         rows = pairs;
     }
     rows.pop()
+}
+
+#[cfg(test)]
+mod tests {
+    use espalier_mutation::{Cell, Clustering};
+
+    use super::*;
+
+    #[test]
+    fn nulls_count_with_the_memory_of_their_cells() {
+        let null = |number| (ColumnId(number), ColumnData::Simple(Cell::tombstone(1, 1)));
+        let mut row = Row::empty(Clustering::default());
+        row.columns = (0..1000).map(null).collect();
+        assert!(bytes_of(&row) >= size_of_val(&row.columns[..]));
+    }
 }
