@@ -232,6 +232,8 @@ pub(crate) struct BoundedStatements {
     text_bytes: usize,
     columns: usize,
     max_columns: usize,
+    /// True if the cache keeps a statement with more than `max_columns`, which is there alone.
+    keeps_larger: bool,
 }
 
 #[derive(Debug)]
@@ -243,19 +245,20 @@ struct Entry {
 
 impl Default for BoundedStatements {
     fn default() -> Self {
-        Self::with_max_columns(MAX_COLUMNS)
+        Self::with_max_columns(MAX_COLUMNS, true)
     }
 }
 
 impl BoundedStatements {
     /// Creates the cache of one of `shards` shards.
     pub fn of_shard(shards: usize) -> Self {
-        Self::with_max_columns((MAX_COLUMNS / shards.max(1)).max(MIN_SHARD_COLUMNS))
+        let max_columns = (MAX_COLUMNS / shards.max(1)).max(MIN_SHARD_COLUMNS);
+        Self::with_max_columns(max_columns, false)
     }
 
-    fn with_max_columns(max_columns: usize) -> Self {
+    fn with_max_columns(max_columns: usize, keeps_larger: bool) -> Self {
         let (by_id, queue, text_bytes, columns) = (HashMap::default(), VecDeque::new(), 0, 0);
-        Self { by_id, queue, text_bytes, columns, max_columns }
+        Self { by_id, queue, text_bytes, columns, max_columns, keeps_larger }
     }
 
     pub fn get(&self, id: &[u8; 16]) -> Option<&Arc<Prepared>> {
@@ -273,7 +276,7 @@ impl BoundedStatements {
     pub fn insert(&mut self, prepared: Arc<Prepared>) -> Vec<Arc<Prepared>> {
         let (id, text_bytes) = (prepared.id, prepared.text.len());
         let columns = prepared.column_count();
-        if columns > self.max_columns && self.max_columns < MAX_COLUMNS {
+        if columns > self.max_columns && !self.keeps_larger {
             // The cache of the process has the statement, and it is found there without waiting.
             return self.remove(&id).into_iter().collect();
         }

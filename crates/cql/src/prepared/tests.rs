@@ -93,19 +93,22 @@ fn the_cache_of_a_shard_has_a_part_of_the_columns() {
 
 #[test]
 fn a_statement_above_the_part_of_a_shard_evicts_no_others() {
-    let mut statements = BoundedStatements::of_shard(8);
-    for number in [1, 2] {
-        statements.insert(statement_of_columns(number, 20, 500));
+    // The part of a single shard is as large as the cache of the process.
+    for shards in [8, 1] {
+        let mut statements = BoundedStatements::of_shard(shards);
+        for number in [1, 2] {
+            statements.insert(statement_of_columns(number, 20, 500));
+        }
+        let large = |number| statement_of_columns(number, 20, MAX_COLUMNS / (2 * shards) + 1);
+        assert!(statements.insert(large(3)).is_empty());
+        assert!(has(&statements, 1) && has(&statements, 2) && !has(&statements, 3));
+        // The plan of a kept statement has grown.
+        assert_eq!(statements.insert(large(2)).len(), 1);
+        assert!(has(&statements, 1) && !has(&statements, 2));
+        assert_eq!((statements.columns, statements.queue.len()), (1000, 1));
     }
-    let large = |number| statement_of_columns(number, 20, MAX_COLUMNS / 16 + 1);
-    assert!(statements.insert(large(3)).is_empty());
-    assert!(has(&statements, 1) && has(&statements, 2) && !has(&statements, 3));
-    // The plan of a kept statement has grown.
-    assert_eq!(statements.insert(large(2)).len(), 1);
-    assert!(has(&statements, 1) && !has(&statements, 2));
-    assert_eq!((statements.columns, statements.queue.len()), (1000, 1));
     let mut of_process = BoundedStatements::default();
-    of_process.insert(large(1));
+    of_process.insert(statement_of_columns(1, 20, 500));
     of_process.insert(statement_of_columns(2, 20, MAX_COLUMNS / 2 + 1));
     assert!(has(&of_process, 2) && !has(&of_process, 1));
 }
