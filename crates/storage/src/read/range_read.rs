@@ -12,7 +12,7 @@ use super::{
     in_place::read_in_place,
     partition::{Remaining, Resumed},
     range_scan::RangeScan,
-    shard_read::{TableAccess, read_one, slices_behind},
+    shard_read::{TableAccess, read_one, slices_after_last_row},
     source::Source,
 };
 use crate::{
@@ -111,7 +111,7 @@ impl RangeRead<'_> {
     /// partitions behind it.
     async fn finish_in_place(&mut self, position: &ReadPosition) -> Result<(), StorageError> {
         let Self { view, command, empty, remaining, result, .. } = self;
-        let Some(slices) = slices_behind(command, position).await else { return Ok(()) };
+        let Some(slices) = slices_after_last_row(command, position).await else { return Ok(()) };
         let rest = &ReadCommand { slices, ..command.clone() };
         let range = KeyRange {
             start: KeyBound::BeforeKey(position.key.clone()),

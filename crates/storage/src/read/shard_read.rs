@@ -113,7 +113,7 @@ pub(crate) async fn read_one(
     let TableAccess { view, cache, empty } = access;
     let (mut slices, mut resumed) = (command.slices.clone(), Resumed::default());
     if let Some(position) = resume {
-        let Some(rest) = slices_behind(command, position).await else { return Ok(None) };
+        let Some(rest) = slices_after_last_row(command, position).await else { return Ok(None) };
         (slices, resumed) = (rest, Resumed::at(position));
     }
     let is_scanned = cache.is_some_and(|access| access.scan.is_some());
@@ -143,8 +143,8 @@ pub(crate) async fn read_one(
     Ok(stopped)
 }
 
-/// Returns the slices behind a position, or `None` if there are none.
-pub(super) async fn slices_behind(
+/// Returns the slices behind the last row of a position, or `None` if there are none.
+pub(super) async fn slices_after_last_row(
     command: &ReadCommand,
     position: &ReadPosition,
 ) -> Option<Arc<ClusteringSlices>> {
