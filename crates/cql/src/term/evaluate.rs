@@ -238,19 +238,26 @@ pub fn check_count(
 /// Returns the values in the order of the markers. The error has Cassandra's text for EXECUTE,
 /// because QUERY and BATCH check the number of their values before.
 fn given_values(markers: &[ColumnSpec], values: Values<'_>) -> Result<Vec<Value>> {
-    check_count(markers, values, |expected, given| {
+    let text = |expected: usize, given: usize| {
         format!("there were {expected} markers(?) in CQL but {given} bound variables")
-    })?;
-    Ok(match values {
-        Values::Positional(values) => values.to_vec(),
-        Values::Named(values) => {
+    };
+    match values {
+        Values::Positional(given) => {
+            check_count(markers, values, text)?;
+            Ok(given.to_vec())
+        }
+        Values::Named(named) => {
             // The first of several values with the same name counts.
             let by_name: HashMap<&str, &Value> =
-                values.iter().rev().map(|(name, value)| (*name, value)).collect();
+                named.iter().rev().map(|(name, value)| (*name, value)).collect();
             let given = markers.iter().filter_map(|marker| by_name.get(marker.name.as_str()));
-            given.map(|value| (*value).clone()).collect()
+            let given: Vec<_> = given.map(|value| (*value).clone()).collect();
+            if given.len() == markers.len() {
+                return Ok(given);
+            }
+            Err(Error::invalid(text(markers.len(), given.len())))
         }
-    })
+    }
 }
 
 #[inline]

@@ -60,23 +60,25 @@ fn a_wrong_number_of_values_is_an_error_of_each_request() {
         let (_database, processor) =
             open_with_keyspace(&FileSystem::simulated(1), &statements).await;
         let insert = "INSERT INTO ks.t (k, v) VALUES (?, ?)";
-        let one = [int(1)];
-        let values = Values::Positional(&one);
-        let options = QueryOptions { values, ..QueryOptions::default() };
+        let (one, named) = ([int(1)], [("k", int(1)), ("x", int(2))]);
         let mut client = ClientState::default();
-        let query = processor.query(insert, &mut client, &options).await;
-        let expected = "Invalid amount of bind variables: expected 2, got 1";
-        assert_eq!(query.unwrap_err().message, expected);
-        let prepared = processor.prepare(insert, &client).unwrap();
-        let execute = processor.execute(&prepared, &client, &options).await;
-        let expected = "there were 2 markers(?) in CQL but 1 bound variables";
-        assert_eq!(execute.unwrap_err().message, expected);
-        for statement in [BatchedStatement::Text(insert), BatchedStatement::Prepared(prepared)] {
-            let statements = vec![BatchStatement { statement, values }];
-            let batch = Batch { kind: BatchKind::Logged, statements };
-            let batch = processor.batch(batch, &client, &QueryOptions::default()).await;
-            let expected = "There were 2 markers(?) in CQL but 1 bound variables";
-            assert_eq!(batch.unwrap_err().message, expected);
+        for values in [Values::Positional(&one), Values::Named(&named)] {
+            let options = QueryOptions { values, ..QueryOptions::default() };
+            let query = processor.query(insert, &mut client, &options).await;
+            let expected = "Invalid amount of bind variables: expected 2, got 1";
+            assert_eq!(query.unwrap_err().message, expected);
+            let prepared = processor.prepare(insert, &client).unwrap();
+            let execute = processor.execute(&prepared, &client, &options).await;
+            let expected = "there were 2 markers(?) in CQL but 1 bound variables";
+            assert_eq!(execute.unwrap_err().message, expected);
+            for statement in [BatchedStatement::Text(insert), BatchedStatement::Prepared(prepared)]
+            {
+                let statements = vec![BatchStatement { statement, values }];
+                let batch = Batch { kind: BatchKind::Logged, statements };
+                let batch = processor.batch(batch, &client, &QueryOptions::default()).await;
+                let expected = "There were 2 markers(?) in CQL but 1 bound variables";
+                assert_eq!(batch.unwrap_err().message, expected);
+            }
         }
     });
 }
