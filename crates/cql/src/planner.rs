@@ -115,7 +115,7 @@ pub async fn plan_again(
     if stale.is_fresh(schema) {
         return Some(stale);
     }
-    trace_event!("Preparing the statement again: the schema has changed");
+    trace_event!("The schema has changed: the statement must be prepared again");
     let (bytes, cache, schema) = (stale.text.len(), Arc::clone(cache), Arc::clone(schema));
     let planned = move || {
         // Another look-up may have planned or removed the statement while this one waited.

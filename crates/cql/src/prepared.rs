@@ -368,19 +368,22 @@ impl PreparedCache {
     pub(crate) fn replace(&self, stale: &Arc<Prepared>, mut prepared: Prepared) -> Arc<Prepared> {
         prepared.record_change(stale);
         let prepared = Arc::new(prepared);
-        let statements = self.write_over(stale);
+        let statements = self.lock_if_kept(stale);
         let _removed = statements.map(|mut statements| statements.insert(prepared.clone()));
         prepared
     }
 
     /// Removes `stale` if it is still in the cache.
     pub(crate) fn remove(&self, stale: &Arc<Prepared>) {
-        let statements = self.write_over(stale);
+        let statements = self.lock_if_kept(stale);
         let _removed = statements.and_then(|mut statements| statements.remove(&stale.id));
     }
 
-    /// Locks the cache if it has this very plan.
-    fn write_over(&self, plan: &Arc<Prepared>) -> Option<RwLockWriteGuard<'_, BoundedStatements>> {
+    /// Locks the cache for writing if it still has this plan.
+    fn lock_if_kept(
+        &self,
+        plan: &Arc<Prepared>,
+    ) -> Option<RwLockWriteGuard<'_, BoundedStatements>> {
         Some(self.write()).filter(|statements| {
             let entry = statements.by_id.get(&plan.id);
             entry.is_some_and(|entry| Arc::ptr_eq(&entry.prepared, plan))

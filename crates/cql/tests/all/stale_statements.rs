@@ -89,7 +89,7 @@ fn a_trace_says_that_a_long_stale_statement_is_planned() {
         assert!(planned.is_some());
         let log = trace.take_log();
         let events: Vec<_> = log.events().into_iter().map(|event| event.text).collect();
-        let expected = "Preparing the statement again: the schema has changed";
+        let expected = "The schema has changed: the statement must be prepared again";
         assert!(events.contains(&expected), "{events:?}");
     });
 }

@@ -65,7 +65,7 @@ impl OutputFactory for Outputs {
         special: SpecialData,
     ) -> LocalBoxFuture<'a, Result<WriterOptions, CompactionError>> {
         Box::pin(async move {
-            let features = self.store.tables.features_for(&self.table, special);
+            let features = self.store.tables.features_with_room_for(&self.table, special);
             let named = |id| Descriptor::new(self.table.home.directory.clone(), features, id);
             let descriptor = self.store.next_descriptor(metadata.id, named).await?;
             let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;

@@ -253,7 +253,7 @@ impl TableFlush<'_> {
         } else {
             SpecialData::None
         };
-        let features = self.store.tables.features_for(table, special);
+        let features = self.store.tables.features_with_room_for(table, special);
         let named = |id| Descriptor::new(table.home.directory.clone(), features, id);
         let descriptor = self.store.next_descriptor(metadata.id, named).await?;
         let mut options = WriterOptions::for_table(descriptor, metadata.clone())?;

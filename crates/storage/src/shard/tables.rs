@@ -72,7 +72,7 @@ impl Tables {
 
     /// Returns the features of the version in which an SSTable of a table with such data is
     /// written. The log names the version if it is not the table's because data expires late.
-    pub(crate) fn features_for(
+    pub(crate) fn features_with_room_for(
         &self,
         table: &Table,
         special: SpecialData,
