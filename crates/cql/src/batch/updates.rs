@@ -104,8 +104,8 @@ impl BatchUpdates {
     }
 }
 
-/// Returns the bytes that a row takes in memory, at least: those of its values and of its columns. A
-/// null has no value, but takes as much memory as another cell.
+/// Returns the bytes that the values and columns of a row take in memory. A null has no value, but
+/// takes as much memory as another cell.
 fn bytes_of(row: &Row) -> usize {
     row.page_bytes() + row.columns.len() * size_of::<(ColumnId, ColumnData)>()
 }

@@ -1,9 +1,12 @@
 //! Tests the limits of the caches of prepared statements.
 
+use std::collections::BTreeMap;
+
 use espalier_types::CqlType;
+use uuid::Uuid;
 
 use super::*;
-use crate::metadata::ColumnSpec;
+use crate::{metadata::ColumnSpec, planner::plan};
 
 fn statement(number: u128, text_bytes: usize) -> Arc<Prepared> {
     statement_of_columns(number, text_bytes, 0)
@@ -126,6 +129,24 @@ fn a_select_from_the_tables_of_the_node_needs_no_schema() {
         ("SELECT", Some("system"), false),
     ] {
         assert_eq!(selects_from_node(text, keyspace), is_of_node, "{text}");
+    }
+}
+
+/// Only a LIST takes a permit of its connection.
+#[test]
+fn lists_of_roles_and_permissions_differ_from_other_statements() {
+    let schema = Arc::new(Schema::new(BTreeMap::new(), Uuid::nil()));
+    for (text, is_list) in [
+        ("LIST ROLES OF r", true),
+        ("LIST USERS", true),
+        ("LIST ALL PERMISSIONS OF r", true),
+        ("CREATE ROLE r WITH PASSWORD = 'p'", false),
+        ("ALTER ROLE r WITH LOGIN = true", false),
+        ("GRANT r TO s", false),
+    ] {
+        let prepared = plan(text, None, &schema).unwrap();
+        assert!(prepared.concerns_roles(), "{text}");
+        assert_eq!(prepared.lists_roles(), is_list, "{text}");
     }
 }
 
