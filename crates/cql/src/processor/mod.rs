@@ -173,8 +173,18 @@ impl QueryProcessor {
         if let Some(prepared) = self.inner.local.borrow().get(&id).filter(is_fresh) {
             return Some(prepared.clone());
         }
+        self.planned_elsewhere(&id)
+    }
+
+    /// Returns what [`Self::planned`] returns if the cache of this shard has no such plan. The
+    /// function is a separate one, because each EXECUTE pays for the size of the other.
+    #[cold]
+    fn planned_elsewhere(&self, id: &[u8; 16]) -> Option<Arc<Prepared>> {
         trace_event!("Prepared statement not found in the cache of this shard");
-        let prepared = self.inner.shared.get(&id).filter(|prepared| is_fresh(&prepared))?;
+        let prepared = self.inner.shared.get(id)?;
+        if !self.inner.database.store().with_schema(|schema| prepared.is_fresh(schema)) {
+            return None;
+        }
         self.inner.local.borrow_mut().insert(prepared.clone());
         Some(prepared)
     }
