@@ -137,9 +137,9 @@ pub fn check_answer(bytes: usize) -> Result<()> {
     if bytes > MAX_BYTES { Err(too_large("The rows of the answer")) } else { Ok(()) }
 }
 
-/// Checks the bytes that the statements of a batch or transaction write, while they are evaluated.
-/// By default, the storage has a lower limit, but it sees a batch only after all its statements are
-/// evaluated.
+/// Checks the memory that the changes of a batch or transaction take, while its statements are
+/// evaluated. The storage limits the bytes of a mutation, by default to 16 MiB, but it sees a batch
+/// only after all its statements are evaluated.
 ///
 /// # Errors
 /// The changes are too large.
@@ -149,8 +149,8 @@ pub fn check_changes(bytes: usize) -> Result<()> {
     }
     let maximum = MAX_BYTES >> 20;
     Err(Error::invalid(format!(
-        "The changes of the statements are larger than {maximum} MiB; send fewer statements at a \
-         time"
+        "The changes of the statements take more than {maximum} MiB of memory; send fewer \
+         statements at a time"
     )))
 }
 

@@ -14,7 +14,7 @@ use std::{
 use espalier_mutation::{
     ColumnData, DecoratedKey, Mutation, PartitionUpdate, Row, counter, path,
     reconcile::merge_rows,
-    schema::{ColumnId, TableId, TableMetadata},
+    schema::{TableId, TableMetadata},
 };
 use espalier_runtime::maybe_yield;
 use smallvec::SmallVec;
@@ -104,10 +104,14 @@ impl BatchUpdates {
     }
 }
 
-/// Returns the bytes that the values and columns of a row take in memory. A null has no value, but
-/// takes as much memory as another cell.
+/// Returns the bytes that the values, columns and cells of a row take in memory. A null has no
+/// value, but takes as much memory as another cell.
 fn bytes_of(row: &Row) -> usize {
-    row.page_bytes() + row.columns.len() * size_of::<(ColumnId, ColumnData)>()
+    let cells = row.columns.iter().map(|(_, data)| match data {
+        ColumnData::Simple(_) => 0,
+        ColumnData::Complex(column) => size_of_val(&column.cells[..]),
+    });
+    row.page_bytes() + size_of_val(&row.columns[..]) + cells.sum::<usize>()
 }
 
 /// Adds up the changes of counters in static rows. Returns `None` if there are none.
@@ -174,7 +178,8 @@ async fn merged(table: &TableMetadata, mut rows: SmallVec<[Row; 1]>) -> Option<R
 
 #[cfg(test)]
 mod tests {
-    use espalier_mutation::{Cell, Clustering};
+    use bytes::Bytes;
+    use espalier_mutation::{Cell, Clustering, ComplexColumn, schema::ColumnId};
 
     use super::*;
 
@@ -184,5 +189,17 @@ mod tests {
         let mut row = Row::empty(Clustering::default());
         row.columns = (0..1000).map(null).collect();
         assert!(bytes_of(&row) >= size_of_val(&row.columns[..]));
+    }
+
+    #[test]
+    fn elements_of_a_collection_count_with_the_memory_of_their_cells() {
+        let cell = |number: u16| {
+            (Bytes::copy_from_slice(&number.to_be_bytes()), Cell::live(1, Bytes::new()))
+        };
+        let column = ComplexColumn { cells: (0..1000).map(cell).collect(), ..Default::default() };
+        let bytes = size_of_val(&column.cells[..]);
+        let mut row = Row::empty(Clustering::default());
+        row.columns = vec![(ColumnId(0), ColumnData::Complex(column))];
+        assert!(bytes_of(&row) >= bytes);
     }
 }

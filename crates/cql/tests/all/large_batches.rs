@@ -217,8 +217,8 @@ fn statements_of_a_batch_that_write_too_much_are_refused() {
             values: Values::Positional(&values),
         };
         assert_eq!(error_of(&processor, 200, statement).await, None);
-        let error = "The changes of the statements are larger than 256 MiB; send fewer statements \
-                     at a time";
+        let error = "The changes of the statements take more than 256 MiB of memory; send fewer \
+                     statements at a time";
         assert_eq!(error_of(&processor, 300, statement).await.as_deref(), Some(error));
     });
 }
