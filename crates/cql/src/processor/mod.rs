@@ -176,11 +176,18 @@ impl QueryProcessor {
         self.planned_elsewhere(&id)
     }
 
-    /// Returns what [`Self::planned`] returns if the cache of this shard has no such plan. The
-    /// function is a separate one, because each EXECUTE pays for the size of the other.
+    /// Returns what [`Self::planned`] returns if the cache of this shard has no plan for the
+    /// current schema. A part of [`Self::planned`] would make that function larger, and each
+    /// EXECUTE calls it.
     #[cold]
     fn planned_elsewhere(&self, id: &[u8; 16]) -> Option<Arc<Prepared>> {
         trace_event!("Prepared statement not found in the cache of this shard");
+        self.planned_in_process(id)
+    }
+
+    /// Returns the statement if the cache of the process has its plan for the current schema, and
+    /// adds the plan to the cache of this shard.
+    fn planned_in_process(&self, id: &[u8; 16]) -> Option<Arc<Prepared>> {
         let prepared = self.inner.shared.get(id)?;
         if !self.inner.database.store().with_schema(|schema| prepared.is_fresh(schema)) {
             return None;
@@ -200,8 +207,9 @@ impl QueryProcessor {
         let schema = self.inner.database.store().schema();
         // Boxed, so that the futures of other statements stay small.
         let planned = Box::pin(planner::plan_again(&self.inner.shared, id, &schema)).await;
-        // The plan is in the cache now, or a newer one if the schema changed meanwhile.
-        if let Some(newest) = self.planned(&id) {
+        // The cache of the process has this plan now, or a newer one if the schema changed
+        // meanwhile. It has none if the statement no longer fits the schema.
+        if let Some(newest) = self.planned_in_process(&id) {
             return Some(newest);
         }
         let mut local = self.inner.local.borrow_mut();

@@ -91,6 +91,8 @@ fn a_trace_says_that_a_long_stale_statement_is_planned() {
         let events: Vec<_> = log.events().into_iter().map(|event| event.text).collect();
         let expected = "The schema has changed: the statement must be prepared again";
         assert!(events.contains(&expected), "{events:?}");
+        let missed = "Prepared statement not found in the cache of this shard";
+        assert_eq!(events.iter().filter(|event| **event == missed).count(), 1, "{events:?}");
     });
 }
 
