@@ -285,8 +285,8 @@ fn warn_of_shortened_ttls(statistics: &MemtableStatistics, metadata: &TableMetad
             table = metadata.name,
             left_out,
             "flush shortened TTLs to January 2038, because the memtable also has a deletion at a \
-            negative timestamp; if rows must live longer, set sstable_format to oa or da and \
-            write them again"
+            negative timestamp; to keep rows longer, write them again after this flush, with \
+            sstable_format oa or da"
         );
     }
 }
