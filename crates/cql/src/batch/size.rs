@@ -74,11 +74,9 @@ pub fn warn_of_partitions(batch: &Mutation, schema: &Schema, guard: Guard<'_>) {
     if guard.guardrails.exceeded(Limit::UnloggedBatchAcrossPartitions, count).is_none() {
         return;
     }
-    let names = names_of_tables(batch, schema, |_| true);
     guard.warn(format!(
-        "Unlogged batch covering {count} partitions detected against table{} [{}]. You should use a logged batch for atomicity, or asynchronous writes for performance.",
-        if names.len() == 1 { "" } else { "s" },
-        names.join(", ")
+        "Unlogged batch covering {count} partitions detected against {}. You should use a logged batch for atomicity, or asynchronous writes for performance.",
+        list_of_tables(&names_of_tables(batch, schema, |_| true))
     ));
 }
 
@@ -96,15 +94,18 @@ pub fn warn_of_no_grace(batch: &Mutation, schema: &Schema, guard: Guard<'_>) {
     if !is_named {
         return;
     }
-    let names = names_of_tables(batch, schema, has_no_grace);
     guard.warn(format!(
-        "Executing a LOGGED BATCH on table{} [{}], configured with a gc_grace_seconds of 0. The \
+        "Executing a LOGGED BATCH on {}, configured with a gc_grace_seconds of 0. The \
          gc_grace_seconds is used to TTL batchlog entries, so setting gc_grace_seconds too low on \
          tables involved in an atomic batch might cause batchlog entries to expire before being \
          replayed.",
-        if names.len() == 1 { "" } else { "s" },
-        names.join(", ")
+        list_of_tables(&names_of_tables(batch, schema, has_no_grace))
     ));
+}
+
+/// Returns `table [name]` or `tables [name, name]`.
+fn list_of_tables(names: &[String]) -> String {
+    format!("table{} [{}]", if names.len() == 1 { "" } else { "s" }, names.join(", "))
 }
 
 /// Returns the tables of a batch for which `is_named` is true, each once.
