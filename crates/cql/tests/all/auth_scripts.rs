@@ -67,6 +67,13 @@ pub async fn log_in(processor: &QueryProcessor, role: &str) -> ClientState {
     ClientState { keyspace: None, login: Some(Rc::new(login)) }
 }
 
+/// Executes statements, which must succeed.
+async fn execute_all(processor: &QueryProcessor, client: &mut ClientState, statements: &[&str]) {
+    for statement in statements {
+        processor.query(statement, client, &QueryOptions::default()).await.unwrap();
+    }
+}
+
 fn run_script(script: &str) -> String {
     let mut output = String::new();
     block_on(async {
@@ -153,7 +160,7 @@ fn conditional_statements_do_not_show_masked_values() {
         let processor = open().await;
         let options = QueryOptions::default();
         let mut root = log_in(&processor, SUPERUSER).await;
-        for statement in [
+        let statements = [
             "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
             "CREATE TABLE k.t (k int PRIMARY KEY, v int MASKED WITH mask_replace(9), w text \
              MASKED WITH DEFAULT, x int)",
@@ -161,9 +168,8 @@ fn conditional_statements_do_not_show_masked_values() {
             "CREATE ROLE plain WITH PASSWORD = 'plain' AND LOGIN = true",
             "GRANT SELECT ON k.t TO plain",
             "GRANT MODIFY ON k.t TO plain",
-        ] {
-            processor.query(statement, &mut root, &options).await.unwrap();
-        }
+        ];
+        execute_all(&processor, &mut root, &statements).await;
         let refused = "Unauthorized: User plain has no UNMASK nor SELECT_MASKED permission on \
                        table k.t, cannot query masked columns [v]\n";
         let shown = "[applied] | k | v | w | x\nfalse | 1 | 9 | '****' | 7\n";
@@ -201,7 +207,7 @@ fn views_have_the_masks_of_their_base_table() {
         let processor = open().await;
         let options = QueryOptions::default();
         let mut root = log_in(&processor, SUPERUSER).await;
-        for statement in [
+        let statements = [
             "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
             "CREATE TABLE k.t (k int PRIMARY KEY, v int MASKED WITH mask_replace(9), w int)",
             "INSERT INTO k.t (k, v, w) VALUES (1, 5, 6)",
@@ -209,9 +215,8 @@ fn views_have_the_masks_of_their_base_table() {
              NULL PRIMARY KEY (w, k)",
             "CREATE ROLE plain WITH PASSWORD = 'plain' AND LOGIN = true",
             "GRANT SELECT ON k.t TO plain",
-        ] {
-            processor.query(statement, &mut root, &options).await.unwrap();
-        }
+        ];
+        execute_all(&processor, &mut root, &statements).await;
         let mut plain = log_in(&processor, "plain").await;
         let select = "SELECT v FROM k.m WHERE w = 6";
         for (change, expected) in [
@@ -235,14 +240,13 @@ fn a_write_to_a_table_with_views_needs_permissions_on_them() {
         let processor = open().await;
         let options = QueryOptions::default();
         let mut root = log_in(&processor, SUPERUSER).await;
-        for statement in [
+        let statements = [
             "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
             "CREATE TABLE k.t (k int PRIMARY KEY, v int)",
             "CREATE ROLE plain WITH PASSWORD = 'plain' AND LOGIN = true",
             "GRANT MODIFY ON k.t TO plain",
-        ] {
-            processor.query(statement, &mut root, &options).await.unwrap();
-        }
+        ];
+        execute_all(&processor, &mut root, &statements).await;
         let mut plain = log_in(&processor, "plain").await;
         let insert = "INSERT INTO k.t (k, v) VALUES (1, 2)";
         let prepared = processor.prepare(insert, &plain).unwrap();
@@ -283,13 +287,12 @@ fn a_batch_checks_kinds_of_statements_before_permissions() {
         let processor = open().await;
         let options = QueryOptions::default();
         let mut root = log_in(&processor, SUPERUSER).await;
-        for statement in [
+        let statements = [
             "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
             "CREATE TABLE k.t (k int PRIMARY KEY)",
             "CREATE ROLE plain WITH PASSWORD = 'plain' AND LOGIN = true",
-        ] {
-            processor.query(statement, &mut root, &options).await.unwrap();
-        }
+        ];
+        execute_all(&processor, &mut root, &statements).await;
         let plain = log_in(&processor, "plain").await;
         let (insert, select) = ("INSERT INTO k.t (k) VALUES (1)", "SELECT k FROM k.t");
         for (texts, expected) in [
@@ -345,16 +348,15 @@ fn guardrails_do_not_hold_for_superusers() {
         let processor = open_with(configuration).await;
         let options = QueryOptions::default();
         let mut root = log_in(&processor, SUPERUSER).await;
-        for statement in [
+        let statements = [
             "CREATE KEYSPACE k WITH replication = {'class': 'SimpleStrategy'}",
             "CREATE TABLE k.t (k int PRIMARY KEY)",
             "CREATE ROLE plain WITH PASSWORD = 'plain' AND LOGIN = true",
             "CREATE ROLE heir WITH PASSWORD = 'heir' AND LOGIN = true",
             "GRANT SELECT ON k.t TO plain",
             "GRANT cassandra TO heir",
-        ] {
-            processor.query(statement, &mut root, &options).await.unwrap();
-        }
+        ];
+        execute_all(&processor, &mut root, &statements).await;
         let mut anonymous = ClientState::default();
         let select = "SELECT k FROM k.t WHERE k IN (1, 2, 3)";
         for (name, is_refused) in [("plain", true), (SUPERUSER, false), ("heir", false)] {
