@@ -283,28 +283,26 @@ impl Template {
 /// have both, the outputs keep the table's version. If its seconds are signed, the outputs shorten
 /// the TTLs; if they are unsigned, the writer refuses the deletion, and the compaction fails.
 fn special_data(context: &CompactionContext, inputs: &[Rc<SSTable>], now_s: u32) -> SpecialData {
+    let has_late_expiry = inputs.iter().any(|input| may_expire_late(input, now_s));
     let has_negative_deletion = inputs.iter().any(may_delete_at_negative_timestamps);
-    if inputs.iter().any(|input| may_expire_late(input, now_s)) {
-        if !has_negative_deletion {
-            return SpecialData::LateExpiries;
-        }
-        let signed = LocalDeletionTimes::Signed;
-        if context.version.features().is_some_and(|its| its.local_deletion_times == signed)
-            && let Some(left_out) = SHORTENED_TTLS.with(|limit| limit.due("shortened TTLs"))
-        {
-            tracing::warn!(
-                table = context.metadata.name,
-                left_out,
-                "compaction may shorten TTLs to January 2038: inputs may have rows that expire \
-                later, and deletions at negative timestamps"
-            );
-        }
-        SpecialData::None
-    } else if has_negative_deletion {
-        SpecialData::NegativeDeletions
-    } else {
-        SpecialData::None
+    match (has_late_expiry, has_negative_deletion) {
+        (false, false) => return SpecialData::None,
+        (false, true) => return SpecialData::NegativeDeletions,
+        (true, false) => return SpecialData::LateExpiries,
+        (true, true) => {}
     }
+    let signed = LocalDeletionTimes::Signed;
+    if context.version.features().is_some_and(|its| its.local_deletion_times == signed)
+        && let Some(left_out) = SHORTENED_TTLS.with(|limit| limit.due("shortened TTLs"))
+    {
+        tracing::warn!(
+            table = context.metadata.name,
+            left_out,
+            "compaction may shorten TTLs to January 2038: inputs may have rows that expire \
+            later, and deletions at negative timestamps"
+        );
+    }
+    SpecialData::None
 }
 
 /// Returns whether an input may have deletions of partitions or ranges at negative timestamps. A
